@@ -1,0 +1,1 @@
+"""Evaluate recommender systems on Spark."""

@@ -1,0 +1,278 @@
+"""Conventions: named bundles of the choices in which evaluation systems differ.
+
+Two systems that print "NDCG@10" rarely print the same number. Each choice is a field of `Convention`;
+each known system is a value of it, and any field of that value can be overridden.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from spark_recmetrics.errors import ConfigError, did_you_mean
+
+USER_SETS = ("relevant", "truth", "predicted", "truth_and_predicted", "relevant_and_predicted", "all")
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "relevance": ("present", "positive", "truthy", "threshold"),
+    "candidates": ("all", "judged"),
+    "ties": ("item_asc", "item_desc", "input"),
+    "duplicates": ("error", "first", "keep"),
+    "nan_scores": ("error", "drop", "last", "first"),
+    "negative_gains": ("error", "clip"),
+    "users": USER_SETS,
+    "undefined": ("skip", "zero"),
+    "empty": ("nan", "zero"),
+    "precision_denominator": ("k", "recommended"),
+    "recall_denominator": ("relevant", "min_k"),
+    "map_normalizer": ("min_k", "relevant", "hits", "k", "min_recommended"),
+    "gain": ("binary", "linear", "exponential", "exponential_plus1"),
+    "idcg": ("at_k", "all", "list", "full_k"),
+    "discount": ("log2_plus1", "log2_clipped"),
+    "f1": ("per_user", "of_means"),
+    "auc_negatives": ("exact", "plus_one"),
+    "auc_ties": ("half", "order"),
+    "gauc_weight": ("uniform", "relevant"),
+    "rating_average": ("pairs", "per_user", "users"),
+    "rating_clip": ("none", "truth_range"),
+    "rating_rows": ("all", "positive"),
+    "coverage": ("fraction", "count"),
+    "gini_population": ("recommended", "catalog"),
+    "gini_scale": ("n", "n_minus_1"),
+    "entropy_scale": ("none", "distinct"),
+}
+"""The legal values of every option that is a name."""
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How numbers are defined: one field per choice in which systems differ.
+
+    A field that is a name takes one of `CHOICES[field]`. `docs/conventions.md` explains every value and says which
+    system uses it.
+
+    Args:
+        name: Shown in the `convention` column of the summary.
+        relevance: Which truth rows (rating r) are relevant: `present` all, `positive` r > 0, `truthy` r != 0,
+            `threshold` r >= `threshold`. A truth table without ratings is all relevant.
+        threshold: The t of `relevance="threshold"`, in units of the rating.
+        candidates: `all` ranks the whole list; `judged` first drops items without a truth row, and truth rows without
+            a prediction.
+        ties: How equal scores are ordered: by item ascending or descending, in the type of the item. `input` asks for
+            the order of the rows, which a cluster does not have: it means `item_asc`.
+        duplicates: Two rows of one (model, user, item), and two truth rows of one (user, item): `error` refuses,
+            `first` keeps the best-ranked prediction and the highest rating, `keep` counts a repeated prediction again
+            (truth is a set all the same).
+        nan_scores: NaN or null scores and ratings: `error` refuses, `drop` drops the rows, `last` and `first` rank them there.
+        negative_gains: A graded gain below zero: `error` refuses, `clip` takes it as 0.
+        users: The users a mean is taken over: `truth` have a truth row, `relevant` a relevant one, `predicted` a list.
+        users_by_metric: Pairs (metric name, user set) that override `users`.
+        undefined: A user whose value is 0/0 is left out (`skip`) or counts as 0 (`zero`).
+        empty: The mean over nobody: `nan` (None in results, null in tables) or `zero`.
+        precision_denominator: `k`, or the length of the list cut at k (`recommended`).
+        recall_denominator: The number of relevant items m, or min(m, k).
+        map_normalizer: What the sum of MAP (and of MAR) is divided by: `min_k` min(m, k), `relevant` m, `hits` the hits within k,
+            `k`, `min_recommended` min(m, length of the list).
+        gain: The gain of a relevant item with rating r: 1, r, 2^r - 1 or 2^(r+1) - 1.
+        idcg: The ideal list of nDCG: relevant items cut at k, `all` of them, the `list` itself re-sorted, or k
+            binary hits (`full_k`).
+        discount: log2(rank + 1), or log2(max(rank, 2)).
+        f1: F of each user, then the mean (`per_user`); or F of the two means (`of_means`).
+        beta: Weight of the second part of F-beta.
+        auc_negatives, auc_ties, gauc_weight: For the AUC metrics.
+        rating_average: Mean over `pairs`, per user and then over users (`per_user`), or sum over the number of `users`.
+        rating_clip: `truth_range` clips predictions to the smallest and largest true rating.
+        rating_rows: `positive` ignores pairs whose true rating is not above 0.
+        coverage, gini_population, gini_scale, entropy_base, entropy_scale: For the catalogue metrics.
+
+    Raises:
+        ConfigError: A field has a value that is not legal.
+
+    Example:
+        >>> convention("mllib").override(users="truth")
+        Convention('mllib(users=truth)')
+    """
+
+    name: str
+    relevance: str = "present"
+    threshold: float = 1.0
+    candidates: str = "all"
+    ties: str = "item_asc"
+    duplicates: str = "error"
+    nan_scores: str = "error"
+    negative_gains: str = "error"
+    users: str = "relevant"
+    users_by_metric: tuple[tuple[str, str], ...] = ()
+    undefined: str = "zero"
+    empty: str = "nan"
+    precision_denominator: str = "k"
+    recall_denominator: str = "relevant"
+    map_normalizer: str = "min_k"
+    gain: str = "binary"
+    idcg: str = "at_k"
+    discount: str = "log2_plus1"
+    f1: str = "per_user"
+    beta: float = 1.0
+    auc_negatives: str = "exact"
+    auc_ties: str = "half"
+    gauc_weight: str = "uniform"
+    rating_average: str = "pairs"
+    rating_clip: str = "none"
+    rating_rows: str = "all"
+    coverage: str = "fraction"
+    gini_population: str = "recommended"
+    gini_scale: str = "n"
+    entropy_base: float = math.e
+    entropy_scale: str = "none"
+    overrides: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        for option, allowed in CHOICES.items():
+            value = getattr(self, option)
+            if value not in allowed:
+                raise ConfigError(f"{option}: expected one of {', '.join(allowed)}, found {value!r}")
+        for option, lowest in (("threshold", -math.inf), ("beta", 0.0), ("entropy_base", 1.0)):
+            value = getattr(self, option)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not lowest < value < math.inf:
+                above = "" if lowest == -math.inf else f" above {lowest:g}"
+                raise ConfigError(f"{option}: expected a finite number{above}, found {value!r}")
+            object.__setattr__(self, option, float(value))
+        pairs = self.users_by_metric.items() if isinstance(self.users_by_metric, Mapping) else self.users_by_metric
+        object.__setattr__(self, "users_by_metric", tuple((str(m), str(u)) for m, u in pairs))
+        for metric, users in self.users_by_metric:
+            if users not in USER_SETS:
+                raise ConfigError(f"users_by_metric.{metric}: expected one of {', '.join(USER_SETS)}, found {users!r}")
+
+    def override(self, **options: Any) -> Convention:
+        """The same convention with some fields changed; the changes show in its text.
+
+        Args:
+            options: Fields of this class by name.
+
+        Raises:
+            ConfigError: An option does not exist, or its value is not legal.
+
+        Example:
+            >>> str(convention("default").override(gain="linear"))
+            'default(gain=linear)'
+        """
+        known = {f.name for f in fields(self)} - {"name", "overrides"}
+        for option in options:
+            if option not in known:
+                raise ConfigError(f"convention {self.name!r} has no option {option!r}{did_you_mean(option, known)}")
+        changed = replace(self, **options)
+        own = CONVENTIONS.get(self.name, self)
+        named = tuple(name for name, value in changed.options() if value != getattr(own, name))
+        object.__setattr__(changed, "overrides", named)
+        return changed
+
+    def options(self) -> Iterator[tuple[str, Any]]:
+        """All fields but the name, as (field, value)."""
+        return ((f.name, getattr(self, f.name)) for f in fields(self) if f.name not in ("name", "overrides"))
+
+    def users_of(self, metric: str) -> str:
+        """The user set that a metric, by its plain name, is averaged over."""
+        return dict(self.users_by_metric).get(metric, self.users)
+
+    def __str__(self) -> str:
+        changed = ", ".join(f"{name}={_text(getattr(self, name))}" for name in self.overrides)
+        return f"{self.name}({changed})" if changed else self.name
+
+    def __repr__(self) -> str:
+        return f"Convention({str(self)!r})"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "+".join(f"{metric}:{users}" for metric, users in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+_T_AND_P = "truth_and_predicted"
+_JURITY_PRECISION = ("precision", "relevant_and_predicted")
+
+CONVENTIONS: Mapping[str, Convention] = {
+    c.name: c
+    for c in (
+        Convention("default", relevance="positive", undefined="skip", gini_population="catalog"),
+        Convention("standard", relevance="positive", users=_T_AND_P, empty="zero", gain="linear", f1="of_means"),
+        Convention(
+            "threshold", relevance="threshold", threshold=3.5, candidates="judged", ties="input", users=_T_AND_P, empty="zero"
+        ),
+        Convention(
+            "threshold_skip", relevance="threshold", threshold=3.5, candidates="judged", ties="input", users=_T_AND_P,
+            undefined="skip",
+        ),
+        Convention(
+            "warprec", relevance="positive", users_by_metric=(("f1", "all"),), gain="exponential_plus1",
+            auc_negatives="plus_one", auc_ties="order", rating_rows="positive", rating_average="per_user",
+            coverage="count", gini_population="catalog", gini_scale="n_minus_1",
+        ),
+        Convention(
+            "warprec_doc", relevance="positive", gain="exponential", rating_rows="positive", coverage="count",
+            gini_population="catalog", gini_scale="n_minus_1",
+        ),
+        Convention("laikallm", users="truth", map_normalizer="hits", idcg="list", rating_clip="truth_range"),
+        Convention("laikallm_doc", users="truth", map_normalizer="relevant", idcg="list", rating_average="users"),
+        Convention(
+            "jurity", relevance="truthy", users_by_metric=(_JURITY_PRECISION, ("map", "relevant_and_predicted")),
+            precision_denominator="recommended", idcg="all",
+        ),
+        Convention(
+            "jurity_doc", relevance="truthy", users_by_metric=(_JURITY_PRECISION,), precision_denominator="recommended",
+            idcg="all",
+        ),
+        Convention("recommenders", users=_T_AND_P, users_by_metric=(("ndcg", "truth"),), undefined="skip", empty="zero"),
+        Convention("mllib", users=_T_AND_P),
+        Convention("replay", ties="item_desc", users="truth"),
+        Convention("rectools", users="truth", map_normalizer="relevant", idcg="full_k", coverage="count"),
+        Convention(
+            "recbole", relevance="positive", users="truth", gauc_weight="relevant", gini_population="catalog",
+            entropy_scale="distinct",
+        ),
+        Convention("ranx", relevance="threshold", users="truth", map_normalizer="relevant", gain="linear"),
+        Convention(
+            "trec_eval", relevance="threshold", ties="item_desc", users=_T_AND_P, map_normalizer="relevant", gain="linear"
+        ),
+        Convention(
+            "lenskit", users="predicted", undefined="skip", precision_denominator="recommended", recall_denominator="min_k",
+            map_normalizer="min_recommended", discount="log2_clipped", gini_population="catalog",
+        ),
+        Convention(
+            "torchmetrics", relevance="positive", candidates="judged", users=_T_AND_P, map_normalizer="hits", gain="linear"
+        ),
+    )
+}
+"""The conventions by name. `default` is our own; the others reproduce a system, `*_doc` the text of one whose code differs."""
+
+
+def convention(name: str | Convention, threshold: float | None = None) -> Convention:
+    """The convention of that name, with a relevance threshold where one is given.
+
+    Args:
+        name: A key of `CONVENTIONS`, in any case, or a `Convention`, which is returned as it is.
+        threshold: A truth row is relevant from this rating on. Under every convention a threshold given here
+            means `relevance="threshold"`.
+
+    Raises:
+        ConfigError: The name is not known, or the threshold is not a finite number.
+
+    Example:
+        >>> convention("ranx", threshold=4)
+        Convention('ranx(threshold=4)')
+        >>> convention("rankx")
+        Traceback (most recent call last):
+        spark_recmetrics.errors.ConfigError: unknown convention 'rankx'; did you mean 'ranx'?
+    """
+    if isinstance(name, Convention):
+        found = name
+    else:
+        known = CONVENTIONS.get(str(name).strip().lower())
+        if known is None:
+            raise ConfigError(f"unknown convention {name!r}{did_you_mean(str(name), CONVENTIONS)}")
+        found = known
+    if threshold is None:
+        return found
+    return found.override(relevance="threshold", threshold=threshold)

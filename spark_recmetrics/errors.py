@@ -1,0 +1,61 @@
+"""The errors that users meet. Each has the exit code that the command line ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+
+class RecMetricsError(Exception):
+    """Root of all errors raised on purpose by this package."""
+
+    exit_code = 1
+
+
+class ConfigError(RecMetricsError, ValueError):
+    """A wrong metric, option, argument or configuration file. Found before any Spark job."""
+
+    exit_code = 2
+
+
+class GateFailed(RecMetricsError):
+    """A quality gate of the configuration did not hold."""
+
+    exit_code = 3
+
+
+class DataError(RecMetricsError):
+    """The input data are missing or refused.
+
+    Args:
+        message: What is wrong, where, what was expected, and what to do.
+        facts: Rows of DATA_REPORT gathered before the data were refused, so that a caller can publish them.
+    """
+
+    exit_code = 4
+
+    def __init__(self, message: str, facts: Sequence[tuple[object, ...]] = ()) -> None:
+        super().__init__(message)
+        self.facts = tuple(facts)
+
+
+class PublishError(RecMetricsError):
+    """The output tables could not be replaced, for instance because their columns differ."""
+
+    exit_code = 5
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """The tail of a message that offers the nearest right name, or lists all where none is near.
+
+    Example:
+        >>> did_you_mean("ndgc", ["map", "ndcg"])
+        "; did you mean 'ndcg'?"
+        >>> did_you_mean("x", ["map", "ndcg"])
+        '; known: map, ndcg'
+    """
+    known = sorted(choices)
+    near = get_close_matches(name.lower(), [choice.lower() for choice in known], n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {next(c for c in known if c.lower() == near[0])!r}?"
+    return f"; known: {', '.join(known)}" if known else ""

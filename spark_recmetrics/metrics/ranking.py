@@ -1,0 +1,265 @@
+"""Ranking metrics: formulas over a batch of users, in numpy, without a loop over users.
+
+Notation, per user: L_k is the list cut at k, n its length, m the number of relevant items, h_i = 1 if the item at
+rank i is relevant, H = sum of h_i over i <= k. Without a cut-off k is the length of the list.
+All values are undefined (NaN) only where that is said.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_recmetrics.metrics.batch import Floats, RankedBatch, ratio
+from spark_recmetrics.metrics.registry import register
+
+
+@register("precision", options={"denominator": "precision_denominator"}, aliases=("prec", "p"))
+def precision(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
+    """Share of the list that is relevant: H / k.
+
+    `denominator=recommended` divides by n, so that a short list is not blamed for its length.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        denominator: `k` or `recommended`.
+
+    Returns:
+        (U,) shares in [0, 1]. Undefined for a user with neither a list nor a relevant item where the denominator is n = 0.
+
+    Source:
+        Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.4.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["a", "b"], ["x"], []], truth=[{"a": 1}, {"y": 1}, {"z": 1}])
+        >>> precision(batch, 2, denominator="k")
+        array([0.5, 0. , 0. ])
+    """
+    divisor = batch.list_length(k) if denominator == "recommended" else batch.cut_off(k)
+    return ratio(batch.n_hits(k), divisor, defined=(divisor > 0) | (batch.n_relevant > 0))
+
+
+@register("recall", options={"denominator": "recall_denominator"}, aliases=("rec", "r"), needs_relevant=True, grows_with_k=True)
+def recall(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
+    """Share of the relevant items that the list found: H / m.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        denominator: `relevant` for m, `min_k` for min(m, k).
+
+    Returns:
+        (U,) shares in [0, 1]. Undefined for a user without a relevant item.
+
+    Source:
+        Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.3.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["a", "b"], ["x"], ["a"]], truth=[{"a": 1, "c": 1}, {"y": 1}, {}])
+        >>> recall(batch, 2, denominator="relevant")
+        array([0.5, 0. , nan])
+    """
+    divisor = np.minimum(batch.n_relevant, batch.cut_off(k)) if denominator == "min_k" else batch.n_relevant
+    return ratio(batch.n_hits(k), divisor, defined=batch.n_relevant > 0)
+
+
+@register("f1", options={"beta": "beta"}, operands=("precision", "recall"), aliases=("f", "fbeta", "f_beta", "f1_score", "fscore", "f_score"), needs_relevant=True)
+def f_beta(first: Floats, second: Floats, *, beta: float) -> Floats:
+    """Weighted harmonic mean of two metrics: (1 + beta^2) a b / (beta^2 a + b), and 0 where a = b = 0.
+
+    The two are precision and recall unless the text names others: `f1(ndcg, map)@10`. A beta above 1 favours the second.
+
+    Args:
+        first, second: (U,) values of the two metrics.
+        beta: Weight, above 0.
+
+    Returns:
+        (U,) values between those of the two. Undefined where one of the two is.
+
+    Source:
+        van Rijsbergen, Information Retrieval, 2nd edition, 1979, chapter 7.
+
+    Example:
+        >>> f_beta(np.array([0.5, 0.0, np.nan]), np.array([1.0, 0.0, 1.0]), beta=1.0).round(4)
+        array([0.6667, 0.    ,    nan])
+    """
+    square = beta * beta
+    undefined = np.isnan(first) | np.isnan(second)
+    return ratio((1 + square) * first * second, square * first + second, defined=~undefined)
+
+
+@register("hit", aliases=("hit_rate", "hitrate", "hr", "hits", "hit_ratio", "success"), grows_with_k=True)
+def hit(batch: RankedBatch, k: int | None) -> Floats:
+    """1 if the list holds a relevant item, else 0; its mean is the hit rate.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+
+    Returns:
+        (U,) values 0 or 1.
+
+    Source:
+        Deshpande and Karypis, Item-based top-N recommendation algorithms, ACM TOIS 22(1), 2004.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["a", "b"], ["x"], ["a"]], truth=[{"b": 1}, {"y": 1}, {}])
+        >>> hit(batch, 2)
+        array([1., 0., 0.])
+    """
+    return (batch.n_hits(k) > 0).astype(np.float64)
+
+
+@register("mrr", aliases=("rr", "mean_reciprocal_rank", "reciprocal_rank", "recip_rank"), grows_with_k=True)
+def reciprocal_rank(batch: RankedBatch, k: int | None) -> Floats:
+    """1 / rank of the first relevant item within k, else 0; its mean is the MRR.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+
+    Returns:
+        (U,) values in [0, 1].
+
+    Source:
+        Voorhees, The TREC-8 question answering track report, 1999.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["a", "b"], ["x"], ["b"]], truth=[{"b": 1}, {"y": 1}, {"b": 1}])
+        >>> reciprocal_rank(batch, 2)
+        array([0.5, 0. , 1. ])
+    """
+    first = np.where(batch.hit_number == 1, 1.0 / batch.hit_rank, 0.0)
+    return batch.sum_hits(first, k)
+
+
+@register("map", options={"normalizer": "map_normalizer"}, aliases=("ap", "average_precision", "mean_average_precision"), needs_relevant=True)
+def average_precision(batch: RankedBatch, k: int | None, *, normalizer: str) -> Floats:
+    """Precision at the rank of each hit, summed and normalised: (1/N) sum of P@i h_i over i <= k.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        normalizer: N: `min_k` min(m, k), `relevant` m, `hits` H, `k`, `min_recommended` min(m, n).
+
+    Returns:
+        (U,) values in [0, 1]; their mean is MAP. Undefined for a user without a relevant item.
+
+    Source:
+        Buckley and Voorhees, Evaluating evaluation measure stability, SIGIR 2000 (N = m).
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["b", "x", "a"], ["x"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
+        >>> average_precision(batch, 3, normalizer="min_k").round(4)
+        array([0.8333, 0.    ,    nan])
+    """
+    total = batch.sum_hits(batch.hit_number / batch.hit_rank, k)
+    return ratio(total, _normalizer(batch, k, normalizer), defined=batch.n_relevant > 0)
+
+
+@register("mar", options={"normalizer": "map_normalizer"}, aliases=("average_recall", "mean_average_recall"), needs_relevant=True)
+def average_recall(batch: RankedBatch, k: int | None, *, normalizer: str) -> Floats:
+    """Recall at the rank of each hit, summed and normalised: (1/N) sum of R@i h_i over i <= k.
+
+    A perfect list scores (m + 1) / (2 m) for m <= k, not 1.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        normalizer: N, as for `map`.
+
+    Returns:
+        (U,) values in [0, 1]; their mean is MAR. Undefined for a user without a relevant item.
+
+    Source:
+        WarpRec 1.4.6, its accuracy metric MAR@k.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["b", "a"], ["x"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
+        >>> average_recall(batch, 2, normalizer="min_k")
+        array([0.75, 0.  ,  nan])
+    """
+    recall_at_hit = batch.hit_number / batch.n_relevant[batch.hit_user]
+    return ratio(batch.sum_hits(recall_at_hit, k), _normalizer(batch, k, normalizer), defined=batch.n_relevant > 0)
+
+
+@register(
+    "ndcg",
+    options={"gain": "gain", "idcg": "idcg", "discount": "discount"},
+    aliases={
+        "normalized_dcg": (),
+        "normalised_dcg": (),
+        "normalized_discounted_cumulative_gain": (),
+        "ndcg_rendle2020": (("gain", "binary"),),
+        "ndcgrendle2020": (("gain", "binary"),),
+    },
+    needs_relevant=True,
+)
+def ndcg(batch: RankedBatch, k: int | None, *, gain: str, idcg: str, discount: str) -> Floats:
+    """Discounted gain of the list over that of the ideal list: DCG / IDCG, DCG = sum of gain_i / discount(i) over i <= k.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        gain: Gain of a relevant item with rating r: `binary` 1, `linear` r, `exponential` 2^r - 1, `exponential_plus1`
+            2^(r+1) - 1. What is not relevant gains 0, and so does a negative gain.
+        idcg: The ideal list: the relevant items by gain, cut at k (`at_k`) or not cut (`all`); the hits of the list
+            itself, re-sorted (`list`); k hits of gain 1 (`full_k`).
+        discount: `log2_plus1` log2(i + 1), `log2_clipped` log2(max(i, 2)).
+
+    Returns:
+        (U,) values, in [0, 1] for `at_k`, `all` and `list`. Undefined for a user without a relevant item or with an ideal gain of 0;
+        for `list` a list without a hit scores 0.
+
+    Source:
+        Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20(4), 2002; Burges et al., ICML 2005, for 2^r - 1.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["b", "a"], ["x"], ["a"]], truth=[{"a": 3, "b": 1}, {"y": 1}, {}])
+        >>> ndcg(batch, 2, gain="linear", idcg="at_k", discount="log2_plus1").round(6)
+        array([0.796708, 0.      ,      nan])
+    """
+    hit_gain = gain_of(batch.hit_rating, gain)
+    dcg = batch.sum_hits(hit_gain / _discount(batch.hit_rank, discount), k)
+    defined = batch.n_relevant > 0
+    if idcg == "full_k":
+        longest = int(batch.cut_off(k).max(initial=0))
+        sums = np.concatenate([[0.0], np.cumsum(1.0 / _discount(np.arange(1, longest + 1), discount))])
+        return ratio(dcg, sums[batch.cut_off(k)], defined)
+    if idcg == "list":
+        within = np.flatnonzero(batch.hit_rank <= k) if k is not None else np.arange(len(hit_gain))
+        order = within[np.lexsort((-hit_gain[within], batch.hit_user[within]))]
+        # The hits of a user within k are its first ones, so they take the same places again, sorted by gain.
+        ideal = np.bincount(batch.hit_user[order], hit_gain[order] / _discount(batch.hit_number[within], discount), batch.size)
+        return ratio(dcg, ideal, defined)
+    ideal_gain = gain_of(batch.ideal_rating, gain) / _discount(batch.ideal_rank, discount)
+    kept = batch.ideal_rank <= batch.cut_off(k)[batch.ideal_user] if idcg == "at_k" else np.ones(len(ideal_gain), dtype=bool)
+    best = np.bincount(batch.ideal_user[kept], ideal_gain[kept], batch.size)
+    if k is None:
+        # A user without a list has no cut-off; what it missed is still there to be found.
+        return ratio(dcg, best, defined & ((best > 0) | (batch.n_recommended == 0)))
+    return ratio(dcg, best, defined & (best > 0))
+
+
+def gain_of(rating: Floats, gain: str) -> Floats:
+    """Gain of relevant items by their rating; negative gains count as 0, because an ideal list would leave those items out."""
+    if gain == "binary":
+        return np.ones(len(rating))
+    gains = rating if gain == "linear" else np.exp2(rating + (gain == "exponential_plus1")) - 1.0
+    return np.maximum(gains, 0.0)
+
+
+def _discount(rank: np.ndarray[tuple[int], np.dtype[np.int64]], discount: str) -> Floats:
+    return np.log2(np.maximum(rank, 2) if discount == "log2_clipped" else rank + 1.0)
+
+
+def _normalizer(batch: RankedBatch, k: int | None, normalizer: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    if normalizer == "relevant":
+        return batch.n_relevant
+    if normalizer == "hits":
+        return batch.n_hits(k)
+    if normalizer == "k":
+        return batch.cut_off(k)
+    if normalizer == "min_recommended":
+        return np.minimum(batch.n_relevant, batch.list_length(k))
+    return np.minimum(batch.n_relevant, batch.cut_off(k))
