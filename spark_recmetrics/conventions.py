@@ -63,8 +63,8 @@ class Convention:
         ties: How equal scores are ordered: by item ascending or descending, in the type of the item. `input` asks for
             the order of the rows, which a cluster does not have: it means `item_asc`.
         duplicates: Two rows of one (model, user, item), and two truth rows of one (user, item): `error` refuses,
-            `first` keeps the best-ranked prediction and the highest rating, `keep` counts a repeated prediction again
-            (truth is a set all the same).
+            `first` keeps the best-ranked prediction, `keep` counts a repeated prediction again. Truth is a set under both, with
+            the highest rating that is relevant.
         nan_scores: NaN or null scores and ratings: `error` refuses, `drop` drops the rows, `last` and `first` rank them there.
         negative_gains: A graded gain below zero: `error` refuses, `clip` takes it as 0.
         users: The users a mean is taken over: `truth` have a truth row, `relevant` a relevant one, `predicted` a list.
@@ -139,8 +139,12 @@ class Convention:
                 above = "" if lowest == -math.inf else f" above {lowest:g}"
                 raise ConfigError(f"{option}: expected a finite number{above}, found {value!r}")
             object.__setattr__(self, option, float(value))
-        pairs = self.users_by_metric.items() if isinstance(self.users_by_metric, Mapping) else self.users_by_metric
-        object.__setattr__(self, "users_by_metric", tuple((str(m), str(u)) for m, u in pairs))
+        try:
+            pairs = tuple((str(metric), str(users)) for metric, users in dict(self.users_by_metric).items())
+        except (TypeError, ValueError) as error:
+            found = self.users_by_metric
+            raise ConfigError(f"users_by_metric: expected pairs of metric and user set, found {found!r}") from error
+        object.__setattr__(self, "users_by_metric", pairs)
         for metric, users in self.users_by_metric:
             if users not in USER_SETS:
                 raise ConfigError(f"users_by_metric.{metric}: expected one of {', '.join(USER_SETS)}, found {users!r}")
@@ -163,8 +167,9 @@ class Convention:
             if option not in known:
                 raise ConfigError(f"convention {self.name!r} has no option {option!r}{did_you_mean(option, known)}")
         changed = replace(self, **options)
-        own = CONVENTIONS.get(self.name, self)
-        named = tuple(name for name, value in changed.options() if value != getattr(own, name))
+        own = CONVENTIONS.get(self.name)
+        touched = {*self.overrides, *options}
+        named = tuple(n for n, value in changed.options() if (n in touched if own is None else value != getattr(own, n)))
         object.__setattr__(changed, "overrides", named)
         return changed
 
@@ -187,7 +192,7 @@ class Convention:
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return "+".join(f"{metric}:{users}" for metric, users in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 _T_AND_P = "truth_and_predicted"
@@ -202,26 +207,50 @@ CONVENTIONS: Mapping[str, Convention] = {
             "threshold", relevance="threshold", threshold=3.5, candidates="judged", ties="input", users=_T_AND_P, empty="zero"
         ),
         Convention(
-            "threshold_skip", relevance="threshold", threshold=3.5, candidates="judged", ties="input", users=_T_AND_P,
+            "threshold_skip",
+            relevance="threshold",
+            threshold=3.5,
+            candidates="judged",
+            ties="input",
+            users=_T_AND_P,
             undefined="skip",
         ),
         Convention(
-            "warprec", relevance="positive", users_by_metric=(("f1", "all"),), gain="exponential_plus1",
-            auc_negatives="plus_one", auc_ties="order", rating_rows="positive", rating_average="per_user",
-            coverage="count", gini_population="catalog", gini_scale="n_minus_1",
+            "warprec",
+            relevance="positive",
+            users_by_metric=(("f1", "all"),),
+            gain="exponential_plus1",
+            auc_negatives="plus_one",
+            auc_ties="order",
+            rating_rows="positive",
+            rating_average="per_user",
+            coverage="count",
+            gini_population="catalog",
+            gini_scale="n_minus_1",
         ),
         Convention(
-            "warprec_doc", relevance="positive", gain="exponential", rating_rows="positive", coverage="count",
-            gini_population="catalog", gini_scale="n_minus_1",
+            "warprec_doc",
+            relevance="positive",
+            gain="exponential",
+            rating_rows="positive",
+            coverage="count",
+            gini_population="catalog",
+            gini_scale="n_minus_1",
         ),
         Convention("laikallm", users="truth", map_normalizer="hits", idcg="list", rating_clip="truth_range"),
         Convention("laikallm_doc", users="truth", map_normalizer="relevant", idcg="list", rating_average="users"),
         Convention(
-            "jurity", relevance="truthy", users_by_metric=(_JURITY_PRECISION, ("map", "relevant_and_predicted")),
-            precision_denominator="recommended", idcg="all",
+            "jurity",
+            relevance="truthy",
+            users_by_metric=(_JURITY_PRECISION, ("map", "relevant_and_predicted")),
+            precision_denominator="recommended",
+            idcg="all",
         ),
         Convention(
-            "jurity_doc", relevance="truthy", users_by_metric=(_JURITY_PRECISION,), precision_denominator="recommended",
+            "jurity_doc",
+            relevance="truthy",
+            users_by_metric=(_JURITY_PRECISION,),
+            precision_denominator="recommended",
             idcg="all",
         ),
         Convention("recommenders", users=_T_AND_P, users_by_metric=(("ndcg", "truth"),), undefined="skip", empty="zero"),
@@ -229,7 +258,11 @@ CONVENTIONS: Mapping[str, Convention] = {
         Convention("replay", ties="item_desc", users="truth"),
         Convention("rectools", users="truth", map_normalizer="relevant", idcg="full_k", coverage="count"),
         Convention(
-            "recbole", relevance="positive", users="truth", gauc_weight="relevant", gini_population="catalog",
+            "recbole",
+            relevance="positive",
+            users="truth",
+            gauc_weight="relevant",
+            gini_population="catalog",
             entropy_scale="distinct",
         ),
         Convention("ranx", relevance="threshold", users="truth", map_normalizer="relevant", gain="linear"),
@@ -237,8 +270,14 @@ CONVENTIONS: Mapping[str, Convention] = {
             "trec_eval", relevance="threshold", ties="item_desc", users=_T_AND_P, map_normalizer="relevant", gain="linear"
         ),
         Convention(
-            "lenskit", users="predicted", undefined="skip", precision_denominator="recommended", recall_denominator="min_k",
-            map_normalizer="min_recommended", discount="log2_clipped", gini_population="catalog",
+            "lenskit",
+            users="predicted",
+            undefined="skip",
+            precision_denominator="recommended",
+            recall_denominator="min_k",
+            map_normalizer="min_recommended",
+            discount="log2_clipped",
+            gini_population="catalog",
         ),
         Convention(
             "torchmetrics", relevance="positive", candidates="judged", users=_T_AND_P, map_normalizer="hits", gain="linear"

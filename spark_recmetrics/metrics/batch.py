@@ -91,8 +91,12 @@ class RankedBatch:
         """(U,) length of the list cut at k."""
         return self.n_recommended if k is None else np.minimum(self.n_recommended, k)
 
+    def n_within(self, k: int | None) -> Ints:
+        """(U,) min(m, k), the relevant items that a list of length k can hold; m where there is no cut-off."""
+        return self.n_relevant if k is None else np.minimum(self.n_relevant, k)
+
     def cut_off(self, k: int | None) -> Ints:
-        """(U,) the k of the formulas: k itself, or the length of the list where there is no cut-off."""
+        """(U,) the k that a formula divides by: k itself, or the length of the list where there is no cut-off."""
         return self.n_recommended if k is None else np.full(self.size, k, dtype=np.int64)
 
 

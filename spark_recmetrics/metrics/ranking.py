@@ -1,7 +1,8 @@
 """Ranking metrics: formulas over a batch of users, in numpy, without a loop over users.
 
 Notation, per user: L_k is the list cut at k, n its length, m the number of relevant items, h_i = 1 if the item at
-rank i is relevant, H = sum of h_i over i <= k. Without a cut-off k is the length of the list.
+rank i is relevant, H = sum of h_i over i <= k. Without a cut-off the whole list counts: a formula that divides by k divides by n,
+and min(m, k) is m.
 All values are undefined (NaN) only where that is said.
 """
 
@@ -59,11 +60,17 @@ def recall(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
         >>> recall(batch, 2, denominator="relevant")
         array([0.5, 0. , nan])
     """
-    divisor = np.minimum(batch.n_relevant, batch.cut_off(k)) if denominator == "min_k" else batch.n_relevant
+    divisor = batch.n_within(k) if denominator == "min_k" else batch.n_relevant
     return ratio(batch.n_hits(k), divisor, defined=batch.n_relevant > 0)
 
 
-@register("f1", options={"beta": "beta"}, operands=("precision", "recall"), aliases=("f", "fbeta", "f_beta", "f1_score", "fscore", "f_score"), needs_relevant=True)
+@register(
+    "f1",
+    options={"beta": "beta"},
+    operands=("precision", "recall"),
+    aliases=("f", "fbeta", "f_beta", "f1_score", "fscore", "f_score"),
+    needs_relevant=True,
+)
 def f_beta(first: Floats, second: Floats, *, beta: float) -> Floats:
     """Weighted harmonic mean of two metrics: (1 + beta^2) a b / (beta^2 a + b), and 0 where a = b = 0.
 
@@ -133,7 +140,12 @@ def reciprocal_rank(batch: RankedBatch, k: int | None) -> Floats:
     return batch.sum_hits(first, k)
 
 
-@register("map", options={"normalizer": "map_normalizer"}, aliases=("ap", "average_precision", "mean_average_precision"), needs_relevant=True)
+@register(
+    "map",
+    options={"normalizer": "map_normalizer"},
+    aliases=("ap", "average_precision", "mean_average_precision"),
+    needs_relevant=True,
+)
 def average_precision(batch: RankedBatch, k: int | None, *, normalizer: str) -> Floats:
     """Precision at the rank of each hit, summed and normalised: (1/N) sum of P@i h_i over i <= k.
 
@@ -157,7 +169,9 @@ def average_precision(batch: RankedBatch, k: int | None, *, normalizer: str) -> 
     return ratio(total, _normalizer(batch, k, normalizer), defined=batch.n_relevant > 0)
 
 
-@register("mar", options={"normalizer": "map_normalizer"}, aliases=("average_recall", "mean_average_recall"), needs_relevant=True)
+@register(
+    "mar", options={"normalizer": "map_normalizer"}, aliases=("average_recall", "mean_average_recall"), needs_relevant=True
+)
 def average_recall(batch: RankedBatch, k: int | None, *, normalizer: str) -> Floats:
     """Recall at the rank of each hit, summed and normalised: (1/N) sum of R@i h_i over i <= k.
 
@@ -233,11 +247,8 @@ def ndcg(batch: RankedBatch, k: int | None, *, gain: str, idcg: str, discount: s
         ideal = np.bincount(batch.hit_user[order], hit_gain[order] / _discount(batch.hit_number[within], discount), batch.size)
         return ratio(dcg, ideal, defined)
     ideal_gain = gain_of(batch.ideal_rating, gain) / _discount(batch.ideal_rank, discount)
-    kept = batch.ideal_rank <= batch.cut_off(k)[batch.ideal_user] if idcg == "at_k" else np.ones(len(ideal_gain), dtype=bool)
+    kept = batch.ideal_rank <= (np.inf if k is None or idcg == "all" else k)
     best = np.bincount(batch.ideal_user[kept], ideal_gain[kept], batch.size)
-    if k is None:
-        # A user without a list has no cut-off; what it missed is still there to be found.
-        return ratio(dcg, best, defined & ((best > 0) | (batch.n_recommended == 0)))
     return ratio(dcg, best, defined & (best > 0))
 
 
@@ -262,4 +273,4 @@ def _normalizer(batch: RankedBatch, k: int | None, normalizer: str) -> np.ndarra
         return batch.cut_off(k)
     if normalizer == "min_recommended":
         return np.minimum(batch.n_relevant, batch.list_length(k))
-    return np.minimum(batch.n_relevant, batch.cut_off(k))
+    return batch.n_within(k)

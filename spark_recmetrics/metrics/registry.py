@@ -77,7 +77,7 @@ def register(
         for text in (name, *fixed):
             if _fold(text) in _ALIASES:
                 raise ValueError(f"metric name {text!r} is registered already")
-            _ALIASES[_fold(text)] = (name, fixed.get(text, ()))
+        _ALIASES.update({_fold(text): (name, params) for text, params in {name: (), **fixed}.items()})
         DEFINITIONS[name] = Definition(
             name, kind, compute, dict(options or {}), operands, fixed, higher_is_better, upper, needs_relevant, grows_with_k
         )
@@ -156,7 +156,10 @@ def _fold(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", name.strip().lower())
 
 
-_TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w-]*(?:[ ]+[A-Za-z_][\w-]*)*)|(?P<number>[0-9][0-9.eE+-]*)|(?P<mark>[(),=@]))", re.ASCII)
+_TOKEN = re.compile(
+    r"\s*(?:(?P<word>[A-Za-z_][\w-]*(?:[ ]+[A-Za-z_][\w-]*)*)|(?P<number>[-+.]?[0-9][0-9.eE+-]*)|(?P<mark>[(),=@])|(?P<other>\S+))",
+    re.ASCII,
+)
 
 
 def parse(text: str | Metric) -> Metric:
@@ -185,7 +188,7 @@ def parse(text: str | Metric) -> Metric:
         raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {text!r}")
     reader = _Reader(text)
     metric = reader.metric()
-    if reader.mark is not None or reader.place != len(text.rstrip()):
+    if reader.mark is not None:
         raise reader.error("expected name, name@k or name(parameter=value)@k")
     return metric
 
@@ -310,7 +313,7 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
         >>> [str(m) for m in expand(["ndcg", "map@10", "rmse"], k=[5, 10])]
         ['ndcg@5', 'ndcg@10', 'map@10', 'rmse']
     """
-    cuts = [check_k(value) for value in ((k,) if isinstance(k, int) else k or ())]
+    cuts = [check_k(value) for value in (() if k is None else k if isinstance(k, list | tuple) else (k,))]
     found: dict[Metric, None] = {}
     for text in (metrics,) if isinstance(metrics, str | Metric) else metrics:
         metric = parse(text)

@@ -1,0 +1,78 @@
+# Everything runs in .venv, which `demo` and `test` make themselves. Needed beforehand: Python 3.10+ and Java 17+.
+#   make PYTHON=python3.12 test     another Python for a new .venv
+#   make DATA=ml-100k demo          the larger data set
+
+PYTHON ?= python3
+DATA ?= sample
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WHEEL := .demo/wheels/recbole-1.2.1-py3-none-any.whl
+
+CONF_sample := conf/demo.yaml
+CONF_ml-100k := conf/demo-ml-100k.yaml
+CONF = $(or $(CONF_$(DATA)),$(error DATA=$(DATA) is unknown; there are sample and ml-100k))
+
+# Workers run the interpreter that PYSPARK_PYTHON names, by default the first python3 on the path, which has no numpy.
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Another Spark on this machine must not win over the tested one, nor send the demo to a cluster. PYTHONPATH is here because
+# Spark's instructions for a tarball put its own pyspark there.
+unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE PYSPARK_SUBMIT_ARGS PYTHONPATH HADOOP_CONF_DIR YARN_CONF_DIR
+
+# conf/log4j2.properties keeps Spark's log to errors.
+SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file conf/spark-defaults.conf
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format typecheck docs clean check-java
+# The Java check comes first, and two Spark runs at once would fight for the cores.
+.NOTPARALLEL:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: check-java $(READY) $(if $(filter ml-100k,$(DATA)),$(WHEEL)) ## evaluate two models on real ratings (DATA=sample or ml-100k)
+	@test -f $(CONF)
+	$(SUBMIT) jobs/prepare_demo.py --data $(DATA) --output .demo/$(DATA) $(if $(filter ml-100k,$(DATA)),--ml-100k-wheel $(WHEEL))
+	$(SUBMIT) jobs/evaluate.py --config $(CONF)
+
+test: check-java lint typecheck ## lint, type check, and the suite on classic Spark and on Spark Connect
+	$(BIN)/pytest
+	$(BIN)/pytest -m spark --session=connect
+
+lint: $(READY) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY) ## let ruff repair and format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+typecheck: $(READY) ## mypy, strict
+	$(BIN)/mypy spark_recmetrics jobs
+
+docs: check-java $(READY) ## check the documentation: doctests, and the code blocks of README.md and docs/
+	$(BIN)/pytest tests/test_docs.py
+
+clean: ## remove what the other targets wrote, except .venv
+	rm -rf .demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+check-java:
+	@scripts/check-java
+
+$(READY): pyproject.toml constraints.txt
+	@command -v "$(PYTHON)" > /dev/null || { echo "There is no $(PYTHON); install Python 3.10 or newer, or name one: make PYTHON=..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	    { echo "$(PYTHON) is $$("$(PYTHON)" -V 2>&1), but 3.10 or newer is needed; name another: make PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2> /dev/null || \
+	    { echo "$(PYTHON) has no venv module; on Debian: sudo apt-get install python3-venv" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(WHEEL): | $(READY)
+	$(BIN)/python -m pip download --quiet --no-deps recbole==1.2.1 -d $(@D)

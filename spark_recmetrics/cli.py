@@ -1,0 +1,275 @@
+"""The command line: `spark-recmetrics`, the jobs, and the entry points of a Databricks wheel task."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_recmetrics import config as configuration
+from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError
+from spark_recmetrics.metrics import DEFINITIONS
+from spark_recmetrics.version import __version__
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_recmetrics.config import Config
+    from spark_recmetrics.pipeline import Result
+    from spark_recmetrics.schema import Location
+
+RESULT_MARK = "RECMETRICS_RESULT"
+"""First word of the last line on stdout; JSON follows."""
+
+INTERRUPTED = 130
+
+_EXIT_CODES = """exit codes:
+  0    done
+  1    unexpected error
+  2    usage or configuration; found before a session starts
+  3    a gate failed
+  4    input data missing, refused, or nobody to average
+  5    the output tables could not be replaced
+  130  interrupted"""
+
+
+def run(argv: Sequence[str] | None = None) -> None:
+    """Entry point of a process: returns on success, and exits with the code of `main` otherwise.
+
+    `sys.exit(0)` is never called: some schedulers take any SystemExit for a failure.
+    """
+    code = main(argv)
+    if code:
+        sys.exit(code)
+
+
+def evaluate(argv: Sequence[str] | None = None) -> None:
+    """Entry point that runs the command `evaluate` with the arguments of the process."""
+    run(["evaluate", *(sys.argv[1:] if argv is None else argv)])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code.
+
+    Args:
+        argv: Arguments after the program's name; None: those of the process.
+    """
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as leaving:  # argparse has said what is wrong, or printed its help
+        return int(leaving.code or 0)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    command: Callable[[argparse.Namespace], int] = arguments.command
+    try:
+        return command(arguments)
+    except RecMetricsError as error:
+        return _told(error)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of a pipe, such as `head`, has gone; nothing is left to be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _told(error: RecMetricsError) -> int:
+    for line in str(error).splitlines():
+        print(f"error: {line}", file=sys.stderr)
+    return error.exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="spark-recmetrics",
+        description="Evaluate recommender systems on Spark.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"spark-recmetrics {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def add(name: str, command: Callable[[argparse.Namespace], int], text: str, *, configured: bool) -> argparse.ArgumentParser:
+        sub = commands.add_parser(
+            name, help=text, description=text, epilog=_EXIT_CODES, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        sub.set_defaults(command=command)
+        if configured:
+            sub.add_argument("--config", required=True, metavar="FILE", help="configuration file: YAML, TOML or JSON")
+            sub.add_argument(
+                "--set", action="append", default=[], metavar="KEY=VALUE", help="change one value, e.g. evaluation.top_k=[5]"
+            )
+            sub.add_argument("--as-of", metavar="LABEL", help="the day that the run speaks of; replaces as_of of the file")
+        return sub
+
+    job = add("evaluate", _evaluate, "Evaluate models and write the tables.", configured=True)
+    job.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
+    add("validate-config", _validate, "Check a configuration without starting Spark.", configured=True)
+    add("explain-config", _explain, "Print the configuration with every default, and its hash.", configured=True)
+    add("config-schema", _schema, "Print the JSON Schema of the configuration.", configured=False)
+    add("metrics", _metrics, "Print the metrics, their options and other names.", configured=False)
+    return parser
+
+
+def _load(arguments: argparse.Namespace) -> Config:
+    return configuration.load(arguments.config, arguments.set).located(arguments.as_of)
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    config = _load(arguments)
+    print(f"{arguments.config}: valid, configuration {config.hash}, {len(config.evaluation.expanded)} metrics")
+    return 0
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    import yaml
+
+    config = _load(arguments)
+    print(yaml.safe_dump(config.resolved(), sort_keys=False, allow_unicode=True), end="")
+    print(f"# config_hash: {config.hash}")
+    print(f"# run_id: {config.run_id()}")
+    return 0
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    del arguments
+    print(json.dumps(configuration.json_schema(), indent=2))
+    return 0
+
+
+def _metrics(arguments: argparse.Namespace) -> int:
+    del arguments
+    for name, definition in sorted(DEFINITIONS.items()):
+        options = ", ".join(definition.options) or "-"
+        print(f"{name:<10} {definition.kind:<8} options: {options:<24} also: {', '.join(definition.aliases) or '-'}")
+        print(f"{'':<10} {definition.summary}")
+    return 0
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    """Run the job; whatever happens, its outcome goes into the result line and file."""
+    outcome: dict[str, Any] = {"status": "failed", "exit_code": 1, "run_id": None, "as_of": None, "tables": {}, "models": {}}
+    outcome |= {"n_users": {}, "warnings": [], "error": None, "version": __version__}
+    try:
+        if arguments.result_json and not Path(arguments.result_json).absolute().parent.is_dir():
+            raise ConfigError(f"--result-json: no folder {Path(arguments.result_json).absolute().parent}: make it first")
+        config = _load(arguments)
+        outcome |= {"job": config.job, "run_id": config.run_id(), "as_of": config.as_of, "config_hash": config.hash}
+        code = _run_job(config, outcome)
+    except RecMetricsError as error:
+        code = _told(error)
+        outcome["error"] = {"type": type(error).__name__, "message": str(error)}
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+        outcome["error"] = {"type": "KeyboardInterrupt", "message": "interrupted"}
+    except Exception as error:  # noqa: BLE001 - the outcome of a job must be told whatever it is
+        code = 1
+        traceback.print_exc()
+        outcome["error"] = {"type": type(error).__name__, "message": str(error).strip().partition("\n")[0]}
+    outcome["exit_code"] = code
+    text = json.dumps(outcome, allow_nan=False)
+    if arguments.result_json and Path(arguments.result_json).absolute().parent.is_dir():
+        Path(arguments.result_json).write_text(text + "\n", encoding="utf-8")
+    print(f"{RESULT_MARK} {text}", flush=True)
+    return code
+
+
+def _run_job(config: Config, outcome: dict[str, Any]) -> int:
+    from spark_recmetrics import tables
+    from spark_recmetrics.pipeline import Run
+    from spark_recmetrics.pipeline import evaluate as evaluate_frames
+    from spark_recmetrics.schema import DATA_REPORT
+
+    spark, own = _session()
+    run = Run(outcome["run_id"], config.as_of, config.hash)
+    keys = {"as_of": config.as_of or "none", "run_id": outcome["run_id"]}
+    try:
+        try:
+            result = evaluate_frames(
+                **_inputs(spark, config),
+                metrics=config.evaluation.expanded,
+                convention=config.evaluation.chosen_convention,
+                columns=config.columns,
+                n_buckets=config.evaluation.n_buckets,
+                run=run,
+            )
+        except DataError as error:
+            if error.facts:
+                report = spark.createDataFrame(list(error.facts), DATA_REPORT)
+                outcome["tables"]["data_report"] = tables.publish(report, config.output, "data_report", keys)
+            raise
+        # The summary comes last: a run that has one is complete.
+        for name in ("data_report", "per_user", "summary"):
+            outcome["tables"][name] = tables.publish(getattr(result, name), config.output, name, keys)
+        outcome |= {"status": result.status, "models": result.to_dict(), "warnings": list(result.warnings)}
+        outcome["n_users"] = {model: of_model[0].n_users for model, of_model in result.means.items()}
+        _show(config, result, outcome)
+        result.release()
+    finally:
+        if own:
+            spark.stop()
+    if result.status != "ok":
+        raise DataError(
+            "\n".join(fact.line() for fact in result.facts if fact.level == "error") or "there is nobody to average"
+        )
+    return 0
+
+
+def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
+    """The frames of the configuration, as arguments of `evaluate`."""
+    from spark_recmetrics.tables import read_table
+
+    from spark_recmetrics.inputs import union_models
+
+    inputs = config.inputs
+    found: dict[str, Any] = {"truth": read_table(spark, inputs.truth, "inputs.truth"), "model_name": config.model_name}
+
+    def union(tables: dict[str, Location], key: str) -> DataFrame:
+        frames = {model: read_table(spark, place, f"inputs.models.{model}.{key}") for model, place in tables.items()}
+        return union_models(frames, config.columns)
+
+    if inputs.models is None:
+        for key in ("predictions", "rating_predictions"):
+            place = getattr(inputs, key)
+            if place is not None:
+                found[key] = read_table(spark, place, f"inputs.{key}")
+        return found
+    found["models"] = list(inputs.models)
+    found["predictions"] = union({model: own.predictions for model, own in inputs.models.items()}, "predictions")
+    if any(own.rating_predictions for own in inputs.models.values()):
+        rated = {model: own.rating_predictions or own.predictions for model, own in inputs.models.items()}
+        found["rating_predictions"] = union(rated, "rating_predictions")
+    return found
+
+
+def _session() -> tuple[SparkSession, bool]:
+    """The session that is there, or a new one; and whether it is a new one, which is then stopped at the end."""
+    from pyspark.sql import SparkSession
+
+    there = SparkSession.getActiveSession()
+    if there is not None:
+        return there, False
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        # No spark-submit has chosen a Python for the workers, and theirs would be the python3 of the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return SparkSession.builder.appName("spark-recmetrics").getOrCreate(), True
+
+
+def _show(config: Config, result: Result, outcome: dict[str, Any]) -> None:
+    from spark_recmetrics.report import metric_table
+
+    as_of = f", as of {config.as_of}" if config.as_of else ""
+    users = ", ".join(f"{model} {n}" for model, n in outcome["n_users"].items())
+    print(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
+    print(metric_table(result.rows))
+    print("\n* best value of the line\n")
+    for warning in result.warnings:
+        print(f"warning: {warning}")
+    for name, place in outcome["tables"].items():
+        print(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")

@@ -1,0 +1,450 @@
+"""The configuration of an evaluation: the shape of the file, its defaults, and its hash. Nothing here starts Spark.
+
+`load` names everything that is wrong with a file in one error. `conf/evaluate.yaml` explains every key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    PrivateAttr,
+    Strict,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
+from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.metrics import Metric, expand, parse
+from spark_recmetrics.schema import Columns, Location, Output, plain_text
+from spark_recmetrics.source import Keys, Source, dotted, shown
+
+_LARGEST = 2**31 - 1  # cut-offs and buckets are integers of Spark
+_LONGEST_METRIC = 200
+_JOB, _AS_OF = "A-Za-z0-9._-", "A-Za-z0-9._:+-"
+_PLACEHOLDERS = ("as_of",)
+_Placed = TypeVar("_Placed", Location, Output)
+
+
+def _several(problems: Mapping[str, str]) -> ValidationError:
+    """One error for several keys of a mapping that a function of ours has read."""
+    kind = partial(PydanticCustomError, "told", "{reason}")
+    details = [InitErrorDetails(type=kind({"reason": reason}), loc=(key,), input=None) for key, reason in problems.items()]
+    return ValidationError.from_exception_data("several", details)
+
+
+def _whole(value: object) -> int:
+    # An integer of pydantic would take "10", 10.0 and True, too.
+    if type(value) is not int or not 1 <= value <= _LARGEST:
+        limits = f"up to {_LARGEST}" if type(value) is int and value > _LARGEST else "from 1"
+        raise ConfigError(f"expected a whole number {limits}, found {shown(value)}")
+    return value
+
+
+def _name(value: object, *, characters: str) -> str:
+    # Such texts become parts of paths, so dots alone are none.
+    if not isinstance(value, str) or not re.fullmatch(f"[{characters}]+", value) or not value.strip("."):
+        quotes = ": write it in quotes" if isinstance(value, int | float) else ""
+        raise ConfigError(f"expected a text of the characters {characters}, found {shown(value)}{quotes}")
+    return value
+
+
+def _metric(value: object) -> Metric:
+    if not isinstance(value, str | Metric) or len(str(value)) > _LONGEST_METRIC:
+        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {shown(value)}")
+    metric = parse(value)
+    _ = metric.k is None or _whole(metric.k)
+    return metric
+
+
+def _convention(value: object) -> Convention:
+    if isinstance(value, str | Convention):
+        return convention(value)
+    if not isinstance(value, dict):
+        raise ConfigError(f"expected the name of a convention, or a mapping of its name and options, found {shown(value)}")
+    found, problems = CONVENTIONS["default"], {}
+    for option, chosen in ({"name": "default"} | value).items():
+        try:
+            if option == "name":
+                found = convention(chosen)
+            elif option not in _OPTIONS:
+                raise ConfigError(f"unknown option{did_you_mean(option, _OPTIONS)}")  # noqa: TRY301 - collected below
+            elif option == "users_by_metric":
+                found = found.override(users_by_metric=_users_by_metric(chosen))
+            else:
+                found = found.override(**{option: chosen})
+        except ConfigError as error:  # noqa: PERF203 - one message for all of them
+            problems[option] = str(error).removeprefix(f"{option}: ")
+    if problems:
+        raise _several(problems)
+    return found
+
+
+def _users_by_metric(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"expected a mapping of metrics to sets of users, found {shown(value)}")
+    return {_metric(metric).name: users for metric, users in value.items()}
+
+
+def _spelled_out(chosen: Convention) -> dict[str, Any]:
+    return {"name": chosen.name, **dict(chosen.options()), "users_by_metric": dict(chosen.users_by_metric)}
+
+
+def _fill(path: str, as_of: str | None = None) -> str:
+    """The path with `{as_of}` replaced. Braces around anything but one word are a glob, and stay."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in _PLACEHOLDERS:
+            raise ConfigError(f"unknown placeholder {found[0]} in {path!r}{did_you_mean(found[1], _PLACEHOLDERS)}")
+        return as_of or found[0]
+
+    return re.sub(r"\{([A-Za-z_]\w*)\}", value, path)
+
+
+def _placed(found: _Placed) -> _Placed:
+    try:
+        _fill(found.path or "")
+    except ConfigError as error:
+        raise _several({"path": str(error)}) from error
+    return found
+
+
+_OPTIONS: dict[str, Any] = {
+    "name": {"enum": list(CONVENTIONS)},
+    **{option: {"enum": list(values)} for option, values in CHOICES.items()},
+    **{option: {"type": "number"} for option in ("threshold", "beta", "entropy_base")},
+    "users_by_metric": {"type": "object", "additionalProperties": {"enum": list(USER_SETS)}},
+}
+_OPTIONS_SCHEMA = {"type": "object", "properties": _OPTIONS, "additionalProperties": False}
+_COUNT = {"type": "integer", "minimum": 1, "maximum": _LARGEST}
+_COUNTS = {"anyOf": [_COUNT, {"type": "array", "items": _COUNT}, {"type": "null"}]}
+
+PlainText = Annotated[str, AfterValidator(plain_text)]
+JobName = Annotated[
+    str, PlainValidator(partial(_name, characters=_JOB)), WithJsonSchema({"type": "string", "pattern": f"^[{_JOB}]+$"})
+]
+AsOf = Annotated[
+    str, PlainValidator(partial(_name, characters=_AS_OF)), WithJsonSchema({"type": "string", "pattern": f"^[{_AS_OF}]+$"})
+]
+Count = Annotated[int, PlainValidator(_whole), WithJsonSchema(_COUNT)]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+CutOffs = Annotated[
+    tuple[Count, ...],
+    BeforeValidator(lambda value: value if isinstance(value, list | tuple | dict) else () if value is None else [value]),
+    WithJsonSchema(_COUNTS),
+]
+MetricText = Annotated[Metric, PlainValidator(_metric), PlainSerializer(str), WithJsonSchema({"type": "string"})]
+ConventionChoice = Annotated[
+    Convention,
+    PlainValidator(_convention),
+    PlainSerializer(_spelled_out),
+    WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}]}),
+]
+InputTable = Annotated[Location, AfterValidator(_placed)]
+OutputTables = Annotated[Output, AfterValidator(_placed)]
+
+
+class Section(BaseModel):
+    """A part of the file: frozen, and no key but the known ones."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), use_attribute_docstrings=True)
+
+
+class ModelInputs(Section):
+    """The tables of one model, where every model has its own."""
+
+    predictions: InputTable
+    """Predictions of this model."""
+    rating_predictions: InputTable | None = None
+    """Predicted ratings of this model for rmse, mse and mae. Default: its predictions."""
+
+
+class Inputs(Section):
+    """The tables to read."""
+
+    predictions: InputTable | None = None
+    """Predictions of one model, or of several that the model column tells apart."""
+    rating_predictions: InputTable | None = None
+    """Predicted ratings for rmse, mse and mae. Default: the predictions."""
+    models: dict[PlainText, ModelInputs] | None = None
+    """Instead of `predictions`: the tables of each model, by its name."""
+    truth: InputTable
+    """What the users really did, with ratings or without."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Inputs:
+        if (self.predictions is None) == (not self.models):
+            found = "neither" if self.predictions is None else "both"
+            raise ConfigError(f"expected either predictions or models, found {found}")
+        if self.models and self.rating_predictions:
+            raise ConfigError("expected no rating_predictions beside models: write it under each model")
+        return self
+
+
+class ComplexParams(Section):
+    """The parameters of a metric that is made of others."""
+
+    metric_name_1: MetricText | None = None
+    """First metric; of f1, precision unless given."""
+    metric_name_2: MetricText | None = None
+    """Second metric; of f1, recall unless given."""
+    beta: Number | None = None
+    """Weight of the second metric. Default: the convention's."""
+
+
+class ComplexMetric(Section):
+    """A metric written as keys instead of text."""
+
+    name: MetricText
+    """Name of the metric, such as `f1`."""
+    params: ComplexParams = Field(default_factory=ComplexParams)
+    """Its parameters."""
+
+    @property
+    def metric(self) -> Metric:
+        """The metric, as if it were written `f1(ndcg, map, beta=0.5)`."""
+        inside = [str(part) for part in (self.params.metric_name_1, self.params.metric_name_2) if part is not None]
+        inside += [f"{option}={value}" for option, value in self.name.params]
+        inside += [] if self.params.beta is None else [f"beta={self.params.beta}"]
+        return parse(self.name.name + (f"({', '.join(inside)})" if inside else "")).at(self.name.k)
+
+    @model_validator(mode="after")
+    def _readable(self) -> ComplexMetric:
+        _ = self.metric
+        return self
+
+
+class Evaluation(Section):
+    """What to compute, and how."""
+
+    top_k: CutOffs = Field(default=(10,), validation_alias=AliasChoices("top_k", "k"))
+    """Cut-offs of the ranking metrics that are written without one. Nothing: the whole list."""
+    metrics: tuple[MetricText, ...] = tuple(parse(name) for name in ("precision", "recall", "ndcg", "map", "mrr", "hit"))
+    """Metrics as text: `ndcg`, `map@10`, `f1(beta=0.5)@20`."""
+    complex_metrics: tuple[ComplexMetric, ...] = ()
+    """Further metrics, as keys."""
+    threshold: Number | None = None
+    """A truth row is relevant from this rating on. Default: as the convention says."""
+    convention: ConventionChoice = CONVENTIONS["default"]
+    """Name of a convention, or a mapping of its name and of the options to change."""
+    n_buckets: Count = 32
+    """Number of groups of users; the users of a group are scored together."""
+
+    @property
+    def requested(self) -> list[Metric]:
+        """The metrics as they are written, those written as keys last."""
+        return [*self.metrics, *(chosen.metric for chosen in self.complex_metrics)]
+
+    @property
+    def expanded(self) -> list[Metric]:
+        """Every metric at every cut-off, each once."""
+        return expand(self.requested, self.top_k)
+
+    @property
+    def chosen_convention(self) -> Convention:
+        """The convention with its options changed; the `threshold` beside it is the stronger one."""
+        return convention(self.convention, self.threshold)
+
+    @model_validator(mode="after")
+    def _metrics_agree(self) -> Evaluation:
+        _ = self.expanded
+        return self
+
+
+class Config(Section):
+    """One evaluation. Made by `load`."""
+
+    job: JobName = "evaluate"
+    """Name of the job, a part of the run id."""
+    as_of: AsOf | None = None
+    """The day or version that is evaluated; --as-of of the command line is the stronger one."""
+    inputs: Inputs
+    """The tables to read."""
+    columns: Columns = Columns()
+    """Names of the columns in these tables."""
+    model_name: PlainText = "model"
+    """Name of the only model of predictions without a model column."""
+    evaluation: Evaluation = Field(default_factory=Evaluation)
+    """What to compute, and how."""
+    output: OutputTables
+    """Where the tables go."""
+
+    _as_written: Config | None = PrivateAttr(default=None)
+
+    def located(self, as_of: str | None = None) -> Config:
+        """The same configuration with `as_of` chosen and filled into the paths. Its hash stays that of the file.
+
+        Args:
+            as_of: Stronger than the one of the file.
+
+        Raises:
+            ConfigError: `as_of` has characters that it may not have, or a path asks for it and there is none.
+
+        Example:
+            >>> inputs = Inputs(predictions=Location(table="recs.als"), truth=Location(path="/data/{as_of}/truth"))
+            >>> config = Config(inputs=inputs, output=Output(path="/out"))
+            >>> config.located("2026-11-28").inputs.truth.path
+            '/data/2026-11-28/truth'
+        """
+        chosen = self._chosen(as_of)
+
+        def fill(value: Any, keys: Keys) -> Any:
+            if isinstance(value, Section):
+                fields = type(value).model_fields
+                return value.model_copy(update={name: fill(getattr(value, name), (*keys, name)) for name in fields})
+            if isinstance(value, dict):
+                return {key: fill(item, (*keys, key)) for key, item in value.items()}
+            if isinstance(value, Location | Output) and value.path is not None:
+                if chosen is None and "{as_of}" in value.path:
+                    raise ConfigError(f"{dotted(keys)}.path: {value.path!r} needs an as_of: give --as-of, or as_of in the file")
+                return replace(value, path=_fill(value.path, chosen))
+            return value
+
+        found: Config = fill(self, ()).model_copy(update={"as_of": chosen})
+        found._as_written = self._as_written or self
+        return found
+
+    def resolved(self) -> dict[str, Any]:
+        """The file with every default filled in and the convention spelled out. Read again, it is the same configuration."""
+        found = self.model_dump(mode="json")
+        found["evaluation"] |= {
+            "metrics": [str(metric) for metric in self.evaluation.requested],
+            "complex_metrics": [],
+            "convention": _spelled_out(self.evaluation.chosen_convention),
+        }
+        return found
+
+    @property
+    def hash(self) -> str:
+        """16 hex digits that stand for all that is resolved but `as_of`, with the paths as they are written."""
+        resolved = (self._as_written or self).resolved()
+        del resolved["as_of"]
+        return _digest(resolved)[:16]
+
+    def run_id(self, as_of: str | None = None) -> str:
+        """`r` and 12 hex digits that stand for job, as_of and configuration: a repeated run has the same.
+
+        Args:
+            as_of: Stronger than the one of the file.
+
+        Raises:
+            ConfigError: `as_of` has characters that it may not have.
+        """
+        return "r" + _digest([self.job, self._chosen(as_of), self.hash])[:12]
+
+    def _chosen(self, as_of: str | None) -> str | None:
+        try:
+            return self.as_of if as_of is None else _name(as_of, characters=_AS_OF)
+        except ConfigError as error:
+            raise ConfigError(f"--as-of: {error}") from error
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the file, for editors."""
+    schema = Config.model_json_schema()
+    for section in schema["$defs"].values():
+        section["additionalProperties"] = False  # pydantic before 2.9 does not say so of dataclasses
+    evaluation = schema["$defs"]["Evaluation"]["properties"]
+    evaluation["k"] = {**_COUNTS, "description": "Another name of top_k."}
+    evaluation["metrics"]["default"] = [str(metric) for metric in Evaluation().metrics]
+    evaluation["convention"]["default"] = "default"
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def load(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Config:
+    """The configuration of a YAML, TOML or JSON file.
+
+    Args:
+        path: The file; its suffix tells the language.
+        overrides: Texts `key.key=value` that change the file, the value read as in YAML: `evaluation.top_k=[5, 10]`.
+
+    Raises:
+        ConfigError: The file cannot be read, or something in it is wrong. All that is wrong is in one message, a line each:
+            `FILE:LINE: key: what was expected and found`, or `--set key=value: key: …` where an override is the cause.
+    """
+    source = Source(path)
+    for text in overrides:
+        source.override(text)
+    source.screen()
+    found = None
+    try:
+        found = Config.model_validate(source.data)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            keys = source.written(tuple(key for key in detail["loc"] if key != "[key]"))
+            if keys not in source.refused:
+                source.report(keys, _message(detail))
+    problem = source.error()
+    if found is None or problem:
+        raise problem or ConfigError(f"{path}: refused")
+    return found
+
+
+_EXPECTED = {
+    "string_type": "a text",
+    "float_type": "a finite number",
+    "finite_number": "a finite number",
+    "tuple_type": "a list",
+    **dict.fromkeys(("dict_type", "model_type", "dataclass_type"), "a mapping of keys to values"),
+}
+
+
+def _message(detail: ErrorDetails) -> str:
+    """What pydantic found, in the words of this package."""
+    kind, found = detail["type"], detail["input"]
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    if kind == "missing":
+        return "missing: this key has no default"
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        key, known = str(detail["loc"][-1]), _known_keys(detail["loc"][:-1])
+        return (
+            "another name of a key that is given, too: keep one" if key in known else f"unknown key{did_you_mean(key, known)}"
+        )
+    expected = f"one of {detail['ctx']['expected']}" if kind == "literal_error" else _EXPECTED.get(kind)
+    if expected is None:
+        return detail["msg"]
+    quotes = ": write it in quotes" if kind == "string_type" and isinstance(found, int | float) else ""
+    return f"expected {expected}, found {shown(found)}{quotes}"
+
+
+@cache
+def _known_keys(keys: Keys) -> tuple[str, ...]:
+    """The keys of a section, from the schema."""
+    schema = json_schema()
+
+    def plain(node: dict[str, Any]) -> dict[str, Any]:
+        if "anyOf" in node:  # the section comes first, null last
+            return plain(node["anyOf"][0])
+        if "allOf" in node:
+            return plain(node["allOf"][0])
+        return plain(schema["$defs"][node["$ref"].rpartition("/")[2]]) if "$ref" in node else node
+
+    node = schema
+    for key in keys:
+        below = node["items"] if isinstance(key, int) else node.get("properties", {}).get(key) or node["additionalProperties"]
+        node = plain(below)
+    return tuple(node["properties"])

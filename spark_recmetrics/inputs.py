@@ -1,0 +1,398 @@
+"""From the caller's tables to canonical rows, with their faults counted in the same pass.
+
+Canonical predictions are `user, item, score` and, where there are any, `rank` and `model` (the place of the model in the list of
+models, from 0). Canonical truth is `user, item, rating`; `relevant_only` then sets the rating of what is not relevant to null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType, LongType, NumericType, StringType
+
+from spark_recmetrics.conventions import Convention
+from spark_recmetrics.errors import DataError, did_you_mean
+from spark_recmetrics.schema import Columns
+
+
+class Fact(NamedTuple):
+    """One row of DATA_REPORT."""
+
+    check: str
+    table: str
+    level: str
+    n_rows: int
+    share: float | None
+    example: str | None
+
+    def line(self) -> str:
+        """The fact in words, with what to do about it."""
+        share = "" if self.share is None else f" ({self.share:.3%})"
+        example = f", e.g. {self.example}" if self.example and self.n_rows else ""
+        advice = f": {ADVICE[self.check]}" if self.check in ADVICE else ""
+        return f"{self.table}: {self.check} = {self.n_rows}{share}{example}{advice}"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The caller's tables, checked against the contract by their schemas; no Spark job has run.
+
+    Args:
+        predicted: Canonical predictions by table (`predictions`, perhaps `rating_predictions`), `model` still the caller's name and
+            absent where there is one model.
+        truth: Canonical truth.
+        has_ratings: Whether the truth has a rating column.
+    """
+
+    predicted: Mapping[str, DataFrame]
+    truth: DataFrame
+    has_ratings: bool
+
+    @property
+    def rating_table(self) -> str:
+        """The table whose scores are predicted ratings."""
+        return "rating_predictions" if "rating_predictions" in self.predicted else "predictions"
+
+
+def read_inputs(
+    predictions: DataFrame,
+    truth: DataFrame,
+    *,
+    columns: Columns,
+    rating_predictions: DataFrame | None = None,
+    needs_score: str | None = None,
+    needs_ratings: str | None = None,
+) -> Inputs:
+    """Canonical forms of the caller's tables.
+
+    Args:
+        predictions: One row per (model, user, item), with a score or a rank.
+        truth: One row per (user, item), with a rating or without.
+        columns: The caller's names.
+        rating_predictions: Predicted ratings of (model, user, item) in the score column, where they are not the predictions.
+        needs_score: What cannot do without the score that the ratings are predicted by, for the message.
+        needs_ratings: What cannot do without a rating column in the truth, for the message.
+
+    Raises:
+        DataError: A column is missing or has a type that cannot serve; the message names table, column and key.
+    """
+    frames = {"predictions": predictions}
+    if rating_predictions is not None:
+        frames["rating_predictions"] = rating_predictions
+    sides = {**frames, "truth": truth}
+    users, items = (_common_type(key, sides, getattr(columns, key)) for key in ("user", "item"))
+    has_ratings = columns.rating in truth.columns
+    if needs_ratings and not has_ratings:
+        raise _missing("truth", truth, "rating", columns.rating, f"{needs_ratings} needs it")
+    rating = _number("truth", truth, "rating", columns.rating) if has_ratings else F.lit(1.0)
+    with_model = [table for table, frame in frames.items() if columns.model in frame.columns]
+    if len(with_model) not in (0, len(frames)):
+        other = next(table for table in frames if table not in with_model)
+        raise _missing(other, frames[other], "model", columns.model, f"{with_model[0]} has it")
+    predicted = {}
+    for table, frame in frames.items():
+        ranked = table == "predictions" and columns.rank is not None
+        reason = needs_score if table == list(frames)[-1] else None
+        predicted[table] = _canonical(
+            table, frame, columns, users, items, rank=columns.rank if ranked else None, needs_score=reason
+        )
+    true = truth.select(
+        column_of(truth, columns.user).cast(users).alias("user"),
+        column_of(truth, columns.item).cast(items).alias("item"),
+        rating.alias("rating"),
+    )
+    return Inputs(predicted, true, has_ratings)
+
+
+def union_models(frames: Mapping[str, DataFrame], columns: Columns) -> DataFrame:
+    """One table of predictions out of one per model.
+
+    Args:
+        frames: The tables by model name; a model column of their own is not read.
+        columns: The caller's names, which the result has, too.
+
+    Raises:
+        DataError: An id column is missing or its type differs between the tables.
+    """
+    named = {f"predictions of {model}": frame for model, frame in frames.items()}
+    users, items = (_common_type(key, named, getattr(columns, key)) for key in ("user", "item"))
+    numbers = [
+        name for name in (columns.score, columns.rank) if name and any(name in frame.columns for frame in frames.values())
+    ]
+    tables = []
+    for (table, frame), model in zip(named.items(), frames, strict=True):
+        for name in numbers:
+            _number(table, frame, "rank" if name == columns.rank else "score", name)
+        ids = [column_of(frame, columns.user).cast(users), column_of(frame, columns.item).cast(items)]
+        names = [columns.user, columns.item, *numbers, columns.model]
+        chosen = [*ids, *(column_of(frame, name) for name in numbers), F.lit(model)]
+        tables.append(frame.select(*(column.alias(name) for column, name in zip(chosen, names, strict=True))))
+    return reduce(lambda one, other: one.union(other), tables)
+
+
+def column_of(frame: DataFrame, name: str) -> Column:
+    """The column of exactly that name, whatever characters it has."""
+    return frame["`" + name.replace("`", "``") + "`"]
+
+
+def observed_predictions(rows: DataFrame, observation: Observation, convention: Convention) -> DataFrame:
+    """Canonical predictions, their faults counted on the way, without null ids, and with NaN scores as the convention says."""
+    ids = [column for column in ("model", "user", "item") if column in rows.columns]
+    no_id = reduce(or_, (F.col(column).isNull() for column in ids))
+    no_rank = (F.col("rank").isNull() | (F.col("rank") < 1)) if "rank" in rows.columns else F.lit(False)
+    bad_score = (F.col("score").isNull() | F.isnan("score")) if "score" in rows.columns else F.lit(False)
+    counted = _observe(rows, observation, {"null_ids": no_id, "nan_scores": bad_score, "bad_ranks": no_rank})
+    kept = counted.where(~no_id & ~no_rank)
+    return _with_numbers(kept, convention) if "score" in rows.columns else kept
+
+
+def observed_truth(rows: DataFrame, observation: Observation, convention: Convention, *, has_ratings: bool) -> DataFrame:
+    """Canonical truth, its faults counted and its hash taken on the way, without null ids."""
+    rating = F.col("rating").cast("double")
+    no_id = F.col("user").isNull() | F.col("item").isNull()
+    bad_rating = rating.isNull() | F.isnan(rating)
+    counted = _observe(
+        rows,
+        observation,
+        {"null_ids": no_id, "nan_ratings": bad_rating},
+        F.count_if(_is_relevant(rows, convention, has_ratings=has_ratings)).alias("relevant"),
+        F.min(F.when(~bad_rating, rating)).alias("lowest"),
+        F.max(F.when(~bad_rating, rating)).alias("highest"),
+        # Exclusive or does not depend on the order of the rows.
+        F.bit_xor(F.xxhash64("user", "item", rating)).alias("hash"),
+    ).where(~no_id)
+    return counted.where(~bad_rating) if convention.nan_scores == "drop" else counted
+
+
+def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool) -> DataFrame:
+    """Truth with `rating` as a double where the row is relevant and null where it is not: one column instead of two to move."""
+    # A NaN rating can be relevant, to `truthy` and `present`; for graded gains it is a rating of 0.
+    rating = F.nanvl(F.coalesce(F.col("rating").cast("double"), F.lit(0.0)), F.lit(0.0))
+    relevant = _is_relevant(truth, convention, has_ratings=has_ratings)
+    return truth.select("user", "item", F.when(relevant, rating).alias("rating"))
+
+
+def with_model_codes(rows: DataFrame, models: Sequence[str]) -> DataFrame:
+    """The rows with each model's place in the list, from 0, for its name; as they are where there is no model column."""
+    if "model" not in rows.columns:
+        return rows
+    place = F.array_position(F.array(*(F.lit(model) for model in models)), F.col("model")) - 1
+    return rows.withColumn("model", place.cast("int"))
+
+
+def in_buckets(rows: DataFrame, n_buckets: int) -> DataFrame:
+    """The rows with `bucket`, a hash of the user, each bucket in one partition.
+
+    Both sides are partitioned by this one column, so that ranking and cogrouping need no further shuffle.
+    """
+    bucket = F.pmod(F.hash("user"), F.lit(n_buckets)).alias("bucket")
+    return rows.select(bucket, *rows.columns).repartition(n_buckets, "bucket")
+
+
+def prediction_facts(table: str, observed: Mapping[str, Any], convention: Convention) -> list[Fact]:
+    """Facts about predictions from what `observed_predictions` counted."""
+    rows = observed.get("rows") or 0
+    return [
+        Fact("rows", table, "info" if rows else "error", rows, None, None),
+        _fault("null_ids", table, observed, rows, "error"),
+        _fault("nan_scores", table, observed, rows, "error" if convention.nan_scores == "error" else "warn"),
+        _fault("bad_ranks", table, observed, rows, "error"),
+    ]
+
+
+def truth_facts(observed: Mapping[str, Any], convention: Convention, *, has_ratings: bool) -> list[Fact]:
+    """Facts about the truth from what `observed_truth` counted."""
+    rows, relevant = observed.get("rows") or 0, observed.get("relevant") or 0
+    lowest, highest = observed.get("lowest"), observed.get("highest")
+    spread = None if not has_ratings or lowest is None else f"{lowest:g} to {highest:g}"
+    return [
+        Fact("rows", "truth", "info" if rows else "error", rows, None, spread),
+        _fault("null_ids", "truth", observed, rows, "error"),
+        _fault("nan_ratings", "truth", observed, rows, "error" if convention.nan_scores == "error" else "warn"),
+        Fact("relevant", "truth", "info" if relevant else "error", relevant, relevant / rows if rows else None, spread),
+    ]
+
+
+def user_facts(totals: Mapping[str, Mapping[str, Any]], convention: Convention) -> list[Fact]:
+    """Facts about lists and users, from the totals of each model's rows of PER_USER."""
+    facts = []
+    repeats = {"error": "error", "first": "warn", "keep": "warn"}[convention.duplicates]
+    counted = {
+        "duplicates": repeats,
+        "pair_duplicates": repeats,
+        "rank_faults": "error",
+        "negative_gains": "error" if convention.negative_gains == "error" else "warn",
+    }
+    for place, (model, sums) in enumerate(totals.items()):
+        table, users = f"predictions/{model}", sums["users_all"]
+        for check, level in counted.items():
+            n_rows = sums.get(f"n_{check}") or 0
+            if n_rows or check == "duplicates":
+                facts.append(Fact(check, table, level if n_rows else "info", n_rows, None, None))
+        if place == 0:
+            n_rows = sums.get("n_truth_duplicates") or 0
+            facts.append(Fact("truth_duplicates", "truth", repeats if n_rows else "info", n_rows, None, None))
+        if sums.get("n_recommended") is None:
+            continue
+        without_list = sums["users_truth"] - sums["users_truth_and_predicted"]
+        without_truth = sums["users_predicted"] - sums["users_truth_and_predicted"]
+        facts += [
+            Fact("users", table, "info", users, None, None),
+            Fact(
+                "users_with_relevant",
+                table,
+                "info" if sums["users_relevant"] else "error",
+                sums["users_relevant"],
+                sums["users_relevant"] / users,
+                None,
+            ),
+            Fact("users_without_list", table, "warn" if without_list else "info", without_list, without_list / users, None),
+            Fact("users_without_truth", table, "warn" if without_truth else "info", without_truth, without_truth / users, None),
+        ]
+    return facts
+
+
+EMPTINESS = ("rows", "relevant", "users_with_relevant")
+"""Checks whose level `error` means that there is nothing to average, not that rows are wrong."""
+
+ADVICE: Mapping[str, str] = {
+    "rows": "the table is empty: check its location and filters",
+    "null_ids": "a user, item or model is null: remove these rows",
+    "nan_scores": "a score is NaN or null: remove these rows, or set nan_scores to drop, last or first",
+    "nan_ratings": "a rating is NaN or null: remove these rows, or set nan_scores to drop",
+    "bad_ranks": "a rank is null or below 1: ranks count from 1",
+    "relevant": "no truth row is relevant: check threshold against the ratings",
+    "duplicates": "a (model, user, item) is predicted more than once: remove the repeats, or set duplicates to first",
+    "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats, or set duplicates to first",
+    "rank_faults": "the ranks of a list are not 1, 2, 3, … without gap or repeat: mend them, or leave columns.rank out and give a score",
+    "negative_gains": "a rating gives a negative gain: use gain=binary, or set negative_gains to clip",
+    "pair_duplicates": "a (model, user, item) has more than one predicted rating: remove the repeats, or set duplicates to first",
+    "users_without_list": "users of truth to whom the model recommends nothing",
+    "users_without_truth": "users with recommendations who do not stand in truth",
+    "users_with_relevant": "there is nobody to average: check that users and items are the same ids on both sides",
+}
+"""What to do about a fact of level `error`, by check."""
+
+
+def _fault(check: str, table: str, observed: Mapping[str, Any], rows: int, level: str) -> Fact:
+    n_rows = observed.get(check) or 0
+    return Fact(
+        check, table, level if n_rows else "info", n_rows, n_rows / rows if rows else None, observed.get(f"{check}_example")
+    )
+
+
+def _observe(rows: DataFrame, observation: Observation, faults: Mapping[str, Column], *more: Column) -> DataFrame:
+    """The rows, with the number of all and of the faulty ones, and an example of each fault, kept by the observation."""
+    ids = F.concat_ws(
+        ", ", *(F.concat(F.lit(f"{side} "), F.coalesce(F.col(side).cast("string"), F.lit("null"))) for side in ("user", "item"))
+    )
+    return rows.observe(
+        observation,
+        F.count(F.lit(1)).alias("rows"),
+        *(F.count_if(fault).alias(check) for check, fault in faults.items()),
+        *(F.max(F.when(fault, ids)).alias(f"{check}_example") for check, fault in faults.items()),
+        *more,
+    )
+
+
+def _canonical(
+    table: str,
+    frame: DataFrame,
+    columns: Columns,
+    users: DataType,
+    items: DataType,
+    *,
+    rank: str | None,
+    needs_score: str | None,
+) -> DataFrame:
+    chosen = [
+        column_of(frame, columns.user).cast(users).alias("user"),
+        column_of(frame, columns.item).cast(items).alias("item"),
+    ]
+    if columns.model in frame.columns:
+        chosen.insert(0, column_of(frame, columns.model).cast("string").alias("model"))
+    if rank is not None:
+        found = _type_of(table, frame, "rank", rank)
+        if not isinstance(found, IntegralType):
+            raise _wrong_type(table, "rank", rank, "a whole number", found)
+        chosen.append(column_of(frame, rank).cast("int").alias("rank"))
+    if rank is None or needs_score:
+        reason = needs_score or "or name a rank in columns.rank"
+        chosen.append(_number(table, frame, "score", columns.score, reason).cast("double").alias("score"))
+    return frame.select(*chosen)
+
+
+def _with_numbers(rows: DataFrame, convention: Convention) -> DataFrame:
+    """Scores so that descending order puts NaN and null where the convention says: null is last in Spark, NaN first."""
+    score = F.col("score")
+    if convention.nan_scores == "drop":
+        return rows.where(score.isNotNull() & ~F.isnan(score))
+    if convention.nan_scores == "first":
+        return rows.withColumn("score", F.coalesce(score, F.lit(float("nan"))))
+    return rows.withColumn("score", F.when(~F.isnan(score), score))
+
+
+def _is_relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool) -> Column:
+    if not has_ratings or convention.relevance == "present":
+        return F.lit(True)
+    rating = F.col("rating")
+    number = rating.isNotNull() & ~F.isnan(rating)
+    if convention.relevance == "truthy":
+        return F.coalesce(F.isnan(rating) | (rating != 0), F.lit(False))
+    if convention.relevance == "positive":
+        return number & (rating > 0)
+    # 4.1 stored as a float is below 4.1 as a double, so the threshold is compared in the type of the ratings.
+    threshold = F.lit(convention.threshold)
+    kept_type = truth.schema["rating"].dataType
+    return number & (rating >= (threshold.cast("float") if isinstance(kept_type, FloatType) else threshold))
+
+
+def _type_of(table: str, frame: DataFrame, key: str, name: str, reason: str = "") -> DataType:
+    if frame.columns.count(name) > 1:
+        raise DataError(f"{table}: {frame.columns.count(name)} columns are named {name!r} (columns.{key}): expected one")
+    if name not in frame.columns:
+        raise _missing(table, frame, key, name, reason)
+    return next(column.dataType for column in frame.schema.fields if column.name == name)
+
+
+def _missing(table: str, frame: DataFrame, key: str, name: str, reason: str = "") -> DataError:
+    reason = f" ({reason})" if reason else ""
+    return DataError(
+        f"{table}: no column {name!r} (columns.{key}){reason}{did_you_mean(name, frame.columns)} Found: {', '.join(frame.columns)}"
+    )
+
+
+def _wrong_type(table: str, key: str, name: str, expected: str, found: DataType) -> DataError:
+    return DataError(
+        f"{table}: column {name!r} (columns.{key}): expected {expected}, found {found.simpleString()}: cast it first"
+    )
+
+
+def _number(table: str, frame: DataFrame, key: str, name: str, reason: str = "") -> Column:
+    found = _type_of(table, frame, key, name, reason)
+    if not isinstance(found, NumericType):
+        raise _wrong_type(table, key, name, "a number", found)
+    column = column_of(frame, name)
+    return column if isinstance(found, FloatType) else column.cast("double")
+
+
+def _common_type(key: str, frames: Mapping[str, DataFrame], name: str) -> DataType:
+    found = {table: _type_of(table, frame, key, name) for table, frame in frames.items()}
+    for table, kind in found.items():
+        if not isinstance(kind, IntegralType | DecimalType | StringType):
+            raise _wrong_type(table, key, name, "a whole number or a string as an id", kind)
+    kinds = list(found.values())
+    if all(isinstance(kind, IntegralType) for kind in kinds):
+        return kinds[0] if all(kind == kinds[0] for kind in kinds) else LongType()
+    if all(isinstance(kind, StringType) for kind in kinds):
+        return StringType()
+    if all(kind == kinds[0] for kind in kinds):
+        return kinds[0]
+    sides = ", ".join(f"{kind.simpleString()} in {table}" for table, kind in found.items())
+    raise DataError(f"column {name!r} (columns.{key}): expected one type on all sides, found {sides}: cast one of them first")

@@ -1,0 +1,350 @@
+"""Evaluate: from predictions and truth to PER_USER, SUMMARY and DATA_REPORT, in one pass over the predictions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from spark_recmetrics import tables
+from spark_recmetrics.aggregate import Mean, means, nothing, user_totals
+from spark_recmetrics.conventions import Convention
+from spark_recmetrics.conventions import convention as named_convention
+from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.inputs import (
+    EMPTINESS,
+    Fact,
+    Inputs,
+    in_buckets,
+    observed_predictions,
+    observed_truth,
+    prediction_facts,
+    read_inputs,
+    relevant_only,
+    truth_facts,
+    user_facts,
+    with_model_codes,
+)
+from spark_recmetrics.metrics import Metric, expand
+from spark_recmetrics.rank import top_rows, without_repeats
+from spark_recmetrics.rating import rating_errors
+from spark_recmetrics.schema import DATA_REPORT, SUMMARY, USER_COUNTERS, Columns
+from spark_recmetrics.score import Scoring, named_models, score_users
+from spark_recmetrics.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_METRICS = ("precision", "recall", "ndcg", "map", "mrr", "hit")
+"""What is computed where no metric is named."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Identity of a run, written into its tables.
+
+    Args:
+        run_id: Hash of job, as_of and configuration.
+        as_of: The day, or other label, that the run speaks of.
+        config_hash: Hash of the configuration.
+    """
+
+    run_id: str | None = None
+    as_of: str | None = None
+    config_hash: str | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `evaluate` found.
+
+    Args:
+        per_user: PER_USER: one row per model and user of truth or predictions, a column per metric; null is undefined.
+        means: The values of SUMMARY, by model.
+        facts: The rows of DATA_REPORT.
+        convention: The definitions that were used.
+        run: Identity of the run.
+        data_hash: Hash of the truth, whatever the order of its rows.
+        warnings: One line per thing worth knowing.
+    """
+
+    per_user: DataFrame
+    means: Mapping[str, Sequence[Mean]]
+    facts: Sequence[Fact]
+    convention: Convention
+    run: Run
+    data_hash: str
+    warnings: Sequence[str]
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of SUMMARY, on the driver."""
+        computed_at = datetime.now(timezone.utc)
+        return [
+            {
+                "run_id": self.run.run_id,
+                "as_of": self.run.as_of,
+                "model": model,
+                "slice": "all",
+                "slice_value": "all",
+                "metric": str(mean.metric),
+                "k": mean.metric.k,
+                "convention": str(self.convention),
+                "value": mean.value,
+                "n_users": mean.n_users,
+                "n_undefined": mean.n_undefined,
+                "std": mean.std,
+                "ci_low": mean.ci_low,
+                "ci_high": mean.ci_high,
+                "ci_method": None if mean.ci_low is None else "normal",
+                "higher_is_better": mean.metric.definition.higher_is_better,
+                "config_hash": self.run.config_hash,
+                "data_hash": self.data_hash,
+                "version": __version__,
+                "computed_at": computed_at,
+            }
+            for model, of_model in self.means.items()
+            for mean in of_model
+        ]
+
+    @property
+    def status(self) -> str:
+        """`ok`, or `undefined` where a model has nobody to average."""
+        nobody = any(all(mean.n_users == 0 for mean in of_model) for of_model in self.means.values())
+        return "undefined" if nobody else "ok"
+
+    @property
+    def summary(self) -> DataFrame:
+        """SUMMARY: one row per model, slice and metric."""
+        rows = [tuple(row[name] for name in SUMMARY.names) for row in self.rows]
+        return self.per_user.sparkSession.createDataFrame(rows, SUMMARY)
+
+    @property
+    def data_report(self) -> DataFrame:
+        """DATA_REPORT: one row per fact about the input."""
+        return self.per_user.sparkSession.createDataFrame(list(self.facts), DATA_REPORT)
+
+    def to_dict(self) -> dict[str, dict[str, float | None]]:
+        """Values by model and metric; undefined is None."""
+        return {model: {str(mean.metric): mean.value for mean in of_model} for model, of_model in self.means.items()}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """SUMMARY as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows, columns=SUMMARY.names)
+
+    def release(self) -> None:
+        """Give back the memory that PER_USER holds in the cluster. Its values are computed again if it is read later."""
+        tables.release(self.per_user)
+
+
+def evaluate(
+    predictions: DataFrame,
+    truth: DataFrame,
+    *,
+    metrics: Iterable[str | Metric] | str = DEFAULT_METRICS,
+    k: Sequence[int] | int | None = (10,),
+    threshold: float | None = None,
+    convention: str | Convention = "default",
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+    train: DataFrame | None = None,
+    catalog: DataFrame | None = None,
+    user_segments: DataFrame | None = None,
+    item_features: DataFrame | None = None,
+    slices: Sequence[str] = (),
+    rating_predictions: DataFrame | None = None,
+    model_name: str = "model",
+    models: Sequence[str] | None = None,
+    n_buckets: int = 32,
+    run: Run = Run(),  # noqa: B008 - frozen
+) -> Result:
+    """Evaluate one or several recommenders against the truth.
+
+    Args:
+        predictions: One row per (model, user, item) with a score or a rank. A frame without a model column is one model.
+        truth: One row per (user, item) with a rating, or without: then every row is relevant.
+        metrics: Texts such as `ndcg`, `map@10`, `f1(beta=0.5)@20`, `rmse`.
+        k: Cut-offs of ranking metrics that are written without one; None or empty: the whole list.
+        threshold: A truth row is relevant from this rating on, under every convention. None: as the convention says.
+        convention: Name of a convention, or a `Convention`.
+        columns: The caller's column names.
+        train, catalog, user_segments, item_features: Not used by a metric of this version; named in the warnings if given.
+        slices: Not in this version.
+        rating_predictions: Predicted ratings in the score column, for `rmse`, `mse` and `mae`; None: the predictions.
+        model_name: Name of the one model of a frame without a model column.
+        models: The models to evaluate; rows of others are left out. None: all there are, found by an extra look at the column.
+        n_buckets: Groups of users that are scored together, on every model. More of them need less memory per worker; a
+            group of about a million recommendations is a good size.
+        run: Identity that is written into the tables.
+
+    Returns:
+        The result. PER_USER is computed once and kept until `result.release()`.
+
+    Raises:
+        ConfigError: A metric, a cut-off, the convention or another argument is wrong; no Spark job has run.
+        DataError: A column is missing or of a wrong type, or rows are refused: null ids, NaN scores, repeated rows, ranks
+            with gaps, negative gains. The message counts them and says which option admits them.
+
+    Example:
+        >>> predictions = spark.createDataFrame(
+        ...     [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.7), ("cid", "x", 0.1)], ["user_id", "item_id", "score"]
+        ... )
+        >>> truth = spark.createDataFrame([("ann", "y", 5.0), ("bob", "y", 4.0), ("cid", "z", 1.0)], ["user_id", "item_id", "rating"])
+        >>> evaluate(predictions, truth, metrics=["mrr", "hit"], k=[1, 2], threshold=4.0).to_dict()
+        {'model': {'mrr@1': 0.5, 'mrr@2': 0.75, 'hit@1': 0.5, 'hit@2': 1.0}}
+    """
+    chosen = expand(metrics, k)
+    rules = named_convention(convention, threshold)
+    if slices:
+        raise ConfigError(f"slices: expected none in this version, found {', '.join(slices)}")
+    if isinstance(n_buckets, bool) or not isinstance(n_buckets, int) or n_buckets < 1:
+        raise ConfigError(f"n_buckets: expected a whole number from 1, found {n_buckets!r}")
+    given = {"train": train, "catalog": catalog, "user_segments": user_segments, "item_features": item_features}
+    warnings = [f"{name} is not used by any of the metrics" for name, frame in given.items() if frame is not None]
+    rating = [metric for metric in chosen if metric.definition.kind == "rating"]
+    inputs = read_inputs(
+        predictions,
+        truth,
+        columns=columns,
+        rating_predictions=rating_predictions if rating else None,
+        needs_score=f"{rating[0]} needs it" if rating else None,
+        needs_ratings=_needs_ratings(rating, threshold),
+    )
+    names = list(models) if models is not None else _models_of(inputs) or [model_name]
+    plan, watched = _plan(inputs, chosen, rules, names, n_buckets)
+    per_user = tables.materialise(plan)
+    totals = {row["model"]: row for row in tables.collect_rows(user_totals(per_user, chosen, rules))}
+    # Spark drops the observation of a table that it knows to be empty when nothing else has rows either.
+    read = {**inputs.predicted, "truth": inputs.truth}
+    seen = {table: {} if not totals and tables.is_empty(read[table]) else watch.get for table, watch in watched.items()}
+    facts = [
+        *(fact for table in watched if table != "truth" for fact in prediction_facts(table, seen[table], rules)),
+        *truth_facts(seen["truth"], rules, has_ratings=inputs.has_ratings),
+        *user_facts({name: totals[name].asDict() for name in names if name in totals}, rules),
+    ]
+    _refuse(facts, per_user)
+    warnings += [fact.line() for fact in facts if fact.level == "warn"]
+    return Result(
+        per_user=per_user,
+        means={name: means(totals[name], chosen, rules) if name in totals else nothing(chosen, rules) for name in names},
+        facts=facts,
+        convention=rules,
+        run=run,
+        data_hash=_data_hash(seen["truth"]),
+        warnings=warnings,
+    )
+
+
+def _needs_ratings(rating: Sequence[Metric], threshold: float | None) -> str | None:
+    if rating:
+        return str(rating[0])
+    return None if threshold is None else "threshold"
+
+
+def _models_of(inputs: Inputs) -> list[str]:
+    """The names in every table that has a model column, by an extra look at that column."""
+    return sorted(
+        {name for rows in inputs.predicted.values() if "model" in rows.columns for name in tables.distinct_models(rows)}
+    )
+
+
+def _plan(
+    inputs: Inputs, metrics: Sequence[Metric], convention: Convention, models: Sequence[str], n_buckets: int
+) -> tuple[DataFrame, dict[str, Observation]]:
+    """PER_USER, and the observation of each table that it reads. Nothing runs yet."""
+    ranking = [metric for metric in metrics if metric.definition.kind == "ranking"]
+    rating = [metric for metric in metrics if metric.definition.kind == "rating"]
+    for_ranking = ["predictions"] if ranking else []
+    for_rating = [inputs.rating_table] if rating else []
+    watched = {table: Observation(table) for table in ("truth", *for_ranking, *for_rating)}
+    truth = observed_truth(inputs.truth, watched["truth"], convention, has_ratings=inputs.has_ratings)
+    predicted = {
+        table: with_model_codes(observed_predictions(inputs.predicted[table], watched[table], convention), models)
+        for table in watched
+        if table != "truth"
+    }
+    scored = [
+        _scored(
+            predicted[table],
+            relevant_only(truth, convention, has_ratings=inputs.has_ratings),
+            ranking,
+            convention,
+            models,
+            n_buckets,
+        )
+        for table in for_ranking
+    ]
+    rated = [_rated(predicted[table], truth, rating, convention) for table in for_rating]
+    # Every pair has a truth row, so a user with a pair has a row on the left.
+    per_user = reduce(lambda left, right: left.join(right, ["model", "user"], "left"), [*scored, *rated])
+    return _named_columns(named_models(per_user, models), metrics), watched
+
+
+def _named_columns(per_user: DataFrame, metrics: Sequence[Metric]) -> DataFrame:
+    """The columns of PER_USER in order: counters, which are null where nothing was ranked, then metrics with their text as metadata."""
+    labels = {metric.slug: {"label": str(metric)} for metric in metrics}
+    found = per_user.columns
+    counters = (F.col(name) if name in found else F.lit(None).cast("long").alias(name) for name in USER_COUNTERS)
+    rest = (name for name in found if name not in ("model", "user", *USER_COUNTERS))
+    return per_user.select(
+        "model", "user", *counters, *(F.col(name).alias(name, metadata=labels.get(name, {})) for name in rest)
+    )
+
+
+def _scored(
+    predictions: DataFrame,
+    truth: DataFrame,
+    metrics: Sequence[Metric],
+    convention: Convention,
+    models: Sequence[str],
+    n_buckets: int,
+) -> DataFrame:
+    """Counters and ranking metrics per user, `model` still a number."""
+    # The means of an F of means are those of its parts.
+    parts = [part for metric in metrics for part in metric.parts()] if convention.f1 == "of_means" else []
+    wanted = tuple(dict.fromkeys([*metrics, *parts]))
+    judged = convention.candidates == "judged"
+    # A judged list is what is left of it after the join with truth, which only the whole list tells.
+    k = None if judged or any(metric.k is None for metric in wanted) else max(metric.k or 0 for metric in wanted)
+    given_ranks = "rank" in predictions.columns
+    rows = predictions.drop("score") if given_ranks else predictions
+    if judged:
+        rows = rows.join(truth.select("user", "item"), ["user", "item"], "left_semi")
+    rows = in_buckets(rows, n_buckets)
+    if convention.duplicates == "first":
+        rows = without_repeats(rows)
+    trust_rank = given_ranks and not judged and convention.duplicates != "first"
+    ranked = top_rows(rows, k=k, ties=convention.ties, trust_rank=trust_rank)
+    return score_users(ranked, in_buckets(truth, n_buckets), Scoring(wanted, convention, len(models), trust_rank))
+
+
+def _rated(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Metric], convention: Convention) -> DataFrame:
+    """Error moments and rating metrics per user, `model` still a number."""
+    rows = predictions.drop("rank")
+    errors = rating_errors(without_repeats(rows) if convention.duplicates == "first" else rows, truth, metrics, convention)
+    return errors if "model" in errors.columns else errors.withColumn("model", F.lit(0))
+
+
+def _refuse(facts: Sequence[Fact], per_user: DataFrame) -> None:
+    """Raise for rows that would corrupt a number. A table or population that is empty is no fault of a row: its values are undefined."""
+    faults = [fact for fact in facts if fact.level == "error" and fact.check not in EMPTINESS]
+    if not faults:
+        return
+    told = []
+    for fact in faults:
+        counter = f"n_{fact.check}"
+        users = tables.example_values(per_user.where(F.col(counter) > 0), "user") if counter in per_user.columns else None
+        told.append(fact._replace(example=f"users {users}") if users else fact)
+    facts = [next((new for new in told if new[:2] == fact[:2]), fact) for fact in facts]
+    raise DataError("\n".join(fact.line() for fact in told), facts)
+
+
+def _data_hash(observed: Mapping[str, Any]) -> str:
+    return hashlib.sha256(f"{observed.get('rows', 0)} {observed.get('hash')}".encode()).hexdigest()[:16]

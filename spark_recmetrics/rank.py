@@ -1,0 +1,34 @@
+"""The ranked list of every user: a window over (model, user), by score, in a total order."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+
+def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool) -> DataFrame:
+    """The first k rows of each list, with their `rank`.
+
+    Args:
+        rows: Canonical predictions, with `bucket` where they are partitioned by it.
+        k: Length to cut at, None for whole lists.
+        ties: `item_asc`, `item_desc` or `input`, which a cluster cannot keep and takes as `item_asc`.
+        trust_rank: Take the ranks that rows carry as they are; otherwise they only give the order.
+
+    Returns:
+        The rows with `rank` from 1. Null scores come last and NaN scores first.
+    """
+    if not trust_rank:
+        tie = F.col("item").desc() if ties == "item_desc" else F.col("item").asc()
+        order = F.col("rank").asc() if "rank" in rows.columns else F.col("score").desc()
+        # With the bucket among its keys the window finds its rows partitioned already.
+        lists = Window.partitionBy("user", *(key for key in ("bucket", "model") if key in rows.columns))
+        rows = rows.withColumn("rank", F.row_number().over(lists.orderBy(order, tie)))
+    return rows if k is None else rows.where(F.col("rank") <= k)
+
+
+def without_repeats(rows: DataFrame) -> DataFrame:
+    """One row per (model, user, item): the best-ranked or best-scored one."""
+    by = [column for column in rows.columns if column not in ("score", "rank")]
+    best = F.min("rank").alias("rank") if "rank" in rows.columns else F.max("score").alias("score")
+    return rows.groupBy(*by).agg(best)

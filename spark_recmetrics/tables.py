@@ -1,0 +1,129 @@
+"""Read and write tables. The only place that starts Spark jobs."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from spark_recmetrics.errors import DataError, PublishError
+from spark_recmetrics.schema import RUN_COLUMNS
+
+if TYPE_CHECKING:
+    from spark_recmetrics.schema import Location, Output
+
+_log = logging.getLogger(__name__)
+
+_CSV_DEFAULTS = {"header": "true", "inferSchema": "true"}
+
+
+def read_table(spark: SparkSession, location: Location, key: str) -> DataFrame:
+    """The table at a location.
+
+    Args:
+        spark: The session.
+        location: Path and format, or the name of a catalog table.
+        key: The configuration key that the location stands under, for messages.
+
+    Raises:
+        DataError: There is no such path or table, or it cannot be read as that format.
+    """
+    try:
+        if location.table:
+            frame = spark.table(location.table)
+        else:
+            options = (_CSV_DEFAULTS if location.format == "csv" else {}) | dict(location.options)
+            frame = spark.read.format(location.format).options(**options).load(location.path)
+        _ = frame.schema  # Spark Connect looks a table up when its schema is asked for
+    except AnalysisException as error:
+        where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
+        raise DataError(f"{key}: cannot read {where}: {_first_line(error)}") from error
+    return frame
+
+
+def distinct_models(predictions: DataFrame) -> list[str]:
+    """The model names in a table of predictions, sorted; null is not a name."""
+    rows = predictions.select("model").where("model is not null").distinct().collect()
+    return sorted(row["model"] for row in rows)
+
+
+def collect_rows(frame: DataFrame) -> list[Row]:
+    """The rows of a table whose size does not depend on the number of users."""
+    return frame.collect()
+
+
+def is_empty(frame: DataFrame) -> bool:
+    """Whether a table has no row."""
+    return not frame.take(1)
+
+
+def example_values(frame: DataFrame, column: str, n: int = 5) -> str | None:
+    """Up to n smallest values of a column, as text."""
+    rows = frame.select(column).orderBy(column).limit(n).collect()
+    return ", ".join(str(row[0]) for row in rows) or None
+
+
+def materialise(frame: DataFrame) -> DataFrame:
+    """The frame kept after its first use, so that later readers do not compute it again.
+
+    A session that refuses to keep it (serverless compute does) computes it anew for each reader, to the same rows.
+    """
+    try:
+        return frame.persist()
+    except PySparkException as error:
+        _log.warning("this session does not keep tables, each reader computes PER_USER again: %s", _first_line(error))
+        return frame
+
+
+def release(frame: DataFrame) -> None:
+    """Give back what `materialise` holds."""
+    try:
+        frame.unpersist()
+    except PySparkException as error:
+        _log.debug("nothing to give back: %s", _first_line(error))
+
+
+def publish(frame: DataFrame, output: Output, name: str, run: Mapping[str, str]) -> str:
+    """Write the rows of one run into a table, in place of the rows that the run had there.
+
+    Args:
+        frame: The rows; the run's own columns may be among them.
+        output: Where the tables are, and their format.
+        name: Which table: `summary`, `per_user` or `data_report`.
+        run: Values of `schema.RUN_COLUMNS`; the table is partitioned by them.
+
+    Returns:
+        Path or name of the table.
+
+    Raises:
+        PublishError: The table is there with other columns, or cannot be written.
+    """
+    rows = frame.drop(*RUN_COLUMNS).withColumns({column: F.lit(run[column]) for column in RUN_COLUMNS})
+    target = output.table(name)
+    # Only the partitions that the rows belong to are replaced.
+    writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+    try:
+        if output.path is not None:
+            writer.format(output.format).partitionBy(*RUN_COLUMNS).save(target)
+        elif not rows.sparkSession.catalog.tableExists(target):
+            writer.format(output.format).partitionBy(*RUN_COLUMNS).saveAsTable(target)
+        else:
+            columns = rows.sparkSession.table(target).columns
+            if set(columns) != set(rows.columns):
+                raise PublishError(
+                    f"table {target!r}: expected the columns {', '.join(rows.columns)}, found {', '.join(columns)}: "
+                    "write runs with other metrics to another output.table_prefix"
+                )
+            rows.select(*columns).write.option("partitionOverwriteMode", "dynamic").insertInto(target, overwrite=True)
+    except PySparkException as error:
+        raise PublishError(f"cannot write {target!r}: {_first_line(error)}") from error
+    return target
+
+
+def _first_line(error: BaseException) -> str:
+    return re.sub(r"\s+", " ", str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__

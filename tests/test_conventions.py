@@ -1,0 +1,293 @@
+"""Every convention is what semantics.md says it is."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
+from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.metrics import DEFINITIONS
+
+# Section 2.0 of semantics.md, word for word.
+UNNAMED = """
+relevance=present, threshold=1.0, candidates=all, duplicates=keep, nan_scores=last, ties=item_asc, users=relevant,
+users_by_metric=(), undefined=zero, empty=nan, precision_denominator=k, recall_denominator=relevant, map_normalizer=min_k,
+gain=binary, idcg=at_k, discount=log2_plus1, f1=per_user, beta=1.0, auc_negatives=exact, auc_ties=half, gauc_weight=uniform,
+rating_rows=all, rating_average=pairs, rating_clip=none, coverage=fraction, gini_population=recommended, gini_scale=n,
+entropy_base=2.718281828459045, entropy_scale=none
+"""
+
+# fmt: off
+DIFFERS = {
+    "standard": "relevance=positive, users=truth_and_predicted, empty=zero, gain=linear, f1=of_means",
+    "threshold": "relevance=threshold, threshold=3.5, candidates=judged, ties=input, users=truth_and_predicted, empty=zero",
+    "threshold_skip": "relevance=threshold, threshold=3.5, candidates=judged, ties=input, users=truth_and_predicted, "
+                      "undefined=skip",
+    "warprec": "relevance=positive, users_by_metric=((f1, all),), gain=exponential_plus1, auc_negatives=plus_one, "
+               "auc_ties=order, rating_rows=positive, rating_average=per_user, coverage=count, gini_population=catalog, "
+               "gini_scale=n_minus_1",
+    "warprec_doc": "relevance=positive, gain=exponential, rating_rows=positive, coverage=count, gini_population=catalog, "
+                   "gini_scale=n_minus_1",
+    "laikallm": "users=truth, map_normalizer=hits, idcg=list, rating_clip=truth_range",
+    "laikallm_doc": "users=truth, map_normalizer=relevant, idcg=list, rating_average=users",
+    "jurity": "relevance=truthy, users_by_metric=((precision, relevant_and_predicted), (map, relevant_and_predicted)), "
+              "precision_denominator=recommended, idcg=all",
+    "jurity_doc": "relevance=truthy, users_by_metric=((precision, relevant_and_predicted),), "
+                  "precision_denominator=recommended, idcg=all",
+    "recommenders": "users=truth_and_predicted, users_by_metric=((ndcg, truth),), undefined=skip, empty=zero",
+    "mllib": "users=truth_and_predicted",
+    "replay": "ties=item_desc, users=truth",
+    "rectools": "users=truth, map_normalizer=relevant, idcg=full_k, coverage=count",
+    "recbole": "relevance=positive, users=truth, gauc_weight=relevant, gini_population=catalog, entropy_scale=distinct",
+    "ranx": "relevance=threshold, users=truth, map_normalizer=relevant, gain=linear",
+    "trec_eval": "relevance=threshold, ties=item_desc, users=truth_and_predicted, map_normalizer=relevant, gain=linear",
+    "lenskit": "users=predicted, undefined=skip, precision_denominator=recommended, recall_denominator=min_k, "
+               "map_normalizer=min_recommended, discount=log2_clipped, gini_population=catalog",
+    "torchmetrics": "relevance=positive, candidates=judged, users=truth_and_predicted, map_normalizer=hits, gain=linear",
+    # Section 0 instead of 2.0: our own.
+    "default": "relevance=positive, undefined=skip, gini_population=catalog",
+}
+# fmt: on
+
+GUARDS = {"duplicates": "error", "nan_scores": "error", "negative_gains": "error"}
+"""Section 0: the guards of the input are the same in every convention, whatever the system does. `negative_gains` is ours."""
+
+# Section 1 of semantics.md: the values of each option.
+VALUES = {
+    "relevance": "present, positive, truthy, threshold",
+    "candidates": "all, judged",
+    "users": "relevant, truth, predicted, truth_and_predicted, relevant_and_predicted, all",
+    "undefined": "zero, skip",
+    "empty": "nan, zero",
+    "precision_denominator": "k, recommended",
+    "recall_denominator": "relevant, min_k",
+    "map_normalizer": "min_k, relevant, hits, k, min_recommended",
+    "gain": "binary, linear, exponential, exponential_plus1",
+    "idcg": "at_k, all, list, full_k",
+    "discount": "log2_plus1, log2_clipped",
+    "f1": "per_user, of_means",
+    "auc_negatives": "exact, plus_one",
+    "auc_ties": "half, order",
+    "gauc_weight": "uniform, relevant",
+    "rating_average": "pairs, per_user, users",
+    "rating_clip": "none, truth_range",
+    "rating_rows": "all, positive",
+    "gini_population": "recommended, catalog",
+    "gini_scale": "n, n_minus_1",
+    "coverage": "fraction, count",
+    "ties": "item_asc, item_desc, input",
+    "duplicates": "keep, first, error",
+    "nan_scores": "last, first, drop, error",
+    "entropy_scale": "none, distinct",
+    "negative_gains": "error, clip",
+}
+OPTIONS = {field.name for field in fields(Convention)} - {"name", "overrides"}
+
+
+def read(text: str) -> dict[str, object]:
+    """`a=b, c=((d, e),)` as a dict; numbers become floats and pairs tuples."""
+    found: dict[str, object] = {}
+    for name, value in re.findall(r"(\w+)=(\([()\w, ]*\)|[\w.]+)", text):
+        if value.startswith("("):
+            found[name] = tuple(re.findall(r"\((\w+), (\w+)\)", value))
+        else:
+            found[name] = float(value) if re.fullmatch(r"[\d.]+", value) else value
+    return found
+
+
+def test_the_page_is_read_as_it_stands():
+    assert read(DIFFERS["warprec"])["users_by_metric"] == (("f1", "all"),)
+    assert read(DIFFERS["threshold"])["threshold"] == 3.5
+    assert len(read(UNNAMED)) == 29
+    assert read(UNNAMED)["users_by_metric"] == ()
+    assert read(UNNAMED)["entropy_base"] == math.e
+
+
+def test_all_conventions_are_there():
+    assert set(CONVENTIONS) == set(DIFFERS)
+    assert len(CONVENTIONS) == 18 + 1
+    assert all(name == found.name for name, found in CONVENTIONS.items())
+
+
+def test_every_option_is_on_the_page():
+    assert set(read(UNNAMED)) | {"negative_gains"} == OPTIONS
+
+
+@pytest.mark.parametrize("name", DIFFERS)
+def test_convention(name):
+    expected = read(UNNAMED) | read(DIFFERS[name]) | GUARDS
+    assert dict(CONVENTIONS[name].options()) == expected
+    assert dict(CONVENTIONS[name].options()).keys() == OPTIONS
+
+
+def test_values_of_the_options():
+    assert {option: set(values) for option, values in CHOICES.items()} == {
+        option: set(values.split(", ")) for option, values in VALUES.items()
+    }
+    assert CHOICES["users"] == USER_SETS
+
+
+def test_users_by_metric_names_metrics():
+    for found in CONVENTIONS.values():
+        assert {metric for metric, _ in found.users_by_metric} <= set(DEFINITIONS)
+
+
+def test_users_of():
+    assert convention("jurity").users_of("precision") == "relevant_and_predicted"
+    assert convention("jurity").users_of("recall") == "relevant"
+    assert convention("warprec").users_of("f1") == "all"
+    assert convention("recommenders").users_of("ndcg") == "truth"
+    assert convention("recommenders").users_of("map") == "truth_and_predicted"
+
+
+# By name ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CONVENTIONS)
+def test_by_name(name):
+    assert convention(name) is CONVENTIONS[name]
+    assert convention(f" {name.upper()} ") is CONVENTIONS[name]
+    assert convention(CONVENTIONS[name]) is CONVENTIONS[name]
+    assert str(CONVENTIONS[name]) == name
+    assert repr(CONVENTIONS[name]) == f"Convention('{name}')"
+
+
+@pytest.mark.parametrize("name", CONVENTIONS)
+def test_a_threshold_makes_relevance_a_matter_of_it(name):
+    found = convention(name, threshold=4)
+    assert (found.relevance, found.threshold) == ("threshold", 4.0)
+    untouched = OPTIONS - {"relevance", "threshold"}
+    assert {option: getattr(found, option) for option in untouched} == {
+        option: getattr(CONVENTIONS[name], option) for option in untouched
+    }
+
+
+def test_a_threshold_shows_in_the_text():
+    assert str(convention("ranx", threshold=4)) == "ranx(threshold=4)"
+    assert str(convention("default", threshold=3.5)) == "default(relevance=threshold, threshold=3.5)"
+    assert str(convention("threshold", threshold=3.5)) == "threshold"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rankx", "unknown convention 'rankx'; did you mean 'ranx'?"),
+        ("Jurty", "unknown convention 'Jurty'; did you mean 'jurity'?"),
+        ("treceval", "unknown convention 'treceval'; did you mean 'trec_eval'?"),
+        ("", "unknown convention ''; known: " + ", ".join(sorted(CONVENTIONS))),
+    ],
+)
+def test_an_unknown_name(name, message):
+    with pytest.raises(ConfigError) as caught:
+        convention(name)
+    assert str(caught.value) == message
+
+
+# Overrides ----------------------------------------------------------------------------------------------------------------
+
+
+def test_override():
+    found = convention("mllib").override(users="truth", beta=2)
+    assert (found.users, found.beta, found.name) == ("truth", 2.0, "mllib")
+    assert CONVENTIONS["mllib"].users == "truth_and_predicted"
+    assert found != CONVENTIONS["mllib"]
+    assert found == convention("mllib").override(beta=2.0).override(users="truth")
+    assert hash(found) == hash(convention("mllib").override(beta=2.0).override(users="truth"))
+
+
+def test_overrides_show_in_the_text_in_the_order_of_the_fields():
+    assert str(convention("default").override(gain="linear")) == "default(gain=linear)"
+    chained = convention("default").override(idcg="all").override(beta=0.5).override(gain="linear")
+    assert str(chained) == "default(gain=linear, idcg=all, beta=0.5)"
+    assert repr(chained) == "Convention('default(gain=linear, idcg=all, beta=0.5)')"
+    users = convention("default").override(users_by_metric={"ndcg": "truth", "map": "all"})
+    assert str(users) == "default(users_by_metric=ndcg:truth+map:all)"
+
+
+def test_an_override_that_changes_nothing_does_not_show():
+    assert str(convention("ranx").override(gain="linear")) == "ranx"
+    assert str(convention("ranx").override(gain="binary").override(gain="linear")) == "ranx"
+    assert convention("ranx").override(gain="linear") == CONVENTIONS["ranx"]
+
+
+def test_users_by_metric_takes_a_mapping_or_pairs():
+    pairs = (("ndcg", "truth"), ("map", "all"))
+    as_mapping = convention("default").override(users_by_metric=dict(pairs))
+    assert as_mapping.users_by_metric == pairs
+    assert convention("default").override(users_by_metric=[list(pair) for pair in pairs]) == as_mapping
+
+
+def test_every_value_of_every_option_can_be_reached():
+    for option, values in CHOICES.items():
+        for value in values:
+            assert getattr(convention("default").override(**{option: value}), option) == value
+    for option in ("threshold", "beta", "entropy_base"):
+        assert getattr(convention("default").override(**{option: 2}), option) == 2.0
+    assert convention("default").override(threshold=-1).threshold == -1.0
+
+
+def test_a_convention_does_not_change():
+    with pytest.raises(FrozenInstanceError):
+        CONVENTIONS["default"].gain = "linear"
+
+
+# Errors -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", CHOICES)
+@pytest.mark.parametrize("value", ["nope", "", None, 1, True, ["k"]])
+def test_a_wrong_value_names_the_legal_ones(option, value):
+    with pytest.raises(ConfigError) as caught:
+        convention("default").override(**{option: value})
+    assert str(caught.value) == f"{option}: expected one of {', '.join(CHOICES[option])}, found {value!r}"
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("beta", 0, "a finite number above 0"),
+        ("beta", -1.0, "a finite number above 0"),
+        ("beta", True, "a finite number above 0"),
+        ("beta", "2", "a finite number above 0"),
+        ("beta", math.nan, "a finite number above 0"),
+        ("beta", math.inf, "a finite number above 0"),
+        ("entropy_base", 1, "a finite number above 1"),
+        ("threshold", math.nan, "a finite number"),
+        ("threshold", math.inf, "a finite number"),
+        ("threshold", -math.inf, "a finite number"),
+        ("threshold", "4", "a finite number"),
+        ("threshold", True, "a finite number"),
+        ("threshold", None, "a finite number"),
+    ],
+)
+def test_a_wrong_number(option, value, expected):
+    with pytest.raises(ConfigError) as caught:
+        convention("default").override(**{option: value})
+    assert str(caught.value) == f"{option}: expected {expected}, found {value!r}"
+
+
+@pytest.mark.parametrize(
+    ("option", "tail"),
+    [("gian", "; did you mean 'gain'?"), ("user", "; did you mean 'users'?"), ("Relevance", "; did you mean 'relevance'?")],
+)
+def test_an_unknown_option(option, tail):
+    with pytest.raises(ConfigError) as caught:
+        convention("ranx").override(**{option: "all"})
+    assert str(caught.value) == f"convention 'ranx' has no option {option!r}{tail}"
+
+
+@pytest.mark.parametrize("option", ["name", "overrides"])
+def test_what_is_no_option_cannot_be_overridden(option):
+    with pytest.raises(ConfigError, match=f"convention 'ranx' has no option '{option}'"):
+        convention("ranx").override(**{option: "x"})
+
+
+def test_a_wrong_user_set_of_a_metric():
+    with pytest.raises(ConfigError) as caught:
+        convention("ranx").override(users_by_metric={"ndcg": "everyone"})
+    assert str(caught.value) == f"users_by_metric.ndcg: expected one of {', '.join(USER_SETS)}, found 'everyone'"

@@ -1,0 +1,344 @@
+"""The registry and the text form of metrics: what is written is what is meant, and what is meant has one text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spark_recmetrics.conventions import CHOICES, convention
+from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.metrics import DEFINITIONS, Metric, expand, names, parse, register
+from spark_recmetrics.metrics import registry as module
+
+DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
+NUMBERS = (0.5, 1.0, 2.0, 1e-7, 1e22, 12345.678)
+
+
+def every_metric() -> Iterator[Metric]:
+    """Every name, option value, pair of option values and cut-off, and metrics of metrics."""
+    for name, definition in DEFINITIONS.items():
+        chosen: list[tuple[tuple[str, str | float], ...]] = [()]
+        for option, source in sorted(definition.options.items()):
+            values = CHOICES.get(source, NUMBERS)
+            chosen += [(*before, (option, value)) for before in chosen for value in values]
+        for params in chosen:
+            for k in (None, 1, 10, 1_000_000) if definition.kind == "ranking" else (None,):
+                yield Metric(name, params=params, k=k)
+    for text in METRICS_OF_METRICS:
+        yield parse(text)
+
+
+METRICS_OF_METRICS = (
+    "f1(ndcg, map)@10",
+    "f1(ndcg, map, beta=0.5)@10",
+    "f1(recall, precision)",
+    "f1(hit, mrr)@1",
+    "f1(precision(denominator=recommended), recall)@5",
+    "f1(ndcg(gain=linear, idcg=all), map(normalizer=relevant), beta=2)@5",
+    "f1(f1(map, mar), f1(beta=2))@5",
+)
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """A registry that a test may add to."""
+    monkeypatch.setattr(module, "DEFINITIONS", dict(module.DEFINITIONS))
+    monkeypatch.setattr(module, "_ALIASES", dict(module._ALIASES))
+    return module
+
+
+# The text form ------------------------------------------------------------------------------------------------------------
+
+
+def test_names():
+    ranking = ["f1", "hit", "map", "mar", "mrr", "ndcg", "precision", "recall"]
+    assert [name for name in names() if DEFINITIONS[name].kind == "ranking"] == ranking
+    assert [name for name in names() if DEFINITIONS[name].kind == "rating"] == ["mae", "mse", "rmse"]
+
+
+def test_every_text_reads_back_as_the_same_metric():
+    count = 0
+    for metric in every_metric():
+        count += 1
+        assert parse(str(metric)) == metric
+        assert str(parse(str(metric))) == str(metric)
+        assert parse(str(metric).upper()) == metric
+        assert parse(metric) is metric
+        assert hash(parse(str(metric))) == hash(metric)
+    assert count > 400
+
+
+@pytest.mark.parametrize("text", METRICS_OF_METRICS)
+def test_metrics_of_metrics_have_canonical_texts(text):
+    assert str(parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        ("ndcg@10", "ndcg@10"),
+        ("nDCG@10", "ndcg@10"),
+        ("NDCG", "ndcg"),
+        ("Normalized Discounted Cumulative Gain@5", "ndcg@5"),
+        ("nDCGRendle2020@3", "ndcg(gain=binary)@3"),
+        ("ndcg_rendle2020", "ndcg(gain=binary)"),
+        ("nDCGRendle2020(idcg=all)@3", "ndcg(gain=binary, idcg=all)@3"),
+        ("nDCGRendle2020(gain=binary)@3", "ndcg(gain=binary)@3"),
+        ("ndcg( idcg = ALL , gain = Exponential_Plus1 ) @ 10", "ndcg(gain=exponential_plus1, idcg=all)@10"),
+        ("hit_rate@5", "hit@5"),
+        ("hitrate@5", "hit@5"),
+        ("HitRate@5", "hit@5"),
+        ("Hit Rate@5", "hit@5"),
+        ("hit-rate@5", "hit@5"),
+        ("Hit_Rate @5", "hit@5"),
+        (" HR@5 ", "hit@5"),
+        ("HIT@2", "hit@2"),
+        ("MRR@10", "mrr@10"),
+        ("mean reciprocal rank", "mrr"),
+        ("MAP@10", "map@10"),
+        ("mean_average_precision", "map"),
+        ("Average Precision@3", "map@3"),
+        ("MAR@10", "mar@10"),
+        ("Precision@1", "precision@1"),
+        ("Recall", "recall"),
+        ("F1@20", "f1@20"),
+        ("f-beta(beta=0.5)@20", "f1(beta=0.5)@20"),
+        ("F1_Score@5", "f1@5"),
+        ("f1(beta=2.0)@20", "f1(beta=2)@20"),
+        ("f1(beta=5e-1)", "f1(beta=0.5)"),
+        ("f1(beta=0.5, nDCG, MAP)@10", "f1(ndcg, map, beta=0.5)@10"),
+        ("f1(precision, recall)@10", "f1@10"),
+        ("RMSE", "rmse"),
+        ("Mean Absolute Error", "mae"),
+    ],
+)
+def test_what_people_write(written, canonical):
+    assert str(parse(written)) == canonical
+
+
+def test_every_alias_means_its_metric():
+    for name, definition in DEFINITIONS.items():
+        for alias, fixed in definition.aliases.items():
+            for text in (alias, alias.upper(), alias.replace("_", " "), alias.replace("_", "-")):
+                assert parse(text) == Metric(name, params=fixed)
+
+
+def test_a_parameter_wins_over_the_convention():
+    how = convention("ranx")
+    assert parse("ndcg@3").options(how) == {"gain": "linear", "idcg": "at_k", "discount": "log2_plus1"}
+    assert parse("ndcg(gain=binary)@3").options(how) == {"gain": "binary", "idcg": "at_k", "discount": "log2_plus1"}
+    assert parse("f1(beta=0.5)").options(how.override(beta=3)) == {"beta": 0.5}
+    assert parse("f1").options(how.override(beta=3)) == {"beta": 3.0}
+    assert parse("rmse").options(how) == {}
+
+
+def test_parts_have_the_cut_off_of_the_whole():
+    assert [str(part) for part in parse("f1@5").parts()] == ["precision@5", "recall@5"]
+    assert [str(part) for part in parse("f1(ndcg(gain=linear), map)@5").parts()] == ["ndcg(gain=linear)@5", "map@5"]
+    assert [str(part) for part in parse("f1").parts()] == ["precision", "recall"]
+    assert parse("ndcg@5").parts() == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "'': expected the name of a metric"),
+        ("@5", "'@5': expected the name of a metric"),
+        ("10", "'10': expected the name of a metric"),
+        ("ndgc@10", "'ndgc@10': unknown metric 'ndgc'; did you mean 'ndcg'?"),
+        ("Precison", "'Precison': unknown metric 'Precison'; did you mean 'precision'?"),
+        ("ndcg@0", "'ndcg@0': expected a whole number from 1 behind @, found '0'"),
+        ("ndcg@2.5", "'ndcg@2.5': expected a whole number from 1 behind @, found '2.5'"),
+        ("ndcg@010", "'ndcg@010': expected a whole number from 1 behind @, found '010'"),
+        ("ndcg@1e1", "'ndcg@1e1': expected a whole number from 1 behind @, found '1e1'"),
+        ("ndcg@true", "'ndcg@true': expected a whole number from 1 behind @, found 'true'"),
+        ("ndcg@", "'ndcg@': expected a whole number from 1 behind @, found 'nothing'"),
+        ("ndcg@2@3", "'ndcg@2@3': expected name, name@k or name(parameter=value)@k"),
+        ("ndcg 10", "'ndcg 10': expected name, name@k or name(parameter=value)@k"),
+        ("ndcg@10!", "'ndcg@10!': expected name, name@k or name(parameter=value)@k"),
+        ("f1(beta=1)x", "'f1(beta=1)x': expected name, name@k or name(parameter=value)@k"),
+        ("rmse@5", "'rmse@5': rmse has no cut-off: write it without @5"),
+        ("f1()", "'f1()': expected a parameter of f1"),
+        ("f1(", "'f1(': expected a parameter of f1"),
+        ("f1(map, ndcg,)", "'f1(map, ndcg,)': expected a parameter of f1"),
+        ("f1(beta=1", "'f1(beta=1': expected , or )"),
+        ("f1(beta=1 beta=2)", "'f1(beta=1 beta=2)': expected , or )"),
+        ("f1(beta=1, beta=2)", "'f1(beta=1, beta=2)': beta is given twice"),
+        ("ndcg(gain=linear, gain=binary)", "'ndcg(gain=linear, gain=binary)': gain is given twice"),
+        ("nDCGRendle2020(gain=linear)", "'nDCGRendle2020(gain=linear)': gain is given twice"),
+        ("f1(beta=0)", "'f1(beta=0)': beta: expected a finite number above 0, found '0'"),
+        ("f1(beta=1e999)", "'f1(beta=1e999)': beta: expected a finite number above 0, found '1e999'"),
+        ("f1(beta=1-1)", "'f1(beta=1-1)': beta: expected a finite number above 0, found '1-1'"),
+        ("f1(beta=nan)", "'f1(beta=nan)': beta: expected a finite number above 0, found 'nan'"),
+        ("ndcg(gian=linear)", "'ndcg(gian=linear)': ndcg has no parameter 'gian'; did you mean 'gain'?"),
+        ("hit(gain=linear)", "'hit(gain=linear)': hit has no parameter 'gain'"),
+        (
+            "ndcg(gain=lin)",
+            "'ndcg(gain=lin)': gain: expected one of binary, linear, exponential, exponential_plus1, found 'lin'",
+        ),
+        ("ndcg(gain=2)", "'ndcg(gain=2)': gain: expected one of binary, linear, exponential, exponential_plus1, found '2'"),
+        ("f1(ndcg)", "'f1(ndcg)': f1 takes 2 metrics, found 1"),
+        ("f1(ndcg, map, hit)", "'f1(ndcg, map, hit)': f1 takes 2 metrics, found 3"),
+        ("ndcg(map, hit)", "'ndcg(map, hit)': ndcg takes no metrics, found 2"),
+        ("f1(ndcg, rmse)", "'f1(ndcg, rmse)': f1 combines per-user ranking metrics, rmse is none"),
+        ("f1(ndcg@5, map)", "'f1(ndcg@5, map)': write the cut-off once, behind f1(…)"),
+        ("f1(ndcg@5, map)@5", "'f1(ndcg@5, map)@5': write the cut-off once, behind f1(…)"),
+    ],
+)
+def test_refused(text, message):
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    assert str(caught.value) == message
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["hit@-1", "hit@²", "hit@\uff11", "hit@+5", "hit@ ", "hit@k"])
+def test_a_cut_off_that_only_looks_like_one(text):
+    with pytest.raises(ConfigError, match="expected a whole number from 1 behind @"):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["f1(beta=-1)", "f1(beta=.5)", "f1(beta=)", "f1(beta=½)"])
+def test_a_beta_that_only_looks_like_one(text):
+    with pytest.raises(ConfigError, match="beta: expected a finite number above 0"):
+        parse(text)
+
+
+def test_an_unknown_metric_far_from_all_names_gets_the_list():
+    with pytest.raises(ConfigError, match=r"unknown metric 'zzzz'; known: .*ndcg.*rmse"):
+        parse("zzzz@5")
+
+
+@pytest.mark.parametrize("thing", [None, 5, 2.5, ["ndcg"], b"ndcg"])
+def test_what_is_no_text_is_refused(thing):
+    with pytest.raises(ConfigError, match=re.escape(f"expected the text of a metric such as 'ndcg@10', found {thing!r}")):
+        parse(thing)
+
+
+# Slugs --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("ndcg", "ndcg"),
+        ("ndcg@10", "ndcg_at_10"),
+        ("ndcg(gain=exponential)@10", "ndcg_gain_exponential_at_10"),
+        ("f1(beta=0.5)@20", "f1_beta_0_5_at_20"),
+        ("f1(ndcg, map, beta=0.5)@10", "f1_ndcg_map_beta_0_5_at_10"),
+        ("rmse", "rmse"),
+    ],
+)
+def test_slug(text, slug):
+    assert parse(text).slug == slug
+
+
+def test_slugs_are_legal_and_unique():
+    taken: dict[str, Metric] = {}
+    for metric in every_metric():
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", metric.slug), str(metric)
+        assert taken.setdefault(metric.slug, metric) == metric
+    assert len(taken) > 400
+
+
+# Several metrics at several cut-offs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("metrics", "k", "expected"),
+    [
+        (["ndcg", "map@10", "rmse"], [5, 10], ["ndcg@5", "ndcg@10", "map@10", "rmse"]),
+        (["ndcg", "rmse"], None, ["ndcg", "rmse"]),
+        (["ndcg", "rmse"], [], ["ndcg", "rmse"]),
+        (["ndcg"], 7, ["ndcg@7"]),
+        ("nDCG", (20, 3), ["ndcg@20", "ndcg@3"]),
+        (["hit_rate", "hit@5", "HR@5"], [5, 5], ["hit@5"]),
+        (["f1(ndcg, map)"], [5], ["f1(ndcg, map)@5"]),
+        (parse("mrr"), np.array([2, 4]).tolist(), ["mrr@2", "mrr@4"]),
+        ([parse("mrr@3"), "mrr"], list(np.array([2, 4])), ["mrr@3", "mrr@2", "mrr@4"]),
+    ],
+)
+def test_expand(metrics, k, expected):
+    assert [str(metric) for metric in expand(metrics, k)] == expected
+
+
+@pytest.mark.parametrize("k", [0, -1, True, False, [0], [5, -1], [2.5], [True], ["10"], ["²"], [None], [float("nan")]])
+def test_expand_refuses_what_is_no_cut_off(k):
+    wrong = next(value for value in (k if isinstance(k, list) else [k]) if value != 5)
+    with pytest.raises(ConfigError, match=re.escape(f"k: expected a whole number from 1, found {wrong!r}")):
+        expand(["ndcg"], k)
+
+
+def test_expand_refuses_a_wrong_k_also_where_no_metric_needs_it():
+    with pytest.raises(ConfigError, match="k: expected a whole number from 1, found 0"):
+        expand(["rmse"], [0])
+
+
+@pytest.mark.parametrize("metrics", [[], ()])
+def test_expand_of_nothing_is_refused(metrics):
+    with pytest.raises(ConfigError, match=re.escape("metrics: expected at least one metric, found none")):
+        expand(metrics, [5])
+
+
+def test_expand_refuses_two_metrics_that_would_share_a_column():
+    message = "metrics f1(beta=1e+22) and f1(beta=1e-22) would share the column f1_beta_1e_22: keep one of them"
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        expand(["f1(beta=1e22)", "f1(beta=1e-22)"])
+
+
+# Registration -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_metric_is_known_everywhere(registry):
+    @register("share_of_first", options={"cut": "idcg"}, aliases=("sof",), upper=None, higher_is_better=False)
+    def share(batch, k, *, cut):
+        """A made-up metric.
+
+        More.
+        """
+        return np.full(batch.size, 0.5 if cut == "all" else 0.25)
+
+    assert str(parse("SOF(cut=all)@3")) == "share_of_first(cut=all)@3"
+    assert registry.names() == sorted([*DEFINITIONS, "share_of_first"])
+    definition = registry.DEFINITIONS["share_of_first"]
+    assert definition.summary == "A made-up metric."
+    assert (definition.kind, definition.upper, definition.higher_is_better) == ("ranking", None, False)
+    assert (definition.needs_relevant, definition.grows_with_k) == (False, False)
+    assert definition.compute is share
+
+
+@pytest.mark.parametrize("taken", ["ndcg", "nDCG", "hit_rate", "Hit Rate", "HIT-RATE", "MRR", "ndcgRendle2020"])
+def test_a_taken_name_is_refused(registry, taken):
+    with pytest.raises(ValueError, match=re.escape(f"metric name {taken!r} is registered already")):
+        register(taken)(lambda batch, k: None)
+
+
+def test_a_taken_alias_is_refused(registry):
+    with pytest.raises(ValueError, match="metric name 'HR' is registered already"):
+        register("brand_new", aliases=("bn", "HR"))(lambda batch, k: None)
+    assert "brand_new" not in registry.names()
+
+
+def test_every_metric_says_what_it_is():
+    for name, definition in DEFINITIONS.items():
+        assert definition.summary.endswith("."), name
+        for section in ("Args:", "Returns:", "Source:", "Example:"):
+            assert section in (definition.compute.__doc__ or ""), (name, section)
+        assert set(definition.operands) <= set(DEFINITIONS), name
+        for source in definition.options.values():
+            assert hasattr(convention("default"), source), (name, source)
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_metric_has_a_heading_in_the_docs(name):
+    headings = [line for line in DOCS.read_text(encoding="utf-8").splitlines() if re.match("^## .*", line)]
+    assert any(f"`{name}`" in heading for heading in headings), f"docs/metrics.md: no heading with `{name}`"
+
+
+def test_the_docs_have_no_heading_of_a_metric_that_does_not_exist():
+    named = re.findall(r"^## `(\w+)`", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(named) <= set(DEFINITIONS)
