@@ -14,9 +14,8 @@ from spark_recmetrics.version import __version__
 if TYPE_CHECKING:
     from spark_recmetrics import metrics
     from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
-    from spark_recmetrics.errors import ConfigError, DataError, GateFailed, PublishError, RecMetricsError
-    from spark_recmetrics.pipeline import Result, Run, evaluate
-    from spark_recmetrics.rank import rank_items
+    from spark_recmetrics.errors import ConfigError, DataError, GateError, PublishError, RecMetricsError
+    from spark_recmetrics.pipeline import Result, Run, evaluate, rank_items
     from spark_recmetrics.schema import Columns
 
 _HOME = {
@@ -25,7 +24,7 @@ _HOME = {
     "ConfigError": "errors",
     "Convention": "conventions",
     "DataError": "errors",
-    "GateFailed": "errors",
+    "GateError": "errors",
     "PublishError": "errors",
     "RecMetricsError": "errors",
     "Result": "pipeline",
@@ -33,7 +32,7 @@ _HOME = {
     "convention": "conventions",
     "evaluate": "pipeline",
     "metrics": "metrics",
-    "rank_items": "rank",
+    "rank_items": "pipeline",
 }
 
 __all__ = [
@@ -42,7 +41,7 @@ __all__ = [
     "ConfigError",
     "Convention",
     "DataError",
-    "GateFailed",
+    "GateError",
     "PublishError",
     "RecMetricsError",
     "Result",

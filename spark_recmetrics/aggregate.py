@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric
-from spark_recmetrics.metrics.rating import MOMENTS
+from spark_recmetrics.metrics.rating import Moments
 
 CONFIDENCE = 0.95
 """Of the intervals in SUMMARY."""
@@ -58,13 +58,13 @@ def user_totals(per_user: DataFrame, metrics: Sequence[Metric], convention: Conv
         One row per model: the number of users in each user set, the sums of all counters, and a struct per mean.
     """
     counters = [name for name in per_user.columns if name.startswith("n_")]
-    moments = [name for name in MOMENTS if name in per_user.columns and name not in counters]
+    moments = [name for name in Moments._fields if name in per_user.columns and name not in counters]
     averages = {average for metric in metrics for average in _averages(metric, convention)}
     return per_user.groupBy("model").agg(
         F.count(F.lit(1)).alias("users_all"),
         *(
             F.count_if(_belongs(users)).alias(f"users_{users}")
-            for users in ("truth", "relevant", "predicted", "truth_and_predicted")
+            for users in ("truth", "relevant", "predicted", "truth_and_predicted", *([_RATED] if moments else []))
         ),
         *(F.sum(name).alias(name) for name in (*counters, *moments)),
         *(_average(slug, users, convention) for slug, users in sorted(averages)),
@@ -150,5 +150,5 @@ def _pooled(totals: Row, metric: Metric, convention: Convention, *, n_users: int
     """A rating metric of the sums over all users: per pair, or per user where the convention divides by users."""
     if not n_users:
         return 0.0 if convention.empty == "zero" else None
-    n_pairs, *sums = (totals[moment] for moment in MOMENTS)
-    return float(metric.definition.compute(n_users if convention.rating_average == "users" else n_pairs, *sums))
+    sums = Moments(*(totals[moment] for moment in Moments._fields))
+    return float(metric.definition.compute(sums._replace(n_pairs=n_users) if convention.rating_average == "users" else sums))

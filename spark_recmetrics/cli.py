@@ -20,6 +20,7 @@ from spark_recmetrics.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_recmetrics.aggregate import Mean
     from spark_recmetrics.config import Config
     from spark_recmetrics.pipeline import Result
     from spark_recmetrics.schema import Location
@@ -156,9 +157,9 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     """Run the job; whatever happens, its outcome goes into the result line and file."""
     outcome: dict[str, Any] = {"status": "failed", "exit_code": 1, "run_id": None, "as_of": None, "tables": {}, "models": {}}
     outcome |= {"n_users": {}, "warnings": [], "error": None, "version": __version__}
+    result_file = None
     try:
-        if arguments.result_json and not Path(arguments.result_json).absolute().parent.is_dir():
-            raise ConfigError(f"--result-json: no folder {Path(arguments.result_json).absolute().parent}: make it first")
+        result_file = _result_file(arguments.result_json)
         config = _load(arguments)
         outcome |= {"job": config.job, "run_id": config.run_id(), "as_of": config.as_of, "config_hash": config.hash}
         code = _run_job(config, outcome)
@@ -174,10 +175,22 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         outcome["error"] = {"type": type(error).__name__, "message": str(error).strip().partition("\n")[0]}
     outcome["exit_code"] = code
     text = json.dumps(outcome, allow_nan=False)
-    if arguments.result_json and Path(arguments.result_json).absolute().parent.is_dir():
-        Path(arguments.result_json).write_text(text + "\n", encoding="utf-8")
+    if result_file is not None:
+        result_file.write_text(text + "\n", encoding="utf-8")
     print(f"{RESULT_MARK} {text}", flush=True)
     return code
+
+
+def _result_file(name: str | None) -> Path | None:
+    """The file for the result, known to be writable before hours of work."""
+    if name is None:
+        return None
+    path = Path(name)
+    try:
+        path.write_text("", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--result-json {name}: cannot be written: {error.strerror}") from error
+    return path
 
 
 def _run_job(config: Config, outcome: dict[str, Any]) -> int:
@@ -208,7 +221,7 @@ def _run_job(config: Config, outcome: dict[str, Any]) -> int:
         for name in ("data_report", "per_user", "summary"):
             outcome["tables"][name] = tables.publish(getattr(result, name), config.output, name, keys)
         outcome |= {"status": result.status, "models": result.to_dict(), "warnings": list(result.warnings)}
-        outcome["n_users"] = {model: of_model[0].n_users for model, of_model in result.means.items()}
+        outcome["n_users"] = {model: _headline(of_model).n_users for model, of_model in result.means.items()}
         _show(config, result, outcome)
         result.release()
     finally:
@@ -223,9 +236,8 @@ def _run_job(config: Config, outcome: dict[str, Any]) -> int:
 
 def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
     """The frames of the configuration, as arguments of `evaluate`."""
-    from spark_recmetrics.tables import read_table
-
     from spark_recmetrics.inputs import union_models
+    from spark_recmetrics.tables import read_table
 
     inputs = config.inputs
     found: dict[str, Any] = {"truth": read_table(spark, inputs.truth, "inputs.truth"), "model_name": config.model_name}
@@ -257,8 +269,13 @@ def _session() -> tuple[SparkSession, bool]:
         return there, False
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         # No spark-submit has chosen a Python for the workers, and theirs would be the python3 of the path.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
     return SparkSession.builder.appName("spark-recmetrics").getOrCreate(), True
+
+
+def _headline(of_model: Sequence[Mean]) -> Mean:
+    """The mean whose users are named beside the model: of the first ranking metric, if there is one."""
+    return next((mean for mean in of_model if mean.metric.definition.kind == "ranking"), of_model[0])
 
 
 def _show(config: Config, result: Result, outcome: dict[str, Any]) -> None:

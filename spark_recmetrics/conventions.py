@@ -73,8 +73,8 @@ class Convention:
         empty: The mean over nobody: `nan` (None in results, null in tables) or `zero`.
         precision_denominator: `k`, or the length of the list cut at k (`recommended`).
         recall_denominator: The number of relevant items m, or min(m, k).
-        map_normalizer: What the sum of MAP (and of MAR) is divided by: `min_k` min(m, k), `relevant` m, `hits` the hits within k,
-            `k`, `min_recommended` min(m, length of the list).
+        map_normalizer: What the sum of MAP (and of MAR) is divided by: `min_k` min(m, k), `relevant` m, `hits` the hits
+            within k, `k`, `min_recommended` min(m, length of the list).
         gain: The gain of a relevant item with rating r: 1, r, 2^r - 1 or 2^(r+1) - 1.
         idcg: The ideal list of nDCG: relevant items cut at k, `all` of them, the `list` itself re-sorted, or k
             binary hits (`full_k`).

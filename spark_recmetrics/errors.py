@@ -18,7 +18,7 @@ class ConfigError(RecMetricsError, ValueError):
     exit_code = 2
 
 
-class GateFailed(RecMetricsError):
+class GateError(RecMetricsError):
     """A quality gate of the configuration did not hold."""
 
     exit_code = 3

@@ -1,7 +1,8 @@
 """From the caller's tables to canonical rows, with their faults counted in the same pass.
 
-Canonical predictions are `user, item, score` and, where there are any, `rank` and `model` (the place of the model in the list of
-models, from 0). Canonical truth is `user, item, rating`; `relevant_only` then sets the rating of what is not relevant to null.
+Canonical predictions are `user, item, score` and, where there are any, `rank` and `model` (the place of the model in the
+list of models, from 0). Canonical truth is `user, item, rating`; `relevant_only` then sets the rating of what is not
+relevant to null.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Inputs:
     """The caller's tables, checked against the contract by their schemas; no Spark job has run.
 
     Args:
-        predicted: Canonical predictions by table (`predictions`, perhaps `rating_predictions`), `model` still the caller's name and
-            absent where there is one model.
+        predicted: Canonical predictions by table (`predictions`, perhaps `rating_predictions`), `model` still the
+            caller's name, and absent where there is one model.
         truth: Canonical truth.
         has_ratings: Whether the truth has a rating column.
     """
@@ -97,10 +98,11 @@ def read_inputs(
         raise _missing(other, frames[other], "model", columns.model, f"{with_model[0]} has it")
     predicted = {}
     for table, frame in frames.items():
-        ranked = table == "predictions" and columns.rank is not None
+        rank = columns.rank if table == "predictions" else None
+        # The last table is the one whose scores are predicted ratings.
         reason = needs_score if table == list(frames)[-1] else None
         predicted[table] = _canonical(
-            table, frame, columns, users, items, rank=columns.rank if ranked else None, needs_score=reason
+            table, frame, columns, users, items, rank=rank, score=rank is None or reason is not None, reason=reason
         )
     true = truth.select(
         column_of(truth, columns.user).cast(users).alias("user"),
@@ -141,21 +143,42 @@ def column_of(frame: DataFrame, name: str) -> Column:
     return frame["`" + name.replace("`", "``") + "`"]
 
 
+def read_predictions(predictions: DataFrame, columns: Columns) -> DataFrame:
+    """Canonical form of predictions alone.
+
+    Raises:
+        DataError: A column is missing or has a type that cannot serve.
+    """
+    users, items = (_common_type(key, {"predictions": predictions}, getattr(columns, key)) for key in ("user", "item"))
+    score = columns.rank is None or columns.score in predictions.columns
+    return _canonical("predictions", predictions, columns, users, items, rank=columns.rank, score=score)
+
+
 def observed_predictions(rows: DataFrame, observation: Observation, convention: Convention) -> DataFrame:
-    """Canonical predictions, their faults counted on the way, without null ids, and with NaN scores as the convention says."""
-    ids = [column for column in ("model", "user", "item") if column in rows.columns]
-    no_id = reduce(or_, (F.col(column).isNull() for column in ids))
-    no_rank = (F.col("rank").isNull() | (F.col("rank") < 1)) if "rank" in rows.columns else F.lit(False)
+    """Clean predictions, with the faults of the rows counted on the way."""
     bad_score = (F.col("score").isNull() | F.isnan("score")) if "score" in rows.columns else F.lit(False)
-    counted = _observe(rows, observation, {"null_ids": no_id, "nan_scores": bad_score, "bad_ranks": no_rank})
-    kept = counted.where(~no_id & ~no_rank)
-    return _with_numbers(kept, convention) if "score" in rows.columns else kept
+    faults = {"null_ids": _no_id(rows), "nan_scores": bad_score, "bad_ranks": _no_rank(rows)}
+    return clean_predictions(_observe(rows, observation, faults), convention)
+
+
+def clean_predictions(rows: DataFrame, convention: Convention) -> DataFrame:
+    """Canonical predictions without null ids and impossible ranks; descending scores put NaN where the convention says."""
+    kept = rows.where(~_no_id(rows) & ~_no_rank(rows))
+    if "score" not in rows.columns:
+        return kept
+    score = F.col("score")
+    if convention.nan_scores == "drop":
+        return kept.where(score.isNotNull() & ~F.isnan(score))
+    # In descending order Spark puts NaN first and null last.
+    if convention.nan_scores == "first":
+        return kept.withColumn("score", F.coalesce(score, F.lit(float("nan"))))
+    return kept.withColumn("score", F.when(~F.isnan(score), score))
 
 
 def observed_truth(rows: DataFrame, observation: Observation, convention: Convention, *, has_ratings: bool) -> DataFrame:
     """Canonical truth, its faults counted and its hash taken on the way, without null ids."""
     rating = F.col("rating").cast("double")
-    no_id = F.col("user").isNull() | F.col("item").isNull()
+    no_id = _no_id(rows)
     bad_rating = rating.isNull() | F.isnan(rating)
     counted = _observe(
         rows,
@@ -179,11 +202,11 @@ def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool
 
 
 def with_model_codes(rows: DataFrame, models: Sequence[str]) -> DataFrame:
-    """The rows with each model's place in the list, from 0, for its name; as they are where there is no model column."""
+    """The rows of these models, its place in the list, from 0, for the name of each; all where there is no model column."""
     if "model" not in rows.columns:
         return rows
     place = F.array_position(F.array(*(F.lit(model) for model in models)), F.col("model")) - 1
-    return rows.withColumn("model", place.cast("int"))
+    return rows.where(F.col("model").isin(*models)).withColumn("model", place.cast("int"))
 
 
 def in_buckets(rows: DataFrame, n_buckets: int) -> DataFrame:
@@ -219,46 +242,40 @@ def truth_facts(observed: Mapping[str, Any], convention: Convention, *, has_rati
     ]
 
 
-def user_facts(totals: Mapping[str, Mapping[str, Any]], convention: Convention) -> list[Fact]:
-    """Facts about lists and users, from the totals of each model's rows of PER_USER."""
+def user_facts(totals: Mapping[str, Mapping[str, Any]], convention: Convention, *, rated: bool) -> list[Fact]:
+    """Facts about lists and users, from the totals of each model's rows of PER_USER. What was not counted has no fact."""
+    repeats = "error" if convention.duplicates == "error" else "warn"
+    gains = "error" if convention.negative_gains == "error" else "warn"
+    levels = {"duplicates": repeats, "pair_duplicates": repeats, "rank_faults": "error", "negative_gains": gains}
     facts = []
-    repeats = {"error": "error", "first": "warn", "keep": "warn"}[convention.duplicates]
-    counted = {
-        "duplicates": repeats,
-        "pair_duplicates": repeats,
-        "rank_faults": "error",
-        "negative_gains": "error" if convention.negative_gains == "error" else "warn",
-    }
-    for place, (model, sums) in enumerate(totals.items()):
-        table, users = f"predictions/{model}", sums["users_all"]
-        for check, level in counted.items():
-            n_rows = sums.get(f"n_{check}") or 0
-            if n_rows or check == "duplicates":
-                facts.append(Fact(check, table, level if n_rows else "info", n_rows, None, None))
-        if place == 0:
-            n_rows = sums.get("n_truth_duplicates") or 0
-            facts.append(Fact("truth_duplicates", "truth", repeats if n_rows else "info", n_rows, None, None))
-        if sums.get("n_recommended") is None:
-            continue
-        without_list = sums["users_truth"] - sums["users_truth_and_predicted"]
-        without_truth = sums["users_predicted"] - sums["users_truth_and_predicted"]
-        facts += [
-            Fact("users", table, "info", users, None, None),
-            Fact(
-                "users_with_relevant",
-                table,
-                "info" if sums["users_relevant"] else "error",
-                sums["users_relevant"],
-                sums["users_relevant"] / users,
-                None,
-            ),
-            Fact("users_without_list", table, "warn" if without_list else "info", without_list, without_list / users, None),
-            Fact("users_without_truth", table, "warn" if without_truth else "info", without_truth, without_truth / users, None),
-        ]
+    for model, sums in totals.items():
+        table, users = f"predictions/{model}", sums.get("users_all", 0)
+
+        def fact(check: str, n_rows: int, *, level: str, table: str = table, users: int | None = users) -> Fact:
+            return Fact(check, table, level, n_rows, n_rows / users if users else None, None)
+
+        counted = {check: sums[f"n_{check}"] for check in levels if sums.get(f"n_{check}") is not None}
+        facts += [fact(check, n, level=levels[check] if n else "info", users=None) for check, n in counted.items()]
+        if sums.get("n_truth_duplicates") is not None and model == next(iter(totals)):
+            n_rows = sums["n_truth_duplicates"]
+            facts.append(fact("truth_duplicates", n_rows, level=repeats if n_rows else "info", table="truth", users=None))
+        facts.append(fact("users", users, level="info" if users else "error", users=None))
+        if sums.get("n_recommended") is not None:
+            served, relevant, both = sums["users_predicted"], sums["users_relevant"], sums["users_truth_and_predicted"]
+            without_list, without_truth = sums["users_truth"] - both, served - both
+            facts += [
+                fact("users_with_relevant", relevant, level="info" if relevant else "error"),
+                fact("users_with_list", served, level="info" if served else "error"),
+                fact("users_without_list", without_list, level="warn" if without_list else "info"),
+                fact("users_without_truth", without_truth, level="warn" if without_truth else "info"),
+            ]
+        if rated:
+            n_users = sums.get("users_rated", 0)
+            facts.append(fact("users_rated", n_users, level="info" if n_users else "error"))
     return facts
 
 
-EMPTINESS = ("rows", "relevant", "users_with_relevant")
+EMPTINESS = ("rows", "relevant", "users", "users_with_relevant", "users_with_list", "users_rated")
 """Checks whose level `error` means that there is nothing to average, not that rows are wrong."""
 
 ADVICE: Mapping[str, str] = {
@@ -270,14 +287,17 @@ ADVICE: Mapping[str, str] = {
     "relevant": "no truth row is relevant: check threshold against the ratings",
     "duplicates": "a (model, user, item) is predicted more than once: remove the repeats, or set duplicates to first",
     "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats, or set duplicates to first",
-    "rank_faults": "the ranks of a list are not 1, 2, 3, … without gap or repeat: mend them, or leave columns.rank out and give a score",
+    "rank_faults": "the ranks of a list are not 1, 2, 3, … without gap or repeat: mend them, or rank by a score",
     "negative_gains": "a rating gives a negative gain: use gain=binary, or set negative_gains to clip",
-    "pair_duplicates": "a (model, user, item) has more than one predicted rating: remove the repeats, or set duplicates to first",
+    "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats, or set duplicates to first",
     "users_without_list": "users of truth to whom the model recommends nothing",
     "users_without_truth": "users with recommendations who do not stand in truth",
-    "users_with_relevant": "there is nobody to average: check that users and items are the same ids on both sides",
+    "users": "nobody stands in truth or predictions",
+    "users_with_relevant": "nobody has a relevant item: check threshold, and that users are the same ids on both sides",
+    "users_with_list": "the model recommends nothing to anybody: check its name and its predictions",
+    "users_rated": "no pair of predicted and true rating: check that users and items are the same ids on both sides",
 }
-"""What to do about a fact of level `error`, by check."""
+"""What a fact means and what to do about it, by check."""
 
 
 def _fault(check: str, table: str, observed: Mapping[str, Any], rows: int, level: str) -> Fact:
@@ -285,6 +305,15 @@ def _fault(check: str, table: str, observed: Mapping[str, Any], rows: int, level
     return Fact(
         check, table, level if n_rows else "info", n_rows, n_rows / rows if rows else None, observed.get(f"{check}_example")
     )
+
+
+def _no_id(rows: DataFrame) -> Column:
+    ids = [column for column in ("model", "user", "item") if column in rows.columns]
+    return reduce(or_, (F.col(column).isNull() for column in ids))
+
+
+def _no_rank(rows: DataFrame) -> Column:
+    return (F.col("rank").isNull() | (F.col("rank") < 1)) if "rank" in rows.columns else F.lit(False)
 
 
 def _observe(rows: DataFrame, observation: Observation, faults: Mapping[str, Column], *more: Column) -> DataFrame:
@@ -309,7 +338,8 @@ def _canonical(
     items: DataType,
     *,
     rank: str | None,
-    needs_score: str | None,
+    score: bool,
+    reason: str | None = None,
 ) -> DataFrame:
     chosen = [
         column_of(frame, columns.user).cast(users).alias("user"),
@@ -322,20 +352,10 @@ def _canonical(
         if not isinstance(found, IntegralType):
             raise _wrong_type(table, "rank", rank, "a whole number", found)
         chosen.append(column_of(frame, rank).cast("int").alias("rank"))
-    if rank is None or needs_score:
-        reason = needs_score or "or name a rank in columns.rank"
-        chosen.append(_number(table, frame, "score", columns.score, reason).cast("double").alias("score"))
+    if score:
+        number = _number(table, frame, "score", columns.score, reason or "or name a rank in columns.rank")
+        chosen.append(number.cast("double").alias("score"))
     return frame.select(*chosen)
-
-
-def _with_numbers(rows: DataFrame, convention: Convention) -> DataFrame:
-    """Scores so that descending order puts NaN and null where the convention says: null is last in Spark, NaN first."""
-    score = F.col("score")
-    if convention.nan_scores == "drop":
-        return rows.where(score.isNotNull() & ~F.isnan(score))
-    if convention.nan_scores == "first":
-        return rows.withColumn("score", F.coalesce(score, F.lit(float("nan"))))
-    return rows.withColumn("score", F.when(~F.isnan(score), score))
 
 
 def _is_relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool) -> Column:
@@ -363,9 +383,7 @@ def _type_of(table: str, frame: DataFrame, key: str, name: str, reason: str = ""
 
 def _missing(table: str, frame: DataFrame, key: str, name: str, reason: str = "") -> DataError:
     reason = f" ({reason})" if reason else ""
-    return DataError(
-        f"{table}: no column {name!r} (columns.{key}){reason}{did_you_mean(name, frame.columns)} Found: {', '.join(frame.columns)}"
-    )
+    return DataError(f"{table}: no column {name!r} (columns.{key}){reason}{did_you_mean(name, frame.columns)}")
 
 
 def _wrong_type(table: str, key: str, name: str, expected: str, found: DataType) -> DataError:

@@ -21,17 +21,20 @@ from spark_recmetrics.inputs import (
     EMPTINESS,
     Fact,
     Inputs,
+    clean_predictions,
     in_buckets,
     observed_predictions,
     observed_truth,
     prediction_facts,
     read_inputs,
+    read_predictions,
     relevant_only,
     truth_facts,
     user_facts,
     with_model_codes,
 )
 from spark_recmetrics.metrics import Metric, expand
+from spark_recmetrics.metrics.registry import check_k
 from spark_recmetrics.rank import top_rows, without_repeats
 from spark_recmetrics.rating import rating_errors
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY, USER_COUNTERS, Columns
@@ -115,9 +118,8 @@ class Result:
 
     @property
     def status(self) -> str:
-        """`ok`, or `undefined` where a model has nobody to average."""
-        nobody = any(all(mean.n_users == 0 for mean in of_model) for of_model in self.means.values())
-        return "undefined" if nobody else "ok"
+        """`ok`, or `undefined` where a table is empty or a model has nobody to average: no value means anything then."""
+        return "undefined" if any(fact.level == "error" for fact in self.facts) else "ok"
 
     @property
     def summary(self) -> DataFrame:
@@ -128,7 +130,8 @@ class Result:
     @property
     def data_report(self) -> DataFrame:
         """DATA_REPORT: one row per fact about the input."""
-        return self.per_user.sparkSession.createDataFrame(list(self.facts), DATA_REPORT)
+        found: DataFrame = self.per_user.sparkSession.createDataFrame(list(self.facts), DATA_REPORT)
+        return found
 
     def to_dict(self) -> dict[str, dict[str, float | None]]:
         """Values by model and metric; undefined is None."""
@@ -163,7 +166,7 @@ def evaluate(
     model_name: str = "model",
     models: Sequence[str] | None = None,
     n_buckets: int = 32,
-    run: Run = Run(),  # noqa: B008 - frozen
+    run: Run = Run(),
 ) -> Result:
     """Evaluate one or several recommenders against the truth.
 
@@ -175,7 +178,10 @@ def evaluate(
         threshold: A truth row is relevant from this rating on, under every convention. None: as the convention says.
         convention: Name of a convention, or a `Convention`.
         columns: The caller's column names.
-        train, catalog, user_segments, item_features: Not used by a metric of this version; named in the warnings if given.
+        train: Not used by a metric of this version, and named in the warnings if given; so are the next three.
+        catalog: See `train`.
+        user_segments: See `train`.
+        item_features: See `train`.
         slices: Not in this version.
         rating_predictions: Predicted ratings in the score column, for `rmse`, `mse` and `mae`; None: the predictions.
         model_name: Name of the one model of a frame without a model column.
@@ -194,9 +200,12 @@ def evaluate(
 
     Example:
         >>> predictions = spark.createDataFrame(
-        ...     [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.7), ("cid", "x", 0.1)], ["user_id", "item_id", "score"]
+        ...     [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.7), ("cid", "x", 0.1)],
+        ...     "user_id string, item_id string, score double",
         ... )
-        >>> truth = spark.createDataFrame([("ann", "y", 5.0), ("bob", "y", 4.0), ("cid", "z", 1.0)], ["user_id", "item_id", "rating"])
+        >>> truth = spark.createDataFrame(
+        ...     [("ann", "y", 5.0), ("bob", "y", 4.0), ("cid", "z", 1.0)], "user_id string, item_id string, rating double"
+        ... )
         >>> evaluate(predictions, truth, metrics=["mrr", "hit"], k=[1, 2], threshold=4.0).to_dict()
         {'model': {'mrr@1': 0.5, 'mrr@2': 0.75, 'hit@1': 0.5, 'hit@2': 1.0}}
     """
@@ -227,7 +236,7 @@ def evaluate(
     facts = [
         *(fact for table in watched if table != "truth" for fact in prediction_facts(table, seen[table], rules)),
         *truth_facts(seen["truth"], rules, has_ratings=inputs.has_ratings),
-        *user_facts({name: totals[name].asDict() for name in names if name in totals}, rules),
+        *user_facts({name: totals[name].asDict() if name in totals else {} for name in names}, rules, rated=bool(rating)),
     ]
     _refuse(facts, per_user)
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
@@ -240,6 +249,53 @@ def evaluate(
         data_hash=_data_hash(seen["truth"]),
         warnings=warnings,
     )
+
+
+def rank_items(
+    predictions: DataFrame,
+    *,
+    k: int | None = None,
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+    ties: str = "item_asc",
+    nan_scores: str = "error",
+    model_name: str = "model",
+) -> DataFrame:
+    """The ranked lists of every model and user, by score or by a given rank.
+
+    Args:
+        predictions: One row per (model, user, item) with a score or a rank.
+        k: Length to cut at; None: whole lists.
+        columns: The caller's column names.
+        ties: Order of equal scores, see `Convention.ties`.
+        nan_scores: What becomes of NaN and null scores, see `Convention.nan_scores`; `error` fails the job that meets one.
+        model_name: Name of the one model of a frame without a model column.
+
+    Returns:
+        RANKED: `model, user, item, rank, score` (`score` only where there is one), `rank` from 1 to k without gaps. Nothing
+        has run yet. Rows with a null id are left out; repeated items are not looked for.
+
+    Raises:
+        ConfigError: `k` or an option is wrong.
+        DataError: A column is missing or of a wrong type.
+
+    Example:
+        >>> scores = spark.createDataFrame(
+        ...     [("ann", "x", 0.5), ("ann", "y", 0.5), ("bob", "y", 0.7), ("cid", "z", 0.1)],
+        ...     "user_id string, item_id string, score double",
+        ... )
+        >>> [tuple(row) for row in rank_items(scores, k=1).orderBy("user").collect()]
+        [('model', 'ann', 'x', 1, 0.5), ('model', 'bob', 'y', 1, 0.7), ('model', 'cid', 'z', 1, 0.1)]
+    """
+    rules = named_convention("default").override(ties=ties, nan_scores=nan_scores)
+    rows = read_predictions(predictions, columns)
+    if nan_scores == "error" and "score" in rows.columns:
+        fault = F.raise_error(F.lit("rank_items: a score is NaN or null: set nan_scores to drop, last or first")).cast("double")
+        rows = rows.withColumn("score", F.when(F.isnan("score") | F.col("score").isNull(), fault).otherwise(F.col("score")))
+    rows = clean_predictions(rows, rules)
+    ranked = top_rows(rows, k=None if k is None else check_k(k), ties=ties, trust_rank=False)
+    if "model" not in ranked.columns:
+        ranked = ranked.withColumn("model", F.lit(model_name))
+    return ranked.select(*(name for name in ("model", "user", "item", "rank", "score") if name in ranked.columns))
 
 
 def _needs_ratings(rating: Sequence[Metric], threshold: float | None) -> str | None:
@@ -282,13 +338,13 @@ def _plan(
         for table in for_ranking
     ]
     rated = [_rated(predicted[table], truth, rating, convention) for table in for_rating]
-    # Every pair has a truth row, so a user with a pair has a row on the left.
-    per_user = reduce(lambda left, right: left.join(right, ["model", "user"], "left"), [*scored, *rated])
+    # Every pair has a truth row, so a user with a pair has a row on the left; and there all truth rows are looked at.
+    per_user = reduce(lambda left, right: left.join(right.drop(*USER_COUNTERS), ["model", "user"], "left"), [*scored, *rated])
     return _named_columns(named_models(per_user, models), metrics), watched
 
 
 def _named_columns(per_user: DataFrame, metrics: Sequence[Metric]) -> DataFrame:
-    """The columns of PER_USER in order: counters, which are null where nothing was ranked, then metrics with their text as metadata."""
+    """The columns of PER_USER in order: counters, null where nothing was ranked, then metrics with their text as metadata."""
     labels = {metric.slug: {"label": str(metric)} for metric in metrics}
     found = per_user.columns
     counters = (F.col(name) if name in found else F.lit(None).cast("long").alias(name) for name in USER_COUNTERS)
@@ -311,18 +367,21 @@ def _scored(
     parts = [part for metric in metrics for part in metric.parts()] if convention.f1 == "of_means" else []
     wanted = tuple(dict.fromkeys([*metrics, *parts]))
     judged = convention.candidates == "judged"
-    # A judged list is what is left of it after the join with truth, which only the whole list tells.
-    k = None if judged or any(metric.k is None for metric in wanted) else max(metric.k or 0 for metric in wanted)
+    k = None if any(metric.k is None for metric in wanted) else max(metric.k or 0 for metric in wanted)
     given_ranks = "rank" in predictions.columns
     rows = predictions.drop("score") if given_ranks else predictions
     if judged:
-        rows = rows.join(truth.select("user", "item"), ["user", "item"], "left_semi")
+        known = truth.select("user", "item").distinct().withColumn("judged", F.lit(True))
+        rows = rows.join(known, ["user", "item"], "left").withColumn("judged", F.coalesce("judged", F.lit(False)))
     rows = in_buckets(rows, n_buckets)
     if convention.duplicates == "first":
         rows = without_repeats(rows)
     trust_rank = given_ranks and not judged and convention.duplicates != "first"
-    ranked = top_rows(rows, k=k, ties=convention.ties, trust_rank=trust_rank)
-    return score_users(ranked, in_buckets(truth, n_buckets), Scoring(wanted, convention, len(models), trust_rank))
+    # Of a judged list everything is shipped: what was predicted is all the truth that there is.
+    ranked = top_rows(rows, k=None if judged else k, ties=convention.ties, trust_rank=trust_rank)
+    definitions = {part.name: part.definition for metric in wanted for part in metric.tree()}
+    scoring = Scoring(wanted, tuple(definitions.values()), convention, len(models), k, trust_rank)
+    return score_users(ranked, in_buckets(truth, n_buckets), scoring)
 
 
 def _rated(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Metric], convention: Convention) -> DataFrame:
@@ -333,7 +392,7 @@ def _rated(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Metric], 
 
 
 def _refuse(facts: Sequence[Fact], per_user: DataFrame) -> None:
-    """Raise for rows that would corrupt a number. A table or population that is empty is no fault of a row: its values are undefined."""
+    """Raise for rows that would corrupt a number. Emptiness is no fault of a row: the values are undefined then."""
     faults = [fact for fact in facts if fact.level == "error" and fact.check not in EMPTINESS]
     if not faults:
         return

@@ -10,7 +10,8 @@ def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool) -> 
     """The first k rows of each list, with their `rank`.
 
     Args:
-        rows: Canonical predictions, with `bucket` where they are partitioned by it.
+        rows: Canonical predictions, with `bucket` where they are partitioned by it. Where they have `judged`, judged rows come
+            before all others, of which only the first row of a list is kept, so that no user is lost.
         k: Length to cut at, None for whole lists.
         ties: `item_asc`, `item_desc` or `input`, which a cluster cannot keep and takes as `item_asc`.
         trust_rank: Take the ranks that rows carry as they are; otherwise they only give the order.
@@ -23,7 +24,10 @@ def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool) -> 
         order = F.col("rank").asc() if "rank" in rows.columns else F.col("score").desc()
         # With the bucket among its keys the window finds its rows partitioned already.
         lists = Window.partitionBy("user", *(key for key in ("bucket", "model") if key in rows.columns))
-        rows = rows.withColumn("rank", F.row_number().over(lists.orderBy(order, tie)))
+        judged = [F.col("judged").desc()] if "judged" in rows.columns else []
+        rows = rows.withColumn("rank", F.row_number().over(lists.orderBy(*judged, order, tie)))
+        if judged:
+            rows = rows.where(F.col("judged") | (F.col("rank") == 1)).drop("judged")
     return rows if k is None else rows.where(F.col("rank") <= k)
 
 

@@ -18,8 +18,8 @@ def metric_table(rows: Sequence[Mapping[str, Any]]) -> str:
     Example:
         >>> row = {"model": "als", "metric": "ndcg@10", "k": 10, "value": 0.25, "higher_is_better": True}
         >>> print(metric_table([row, {**row, "model": "popularity", "value": 0.125}]))
-        metric    k     als  popularity
-        ndcg     10  0.2500*     0.1250
+        metric   k     als   popularity
+        ndcg    10  0.2500*      0.1250
     """
     models = list(dict.fromkeys(row["model"] for row in rows))
     lines: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -48,7 +48,8 @@ def _best(rows: Sequence[Mapping[str, Any]]) -> float | None:
     values = [row["value"] for row in rows if row["value"] is not None]
     if len(values) < 2 or min(values) == max(values):
         return None
-    return max(values) if rows[0]["higher_is_better"] else min(values)
+    best: float = max(values) if rows[0]["higher_is_better"] else min(values)
+    return best
 
 
 def _value(row: Mapping[str, Any] | None, best: float | None) -> str:

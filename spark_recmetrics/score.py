@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StructField, StructType
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.metrics import Metric, RankedBatch, score
+from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, score
 from spark_recmetrics.schema import USER_COUNTERS
 
 if TYPE_CHECKING:
@@ -25,14 +25,19 @@ class Scoring:
 
     Args:
         metrics: Ranking metrics to compute, each a column.
+        definitions: Theirs and those of their parts, because a metric that was registered in a notebook or script is known
+            to the driver only.
         convention: Their definitions.
         n_models: Number of models; every user gets a row for each.
+        k: The largest cut-off, None for whole lists.
         given_ranks: The ranks came with the predictions, so they are checked to run 1, 2, 3, …
     """
 
     metrics: tuple[Metric, ...]
+    definitions: tuple[Definition, ...]
     convention: Convention
     n_models: int
+    k: int | None
     given_ranks: bool
 
 
@@ -40,7 +45,7 @@ def score_users(ranked: DataFrame, truth: DataFrame, scoring: Scoring) -> DataFr
     """Per-user values of every ranking metric.
 
     Args:
-        ranked: `bucket, [model,] user, item, rank`; each list cut at the largest k in use.
+        ranked: `bucket, [model,] user, item, rank`; each list cut at the largest k, but whole where only judged items count.
         truth: `bucket, user, item, rating`, the rating null where the row is not relevant.
         scoring: Metrics and their definitions.
 
@@ -79,6 +84,8 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
     """The rows of PER_USER for one bucket of users. Runs on the workers."""
     import pandas as pd
 
+    for definition in scoring.definitions:
+        DEFINITIONS.setdefault(definition.name, definition)
     (list_user, truth_user), users = _numbered(lists["user"], truth["user"])
     (list_item, truth_item), items = _numbered(lists["item"], truth["item"])
     n_users, n_items = len(users), max(len(items), 1)
@@ -96,8 +103,10 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
     list_rating[matched] = rating[place[matched]]
 
     if scoring.convention.candidates == "judged":
-        # Only what was predicted exists, so each model has its own truth.
+        # Only what stands on both sides exists, so each model has its own truth.
         truth_cell, truth_rating = cell[matched], list_rating[matched]
+        kept = matched if scoring.k is None else matched & (rank <= scoring.k)
+        cell, rank, list_item, list_rating = cell[kept], rank[kept], list_item[kept], list_rating[kept]
     else:
         start = np.arange(scoring.n_models, dtype=np.int64) * n_users
         truth_cell = (start[:, None] + key // n_items).ravel()
@@ -178,6 +187,6 @@ def _rank_faults(cell: Any, rank: Any, n_cells: int) -> Any:
 
 def _lowest_rating(scoring: Scoring) -> float:
     """The rating below which some metric in use has a negative gain; minus infinity if all gains are binary."""
-    gains = {part.options(scoring.convention).get("gain") for metric in scoring.metrics for part in (metric, *metric.parts())}
+    gains = {part.options(scoring.convention).get("gain") for metric in scoring.metrics for part in metric.tree()}
     lowest = {"linear": 0.0, "exponential": 0.0, "exponential_plus1": -1.0}
     return max((lowest[gain] for gain in gains if gain in lowest), default=-np.inf)

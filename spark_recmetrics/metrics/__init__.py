@@ -1,6 +1,7 @@
 """Metrics: the registry, the text form, and the formulas.
 
-`parse` reads a metric, `names` lists them, `expand` takes a list of them at several cut-offs, `score` computes one for a batch of users.
+`parse` reads a metric, `names` lists them, `expand` takes a list of them at several cut-offs, `score` computes one for a
+batch of users.
 """
 
 from spark_recmetrics.metrics import ranking, rating  # noqa: F401 - importing them registers the metrics

@@ -79,9 +79,9 @@ class RankedBatch:
     def sum_hits(self, values: Floats, k: int | None) -> Floats:
         """(U,) sum of (H,) values over the hits within the first k ranks; added in rank order, so always to the same bits."""
         if k is None:
-            return np.bincount(self.hit_user, values, self.size)
+            return sum_by_user(self.hit_user, values, self.size)
         within = self.hit_rank <= k
-        return np.bincount(self.hit_user[within], values[within], self.size)
+        return sum_by_user(self.hit_user[within], values[within], self.size)
 
     def n_hits(self, k: int | None) -> Ints:
         """(U,) relevant items within the first k ranks; of the whole list for k None."""
@@ -105,6 +105,11 @@ def _place_in_user(user: Ints, size: int) -> Ints:
     count = np.bincount(user, minlength=size)
     start = np.cumsum(count) - count
     return np.arange(1, len(user) + 1) - start[user]
+
+
+def sum_by_user(user: Ints, values: Floats, size: int) -> Floats:
+    """(size,) sums of the values of each user, added in the order given."""
+    return np.asarray(np.bincount(user, weights=values, minlength=size), dtype=np.float64)
 
 
 def ratio(numerator: NDArray[np.generic], denominator: NDArray[np.generic], defined: NDArray[np.bool_]) -> Floats:

@@ -1,8 +1,8 @@
 """Ranking metrics: formulas over a batch of users, in numpy, without a loop over users.
 
 Notation, per user: L_k is the list cut at k, n its length, m the number of relevant items, h_i = 1 if the item at
-rank i is relevant, H = sum of h_i over i <= k. Without a cut-off the whole list counts: a formula that divides by k divides by n,
-and min(m, k) is m.
+rank i is relevant, H = sum of h_i over i <= k. Without a cut-off the whole list counts: a formula that divides by k
+divides by n, and min(m, k) is m.
 All values are undefined (NaN) only where that is said.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_recmetrics.metrics.batch import Floats, RankedBatch, ratio
+from spark_recmetrics.metrics.batch import Floats, RankedBatch, ratio, sum_by_user
 from spark_recmetrics.metrics.registry import register
 
 
@@ -77,7 +77,8 @@ def f_beta(first: Floats, second: Floats, *, beta: float) -> Floats:
     The two are precision and recall unless the text names others: `f1(ndcg, map)@10`. A beta above 1 favours the second.
 
     Args:
-        first, second: (U,) values of the two metrics.
+        first: (U,) values of one metric.
+        second: (U,) values of the other.
         beta: Weight, above 0.
 
     Returns:
@@ -222,11 +223,12 @@ def ndcg(batch: RankedBatch, k: int | None, *, gain: str, idcg: str, discount: s
         discount: `log2_plus1` log2(i + 1), `log2_clipped` log2(max(i, 2)).
 
     Returns:
-        (U,) values, in [0, 1] for `at_k`, `all` and `list`. Undefined for a user without a relevant item or with an ideal gain of 0;
-        for `list` a list without a hit scores 0.
+        (U,) values, in [0, 1] for `at_k`, `all` and `list`. Undefined for a user without a relevant item, and for `at_k` and
+        `all` where nothing has a gain; `list` and `full_k` are 0 then.
 
     Source:
-        Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20(4), 2002; Burges et al., ICML 2005, for 2^r - 1.
+        Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20(4), 2002; for the gain
+        2^r - 1 Burges et al., Learning to rank using gradient descent, ICML 2005.
 
     Example:
         >>> batch = RankedBatch.of(lists=[["b", "a"], ["x"], ["a"]], truth=[{"a": 3, "b": 1}, {"y": 1}, {}])
@@ -244,11 +246,11 @@ def ndcg(batch: RankedBatch, k: int | None, *, gain: str, idcg: str, discount: s
         within = np.flatnonzero(batch.hit_rank <= k) if k is not None else np.arange(len(hit_gain))
         order = within[np.lexsort((-hit_gain[within], batch.hit_user[within]))]
         # The hits of a user within k are its first ones, so they take the same places again, sorted by gain.
-        ideal = np.bincount(batch.hit_user[order], hit_gain[order] / _discount(batch.hit_number[within], discount), batch.size)
+        ideal = sum_by_user(batch.hit_user[order], hit_gain[order] / _discount(batch.hit_number[within], discount), batch.size)
         return ratio(dcg, ideal, defined)
     ideal_gain = gain_of(batch.ideal_rating, gain) / _discount(batch.ideal_rank, discount)
     kept = batch.ideal_rank <= (np.inf if k is None or idcg == "all" else k)
-    best = np.bincount(batch.ideal_user[kept], ideal_gain[kept], batch.size)
+    best = sum_by_user(batch.ideal_user[kept], ideal_gain[kept], batch.size)
     return ratio(dcg, best, defined & (best > 0))
 
 

@@ -7,7 +7,7 @@ A metric is a name, perhaps operands and parameters, and perhaps a cut-off: `ndc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ class Definition:
 
     Args:
         name: Canonical name, lower case.
-        kind: `ranking` metrics take a `RankedBatch` and a cut-off, `rating` metrics take error moments and no cut-off.
+        kind: `ranking` metrics take a `RankedBatch` and a cut-off, `rating` metrics take `Moments` and no cut-off.
         compute: The formula.
         options: Text parameter -> field of `Convention` that it overrides and that is its default.
         operands: For a metric of metrics, the names of its default operands.
@@ -142,6 +142,12 @@ class Metric:
         operands = self.operands or tuple(Metric(name) for name in self.definition.operands)
         return tuple(operand.at(self.k) for operand in operands)
 
+    def tree(self) -> Iterator[Metric]:
+        """The metric itself, its parts, their parts, and so on."""
+        yield self
+        for part in self.parts():
+            yield from part.tree()
+
     def options(self, convention: Convention) -> dict[str, Any]:
         """The value of each option: the parameter in the text, else the convention's."""
         chosen = {option: getattr(convention, source) for option, source in self.definition.options.items()}
@@ -157,7 +163,8 @@ def _fold(name: str) -> str:
 
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<word>[A-Za-z_][\w-]*(?:[ ]+[A-Za-z_][\w-]*)*)|(?P<number>[-+.]?[0-9][0-9.eE+-]*)|(?P<mark>[(),=@])|(?P<other>\S+))",
+    r"\s*(?:(?P<word>[A-Za-z_][\w-]*(?:[ ]+[A-Za-z_][\w-]*)*)"
+    r"|(?P<number>[-+.]?[0-9][0-9.eE+-]*)|(?P<mark>[(),=@])|(?P<other>\S+))",
     re.ASCII,
 )
 

@@ -1,0 +1,66 @@
+"""One Spark session for all tests: classic Spark, or Spark Connect with --session=connect."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+# Workers would start the python3 of the path, which has none of the packages.
+os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+# Another Spark or a remote one of this machine must not win over the installed one.
+for name in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
+    os.environ.pop(name, None)
+
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "3",  # the default of 200 is 200 tasks for a handful of rows
+    "spark.default.parallelism": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.memory": "2g",
+    "spark.driver.host": "127.0.0.1",  # a machine's own name need not resolve
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--session", choices=("classic", "connect"), default="classic", help="kind of Spark session for the tests")
+
+
+@pytest.fixture(scope="session")
+def session_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.config.getoption("--session"))
+
+
+@pytest.fixture(scope="session")
+def _session(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    settings = SETTINGS | warehouse
+    if session_kind == "connect":
+        # Settings of the server: a client cannot change static ones. The flags are those that spark-submit would take.
+        flags = " ".join(f"--conf {key}={value}" for key, value in settings.items())
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{flags} pyspark-shell"
+        builder = SparkSession.builder.remote("local[2]")
+    else:
+        builder = SparkSession.builder.master("local[2]")
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def spark(_session: Any) -> Iterator[Any]:
+    """The session, with the settings of a test undone behind it."""
+    changed = {"spark.sql.ansi.enabled": "true", "spark.sql.adaptive.enabled": "true", "spark.sql.session.timeZone": "UTC"}
+    yield _session
+    for key, value in changed.items():
+        _session.conf.set(key, value)
+    _session.catalog.clearCache()

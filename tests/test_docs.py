@@ -1,0 +1,424 @@
+"""What the documentation says is true: its code runs, its output is real, its links lead somewhere, and nothing is left out."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import oracle
+import pytest
+
+import spark_recmetrics
+from spark_recmetrics import cli, config, errors, inputs, schema
+from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention
+from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.metrics import DEFINITIONS, registry
+from spark_recmetrics.metrics.rating import Moments
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OPTIONS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+USES_SPARK = re.compile(r"\bspark\b")
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    output: str | None
+    """The text block that stands right behind it: what it prints, or what is said about it."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def uses_spark(self) -> bool:
+        return self.language == "python" and USES_SPARK.search(re.sub(r"#.*", "", self.text)) is not None
+
+
+def read_blocks(page: Path) -> list[Block]:
+    content = page.read_text(encoding="utf-8")
+    fences = list(re.finditer(r"^```(\w*)\n(.*?)^```$", content, re.MULTILINE | re.DOTALL))
+    found = []
+    for fence, following in zip(fences, [*fences[1:], None], strict=True):
+        behind = following is not None and following[1] == "text" and not content[fence.end() : following.start()].strip()
+        output = following[2] if following is not None and behind else None
+        found.append(Block(page, content.count("\n", 0, fence.start()) + 2, fence[1], fence[2], output))
+    return found
+
+
+BLOCKS = [block for page in PAGES for block in read_blocks(page)]
+
+
+def text_of(*names: str) -> str:
+    return "\n".join((ROOT / name).read_text(encoding="utf-8") for name in names)
+
+
+def agrees(expected: str, found: str) -> bool:
+    """Whether an output is the one of the page, in which `...` stands for anything."""
+    return doctest.OutputChecker().check_output(expected, found, doctest.ELLIPSIS)
+
+
+def test_the_pages_are_there():
+    assert [page.name for page in PAGES[1:]] == [
+        "adding-a-metric.md",
+        "conventions.md",
+        "inputs.md",
+        "metrics.md",
+        "outputs.md",
+        "running.md",
+    ]
+
+
+# Examples in docstrings ---------------------------------------------------------------------------------------------------
+
+
+def find_doctests() -> Iterator[doctest.DocTest]:
+    modules = pkgutil.walk_packages(spark_recmetrics.__path__, "spark_recmetrics.")
+    for name in ("spark_recmetrics", *sorted(module.name for module in modules)):
+        module = importlib.import_module(name)
+        yield from (found for found in doctest.DocTestFinder(exclude_empty=True).find(module, name) if found.examples)
+
+
+DOCTESTS = [
+    pytest.param(
+        found,
+        marks=[pytest.mark.spark] if any(USES_SPARK.search(example.source) for example in found.examples) else [],
+        id=found.name.removeprefix("spark_recmetrics."),
+    )
+    for found in find_doctests()
+]
+
+
+@pytest.mark.parametrize("example", DOCTESTS)
+def test_docstring(example, request):
+    example.globs = dict(example.globs)
+    if request.node.get_closest_marker("spark"):
+        example.globs["spark"] = request.getfixturevalue("spark")
+    told: list[str] = []
+    result = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=told.append, clear_globs=False)
+    assert not result.failed, "".join(told)
+
+
+def test_there_are_docstrings_with_examples():
+    assert len(DOCTESTS) > 15
+
+
+# Python on the pages ------------------------------------------------------------------------------------------------------
+
+PYTHON_PAGES = [
+    pytest.param(
+        page,
+        marks=[pytest.mark.spark] if any(block.uses_spark for block in BLOCKS if block.page == page) else [],
+        id=str(page.relative_to(ROOT)),
+    )
+    for page in PAGES
+    if any(block.language == "python" for block in BLOCKS if block.page == page)
+]
+
+
+@pytest.fixture
+def own_registry() -> Iterator[None]:
+    """A registry that a page may add to."""
+    before = dict(registry.DEFINITIONS), dict(registry._ALIASES)
+    yield
+    for current, kept in zip((registry.DEFINITIONS, registry._ALIASES), before, strict=True):
+        current.clear()
+        current.update(kept)
+
+
+@pytest.mark.usefixtures("own_registry")
+@pytest.mark.parametrize("page", PYTHON_PAGES)
+def test_python_blocks_run_in_order(page, request, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    namespace: dict[str, object] = {"__name__": page.stem}
+    if request.node.get_closest_marker("spark"):
+        namespace["spark"] = request.getfixturevalue("spark")
+    for block in BLOCKS:
+        if block.page != page or block.language != "python":
+            continue
+        capsys.readouterr()
+        # Empty lines in front make the line of a traceback that of the page.
+        code = compile("\n" * (block.line - 1) + block.text, str(page), "exec", dont_inherit=True)
+        exec(code, namespace)
+        printed = capsys.readouterr().out
+        if block.output is None:
+            assert printed == "", f"{block.place} prints what the page does not show:\n{printed}"
+        else:
+            assert agrees(block.output.strip(), printed.strip()), f"{block.place} prints\n{printed}"
+
+
+# Configurations on the pages ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [pytest.param(b, id=b.place) for b in BLOCKS if b.language == "yaml"])
+def test_configurations_are_what_the_page_says(block, tmp_path, monkeypatch):
+    """The first line is the name of the file. Where a text block follows, it is what is wrong with the file."""
+    monkeypatch.chdir(tmp_path)
+    name = block.text.partition("\n")[0].removeprefix("# ")
+    Path(name).write_text(block.text, encoding="utf-8")
+    if block.output is None:
+        assert config.load(name).located("2026-11-28").evaluation.expanded
+    else:
+        with pytest.raises(ConfigError) as caught:
+            config.load(name)
+        assert str(caught.value) == block.output.strip()
+
+
+# Commands on the pages ----------------------------------------------------------------------------------------------------
+
+
+class Command(NamedTuple):
+    """A line of a bash block."""
+
+    block: Block
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.block.place} {shlex.join(self.words)}"
+
+
+def read_commands() -> Iterator[Command]:
+    for block in BLOCKS:
+        if block.language == "bash":
+            for line in block.text.replace("\\\n", " ").splitlines():
+                words = tuple(shlex.split(line, comments=True))
+                if words:
+                    yield Command(block, words)
+
+
+COMMANDS = list(read_commands())
+OWN = [command for command in COMMANDS if command.words[0] == "spark-recmetrics"]
+WITHOUT_SPARK = [command for command in OWN if command.words[1] != "evaluate"]
+SUBMIT_FLAGS = {"--properties-file", "--py-files", "--master", "--deploy-mode", "--conf", "--files"}
+
+
+def test_commands_are_known():
+    known = {"spark-recmetrics", "spark-submit", "make", "export", "pip", "python", "source", "cp", ".venv/bin/pytest"}
+    assert {command.words[0] for command in COMMANDS} <= known
+    assert not [str(c) for c in COMMANDS if c.words[:2] == ("python", "-m") and c.words[2].startswith("spark_recmetrics")]
+    assert len(WITHOUT_SPARK) >= 5
+
+
+@pytest.mark.parametrize("command", WITHOUT_SPARK, ids=str)
+def test_commands_without_spark_run(command, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    code = cli.main(command.words[1:])
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    only = [other for other in COMMANDS if other.block == command.block] == [command]
+    if only and command.block.output is not None:
+        assert agrees(command.block.output.strip(), printed.out.strip()), f"{command} prints\n{printed.out}"
+
+
+def test_the_run_id_on_the_page_of_outputs_is_real(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["explain-config", "--config", "conf/demo.yaml", "--as-of", "2026-02-02"]) == 0
+    last = capsys.readouterr().out.splitlines()[-2:]
+    assert "".join(f"    {line}\n" for line in last) in text_of("docs/outputs.md")
+
+
+def check_arguments(words: tuple[str, ...]) -> None:
+    """The arguments of `evaluate` are legal, and the configuration is there."""
+    arguments = cli._parser().parse_args(["evaluate", *words])
+    assert (ROOT / arguments.config).is_file()
+
+
+@pytest.mark.parametrize("command", [c for c in OWN if c.words[1] == "evaluate"], ids=str)
+def test_commands_with_spark_have_flags_and_files_that_exist(command):
+    check_arguments(command.words[2:])
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.words[0] == "spark-submit"], ids=str)
+def test_submitted_jobs_have_flags_and_files_that_exist(command):
+    job = next(place for place, word in enumerate(command.words) if word.startswith("jobs/"))
+    assert (ROOT / command.words[job]).is_file()
+    flags, values = command.words[1:job:2], command.words[2:job:2]
+    assert set(flags) <= SUBMIT_FLAGS
+    for flag, value in zip(flags, values, strict=True):
+        assert flag != "--properties-file" or (ROOT / value).is_file()
+    check_arguments(command.words[job + 1 :])
+
+
+def test_make_targets_exist():
+    targets = set(re.findall(r"^([a-z-]+):", text_of("Makefile"), re.MULTILINE))
+    named = {word for c in COMMANDS if c.words[0] == "make" for word in c.words[1:] if "=" not in word}
+    named |= set(re.findall(r"`make ([a-z-]+)", text_of(*(str(page.relative_to(ROOT)) for page in PAGES))))
+    assert named <= targets
+    assert named >= {"demo", "test"}
+
+
+def test_flags_in_the_text_exist():
+    """Every `--flag` in backticks is one of the command line, or one of spark-submit or pip that a page explains."""
+    parser = cli._parser()
+    commands = next(action for action in parser._actions if isinstance(action.choices, dict)).choices
+    known = {option for sub in (parser, *commands.values()) for option in sub._option_string_actions}
+    for page in PAGES:
+        named = set(re.findall(r"`[^`\n]*?(--[a-z][\w-]*)[^`\n]*`", page.read_text(encoding="utf-8")))
+        assert named <= known | SUBMIT_FLAGS, page.name
+
+
+# Links --------------------------------------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a page has when it is shown: one for each heading, in the manner of code hosts."""
+    content = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", content, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.is_file(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(there), f"{page.name}: {target}"
+
+
+def test_every_page_can_be_reached():
+    linked = set(re.findall(r"\]\((docs/[\w-]+\.md)\)", text_of("README.md")))
+    assert linked == {str(page.relative_to(ROOT)) for page in PAGES[1:]}
+
+
+# Nothing is left out, and nothing has gone --------------------------------------------------------------------------------
+
+
+def numbered_rows(page: str) -> dict[int, str]:
+    """The rows of tables that begin with a number, by that number."""
+    return {int(code): rest for code, rest in re.findall(r"^\| (\d+) \| (.*) \|$", text_of(page), re.MULTILINE)}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/outputs.md"])
+def test_exit_codes(page):
+    raised = {kind.exit_code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "exit_code")}
+    expected = {0, 1, cli.INTERRUPTED} | raised
+    listed = set(map(int, re.findall(r"^  (\d+) ", cli._EXIT_CODES, re.MULTILINE)))
+    assert listed == expected
+    assert set(numbered_rows(page)) == expected
+
+
+def test_errors_have_their_exit_codes():
+    rows = numbered_rows("docs/outputs.md")
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and hasattr(kind, "exit_code") and kind is not errors.RecMetricsError:
+            assert f"`{name}`" in rows[kind.exit_code]
+
+
+def test_checks_of_the_data():
+    source = Path(inputs.__file__).read_text(encoding="utf-8")
+    checks = set(inputs.ADVICE) | set(re.findall(r'\b(?:Fact|_fault)\(\s*"(\w+)"', source))
+    assert len(checks) >= 15
+    section = text_of("docs/inputs.md").partition("\n## What is checked\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == checks
+
+
+def test_columns_of_the_tables():
+    page = text_of("docs/outputs.md")
+    for table in (schema.SUMMARY, schema.DATA_REPORT):
+        for column in table.fields:
+            row = re.search(rf"^\| [^|]*`{column.name}`[^|]* \| (\w+) \|", page, re.MULTILINE)
+            assert row, column.name
+            assert row[1] == column.dataType.simpleString().replace("bigint", "long")
+    for name in ("model", "user", *schema.USER_COUNTERS, *Moments._fields, "n_pair_duplicates"):
+        assert re.search(rf"^\| [^|]*`{name}`", page, re.MULTILINE), name
+
+
+def test_fields_of_the_result_line(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["evaluate", "--config", "conf/demo.yaml", "--set", "evaluation.k=0"]) == 2
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.startswith(f"{cli.RESULT_MARK} ")
+    section = text_of("docs/outputs.md").partition("\n## The result line\n")[2].partition("\n## ")[0]
+    fields = re.findall(r'"(\w+)":', re.sub(r'"error": \{.*?\}', '"error":', line))
+    for field in (*fields, "job", "config_hash"):
+        assert re.search(rf"^\| [^|]*`{field}`", section, re.MULTILINE), field
+
+
+def test_keys_of_the_inputs():
+    section = text_of("docs/inputs.md").partition("\n## Columns\n")[2].partition("\n## ")[0]
+    defaults = dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", section, re.MULTILINE))
+    assert defaults == {key: f"`{name}`" if name else "none" for key, name in vars(schema.Columns()).items()}
+
+
+def test_every_command_is_explained():
+    commands = next(action for action in cli._parser()._actions if isinstance(action.choices, dict)).choices
+    assert set(re.findall(r"^\| `spark-recmetrics ([\w-]+)", text_of("docs/running.md"), re.MULTILINE)) == set(commands)
+
+
+@pytest.mark.parametrize("name", sorted(DEFINITIONS))
+def test_the_section_of_a_metric_has_all_its_names(name):
+    definition = DEFINITIONS[name]
+    section = text_of("docs/metrics.md").partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
+    for part in ("Options", "Also written", "Undefined", "Range", "Who", "Source"):
+        assert f"\n* **{part}**:" in section, part
+    assert "\n```python\n" in section
+    folded = {registry._fold(word) for word in re.findall(r"`(\w+)`", section)}
+    assert set(definition.aliases) <= folded | {re.sub(r"_", "", word) for word in folded}
+    for option, source in definition.options.items():
+        assert f"`{option}`" in section
+        assert f"`{source}`" in section
+        assert set(CHOICES.get(source, ())) <= folded or "as for" in section
+    direction = "higher" if definition.higher_is_better else "lower"
+    assert f"{direction} is better" in section
+    row = re.search(rf"^\| \[`{name}`\].*$", text_of("docs/metrics.md"), re.MULTILINE)
+    assert row
+    assert f"| {definition.kind} |" in row[0]
+    assert f"| {direction} |" in row[0]
+
+
+def test_every_option_of_a_convention_is_explained():
+    page = text_of("docs/conventions.md").partition("\n## Every option\n")[2].partition("\n## ")[0]
+    default = dict(CONVENTIONS["default"].options())
+    explained = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert sorted(explained) == sorted(default)
+    for option, values in CHOICES.items():
+        rows = re.search(rf"^\| `{option}` \|.*(?:\n\|  ?\|.*)*", page, re.MULTILINE)
+        assert rows
+        named = re.findall(r"`(\w+)`", rows[0])
+        assert set(values) <= set(named), option
+        marked = re.search(r"`(\w+)` \| yes \|", rows[0])
+        assert (marked[1] if marked else named[1]) == default[option], option
+
+
+def test_the_table_of_conventions_is_the_code():
+    plain = dict(Convention("plain").options())
+    base, _, rest = text_of("docs/conventions.md").partition("\n## Every convention\n")[2].partition("\n|")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", rest.partition("\n## ")[0], re.MULTILINE))
+    assert list(rows) == list(CONVENTIONS)
+    for name, convention in CONVENTIONS.items():
+        differs = {
+            f"{option} " + ("; ".join(f"{m}: `{u}`" for m, u in value) if isinstance(value, tuple) else f"`{value}`")
+            for option, value in convention.options()
+            if value != plain[option]
+        }
+        assert set(rows[name].split(", ")) == differs, name
+    for option, value in plain.items():
+        assert f"{option} {'none' if value == () else f'`{value}`'}" in " ".join(base.split()), option
+
+
+def test_the_golden_table_is_that_of_the_tests():
+    page = text_of("docs/conventions.md").partition("## One data set, every convention")[2]
+    rows = {name: cells.split(" | ") for name, cells in re.findall(r"^\| `(\w+)` \| ([\d. |]+) \|$", page, re.MULTILINE)}
+    assert set(rows) == set(CONVENTIONS)
+    for name, values in oracle.GOLDEN.items():
+        assert rows[name] == [f"{value:.6f}" for value in values.values()], name
+
+
+def test_nothing_of_this_machine_is_named():
+    for page in PAGES:
+        content = page.read_text(encoding="utf-8")
+        assert not re.search(r"/(?:work|home|root|tmp|Users)/|pypi\.|localhost", content), page.name

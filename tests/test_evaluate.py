@@ -1,0 +1,443 @@
+"""The pipeline on Spark: against the oracle, against the golden table, and under every setting that must not matter."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import oracle
+import pandas as pd
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import functions as F
+
+import spark_recmetrics as srm
+from spark_recmetrics import schema
+from spark_recmetrics.conventions import CONVENTIONS
+from spark_recmetrics.metrics import expand
+
+pytestmark = pytest.mark.spark
+
+RANKING = ["precision", "recall", "f1", "hit", "mrr", "map", "mar", "ndcg"]
+RATING = ["rmse", "mse", "mae"]
+EVERYTHING = [*RANKING, *RATING, "f1(ndcg, map, beta=0.5)", "ndcg(gain=exponential, idcg=all)", "recall(denominator=min_k)"]
+
+
+@pytest.fixture(params=sorted(CONVENTIONS))
+def convention_name(request):
+    return request.param
+
+
+def frame_of(spark, rows, partitions=None):
+    """A Spark frame of the oracle's rows: the caller's usual column names, the ids' own type."""
+    kind = "string" if isinstance(rows[0]["user"], str) else "bigint"
+    types = {"model": "string", "user": f"`user_id` {kind}", "item": f"`item_id` {kind}", "rank": "int"}
+    columns = list(rows[0])
+    schema = ", ".join(types[c] if c in ("user", "item") else f"`{c}` {types.get(c, 'double')}" for c in columns)
+    frame = spark.createDataFrame([tuple(row[c] for c in columns) for row in rows], schema)
+    return frame if partitions is None else frame.repartition(partitions)
+
+
+def evaluate_case(spark, case, rules, *, partitions=None, metrics=EVERYTHING, k=(1, 3, 10), **options):
+    ranked = "rank" in case.predictions[0]
+    return srm.evaluate(
+        frame_of(spark, case.predictions, partitions),
+        frame_of(spark, case.truth, partitions),
+        metrics=metrics,
+        k=k,
+        convention=rules,
+        columns=srm.Columns(rank="rank" if ranked else None),
+        n_buckets=3,
+        **options,
+    )
+
+
+def rows_by_cell(result):
+    return {(row["model"], row["user"]): row.asDict() for row in result.per_user.collect()}
+
+
+def assert_agrees(result, expected, metrics):
+    """PER_USER and SUMMARY are the oracle's within 1e-12."""
+    rows = rows_by_cell(result)
+    assert rows.keys() == expected.per_user.keys()
+    for cell, values in expected.per_user.items():
+        for name in ("n_relevant", "n_truth", "n_recommended"):
+            assert rows[cell][name] == values[name], (cell, name)
+        for metric in metrics:
+            assert rows[cell][metric.slug] == pytest.approx(values[str(metric)], abs=1e-12), (cell, str(metric))
+    for row in result.rows:
+        want = expected.summary[row["model"], row["metric"]]
+        assert row["value"] == pytest.approx(want["value"], abs=1e-12), row
+        assert (row["n_users"], row["n_undefined"]) == (want["n_users"], want["n_undefined"]), row
+
+
+def test_cases_agree_with_the_oracle_under_every_convention(spark, convention_name):
+    rules = CONVENTIONS[convention_name]
+    seed = sorted(CONVENTIONS).index(convention_name)
+    case = oracle.random_case(seed)
+    rated = "rating" in case.truth[0]
+    metrics = expand(EVERYTHING if rated else [m for m in EVERYTHING if m not in RATING], [1, 3, 10])
+    expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics))
+    assert_agrees(evaluate_case(spark, case, rules, metrics=metrics), expected, metrics)
+
+
+@pytest.mark.parametrize("seed", [101, 102])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"duplicates": "first"},
+        {"duplicates": "keep"},
+        {"nan_scores": "drop"},
+        {"nan_scores": "last"},
+        {"nan_scores": "first"},
+        {"ties": "item_desc", "users": "all"},
+        {"candidates": "judged", "relevance": "threshold", "threshold": 3.0, "undefined": "zero"},
+        {"f1": "of_means", "rating_average": "per_user", "rating_clip": "truth_range", "rating_rows": "positive"},
+    ],
+    ids=lambda options: next(iter(options.values())),
+)
+def test_options_agree_with_the_oracle(spark, seed, options):
+    rules = srm.convention("default").override(**options)
+    case = oracle.random_case(
+        seed, ratings=True, duplicates=rules.duplicates != "error", missing_scores=rules.nan_scores != "error"
+    )
+    metrics = expand(EVERYTHING, [1, 3, 10])
+    expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics))
+    assert_agrees(evaluate_case(spark, case, rules, metrics=metrics), expected, metrics)
+
+
+@pytest.mark.parametrize("duplicates", ["error", "first"])
+def test_given_ranks_win_over_scores(spark, duplicates):
+    rules = srm.convention("default").override(duplicates=duplicates)
+    case = oracle.random_case(7, ratings=True, ranks=True)
+    metrics = expand(EVERYTHING, [1, 3])
+    expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics))
+    assert_agrees(evaluate_case(spark, case, rules, metrics=metrics), expected, metrics)
+
+
+def test_whole_lists_without_a_cut_off(spark):
+    case = oracle.random_case(11, ratings=True)
+    rules = srm.convention("mllib")
+    metrics = expand(RANKING, None)
+    expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics))
+    assert_agrees(evaluate_case(spark, case, rules, metrics=metrics, k=None), expected, metrics)
+
+
+@pytest.mark.parametrize("convention_name", sorted(oracle.GOLDEN))
+def test_golden_table(spark, convention_name):
+    case = oracle.Case(oracle.GOLDEN_PREDICTIONS, oracle.GOLDEN_TRUTH)
+    found = evaluate_case(spark, case, convention_name, metrics=RANKING, k=3).to_dict()["model"]
+    assert found == pytest.approx({f"{metric}@3": v for metric, v in oracle.GOLDEN[convention_name].items()}, abs=1e-6)
+
+
+def test_nothing_about_the_layout_of_the_rows_changes_a_bit(spark):
+    """Rows shuffled, 1, 3 and 17 partitions, adaptive execution and ANSI on and off, another number of buckets."""
+    case = oracle.random_case(5, ratings=True)
+    reference = evaluate_case(spark, case, "default")
+    want, means = reference.per_user.orderBy("model", "user"), reference.to_dict()
+    variants = [
+        (1, {}, 1),
+        (3, {"spark.sql.ansi.enabled": "false"}, 2),
+        (17, {"spark.sql.adaptive.enabled": "false"}, 5),
+        (3, {"spark.sql.session.timeZone": "America/New_York"}, 64),
+    ]
+    for n, (partitions, settings, n_buckets) in enumerate(variants):
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        shuffled = oracle.Case(
+            random.Random(n).sample(case.predictions, len(case.predictions)),
+            random.Random(n).sample(case.truth, len(case.truth)),
+        )
+        result = srm.evaluate(
+            frame_of(spark, shuffled.predictions, partitions),
+            frame_of(spark, shuffled.truth, partitions),
+            metrics=EVERYTHING,
+            k=(1, 3, 10),
+            n_buckets=n_buckets,
+        )
+        assert_df_equality(result.per_user.orderBy("model", "user"), want, ignore_metadata=True)
+        assert result.data_hash == reference.data_hash
+        for model, values in result.to_dict().items():
+            assert values == pytest.approx(means[model], abs=1e-12)
+
+
+def test_renamed_ids_change_no_value(spark):
+    case = oracle.random_case(4, ids="text", ratings=True)
+    users = {row["user"]: n for n, row in enumerate(case.predictions + case.truth)}
+    # Ties are broken by item, so the new ids keep the order of the old ones.
+    items = {item: n for n, item in enumerate(sorted({row["item"] for row in case.predictions + case.truth}))}
+    renamed = oracle.Case(
+        *(
+            [{**row, "user": users[row["user"]], "item": items[row["item"]]} for row in rows]
+            for rows in (case.predictions, case.truth)
+        )
+    )
+    before, after = evaluate_case(spark, case, "default"), evaluate_case(spark, renamed, "default")
+    for model, values in after.to_dict().items():
+        assert values == pytest.approx(before.to_dict()[model], abs=1e-12)
+
+
+def pairs(spark, predictions, truth, **options):
+    """Evaluate lists of (user, item, score) and (user, item, rating)."""
+    return srm.evaluate(
+        spark.createDataFrame(predictions, "user_id string, item_id string, score double"),
+        spark.createDataFrame(truth, "user_id string, item_id string, rating double"),
+        n_buckets=2,
+        **options,
+    )
+
+
+def test_a_model_must_not_look_better_by_serving_fewer_users(spark):
+    predictions = spark.createDataFrame(
+        [("A", "1", "x", 1.0), ("A", "2", "y", 1.0), ("B", "1", "x", 1.0)],
+        "model string, user_id string, item_id string, score double",
+    )
+    truth = spark.createDataFrame([("1", "x"), ("2", "y")], "user_id string, item_id string")
+    result = srm.evaluate(predictions, truth, metrics="recall", k=1, n_buckets=2)
+    assert result.to_dict() == {"A": {"recall@1": 1.0}, "B": {"recall@1": 0.5}}
+    assert [row["n_users"] for row in result.rows] == [2, 2]
+    assert "predictions/B: users_without_list = 1 (50.000%)" in result.warnings[0]
+    covered = srm.evaluate(predictions, truth, metrics="recall", k=1, n_buckets=2, convention="mllib")
+    assert covered.to_dict()["B"] == {"recall@1": 1.0}
+
+
+def test_models_can_be_chosen(spark):
+    case = oracle.random_case(2, ratings=True)
+    result = evaluate_case(spark, case, "default", models=["pop", "absent"], metrics=["hit"])
+    assert list(result.to_dict()) == ["pop", "absent"]
+    assert result.to_dict()["absent"] == {"hit@1": None, "hit@3": None, "hit@10": None}
+    assert result.status == "undefined"
+
+
+def test_ids_that_a_double_cannot_tell_apart(spark):
+    big = 9007199254740992
+    predictions = spark.createDataFrame([(big, 1, 1.0), (big + 1, 2, 1.0)], "user_id bigint, item_id int, score float")
+    truth = spark.createDataFrame([(big, 1, 5), (big + 1, 1, 5)], "user_id bigint, item_id bigint, rating int")
+    result = srm.evaluate(predictions, truth, metrics="hit", k=1, n_buckets=2)
+    assert {row["user"]: row["hit_at_1"] for row in result.per_user.collect()} == {big: 1.0, big + 1: 0.0}
+
+
+def test_a_threshold_is_compared_in_the_type_of_the_ratings(spark):
+    predictions = spark.createDataFrame([("u", "i", 1.0)], "user_id string, item_id string, score double")
+    truth = spark.createDataFrame([("u", "i", 4.1)], "user_id string, item_id string, rating float")
+    assert srm.evaluate(predictions, truth, metrics="hit", k=1, threshold=4.1).to_dict() == {"model": {"hit@1": 1.0}}
+
+
+def test_column_names_of_any_kind(spark):
+    names = srm.Columns(user="user id", item="a.b", score="x) or 1=1 --", rating="a`b", model="the model")
+    predictions = spark.createDataFrame([("m", "u", "i", 1.0)], "model string, user string, item string, score double")
+    predictions = predictions.toDF(names.model, names.user, names.item, names.score)
+    truth = spark.createDataFrame([("u", "i", 5.0)], "user string, item string, rating double")
+    truth = truth.toDF(names.user, names.item, names.rating)
+    assert srm.evaluate(predictions, truth, metrics=["hit", "mae"], k=1, columns=names).to_dict() == {
+        "m": {"hit@1": 1.0, "mae": 4.0}
+    }
+
+
+def test_rating_predictions_of_their_own(spark):
+    lists = spark.createDataFrame([("u", "i", 99.0)], "user_id string, item_id string, score double")
+    ratings = spark.createDataFrame([("u", "i", 4.0), ("u", "j", 2.0)], "user_id string, item_id string, score double")
+    truth = spark.createDataFrame(
+        [("u", "i", 5.0), ("u", "j", 2.0), ("v", "k", 1.0)], "user_id string, item_id string, rating double"
+    )
+    result = srm.evaluate(lists, truth, metrics=["hit@1", "rmse", "mae"], rating_predictions=ratings, n_buckets=2)
+    assert result.to_dict()["model"] == pytest.approx({"hit@1": 0.5, "rmse": math.sqrt(0.5), "mae": 0.5})
+    assert srm.evaluate(lists, truth, metrics=["mae"], rating_predictions=ratings).to_dict() == {"model": {"mae": 0.5}}
+
+
+DUPLICATES = [("u", "a", 0.9), ("u", "a", 0.8), ("u", "a", 0.7)]
+
+
+def test_d1_repeated_recommendations(spark):
+    truth = [("u", "a", 1.0), ("u", "b", 1.0)]
+    with pytest.raises(srm.DataError, match=r"predictions/model: duplicates = 2, e\.g\. users u: .* set duplicates to first"):
+        pairs(spark, DUPLICATES, truth, k=3)
+    first = srm.convention("default").override(duplicates="first")
+    found = pairs(spark, DUPLICATES, truth, k=3, metrics=["recall", "precision", "ndcg"], convention=first).to_dict()["model"]
+    assert found == pytest.approx({"recall@3": 1 / 2, "precision@3": 1 / 3, "ndcg@3": 0.613147}, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("recommended", "truth", "expected"),
+    [
+        ("g", "gg", {"recall@3": 1.0}),
+        ("123", "11", {"precision@3": 1 / 3, "recall@3": 1.0, "hit@3": 1.0}),
+        ("91", "11", {"map@2": 1 / 2}),
+    ],
+    ids=["D2", "D3", "D4"],
+)
+def test_repeated_truth_rows(spark, recommended, truth, expected):
+    predictions = [("u", item, -float(n)) for n, item in enumerate(recommended)]
+    rows = [("u", item, 1.0) for item in truth]
+    with pytest.raises(srm.DataError, match="truth: truth_duplicates = 1"):
+        pairs(spark, predictions, rows)
+    for duplicates in ("first", "keep"):
+        rules = srm.convention("default").override(duplicates=duplicates)
+        assert pairs(spark, predictions, rows, metrics=list(expected), convention=rules).to_dict()["model"] == pytest.approx(
+            expected
+        )
+
+
+def test_i1_ids_of_different_types(spark):
+    predictions = spark.createDataFrame([("u", "10", 1.0)], "user_id string, item_id string, score double")
+    truth = spark.createDataFrame([("u", 10)], "user_id string, item_id bigint")
+    with pytest.raises(srm.DataError, match=r"'item_id' \(columns\.item\).*string in predictions, bigint in truth"):
+        srm.evaluate(predictions, truth)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "truth", "message"),
+    [
+        ([("u", "a", float("nan")), ("u", "b", 0.9)], [("u", "b", 1.0)], "predictions: nan_scores = 1 .*e.g. user u, item a"),
+        ([("u", "a", None)], [("u", "b", 1.0)], "predictions: nan_scores = 1"),
+        ([(None, "a", 0.5)], [("u", "b", 1.0)], "predictions: null_ids = 1 .*e.g. user null, item a"),
+        ([("u", "a", 0.5)], [("u", None, 1.0)], "truth: null_ids = 1"),
+        ([("u", "a", 0.5)], [("u", "b", float("nan"))], "truth: nan_ratings = 1"),
+    ],
+)
+def test_rows_that_are_refused(spark, predictions, truth, message):
+    with pytest.raises(srm.DataError, match=message) as caught:
+        pairs(spark, predictions, truth)
+    assert any(fact.level == "error" and fact.n_rows == 1 for fact in caught.value.facts)
+
+
+@pytest.mark.parametrize("nan_scores", ["drop", "last"])
+def test_o3_nan_scores_never_come_first_unless_asked(spark, nan_scores):
+    rules = srm.convention("default").override(nan_scores=nan_scores)
+    lists = [("u", "a", float("nan")), ("u", "b", 0.9), ("u", "c", 0.5)]
+    result = pairs(spark, lists, [("u", "b", 1.0)], metrics="mrr", k=3, convention=rules)
+    assert result.to_dict() == {"model": {"mrr@3": 1.0}}
+    assert any("nan_scores = 1" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [([0, 1], "bad_ranks = 1"), ([1, 3], "rank_faults = 1"), ([1, 1], "rank_faults = 1"), ([2, 3], "rank_faults = 2")],
+)
+def test_ranks_with_gaps_or_repeats_are_refused(spark, ranks, message):
+    rows = [("u", item, rank) for item, rank in zip("ab", ranks, strict=True)]
+    predictions = spark.createDataFrame(rows, "user_id string, item_id string, rank int")
+    truth = spark.createDataFrame([("u", "a")], "user_id string, item_id string")
+    with pytest.raises(srm.DataError, match=message):
+        srm.evaluate(predictions, truth, columns=srm.Columns(rank="rank"), k=3, n_buckets=2)
+
+
+def test_n5_negative_gains(spark):
+    gains, scores = [-0.89, -0.53, -0.47, 0.39, 0.56], [0.07, 0.31, 0.75, 0.33, 0.27]
+    predictions = [("u", str(n), score) for n, score in enumerate(scores)]
+    truth = [("u", str(n), gain) for n, gain in enumerate(gains)]
+    rules = srm.convention("default").override(relevance="present", gain="linear")
+    with pytest.raises(srm.DataError, match="negative_gains = 3"):
+        pairs(spark, predictions, truth, metrics="ndcg", k=5, convention=rules)
+    clipped = pairs(spark, predictions, truth, metrics="ndcg", k=5, convention=rules.override(negative_gains="clip"))
+    assert clipped.to_dict()["model"]["ndcg@5"] == pytest.approx(0.604471, abs=1e-6)
+
+
+def test_p5_nobody_to_average_is_undefined(spark):
+    one = [("u", "a", 1.0)]
+    for predictions, truth in ((one, []), ([], one), ([], []), (one, [("u", "a", 0.0)])):
+        result = pairs(spark, predictions, truth, metrics="hit", k=1)
+        assert result.to_dict() == {"model": {"hit@1": None}}, (predictions, truth)
+        assert result.status == "undefined"
+
+
+def test_k9_a_threshold_above_the_scale(spark):
+    result = pairs(spark, [("u", "a", 1.0)], [("u", "a", 5.0)], metrics="hit", k=1, threshold=10)
+    fact = next(fact for fact in result.facts if fact.check == "relevant")
+    assert (fact.n_rows, fact.share, fact.level, result.status) == (0, 0.0, "error", "undefined")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("user_id string, item_id string, scor double", r"predictions: no column 'score' .*did you mean 'scor'\?"),
+        ("user_id string, item_id string, score string", "expected a number, found string"),
+        ("user_id double, item_id string, score double", "expected a whole number or a string as an id, found double"),
+        ("User_id string, item_id string, score double", r"no column 'user_id' \(columns.user\); did you mean 'User_id'"),
+    ],
+)
+def test_the_contract_is_checked_before_any_job(spark, columns, message):
+    truth = spark.createDataFrame([], "user_id string, item_id string, rating double")
+    with pytest.raises(srm.DataError, match=message):
+        srm.evaluate(spark.createDataFrame([], columns), truth)
+
+
+def test_arguments_are_checked_before_any_job(spark):
+    frame = spark.createDataFrame([], "user_id string, item_id string, score double")
+    for options, message in (
+        ({"metrics": ["ndgc"]}, "did you mean 'ndcg'"),
+        ({"metrics": []}, "at least one metric"),
+        ({"k": 0}, "k: expected a whole number from 1, found 0"),
+        ({"convention": "rankx"}, "did you mean 'ranx'"),
+        ({"n_buckets": 0}, "n_buckets"),
+        ({"slices": ["age"]}, "slices"),
+    ):
+        with pytest.raises(srm.ConfigError, match=message):
+            srm.evaluate(frame, frame, **options)
+    with pytest.raises(srm.DataError, match="rmse needs it"):
+        srm.evaluate(frame, frame, metrics="rmse")
+    with pytest.raises(srm.DataError, match="threshold needs it"):
+        srm.evaluate(frame, frame, threshold=4)
+
+
+def test_tables_have_the_documented_columns(spark):
+    result = evaluate_case(spark, oracle.random_case(3, ratings=True), "default", metrics=["f1(beta=0.5)", "rmse"], k=3)
+    assert result.summary.schema == schema.SUMMARY
+    assert result.data_report.schema == schema.DATA_REPORT
+    assert result.per_user.columns[:2] == ["model", "user"]
+    field = next(field for field in result.per_user.schema.fields if field.name == "f1_beta_0_5_at_3")
+    assert field.metadata == {"label": "f1(beta=0.5)@3"}
+    pd.testing.assert_frame_equal(
+        result.to_pandas().drop(columns="computed_at"), result.summary.toPandas().drop(columns="computed_at"), check_dtype=False
+    )
+
+
+def test_a_session_that_refuses_to_keep_tables(spark, monkeypatch, caplog):
+    """C4: serverless compute raises on persist."""
+    from pyspark.errors import PySparkException
+
+    case = oracle.random_case(9, ratings=True)
+    want = evaluate_case(spark, case, "default").to_dict()
+
+    def refuse(*_):
+        raise PySparkException("PERSIST TABLE is not supported on serverless compute")
+
+    frame = frame_of(spark, case.predictions)
+    for kind in type(frame).__mro__[:-1]:
+        if "persist" in vars(kind):
+            monkeypatch.setattr(kind, "persist", refuse)
+    for model, values in evaluate_case(spark, case, "default").to_dict().items():
+        assert values == pytest.approx(want[model], abs=1e-12)
+    assert "does not keep tables" in caplog.text
+
+
+def test_the_number_of_jobs_does_not_grow_with_metrics_or_cut_offs(spark, session_kind):
+    if session_kind == "connect":
+        pytest.skip("a Connect client cannot see the server's jobs")
+    case = oracle.random_case(6, ratings=True)
+
+    def jobs(group, **options):
+        context = spark.sparkContext
+        context.setJobGroup(group, group)
+        evaluate_case(spark, case, "default", **options)
+        return len(context.statusTracker().getJobIdsForGroup(group))
+
+    spark.conf.set("spark.sql.adaptive.enabled", "false")  # adaptive execution runs a job per stage
+    few = jobs("few", metrics=["ndcg"], k=5)
+    many = jobs("many", metrics=RANKING, k=[1, 2, 3, 5, 10])
+    assert few == many
+
+
+def test_rank_items(spark):
+    frame = spark.createDataFrame(
+        [("m", 1, 10, 0.5), ("m", 1, 9, 0.5), ("m", 1, 8, 0.9), ("n", 1, 7, 0.1)],
+        "model string, user_id int, item_id int, score double",
+    )
+    expected = spark.createDataFrame(
+        [("m", 1, 8, 1, 0.9), ("m", 1, 9, 2, 0.5), ("n", 1, 7, 1, 0.1)],
+        "model string, user int, item int, rank int, score double",
+    )
+    assert_df_equality(srm.rank_items(frame, k=2), expected, ignore_row_order=True, ignore_nullable=True)
+    bad = frame.withColumn("score", F.lit(float("nan")))
+    with pytest.raises(Exception, match="a score is NaN or null"):
+        srm.rank_items(bad).collect()
