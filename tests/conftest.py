@@ -23,6 +23,8 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.driver.memory": "2g",
+    "spark.sql.codegen.wholeStage": "false",  # compiling a plan takes longer than a handful of rows do
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.host": "127.0.0.1",  # a machine's own name need not resolve
 }
 

@@ -13,6 +13,7 @@ from oracle import all_cells, describe, random_case, rating_error, value_of
 
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention, convention
 from spark_recmetrics.metrics import DEFINITIONS, Metric, RankedBatch, parse, score
+from spark_recmetrics.metrics.rating import Moments
 
 DEFAULT = convention("default")
 LOG2_3 = math.log2(3)
@@ -362,12 +363,14 @@ def test_a_rating_metric_against_the_oracle(name):
     pairs = [(rng.uniform(-1, 6), rng.choice([0.0, 2.5, 5.0])) for _ in range(30)]
     errors = [score - rating for score, rating in pairs]
     compute = DEFINITIONS[name].compute
-    assert compute(30, sum(map(abs, errors)), sum(error**2 for error in errors)) == close(rating_error(name, pairs, 30))
+    assert compute(Moments(30, sum(map(abs, errors)), sum(error**2 for error in errors))) == close(
+        rating_error(name, pairs, 30)
+    )
 
 
 def test_rating_formulas_take_arrays():
     # Users with the errors (1, -3) and (4,).
-    moments = (np.array([2, 1]), np.array([4.0, 4.0]), np.array([10.0, 16.0]))
-    np.testing.assert_allclose(DEFINITIONS["mae"].compute(*moments), [2, 4])
-    np.testing.assert_allclose(DEFINITIONS["mse"].compute(*moments), [5, 16])
-    np.testing.assert_allclose(DEFINITIONS["rmse"].compute(*moments), [math.sqrt(5), 4])
+    moments = Moments(np.array([2, 1]), np.array([4.0, 4.0]), np.array([10.0, 16.0]))
+    np.testing.assert_allclose(DEFINITIONS["mae"].compute(moments), [2, 4])
+    np.testing.assert_allclose(DEFINITIONS["mse"].compute(moments), [5, 16])
+    np.testing.assert_allclose(DEFINITIONS["rmse"].compute(moments), [math.sqrt(5), 4])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spark_recmetrics.conventions import CHOICES, convention
 from spark_recmetrics.metrics import DEFINITIONS, Metric, RankedBatch, score
-from spark_recmetrics.metrics.rating import MOMENTS
+from spark_recmetrics.metrics.rating import Moments
 
 DEFAULT = convention("default")
 LAWS = settings(max_examples=40, derandomize=True, deadline=None, database=None)
@@ -217,8 +217,8 @@ ERRORS = st.lists(st.floats(-100, 100).filter(lambda error: error == 0 or abs(er
 
 
 def error_of(name: str, errors: list[float]) -> float:
-    moments = dict(zip(MOMENTS, (len(errors), sum(map(abs, errors)), sum(error**2 for error in errors)), strict=True))
-    return float(DEFINITIONS[name].compute(**moments))
+    moments = Moments(len(errors), sum(map(abs, errors)), sum(error**2 for error in errors))
+    return float(DEFINITIONS[name].compute(moments))
 
 
 @pytest.mark.parametrize("name", RATING)

@@ -202,7 +202,7 @@ def test_a_cut_off_that_only_looks_like_one(text):
         parse(text)
 
 
-@pytest.mark.parametrize("text", ["f1(beta=-1)", "f1(beta=.5)", "f1(beta=)", "f1(beta=½)"])
+@pytest.mark.parametrize("text", ["f1(beta=-1)", "f1(beta=0)", "f1(beta=1.2.3)", "f1(beta=)", "f1(beta=½)"])
 def test_a_beta_that_only_looks_like_one(text):
     with pytest.raises(ConfigError, match="beta: expected a finite number above 0"):
         parse(text)

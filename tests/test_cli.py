@@ -1,0 +1,313 @@
+"""The command line: exit codes through `main`, and the job through a real spark-submit."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from spark_recmetrics import __version__
+from spark_recmetrics.cli import RESULT_MARK, main, run
+
+ROOT = Path(__file__).resolve().parent.parent
+ALS = [("als", "u1", "a", 0.9), ("als", "u1", "b", 0.8), ("als", "u2", "b", 0.7)]
+LISTS = [*ALS, ("pop", "u1", "a", 5.0), ("pop", "u1", "b", 1.0), ("pop", "u2", "a", 5.0)]
+TRUTH = [("u1", "b", 5.0), ("u2", "b", 4.0), ("u3", "c", 1.0)]
+
+
+def result_of(capsys):
+    """Everything that was printed, and the JSON of the last line."""
+    out = capsys.readouterr().out
+    last = out.strip().splitlines()[-1]
+    assert last.startswith(f"{RESULT_MARK} ")
+    return out, json.loads(last.removeprefix(f"{RESULT_MARK} "))
+
+
+@pytest.fixture
+def job(spark, tmp_path):
+    """A configuration with its tables, in a folder of its own."""
+
+    def write(predictions=LISTS, truth=TRUTH, **options):
+        frame = spark.createDataFrame(predictions, "model string, user_id string, item_id string, score double")
+        frame.write.mode("overwrite").parquet(str(tmp_path / "predictions"))
+        frame = spark.createDataFrame(truth, "user_id string, item_id string, rating double")
+        frame.write.mode("overwrite").parquet(str(tmp_path / "truth"))
+        conf = {
+            "job": "nightly",
+            "as_of": "2026-11-28",
+            "inputs": {"predictions": {"path": str(tmp_path / "predictions")}, "truth": {"path": str(tmp_path / "truth")}},
+            "evaluation": {"top_k": [1, 2], "metrics": ["hit", "ndcg", "mae"], "threshold": 4.0, "n_buckets": 2},
+            "output": {"path": str(tmp_path / "out")},
+        }
+        for section, values in options.items():
+            conf[section] = values if not isinstance(values, dict) else {**conf.get(section, {}), **values}
+        path = tmp_path / "conf.json"
+        path.write_text(json.dumps(conf))
+        return str(path)
+
+    return write
+
+
+@pytest.mark.spark
+def test_evaluate_writes_its_tables_and_says_where(job, spark, tmp_path, capsys):
+    code = main(["evaluate", "--config", job(), "--result-json", str(tmp_path / "result.json")])
+    out, outcome = result_of(capsys)
+    assert code == 0
+    assert outcome == json.loads((tmp_path / "result.json").read_text())
+    assert (outcome["status"], outcome["exit_code"], outcome["as_of"], outcome["job"]) == ("ok", 0, "2026-11-28", "nightly")
+    assert outcome["n_users"] == {"als": 2, "pop": 2}
+    assert outcome["models"]["als"]["hit@1"] == 0.5
+    assert outcome["models"]["als"]["mae"] == pytest.approx((4.2 + 3.3) / 2)
+    ndcg = 0.5 / math.log2(3)
+    assert outcome["models"]["pop"] == pytest.approx({"hit@1": 0.0, "hit@2": 0.5, "ndcg@1": 0.0, "ndcg@2": ndcg, "mae": 4.0})
+    assert "hit" in out
+    summary = spark.read.parquet(outcome["tables"]["summary"])
+    assert summary.count() == 10
+    assert {(row["run_id"], str(row["as_of"])) for row in summary.collect()} == {(outcome["run_id"], "2026-11-28")}
+    per_user = spark.read.parquet(outcome["tables"]["per_user"])
+    assert {(row["model"], row["user"]) for row in per_user.collect()} == {
+        (m, f"u{n}") for m in ("als", "pop") for n in (1, 2, 3)
+    }
+    assert "label" in next(field for field in per_user.schema.fields if field.name == "hit_at_1").metadata
+    assert (
+        spark.read.parquet(outcome["tables"]["data_report"]).where("check = 'rows' and table = 'truth'").first()["n_rows"] == 3
+    )
+
+
+@pytest.mark.spark
+def test_a_repeated_run_replaces_its_own_rows_and_no_others(job, spark, capsys):
+    conf = job()
+    runs = []
+    for day in ("2026-11-27", "2026-11-28", "2026-11-28"):
+        assert main(["evaluate", "--config", conf, "--as-of", day]) == 0
+        runs.append(result_of(capsys)[1])
+    assert runs[1]["run_id"] == runs[2]["run_id"] != runs[0]["run_id"]
+    for table, n in (("summary", 10), ("per_user", 6)):
+        rows = spark.read.parquet(runs[0]["tables"][table]).groupBy("run_id").count().collect()
+        assert {row["run_id"]: row["count"] for row in rows} == {runs[0]["run_id"]: n, runs[1]["run_id"]: n}
+
+
+@pytest.mark.spark
+def test_catalog_tables(job, spark, capsys):
+    for name in ("summary", "per_user", "data_report"):
+        spark.sql(f"drop table if exists nightly_{name}")
+    conf = job(output={"path": None, "table_prefix": "nightly_"})
+    for _ in range(2):
+        assert main(["evaluate", "--config", conf]) == 0
+    outcome = result_of(capsys)[1]
+    assert outcome["tables"]["summary"] == "nightly_summary"
+    assert spark.table("nightly_summary").count() == 10
+    assert main(["evaluate", "--config", conf, "--set", "evaluation.metrics=[map]"]) == 5
+    outcome = result_of(capsys)[1]
+    assert outcome["error"]["type"] == "PublishError"
+    assert "nightly_per_user" in outcome["error"]["message"]
+
+
+@pytest.mark.spark
+def test_inputs_in_other_formats_and_one_location_per_model(job, spark, tmp_path, capsys):
+    (tmp_path / "als.csv").write_text("user_id,item_id,score\nu1,b,0.9\nu2,b,0.5\n")
+    (tmp_path / "pop.json").write_text('{"user_id": "u1", "item_id": "b", "score": 3.0}\n')
+    spark.createDataFrame([("u1", "b", 4.5)], "user_id string, item_id string, score double").write.orc(
+        str(tmp_path / "ratings")
+    )
+    spark.createDataFrame(TRUTH, "user_id string, item_id string, rating double").write.mode("overwrite").saveAsTable(
+        "truth_table"
+    )
+    models = {
+        "als": {
+            "predictions": {"path": str(tmp_path / "als.csv"), "format": "csv"},
+            "rating_predictions": {"path": str(tmp_path / "ratings"), "format": "orc"},
+        },
+        "pop": {"predictions": {"path": str(tmp_path / "pop.json"), "format": "json"}},
+    }
+    conf = job(inputs={"predictions": None, "models": models, "truth": {"table": "truth_table"}})
+    assert main(["evaluate", "--config", conf]) == 0
+    outcome = result_of(capsys)[1]
+    assert outcome["models"]["als"] == {"hit@1": 1.0, "hit@2": 1.0, "ndcg@1": 1.0, "ndcg@2": 1.0, "mae": 0.5}
+    assert outcome["models"]["pop"] == pytest.approx({"hit@1": 0.5, "hit@2": 0.5, "ndcg@1": 0.5, "ndcg@2": 0.5, "mae": 2.0})
+
+
+@pytest.mark.spark
+def test_refused_data_end_with_4_and_a_report(job, spark, capsys):
+    code = main(["evaluate", "--config", job(predictions=[*LISTS, LISTS[0]])])
+    captured = capsys.readouterr()
+    outcome = json.loads(captured.out.strip().splitlines()[-1].removeprefix(RESULT_MARK))
+    assert (code, outcome["exit_code"], outcome["status"]) == (4, 4, "failed")
+    assert "error: predictions/als: duplicates = 1, e.g. users u1" in captured.err
+    assert list(outcome["tables"]) == ["data_report"]
+    report = spark.read.parquet(outcome["tables"]["data_report"])
+    assert report.where("check = 'duplicates' and level = 'error'").count() == 1
+
+
+@pytest.mark.spark
+def test_nobody_to_average_ends_with_4_after_everything_is_written(job, spark, capsys):
+    code = main(["evaluate", "--config", job(), "--set", "evaluation.threshold=10"])
+    outcome = result_of(capsys)[1]
+    assert (code, outcome["exit_code"], outcome["status"]) == (4, 4, "undefined")
+    assert outcome["models"]["als"]["hit@1"] is None
+    assert "truth: relevant = 0 (0.000%)" in outcome["error"]["message"]
+    assert spark.read.parquet(outcome["tables"]["summary"]).where("value is not null and metric <> 'mae'").count() == 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("key", ["predictions", "truth"])
+def test_a_missing_path_ends_with_4_and_names_key_and_path(job, capsys, key):
+    code = main(["evaluate", "--config", job(), "--set", f"inputs.{key}.path=/nowhere/at/all"])
+    captured = capsys.readouterr()
+    assert code == 4
+    assert f"error: inputs.{key}: cannot read parquet at '/nowhere/at/all'" in captured.err
+
+
+@pytest.mark.spark
+def test_a_borrowed_session_is_left_running(job, spark):
+    assert main(["evaluate", "--config", job()]) == 0
+    assert spark.range(1).count() == 1
+
+
+WRONG = """\
+inputs:
+  predictions: {path: a}
+  truth: {path: b}
+evaluation:
+  treshold: 4
+  k: 0
+  metrics: [ndgc]
+output: {path: out}
+"""
+
+
+def test_a_wrong_configuration_is_one_message_within_3_seconds_without_a_session(tmp_path):
+    conf = tmp_path / "wrong.yaml"
+    conf.write_text(WRONG)
+    start = time.monotonic()
+    command = [str(Path(sys.executable).parent / "spark-recmetrics"), "evaluate", "--config", str(conf)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "JAVA_HOME": "/nowhere"})
+    seconds = time.monotonic() - start
+    assert done.returncode == 2
+    assert seconds < 3, "no session may be started to find this"
+    for part in (
+        f"{conf}:5: evaluation.treshold: unknown key; did you mean 'threshold'?",
+        f"{conf}:6: evaluation.k: expected a whole number from 1, found 0",
+        f"{conf}:7: evaluation.metrics[0]: 'ndgc': unknown metric 'ndgc'; did you mean 'ndcg'?",
+    ):
+        assert part in done.stderr
+    outcome = json.loads(done.stdout.strip().splitlines()[-1].removeprefix(RESULT_MARK))
+    assert (outcome["exit_code"], outcome["error"]["type"]) == (2, "ConfigError")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nope"],
+        ["evaluate"],
+        ["evaluate", "--config"],
+        ["evaluate", "--config", "no.yaml"],
+        ["validate-config", "--config", "."],
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments, capsys):
+    assert main(arguments) == 2
+    assert capsys.readouterr().err
+
+
+def test_a_result_file_that_cannot_be_written_is_found_first(tmp_path, capsys):
+    code = main(["evaluate", "--config", "no.yaml", "--result-json", str(tmp_path / "no" / "result.json")])
+    assert code == 2
+    assert "--result-json" in result_of(capsys)[1]["error"]["message"]
+
+
+def test_an_unexpected_error_ends_with_1_and_is_told(monkeypatch, capsys):
+    def fail(*_):
+        raise RuntimeError("the disk is on fire")
+
+    monkeypatch.setattr("spark_recmetrics.cli._load", fail)
+    assert main(["evaluate", "--config", "x.yaml"]) == 1
+    assert result_of(capsys)[1]["error"] == {"type": "RuntimeError", "message": "the disk is on fire"}
+
+
+def test_an_interrupt_ends_with_130(monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("spark_recmetrics.cli._load", interrupt)
+    assert main(["evaluate", "--config", "x.yaml"]) == 130
+    assert result_of(capsys)[1]["exit_code"] == 130
+
+
+def test_commands_without_spark(capsys):
+    for arguments, expected in (
+        (["validate-config", "--config", str(ROOT / "conf" / "evaluate.yaml")], "valid"),
+        (["explain-config", "--config", str(ROOT / "conf" / "demo.yaml"), "--as-of", "2026-11-28"], "config_hash"),
+        (["config-schema"], '"properties"'),
+        (["metrics"], "ndcg"),
+        (["--version"], __version__),
+    ):
+        assert main(arguments) == 0
+        assert expected in capsys.readouterr().out
+
+
+def test_success_returns_and_failure_exits(capsys):
+    assert run(["metrics"]) is None
+    with pytest.raises(SystemExit) as leaving:
+        run(["nope"])
+    assert leaving.value.code == 2
+    source = (ROOT / "spark_recmetrics" / "cli.py").read_text() + (ROOT / "jobs" / "evaluate.py").read_text()
+    assert "sys.exit(0)" not in source.replace("`sys.exit(0)`", "")
+    capsys.readouterr()
+
+
+def test_the_job_through_spark_submit(tmp_path, session_kind):
+    """As a nightly run, from another working directory."""
+    if session_kind == "connect":
+        pytest.skip("spark-submit starts its own classic session; once is enough")
+    (tmp_path / "predictions.csv").write_text("user_id,item_id,score\n1,10,0.9\n1,11,0.8\n2,11,0.7\n")
+    (tmp_path / "truth.csv").write_text("user_id,item_id,rating\n1,11,5\n2,11,4\n")
+    conf = tmp_path / "conf.yaml"
+    conf.write_text(
+        "inputs:\n"
+        f"  predictions: {{path: {tmp_path}/predictions.csv, format: csv}}\n"
+        f"  truth: {{path: {tmp_path}/truth.csv, format: csv}}\n"
+        "evaluation: {top_k: [1, 2], metrics: [mrr, rmse]}\n"
+        f"output: {{path: {tmp_path}/out}}\n"
+    )
+    submit = Path(sys.executable).parent / "spark-submit"
+    settings = ROOT / "conf" / "spark-defaults.conf"
+    command = [str(submit), "--properties-file", str(settings), str(ROOT / "jobs" / "evaluate.py"), "--config", str(conf)]
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    outcome = json.loads(done.stdout.strip().splitlines()[-1].removeprefix(RESULT_MARK))
+    assert outcome["models"]["model"]["mrr@2"] == 0.75
+    assert (tmp_path / "out" / "summary").is_dir()
+    wrong = subprocess.run(
+        [*command[:-1], str(tmp_path / "no.yaml")], capture_output=True, text=True, check=False, env=environment
+    )
+    assert wrong.returncode == 2
+
+
+def test_check_java(tmp_path):
+    """The Makefile's first step, with a java that is too old, one that will do, and none."""
+    script = ROOT / "scripts" / "check-java"
+    path = f"{tmp_path}:/usr/bin:/bin"
+    shell = shutil.which("sh") or "/bin/sh"
+    java = tmp_path / "java"
+    for version, expected in (
+        ('openjdk version "1.8.0_392"', 1),
+        ('openjdk version "11.0.2"', 1),
+        ('openjdk version "17.0.15"', 0),
+    ):
+        java.write_text(f"#!/bin/sh\necho '{version}' >&2\n")
+        java.chmod(0o755)
+        done = subprocess.run([shell, str(script)], capture_output=True, text=True, check=False, env={"PATH": path})
+        assert done.returncode == expected, (version, done.stderr)
+        if expected:
+            for system in ("apt-get install", "brew install", "conda install"):
+                assert system in done.stdout + done.stderr
