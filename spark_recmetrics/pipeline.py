@@ -232,7 +232,7 @@ def evaluate(
     totals = {row["model"]: row for row in tables.collect_rows(user_totals(per_user, chosen, rules))}
     # Spark drops the observation of a table that it knows to be empty when nothing else has rows either.
     read = {**inputs.predicted, "truth": inputs.truth}
-    seen = {table: {} if not totals and tables.is_empty(read[table]) else watch.get for table, watch in watched.items()}
+    seen = {t: {} if not totals and tables.is_empty(read[t]) else tables.observed(watch, t) for t, watch in watched.items()}
     facts = [
         *(fact for table in watched if table != "truth" for fact in prediction_facts(table, seen[table], rules)),
         *truth_facts(seen["truth"], rules, has_ratings=inputs.has_ratings),
@@ -319,7 +319,7 @@ def _plan(
     rating = [metric for metric in metrics if metric.definition.kind == "rating"]
     for_ranking = ["predictions"] if ranking else []
     for_rating = [inputs.rating_table] if rating else []
-    watched = {table: Observation(table) for table in ("truth", *for_ranking, *for_rating)}
+    watched = {table: Observation() for table in ("truth", *for_ranking, *for_rating)}
     truth = observed_truth(inputs.truth, watched["truth"], convention, has_ratings=inputs.has_ratings)
     predicted = {
         table: with_model_codes(observed_predictions(inputs.predicted[table], watched[table], convention), models)

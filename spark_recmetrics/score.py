@@ -66,12 +66,16 @@ def score_users(ranked: DataFrame, truth: DataFrame, scoring: Scoring) -> DataFr
         return score_bucket(lists, relevant, scoring)
 
     kept = [column for column in ("model", "user", "item", "rank") if column in ranked.columns]
-    return (
+    scored = (
         ranked.select("bucket", *kept)
         .groupBy("bucket")
         .cogroup(truth.select("bucket", "user", "item", "rating").groupBy("bucket"))
         .applyInPandas(of_bucket, schema)
     )
+    # A Connect client (seen on 4.2) reports the observations of the left side of a cogroup alone. It does look into both sides
+    # of a union, and the optimiser removes this one, because its other side is empty.
+    nobody = truth.where(F.lit(False)).select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in schema))
+    return scored.union(nobody)
 
 
 def named_models(per_user: DataFrame, models: Sequence[str]) -> DataFrame:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
-from spark_recmetrics.errors import DataError, PublishError
+from spark_recmetrics.errors import DataError, PublishError, RecMetricsError
 from spark_recmetrics.schema import RUN_COLUMNS
 
 if TYPE_CHECKING:
@@ -55,6 +55,18 @@ def distinct_models(predictions: DataFrame) -> list[str]:
 def collect_rows(frame: DataFrame) -> list[Row]:
     """The rows of a table whose size does not depend on the number of users."""
     return frame.collect()
+
+
+def observed(observation: Observation, table: str) -> dict[str, Any]:
+    """What a finished job observed of a table.
+
+    Raises:
+        RecMetricsError: The session did not report it, so faults of the data would go unnoticed.
+    """
+    found = observation.get
+    if "rows" not in found:
+        raise RecMetricsError(f"this Spark session reported nothing about the rows of {table}: its checks cannot be trusted")
+    return found
 
 
 def is_empty(frame: DataFrame) -> bool:
