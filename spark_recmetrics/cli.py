@@ -207,7 +207,8 @@ def _run_job(config: Config, outcome: dict[str, Any]) -> int:
             result = evaluate_frames(
                 **_inputs(spark, config),
                 metrics=config.evaluation.expanded,
-                convention=config.evaluation.chosen_convention,
+                threshold=config.evaluation.threshold,
+                convention=config.evaluation.convention,
                 columns=config.columns,
                 n_buckets=config.evaluation.n_buckets,
                 run=run,
@@ -244,7 +245,7 @@ def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
 
     def union(tables: dict[str, Location], key: str) -> DataFrame:
         frames = {model: read_table(spark, place, f"inputs.models.{model}.{key}") for model, place in tables.items()}
-        return union_models(frames, config.columns)
+        return union_models(key, frames, config.columns)
 
     if inputs.models is None:
         for key in ("predictions", "rating_predictions"):

@@ -33,11 +33,11 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
 from spark_recmetrics.errors import ConfigError, did_you_mean
-from spark_recmetrics.metrics import Metric, expand, parse
+from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
+from spark_recmetrics.metrics.registry import LARGEST, named_populations, whole_number
 from spark_recmetrics.schema import Columns, Location, Output, plain_text
 from spark_recmetrics.source import Keys, Source, dotted, shown
 
-_LARGEST = 2**31 - 1  # cut-offs and buckets are integers of Spark
 _LONGEST_METRIC = 200
 _JOB, _AS_OF = "A-Za-z0-9._-", "A-Za-z0-9._:+-"
 _PLACEHOLDERS = ("as_of",)
@@ -53,10 +53,10 @@ def _several(problems: Mapping[str, str]) -> ValidationError:
 
 def _whole(value: object) -> int:
     # An integer of pydantic would take "10", 10.0 and True, too.
-    if type(value) is not int or not 1 <= value <= _LARGEST:
-        limits = f"up to {_LARGEST}" if type(value) is int and value > _LARGEST else "from 1"
-        raise ConfigError(f"expected a whole number {limits}, found {shown(value)}")
-    return value
+    try:
+        return whole_number(value, "")
+    except ConfigError as error:
+        raise ConfigError(str(error).removeprefix(": ")) from error
 
 
 def _name(value: object, *, characters: str) -> str:
@@ -70,9 +70,7 @@ def _name(value: object, *, characters: str) -> str:
 def _metric(value: object) -> Metric:
     if not isinstance(value, str | Metric) or len(str(value)) > _LONGEST_METRIC:
         raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {shown(value)}")
-    metric = parse(value)
-    _ = metric.k is None or _whole(metric.k)
-    return metric
+    return parse(value)
 
 
 def _convention(value: object) -> Convention:
@@ -88,7 +86,7 @@ def _convention(value: object) -> Convention:
             elif option not in _OPTIONS:
                 raise ConfigError(f"unknown option{did_you_mean(option, _OPTIONS)}")  # noqa: TRY301 - collected below
             elif option == "users_by_metric":
-                found = found.override(users_by_metric=_users_by_metric(chosen))
+                found = named_populations(found.override(users_by_metric=_users_by_metric(chosen)))
             else:
                 found = found.override(**{option: chosen})
         except ConfigError as error:  # noqa: PERF203 - one message for all of them
@@ -101,7 +99,7 @@ def _convention(value: object) -> Convention:
 def _users_by_metric(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigError(f"expected a mapping of metrics to sets of users, found {shown(value)}")
-    return {_metric(metric).name: users for metric, users in value.items()}
+    return value
 
 
 def _spelled_out(chosen: Convention) -> dict[str, Any]:
@@ -134,7 +132,7 @@ _OPTIONS: dict[str, Any] = {
     "users_by_metric": {"type": "object", "additionalProperties": {"enum": list(USER_SETS)}},
 }
 _OPTIONS_SCHEMA = {"type": "object", "properties": _OPTIONS, "additionalProperties": False}
-_COUNT = {"type": "integer", "minimum": 1, "maximum": _LARGEST}
+_COUNT = {"type": "integer", "minimum": 1, "maximum": LARGEST}
 _COUNTS = {"anyOf": [_COUNT, {"type": "array", "items": _COUNT}, {"type": "null"}]}
 
 PlainText = Annotated[str, AfterValidator(plain_text)]
@@ -221,7 +219,8 @@ class ComplexMetric(Section):
     @property
     def metric(self) -> Metric:
         """The metric, as if it were written `f1(ndcg, map, beta=0.5)`."""
-        inside = [str(part) for part in (self.params.metric_name_1, self.params.metric_name_2) if part is not None]
+        named = (self.params.metric_name_1, self.params.metric_name_2)
+        inside = [str(part) for part in (*self.name.operands, *named) if part is not None]
         inside += [f"{option}={value}" for option, value in self.name.params]
         inside += [] if self.params.beta is None else [f"beta={self.params.beta}"]
         return parse(self.name.name + (f"({', '.join(inside)})" if inside else "")).at(self.name.k)
@@ -235,9 +234,9 @@ class ComplexMetric(Section):
 class Evaluation(Section):
     """What to compute, and how."""
 
-    top_k: CutOffs = Field(default=(10,), validation_alias=AliasChoices("top_k", "k"))
+    top_k: CutOffs = Field(default=DEFAULT_K, validation_alias=AliasChoices("top_k", "k"))
     """Cut-offs of the ranking metrics that are written without one. Nothing: the whole list."""
-    metrics: tuple[MetricText, ...] = tuple(parse(name) for name in ("precision", "recall", "ndcg", "map", "mrr", "hit"))
+    metrics: tuple[MetricText, ...] = tuple(parse(name) for name in DEFAULT_METRICS)
     """Metrics as text: `ndcg`, `map@10`, `f1(beta=0.5)@20`."""
     complex_metrics: tuple[ComplexMetric, ...] = ()
     """Further metrics, as keys."""
@@ -245,7 +244,7 @@ class Evaluation(Section):
     """A truth row is relevant from this rating on. Default: as the convention says."""
     convention: ConventionChoice = CONVENTIONS["default"]
     """Name of a convention, or a mapping of its name and of the options to change."""
-    n_buckets: Count = 32
+    n_buckets: Count = DEFAULT_N_BUCKETS
     """Number of groups of users; the users of a group are scored together."""
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from spark_recmetrics.errors import ConfigError, did_you_mean
@@ -81,11 +81,12 @@ class Convention:
         discount: log2(rank + 1), or log2(max(rank, 2)).
         f1: F of each user, then the mean (`per_user`); or F of the two means (`of_means`).
         beta: Weight of the second part of F-beta.
-        auc_negatives, auc_ties, gauc_weight: For the AUC metrics.
+        auc_negatives, auc_ties, gauc_weight: For AUC metrics, which this version does not have.
         rating_average: Mean over `pairs`, per user and then over users (`per_user`), or sum over the number of `users`.
         rating_clip: `truth_range` clips predictions to the smallest and largest true rating.
         rating_rows: `positive` ignores pairs whose true rating is not above 0.
-        coverage, gini_population, gini_scale, entropy_base, entropy_scale: For the catalogue metrics.
+        coverage, gini_population, gini_scale, entropy_base, entropy_scale: For catalogue metrics, which this version does
+            not have.
 
     Raises:
         ConfigError: A field has a value that is not legal.
@@ -126,7 +127,6 @@ class Convention:
     gini_scale: str = "n"
     entropy_base: float = math.e
     entropy_scale: str = "none"
-    overrides: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for option, allowed in CHOICES.items():
@@ -162,28 +162,24 @@ class Convention:
             >>> str(convention("default").override(gain="linear"))
             'default(gain=linear)'
         """
-        known = {f.name for f in fields(self)} - {"name", "overrides"}
+        known = {name for name, _ in self.options()}
         for option in options:
             if option not in known:
                 raise ConfigError(f"convention {self.name!r} has no option {option!r}{did_you_mean(option, known)}")
-        changed = replace(self, **options)
-        own = CONVENTIONS.get(self.name)
-        touched = {*self.overrides, *options}
-        named = tuple(n for n, value in changed.options() if (n in touched if own is None else value != getattr(own, n)))
-        object.__setattr__(changed, "overrides", named)
-        return changed
+        return replace(self, **options)
 
     def options(self) -> Iterator[tuple[str, Any]]:
         """All fields but the name, as (field, value)."""
-        return ((f.name, getattr(self, f.name)) for f in fields(self) if f.name not in ("name", "overrides"))
+        return ((f.name, getattr(self, f.name)) for f in fields(self) if f.name != "name")
 
     def users_of(self, metric: str) -> str:
         """The user set that a metric, by its plain name, is averaged over."""
         return dict(self.users_by_metric).get(metric, self.users)
 
     def __str__(self) -> str:
-        changed = ", ".join(f"{name}={_text(getattr(self, name))}" for name in self.overrides)
-        return f"{self.name}({changed})" if changed else self.name
+        own = CONVENTIONS.get(self.name) or Convention(self.name)
+        changed = [f"{option}={_text(value)}" for option, value in self.options() if value != getattr(own, option)]
+        return f"{self.name}({', '.join(changed)})" if changed else self.name
 
     def __repr__(self) -> str:
         return f"Convention({str(self)!r})"

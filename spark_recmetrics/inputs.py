@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
@@ -20,24 +19,6 @@ from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType, Lo
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import DataError, did_you_mean
 from spark_recmetrics.schema import Columns
-
-
-class Fact(NamedTuple):
-    """One row of DATA_REPORT."""
-
-    check: str
-    table: str
-    level: str
-    n_rows: int
-    share: float | None
-    example: str | None
-
-    def line(self) -> str:
-        """The fact in words, with what to do about it."""
-        share = "" if self.share is None else f" ({self.share:.3%})"
-        example = f", e.g. {self.example}" if self.example and self.n_rows else ""
-        advice = f": {ADVICE[self.check]}" if self.check in ADVICE else ""
-        return f"{self.table}: {self.check} = {self.n_rows}{share}{example}{advice}"
 
 
 @dataclass(frozen=True)
@@ -112,30 +93,31 @@ def read_inputs(
     return Inputs(predicted, true, has_ratings)
 
 
-def union_models(frames: Mapping[str, DataFrame], columns: Columns) -> DataFrame:
+def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns) -> DataFrame:
     """One table of predictions out of one per model.
 
     Args:
+        table: `predictions` or `rating_predictions`.
         frames: The tables by model name; a model column of their own is not read.
         columns: The caller's names, which the result has, too.
 
     Raises:
         DataError: An id column is missing or its type differs between the tables.
     """
-    named = {f"predictions of {model}": frame for model, frame in frames.items()}
+    named = {f"{table} of {model}": frame for model, frame in frames.items()}
     users, items = (_common_type(key, named, getattr(columns, key)) for key in ("user", "item"))
-    numbers = [
-        name for name in (columns.score, columns.rank) if name and any(name in frame.columns for frame in frames.values())
-    ]
-    tables = []
-    for (table, frame), model in zip(named.items(), frames, strict=True):
-        for name in numbers:
-            _number(table, frame, "rank" if name == columns.rank else "score", name)
-        ids = [column_of(frame, columns.user).cast(users), column_of(frame, columns.item).cast(items)]
-        names = [columns.user, columns.item, *numbers, columns.model]
-        chosen = [*ids, *(column_of(frame, name) for name in numbers), F.lit(model)]
-        tables.append(frame.select(*(column.alias(name) for column, name in zip(chosen, names, strict=True))))
-    return reduce(lambda one, other: one.union(other), tables)
+    wanted = {"score": columns.score} | ({"rank": columns.rank} if columns.rank and table == "predictions" else {})
+    numbers = {key: name for key, name in wanted.items() if any(name in frame.columns for frame in frames.values())}
+    parts = []
+    for (part, frame), model in zip(named.items(), frames, strict=True):
+        chosen = [
+            column_of(frame, columns.user).cast(users).alias(columns.user),
+            column_of(frame, columns.item).cast(items).alias(columns.item),
+            *(_number(part, frame, key, name).alias(name) for key, name in numbers.items()),
+            F.lit(model).alias(columns.model),
+        ]
+        parts.append(frame.select(*chosen))
+    return reduce(lambda one, other: one.union(other), parts)
 
 
 def column_of(frame: DataFrame, name: str) -> Column:
@@ -218,95 +200,6 @@ def in_buckets(rows: DataFrame, n_buckets: int) -> DataFrame:
     return rows.select(bucket, *rows.columns).repartition(n_buckets, "bucket")
 
 
-def prediction_facts(table: str, observed: Mapping[str, Any], convention: Convention) -> list[Fact]:
-    """Facts about predictions from what `observed_predictions` counted."""
-    rows = observed.get("rows") or 0
-    return [
-        Fact("rows", table, "info" if rows else "error", rows, None, None),
-        _fault("null_ids", table, observed, rows, "error"),
-        _fault("nan_scores", table, observed, rows, "error" if convention.nan_scores == "error" else "warn"),
-        _fault("bad_ranks", table, observed, rows, "error"),
-    ]
-
-
-def truth_facts(observed: Mapping[str, Any], convention: Convention, *, has_ratings: bool) -> list[Fact]:
-    """Facts about the truth from what `observed_truth` counted."""
-    rows, relevant = observed.get("rows") or 0, observed.get("relevant") or 0
-    lowest, highest = observed.get("lowest"), observed.get("highest")
-    spread = None if not has_ratings or lowest is None else f"{lowest:g} to {highest:g}"
-    return [
-        Fact("rows", "truth", "info" if rows else "error", rows, None, spread),
-        _fault("null_ids", "truth", observed, rows, "error"),
-        _fault("nan_ratings", "truth", observed, rows, "error" if convention.nan_scores == "error" else "warn"),
-        Fact("relevant", "truth", "info" if relevant else "error", relevant, relevant / rows if rows else None, spread),
-    ]
-
-
-def user_facts(totals: Mapping[str, Mapping[str, Any]], convention: Convention, *, rated: bool) -> list[Fact]:
-    """Facts about lists and users, from the totals of each model's rows of PER_USER. What was not counted has no fact."""
-    repeats = "error" if convention.duplicates == "error" else "warn"
-    gains = "error" if convention.negative_gains == "error" else "warn"
-    levels = {"duplicates": repeats, "pair_duplicates": repeats, "rank_faults": "error", "negative_gains": gains}
-    facts = []
-    for model, sums in totals.items():
-        table, users = f"predictions/{model}", sums.get("users_all", 0)
-
-        def fact(check: str, n_rows: int, *, level: str, table: str = table, users: int | None = users) -> Fact:
-            return Fact(check, table, level, n_rows, n_rows / users if users else None, None)
-
-        counted = {check: sums[f"n_{check}"] for check in levels if sums.get(f"n_{check}") is not None}
-        facts += [fact(check, n, level=levels[check] if n else "info", users=None) for check, n in counted.items()]
-        if sums.get("n_truth_duplicates") is not None and model == next(iter(totals)):
-            n_rows = sums["n_truth_duplicates"]
-            facts.append(fact("truth_duplicates", n_rows, level=repeats if n_rows else "info", table="truth", users=None))
-        facts.append(fact("users", users, level="info" if users else "error", users=None))
-        if sums.get("n_recommended") is not None:
-            served, relevant, both = sums["users_predicted"], sums["users_relevant"], sums["users_truth_and_predicted"]
-            without_list, without_truth = sums["users_truth"] - both, served - both
-            facts += [
-                fact("users_with_relevant", relevant, level="info" if relevant else "error"),
-                fact("users_with_list", served, level="info" if served else "error"),
-                fact("users_without_list", without_list, level="warn" if without_list else "info"),
-                fact("users_without_truth", without_truth, level="warn" if without_truth else "info"),
-            ]
-        if rated:
-            n_users = sums.get("users_rated", 0)
-            facts.append(fact("users_rated", n_users, level="info" if n_users else "error"))
-    return facts
-
-
-EMPTINESS = ("rows", "relevant", "users", "users_with_relevant", "users_with_list", "users_rated")
-"""Checks whose level `error` means that there is nothing to average, not that rows are wrong."""
-
-ADVICE: Mapping[str, str] = {
-    "rows": "the table is empty: check its location and filters",
-    "null_ids": "a user, item or model is null: remove these rows",
-    "nan_scores": "a score is NaN or null: remove these rows, or set nan_scores to drop, last or first",
-    "nan_ratings": "a rating is NaN or null: remove these rows, or set nan_scores to drop",
-    "bad_ranks": "a rank is null or below 1: ranks count from 1",
-    "relevant": "no truth row is relevant: check threshold against the ratings",
-    "duplicates": "a (model, user, item) is predicted more than once: remove the repeats, or set duplicates to first",
-    "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats, or set duplicates to first",
-    "rank_faults": "the ranks of a list are not 1, 2, 3, … without gap or repeat: mend them, or rank by a score",
-    "negative_gains": "a rating gives a negative gain: use gain=binary, or set negative_gains to clip",
-    "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats, or set duplicates to first",
-    "users_without_list": "users of truth to whom the model recommends nothing",
-    "users_without_truth": "users with recommendations who do not stand in truth",
-    "users": "nobody stands in truth or predictions",
-    "users_with_relevant": "nobody has a relevant item: check threshold, and that users are the same ids on both sides",
-    "users_with_list": "the model recommends nothing to anybody: check its name and its predictions",
-    "users_rated": "no pair of predicted and true rating: check that users and items are the same ids on both sides",
-}
-"""What a fact means and what to do about it, by check."""
-
-
-def _fault(check: str, table: str, observed: Mapping[str, Any], rows: int, level: str) -> Fact:
-    n_rows = observed.get(check) or 0
-    return Fact(
-        check, table, level if n_rows else "info", n_rows, n_rows / rows if rows else None, observed.get(f"{check}_example")
-    )
-
-
 def _no_id(rows: DataFrame) -> Column:
     ids = [column for column in ("model", "user", "item") if column in rows.columns]
     return reduce(or_, (F.col(column).isNull() for column in ids))
@@ -348,10 +241,7 @@ def _canonical(
     if columns.model in frame.columns:
         chosen.insert(0, column_of(frame, columns.model).cast("string").alias("model"))
     if rank is not None:
-        found = _type_of(table, frame, "rank", rank)
-        if not isinstance(found, IntegralType):
-            raise _wrong_type(table, "rank", rank, "a whole number", found)
-        chosen.append(column_of(frame, rank).cast("int").alias("rank"))
+        chosen.append(_number(table, frame, "rank", rank).cast("int").alias("rank"))
     if score:
         number = _number(table, frame, "score", columns.score, reason or "or name a rank in columns.rank")
         chosen.append(number.cast("double").alias("score"))
@@ -393,7 +283,12 @@ def _wrong_type(table: str, key: str, name: str, expected: str, found: DataType)
 
 
 def _number(table: str, frame: DataFrame, key: str, name: str, reason: str = "") -> Column:
+    """A column of numbers: ranks stay whole, floats stay floats, anything else is a double."""
     found = _type_of(table, frame, key, name, reason)
+    if key == "rank":
+        if not isinstance(found, IntegralType):
+            raise _wrong_type(table, key, name, "a whole number", found)
+        return column_of(frame, name)
     if not isinstance(found, NumericType):
         raise _wrong_type(table, key, name, "a number", found)
     column = column_of(frame, name)

@@ -1,4 +1,4 @@
-"""Evaluate: from predictions and truth to PER_USER, SUMMARY and DATA_REPORT, in one pass over the predictions."""
+"""Evaluate: from predictions and truth to PER_USER, SUMMARY and DATA_REPORT."""
 
 from __future__ import annotations
 
@@ -17,24 +17,20 @@ from spark_recmetrics.aggregate import Mean, means, nothing, user_totals
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.facts import EMPTINESS, Fact, prediction_facts, truth_facts, user_facts
 from spark_recmetrics.inputs import (
-    EMPTINESS,
-    Fact,
     Inputs,
     clean_predictions,
     in_buckets,
     observed_predictions,
     observed_truth,
-    prediction_facts,
     read_inputs,
     read_predictions,
     relevant_only,
-    truth_facts,
-    user_facts,
     with_model_codes,
 )
-from spark_recmetrics.metrics import Metric, expand
-from spark_recmetrics.metrics.registry import check_k
+from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
+from spark_recmetrics.metrics.registry import named_populations, whole_number
 from spark_recmetrics.rank import top_rows, without_repeats
 from spark_recmetrics.rating import rating_errors
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY, USER_COUNTERS, Columns
@@ -43,9 +39,6 @@ from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
-
-DEFAULT_METRICS = ("precision", "recall", "ndcg", "map", "mrr", "hit")
-"""What is computed where no metric is named."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +111,17 @@ class Result:
 
     @property
     def status(self) -> str:
-        """`ok`, or `undefined` where a table is empty or a model has nobody to average: no value means anything then."""
-        return "undefined" if any(fact.level == "error" for fact in self.facts) else "ok"
+        """`ok`, or `undefined` where a table is empty or a metric has nobody to average."""
+        return "undefined" if self.emptiness else "ok"
+
+    @property
+    def emptiness(self) -> list[str]:
+        """What is empty and must not be, one line each; empty itself if all is well."""
+        nobody = {model: [str(m.metric) for m in of_model if m.n_users == 0] for model, of_model in self.means.items()}
+        return [
+            *(fact.line() for fact in self.facts if fact.level == "error"),
+            *(f"model {model}: nobody to average for {', '.join(metrics)}" for model, metrics in nobody.items() if metrics),
+        ]
 
     @property
     def summary(self) -> DataFrame:
@@ -153,7 +155,7 @@ def evaluate(
     truth: DataFrame,
     *,
     metrics: Iterable[str | Metric] | str = DEFAULT_METRICS,
-    k: Sequence[int] | int | None = (10,),
+    k: Sequence[int] | int | None = DEFAULT_K,
     threshold: float | None = None,
     convention: str | Convention = "default",
     columns: Columns = Columns(),  # noqa: B008 - frozen
@@ -165,7 +167,7 @@ def evaluate(
     rating_predictions: DataFrame | None = None,
     model_name: str = "model",
     models: Sequence[str] | None = None,
-    n_buckets: int = 32,
+    n_buckets: int = DEFAULT_N_BUCKETS,
     run: Run = Run(),
 ) -> Result:
     """Evaluate one or several recommenders against the truth.
@@ -210,11 +212,10 @@ def evaluate(
         {'model': {'mrr@1': 0.5, 'mrr@2': 0.75, 'hit@1': 0.5, 'hit@2': 1.0}}
     """
     chosen = expand(metrics, k)
-    rules = named_convention(convention, threshold)
+    rules = named_populations(named_convention(convention, threshold))
     if slices:
         raise ConfigError(f"slices: expected none in this version, found {', '.join(slices)}")
-    if isinstance(n_buckets, bool) or not isinstance(n_buckets, int) or n_buckets < 1:
-        raise ConfigError(f"n_buckets: expected a whole number from 1, found {n_buckets!r}")
+    whole_number(n_buckets, "n_buckets")
     given = {"train": train, "catalog": catalog, "user_segments": user_segments, "item_features": item_features}
     warnings = [f"{name} is not used by any of the metrics" for name, frame in given.items() if frame is not None]
     rating = [metric for metric in chosen if metric.definition.kind == "rating"]
@@ -272,7 +273,7 @@ def rank_items(
 
     Returns:
         RANKED: `model, user, item, rank, score` (`score` only where there is one), `rank` from 1 to k without gaps. Nothing
-        has run yet. Rows with a null id are left out; repeated items are not looked for.
+        has run yet. Rows with a null id or a rank below 1 are left out; repeated items are not looked for.
 
     Raises:
         ConfigError: `k` or an option is wrong.
@@ -292,7 +293,7 @@ def rank_items(
         fault = F.raise_error(F.lit("rank_items: a score is NaN or null: set nan_scores to drop, last or first")).cast("double")
         rows = rows.withColumn("score", F.when(F.isnan("score") | F.col("score").isNull(), fault).otherwise(F.col("score")))
     rows = clean_predictions(rows, rules)
-    ranked = top_rows(rows, k=None if k is None else check_k(k), ties=ties, trust_rank=False)
+    ranked = top_rows(rows, k=None if k is None else whole_number(k, "k"), ties=ties, trust_rank=False)
     if "model" not in ranked.columns:
         ranked = ranked.withColumn("model", F.lit(model_name))
     return ranked.select(*(name for name in ("model", "user", "item", "rank", "score") if name in ranked.columns))
@@ -393,16 +394,23 @@ def _rated(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Metric], 
 
 def _refuse(facts: Sequence[Fact], per_user: DataFrame) -> None:
     """Raise for rows that would corrupt a number. Emptiness is no fault of a row: the values are undefined then."""
-    faults = [fact for fact in facts if fact.level == "error" and fact.check not in EMPTINESS]
-    if not faults:
+    wrong = {fact for fact in facts if fact.level == "error" and fact.check not in EMPTINESS}
+    if not wrong:
         return
-    told = []
-    for fact in faults:
-        counter = f"n_{fact.check}"
-        users = tables.example_values(per_user.where(F.col(counter) > 0), "user") if counter in per_user.columns else None
-        told.append(fact._replace(example=f"users {users}") if users else fact)
-    facts = [next((new for new in told if new[:2] == fact[:2]), fact) for fact in facts]
-    raise DataError("\n".join(fact.line() for fact in told), facts)
+    told = [_with_users(fact, per_user) if fact in wrong else fact for fact in facts]
+    tables.release(per_user)
+    lines = [fact.line() for fact in told if fact.level == "error" and fact.check not in EMPTINESS]
+    raise DataError("\n".join(lines), told)
+
+
+def _with_users(fact: Fact, per_user: DataFrame) -> Fact:
+    """The fact with users as its example, where PER_USER has counted it."""
+    counter, (_, _, model) = f"n_{fact.check}", fact.table.partition("/")
+    if counter not in per_user.columns:
+        return fact
+    rows = per_user.where(F.col(counter) > 0)
+    users = tables.example_values(rows.where(F.col("model") == model) if model else rows, "user")
+    return fact._replace(example=f"users {users}")
 
 
 def _data_hash(observed: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool) -> 
         trust_rank: Take the ranks that rows carry as they are; otherwise they only give the order.
 
     Returns:
-        The rows with `rank` from 1. Null scores come last and NaN scores first.
+        The rows with `rank`, from 1 unless it is trusted. Null scores come last and NaN scores first.
     """
     if not trust_rank:
         tie = F.col("item").desc() if ties == "item_desc" else F.col("item").asc()

@@ -13,6 +13,8 @@ from pyspark.sql.types import DoubleType, IntegerType, LongType, StructField, St
 
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, score
+from spark_recmetrics.metrics.batch import place_in_user
+from spark_recmetrics.metrics.ranking import raw_gain
 from spark_recmetrics.schema import USER_COUNTERS
 
 if TYPE_CHECKING:
@@ -88,8 +90,7 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
     """The rows of PER_USER for one bucket of users. Runs on the workers."""
     import pandas as pd
 
-    for definition in scoring.definitions:
-        DEFINITIONS.setdefault(definition.name, definition)
+    DEFINITIONS.update({definition.name: definition for definition in scoring.definitions})
     (list_user, truth_user), users = _numbered(lists["user"], truth["user"])
     (list_item, truth_item), items = _numbered(lists["item"], truth["item"])
     n_users, n_items = len(users), max(len(items), 1)
@@ -124,7 +125,7 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
         "n_duplicates": _repeats(cell * n_items + list_item, n_cells, n_items),
         "n_truth_duplicates": np.tile(np.bincount(truth_user[repeated], minlength=n_users), scoring.n_models),
         "n_rank_faults": _rank_faults(cell, rank, n_cells) if scoring.given_ranks else np.zeros(n_cells, dtype=np.int64),
-        "n_negative_gains": np.bincount(batch.ideal_user[batch.ideal_rating < _lowest_rating(scoring)], minlength=n_cells),
+        "n_negative_gains": np.bincount(batch.ideal_user[_negative(batch.ideal_rating, scoring)], minlength=n_cells),
     }
     return pd.DataFrame(
         {
@@ -184,13 +185,14 @@ def _repeats(key: Any, n_cells: int, n_items: int) -> Any:
 def _rank_faults(cell: Any, rank: Any, n_cells: int) -> Any:
     """(n_cells,) how many rows of a cell have another rank than their place in the list."""
     order = np.lexsort((rank, cell))
-    count = np.bincount(cell, minlength=n_cells)
-    place = np.arange(1, len(cell) + 1) - (np.cumsum(count) - count)[cell[order]]
-    return np.bincount(cell[order][rank[order] != place], minlength=n_cells)
+    wrong = rank[order] != place_in_user(cell[order], n_cells)
+    return np.bincount(cell[order][wrong], minlength=n_cells)
 
 
-def _lowest_rating(scoring: Scoring) -> float:
-    """The rating below which some metric in use has a negative gain; minus infinity if all gains are binary."""
-    gains = {part.options(scoring.convention).get("gain") for metric in scoring.metrics for part in metric.tree()}
-    lowest = {"linear": 0.0, "exponential": 0.0, "exponential_plus1": -1.0}
-    return max((lowest[gain] for gain in gains if gain in lowest), default=-np.inf)
+def _negative(rating: Any, scoring: Scoring) -> Any:
+    """Which ratings have a gain below 0 for some metric in use."""
+    negative = np.zeros(len(rating), dtype=bool)
+    for metric in scoring.metrics:
+        for part in metric.tree():
+            negative |= raw_gain(rating, part.options(scoring.convention).get("gain", "binary")) < 0
+    return negative

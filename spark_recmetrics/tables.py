@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -40,15 +40,15 @@ def read_table(spark: SparkSession, location: Location, key: str) -> DataFrame:
             options = (_CSV_DEFAULTS if location.format == "csv" else {}) | dict(location.options)
             frame = spark.read.format(location.format).options(**options).load(location.path)
         _ = frame.schema  # Spark Connect looks a table up when its schema is asked for
-    except AnalysisException as error:
+    except PySparkException as error:
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
-        raise DataError(f"{key}: cannot read {where}: {_first_line(error)}") from error
+        raise DataError(f"{key}: cannot read {where}: {_first_line(error)}: check the location and the format") from error
     return frame
 
 
 def distinct_models(predictions: DataFrame) -> list[str]:
     """The model names in a table of predictions, sorted; null is not a name."""
-    rows = predictions.select("model").where("model is not null").distinct().collect()
+    rows = predictions.select("model").where(F.col("model").isNotNull()).distinct().collect()
     return sorted(row["model"] for row in rows)
 
 

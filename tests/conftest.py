@@ -28,6 +28,8 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",  # a machine's own name need not resolve
 }
 
+CHANGED_BY_TESTS = ("spark.sql.ansi.enabled", "spark.sql.adaptive.enabled", "spark.sql.session.timeZone")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--session", choices=("classic", "connect"), default="classic", help="kind of Spark session for the tests")
@@ -61,8 +63,8 @@ def _session(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture
 def spark(_session: Any) -> Iterator[Any]:
     """The session, with the settings of a test undone behind it."""
-    changed = {"spark.sql.ansi.enabled": "true", "spark.sql.adaptive.enabled": "true", "spark.sql.session.timeZone": "UTC"}
+    before = {key: _session.conf.get(key) for key in CHANGED_BY_TESTS}
     yield _session
-    for key, value in changed.items():
+    for key, value in before.items():
         _session.conf.set(key, value)
     _session.catalog.clearCache()

@@ -1,12 +1,12 @@
 """A second opinion on every number: a slow, obvious evaluation of recommenders in plain Python.
 
 It shares no formula with the package. It takes a `Convention` only as a holder of options. `tests/test_oracle.py` proves
-it against the golden table of semantics.md; everything else is then proved against it.
+it against the golden table below; everything else is then proved against it.
 
     result = evaluate(predictions, truth, convention("default"), [Wanted("ndcg", 10), Wanted("rmse")])
     result.per_user["als", "u1"]["ndcg@10"], result.summary["als", "ndcg@10"]["value"]
 
-Choices that semantics.md leaves open are marked CHOICE.
+Choices that the conventions leave open are marked CHOICE.
 """
 
 from __future__ import annotations
@@ -399,7 +399,7 @@ def mean_over(metric: Wanted, population: list[Cell], convention: Any) -> tuple[
     return mean, len(averaged), n_undefined
 
 
-# The golden table of semantics.md 2.1 -------------------------------------------------------------------------------------
+# The golden table, checked against the systems themselves ---------------------------------------------------------------
 
 GOLDEN_K = 3
 GOLDEN_LISTS = {"A": "abcd", "B": "abc", "C": "xc", "E": "abc"}

@@ -1,4 +1,4 @@
-"""Every convention is what semantics.md says it is."""
+"""Every convention is what it is documented to be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Conven
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import DEFINITIONS
 
-# Section 2.0 of semantics.md, word for word.
+# Every convention by what it differs in; what a row does not name has the value of BASE.
 UNNAMED = """
 relevance=present, threshold=1.0, candidates=all, duplicates=keep, nan_scores=last, ties=item_asc, users=relevant,
 users_by_metric=(), undefined=zero, empty=nan, precision_denominator=k, recall_denominator=relevant, map_normalizer=min_k,
@@ -56,7 +56,7 @@ DIFFERS = {
 GUARDS = {"duplicates": "error", "nan_scores": "error", "negative_gains": "error"}
 """Section 0: the guards of the input are the same in every convention, whatever the system does. `negative_gains` is ours."""
 
-# Section 1 of semantics.md: the values of each option.
+# The values of each option.
 VALUES = {
     "relevance": "present, positive, truthy, threshold",
     "candidates": "all, judged",

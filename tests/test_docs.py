@@ -15,7 +15,7 @@ import oracle
 import pytest
 
 import spark_recmetrics
-from spark_recmetrics import cli, config, errors, inputs, schema
+from spark_recmetrics import cli, config, errors, facts, schema
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import DEFINITIONS, registry
@@ -319,8 +319,8 @@ def test_errors_have_their_exit_codes():
 
 
 def test_checks_of_the_data():
-    source = Path(inputs.__file__).read_text(encoding="utf-8")
-    checks = set(inputs.ADVICE) | set(re.findall(r'\b(?:Fact|_fault)\(\s*"(\w+)"', source))
+    source = Path(facts.__file__).read_text(encoding="utf-8")
+    checks = set(facts.ADVICE) | set(re.findall(r'\b(?:_counted|_needed|_fault)\(\s*"(\w+)"', source))
     assert len(checks) >= 15
     section = text_of("docs/inputs.md").partition("\n## What is checked\n")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == checks

@@ -56,7 +56,7 @@ VARIANTS = every_variant()
 CUTS = (1, 2, 3, 10, None)
 
 
-# Cases of cases.md --------------------------------------------------------------------------------------------------------
+# Cases from public bug reports --------------------------------------------------------------------------------------------
 
 CASES = [
     ("K1", "recall@1", [9, 1, 2], [1, 2], 0),
@@ -110,7 +110,7 @@ def test_n5_negative_gains_are_taken_as_zero():
     assert one("ndcg(gain=linear)", by_score, ratings) == close(by_hand)
 
 
-# Worked examples of semantics.md ------------------------------------------------------------------------------------------
+# Worked examples in circulation -------------------------------------------------------------------------------------------
 
 
 class TestWorkedExamples:
@@ -170,7 +170,7 @@ class TestWorkedExamples:
         assert one("ndcg(discount=log2_clipped)@4", "xxax", "abc") == close((1 / LOG2_3) / (2 + 1 / LOG2_3))
 
     def test_repeated_predictions_count_again_where_they_are_kept(self):
-        # The faults that semantics.md section 5 lists, reachable on purpose only.
+        # The faults that systems are known for, reachable on purpose only.
         assert one("recall@3", "aaa", "a") == 3
         assert one("ndcg@3", "aaa", "a") == six(1 + 1 / LOG2_3 + 1 / 2)
         assert one("ndcg@3", "aaa", "ab") == six(1.306574)

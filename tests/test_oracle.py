@@ -1,4 +1,4 @@
-"""The oracle is right: it gives the golden table of semantics.md, and cases that can be worked by hand."""
+"""The oracle is right: it gives the golden table, and cases that can be worked by hand."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_golden_data_with_ranks_instead_of_scores():
 
 
 class TestCases:
-    """Rows of cases.md by their id."""
+    """Small inputs behind public bug reports, by their id."""
 
     def test_d1_a_repeated_prediction(self):
         asked = [Wanted("recall", 3), Wanted("precision", 3), Wanted("ndcg", 3)]

@@ -69,12 +69,12 @@ class RankedBatch:
     @cached_property
     def hit_number(self) -> Ints:
         """(H,) how many hits the user has up to and with this one."""
-        return _place_in_user(self.hit_user, self.size)
+        return place_in_user(self.hit_user, self.size)
 
     @cached_property
     def ideal_rank(self) -> Ints:
         """(M,) the rank the relevant item has in the ideal list, from 1."""
-        return _place_in_user(self.ideal_user, self.size)
+        return place_in_user(self.ideal_user, self.size)
 
     def sum_hits(self, values: Floats, k: int | None) -> Floats:
         """(U,) sum of (H,) values over the hits within the first k ranks; added in rank order, so always to the same bits."""
@@ -100,7 +100,7 @@ class RankedBatch:
         return self.n_recommended if k is None else np.full(self.size, k, dtype=np.int64)
 
 
-def _place_in_user(user: Ints, size: int) -> Ints:
+def place_in_user(user: Ints, size: int) -> Ints:
     """For values sorted by user: the place of each among those of its user, from 1."""
     count = np.bincount(user, minlength=size)
     start = np.cumsum(count) - count

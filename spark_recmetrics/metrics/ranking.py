@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_recmetrics.metrics.batch import Floats, RankedBatch, ratio, sum_by_user
+from spark_recmetrics.metrics.batch import Floats, Ints, RankedBatch, ratio, sum_by_user
 from spark_recmetrics.metrics.registry import register
 
 
@@ -256,17 +256,21 @@ def ndcg(batch: RankedBatch, k: int | None, *, gain: str, idcg: str, discount: s
 
 def gain_of(rating: Floats, gain: str) -> Floats:
     """Gain of relevant items by their rating; negative gains count as 0, because an ideal list would leave those items out."""
+    return np.maximum(raw_gain(rating, gain), 0.0)
+
+
+def raw_gain(rating: Floats, gain: str) -> Floats:
+    """The gain as the formula has it, which may be negative."""
     if gain == "binary":
         return np.ones(len(rating))
-    gains = rating if gain == "linear" else np.exp2(rating + (gain == "exponential_plus1")) - 1.0
-    return np.maximum(gains, 0.0)
+    return rating if gain == "linear" else np.exp2(rating + (gain == "exponential_plus1")) - 1.0
 
 
-def _discount(rank: np.ndarray[tuple[int], np.dtype[np.int64]], discount: str) -> Floats:
+def _discount(rank: Ints, discount: str) -> Floats:
     return np.log2(np.maximum(rank, 2) if discount == "log2_clipped" else rank + 1.0)
 
 
-def _normalizer(batch: RankedBatch, k: int | None, normalizer: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _normalizer(batch: RankedBatch, k: int | None, normalizer: str) -> Ints:
     if normalizer == "relevant":
         return batch.n_relevant
     if normalizer == "hits":

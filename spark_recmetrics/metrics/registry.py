@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +18,18 @@ from spark_recmetrics.errors import ConfigError, did_you_mean
 from spark_recmetrics.metrics.batch import Floats, RankedBatch
 
 Kind = Literal["ranking", "rating"]
+
+DEFAULT_METRICS = ("precision", "recall", "ndcg", "map", "mrr", "hit")
+"""What is computed where no metric is named."""
+
+DEFAULT_K = (10,)
+"""The cut-offs where none is given."""
+
+DEFAULT_N_BUCKETS = 32
+"""The number of groups of users that are scored together, where none is given."""
+
+LARGEST = 2**31 - 1
+"""Cut-offs and numbers of buckets are integers of Spark."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,16 @@ def register(
                 raise ValueError(f"metric name {text!r} is registered already")
         _ALIASES.update({_fold(text): (name, params) for text, params in {name: (), **fixed}.items()})
         DEFINITIONS[name] = Definition(
-            name, kind, compute, dict(options or {}), operands, fixed, higher_is_better, upper, needs_relevant, grows_with_k
+            name=name,
+            kind=kind,
+            compute=compute,
+            options=dict(options or {}),
+            operands=operands,
+            aliases=fixed,
+            higher_is_better=higher_is_better,
+            upper=upper,
+            needs_relevant=needs_relevant,
+            grows_with_k=grows_with_k,
         )
         return compute
 
@@ -110,7 +131,7 @@ class Metric:
     name: str
     operands: tuple[Metric, ...] = ()
     params: tuple[tuple[str, str | float], ...] = ()
-    k: int | None = field(default=None)
+    k: int | None = None
 
     def __str__(self) -> str:
         inside = [str(operand) for operand in self.operands]
@@ -296,8 +317,9 @@ class _Reader:
         if not self.accept("@"):
             return None
         found = self.advance() if self.kind == "number" else None
-        if found is None or not re.fullmatch(r"[1-9][0-9]*", found, re.ASCII):
-            raise self.error(f"expected a whole number from 1 behind @, found {found or self.mark or 'nothing'!r}")
+        if found is None or not re.fullmatch(r"[1-9][0-9]*", found, re.ASCII) or int(found) > LARGEST:
+            limit = f" to {LARGEST}" if found and found.isdecimal() and int(found) > LARGEST else ""
+            raise self.error(f"expected a whole number from 1{limit} behind @, found {found or self.mark or 'nothing'!r}")
         if definition.kind == "rating":
             raise self.error(f"{definition.name} has no cut-off: write it without @{found}")
         return int(found)
@@ -320,7 +342,7 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
         >>> [str(m) for m in expand(["ndcg", "map@10", "rmse"], k=[5, 10])]
         ['ndcg@5', 'ndcg@10', 'map@10', 'rmse']
     """
-    cuts = [check_k(value) for value in (() if k is None else k if isinstance(k, list | tuple) else (k,))]
+    cuts = [whole_number(value, "k") for value in (() if k is None else k if isinstance(k, list | tuple) else (k,))]
     found: dict[Metric, None] = {}
     for text in (metrics,) if isinstance(metrics, str | Metric) else metrics:
         metric = parse(text)
@@ -338,15 +360,31 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
     return list(found)
 
 
-def check_k(value: object) -> int:
-    """A cut-off: a whole number from 1, and nothing that only looks like one.
+def whole_number(value: object, name: str) -> int:
+    """A whole number from 1 that fits an integer of Spark, and nothing that only looks like one.
 
     Raises:
-        ConfigError: It is not.
+        ConfigError: It is not; the message begins with the name.
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ConfigError(f"k: expected a whole number from 1, found {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= LARGEST:
+        limit = f" to {LARGEST}" if isinstance(value, int) and value > LARGEST else ""
+        raise ConfigError(f"{name}: expected a whole number from 1{limit}, found {value!r}")
     return int(value)
+
+
+def named_populations(convention: Convention) -> Convention:
+    """The convention with the metrics of `users_by_metric` under their canonical names.
+
+    Raises:
+        ConfigError: One is not the plain name of a metric.
+    """
+    users = {}
+    for text, population in convention.users_by_metric:
+        metric = parse(text)
+        if metric != Metric(metric.name):
+            raise ConfigError(f"users_by_metric: expected the plain name of a metric such as 'ndcg', found {text!r}")
+        users[metric.name] = population
+    return convention.override(users_by_metric=users) if dict(convention.users_by_metric) != users else convention
 
 
 def score(metric: Metric, batch: RankedBatch, convention: Convention) -> Floats:
