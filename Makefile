@@ -12,7 +12,7 @@ WHEEL := .demo/wheels/recbole-1.2.1-py3-none-any.whl
 
 CONF_sample := conf/demo.yaml
 CONF_ml-100k := conf/demo-ml-100k.yaml
-CONF = $(or $(CONF_$(DATA)),$(error DATA=$(DATA) is unknown; there are sample and ml-100k))
+CONF := $(or $(CONF_$(DATA)),$(error DATA=$(DATA) is unknown; there are sample and ml-100k))
 
 # Workers run the interpreter that PYSPARK_PYTHON names, by default the first python3 on the path, which has no numpy.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python

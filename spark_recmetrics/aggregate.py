@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics.conventions import Convention
@@ -71,7 +72,7 @@ def user_totals(per_user: DataFrame, metrics: Sequence[Metric], convention: Conv
     )
 
 
-def means(totals: Row, metrics: Sequence[Metric], convention: Convention) -> list[Mean]:
+def means(totals: Mapping[str, Any], metrics: Sequence[Metric], convention: Convention) -> list[Mean]:
     """The values of one model.
 
     Args:
@@ -128,7 +129,7 @@ def _average(slug: str, users: str, convention: Convention) -> Column:
     ).alias(f"{slug} {users}")
 
 
-def _mean(totals: Row, metric: Metric, convention: Convention) -> Mean:
+def _mean(totals: Mapping[str, Any], metric: Metric, convention: Convention) -> Mean:
     parts = [totals[f"{slug} {users}"] for slug, users in _averages(metric, convention)]
     # The parts of an F of means share a population, but may be undefined for different users.
     n_users, n_undefined = min(part["n"] for part in parts), max(part["undefined"] for part in parts)
@@ -146,7 +147,7 @@ def _mean(totals: Row, metric: Metric, convention: Convention) -> Mean:
     return Mean(metric, first["mean"], n_users, n_undefined, first["std"], first["mean"] - half, first["mean"] + half)
 
 
-def _pooled(totals: Row, metric: Metric, convention: Convention, *, n_users: int) -> float | None:
+def _pooled(totals: Mapping[str, Any], metric: Metric, convention: Convention, *, n_users: int) -> float | None:
     """A rating metric of the sums over all users: per pair, or per user where the convention divides by users."""
     if not n_users:
         return 0.0 if convention.empty == "zero" else None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
+import math
 import os
 import sys
 import traceback
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from spark_recmetrics import config as configuration
 from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError
 from spark_recmetrics.metrics import DEFINITIONS
+from spark_recmetrics.report import metric_table, printable
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
@@ -65,6 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = _parser().parse_args(argv)
     except SystemExit as leaving:  # argparse has said what is wrong, or printed its help
         return int(leaving.code or 0)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A name that the terminal's encoding lacks must not end the run.
+            stream.reconfigure(errors="backslashreplace")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
@@ -81,8 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _told(error: RecMetricsError) -> int:
-    for line in str(error).splitlines():
-        print(f"error: {line}", file=sys.stderr)
+    for line in str(error).split("\n"):
+        print(f"error: {printable(line)}", file=sys.stderr)
     return error.exit_code
 
 
@@ -221,7 +228,7 @@ def _run_job(config: Config, outcome: dict[str, Any]) -> int:
         # The summary comes last: a run that has one is complete.
         for name in ("data_report", "per_user", "summary"):
             outcome["tables"][name] = tables.publish(getattr(result, name), config.output, name, keys)
-        outcome |= {"status": result.status, "models": result.to_dict(), "warnings": list(result.warnings)}
+        outcome |= {"status": result.status, "models": _finite(result.to_dict()), "warnings": list(result.warnings)}
         outcome["n_users"] = {model: _headline(of_model).n_users for model, of_model in result.means.items()}
         _show(config, result, outcome)
         result.release()
@@ -229,9 +236,7 @@ def _run_job(config: Config, outcome: dict[str, Any]) -> int:
         if own:
             spark.stop()
     if result.status != "ok":
-        raise DataError(
-            "\n".join(fact.line() for fact in result.facts if fact.level == "error") or "there is nobody to average"
-        )
+        raise DataError("\n".join(result.emptiness))
     return 0
 
 
@@ -279,15 +284,21 @@ def _headline(of_model: Sequence[Mean]) -> Mean:
     return next((mean for mean in of_model if mean.metric.definition.kind == "ranking"), of_model[0])
 
 
-def _show(config: Config, result: Result, outcome: dict[str, Any]) -> None:
-    from spark_recmetrics.report import metric_table
+def _finite(models: dict[str, dict[str, float | None]]) -> dict[str, dict[str, float | None]]:
+    """JSON has no infinity, which the squares of very large errors can reach."""
+    return {
+        model: {metric: None if value is None or not math.isfinite(value) else value for metric, value in values.items()}
+        for model, values in models.items()
+    }
 
+
+def _show(config: Config, result: Result, outcome: dict[str, Any]) -> None:
     as_of = f", as of {config.as_of}" if config.as_of else ""
-    users = ", ".join(f"{model} {n}" for model, n in outcome["n_users"].items())
+    users = ", ".join(f"{printable(model)} {n}" for model, n in outcome["n_users"].items())
     print(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
     print(metric_table(result.rows))
     print("\n* best value of the line\n")
     for warning in result.warnings:
-        print(f"warning: {warning}")
+        print(f"warning: {printable(warning)}")
     for name, place in outcome["tables"].items():
         print(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")

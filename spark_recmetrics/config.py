@@ -38,7 +38,6 @@ from spark_recmetrics.metrics.registry import LARGEST, named_populations, whole_
 from spark_recmetrics.schema import Columns, Location, Output, plain_text
 from spark_recmetrics.source import Keys, Source, dotted, shown
 
-_LONGEST_METRIC = 200
 _JOB, _AS_OF = "A-Za-z0-9._-", "A-Za-z0-9._:+-"
 _PLACEHOLDERS = ("as_of",)
 _Placed = TypeVar("_Placed", Location, Output)
@@ -61,14 +60,15 @@ def _whole(value: object) -> int:
 
 def _name(value: object, *, characters: str) -> str:
     # Such texts become parts of paths, so dots alone are none.
-    if not isinstance(value, str) or not re.fullmatch(f"[{characters}]+", value) or not value.strip("."):
+    if not isinstance(value, str) or not re.fullmatch(f"[{characters}]{{1,100}}", value) or not value.strip("._"):
         quotes = ": write it in quotes" if isinstance(value, int | float) else ""
-        raise ConfigError(f"expected a text of the characters {characters}, found {shown(value)}{quotes}")
+        limit = " (at most 100)" if isinstance(value, str) and len(value) > 100 else ""
+        raise ConfigError(f"expected a text of the characters {characters}{limit}, found {shown(value)}{quotes}")
     return value
 
 
 def _metric(value: object) -> Metric:
-    if not isinstance(value, str | Metric) or len(str(value)) > _LONGEST_METRIC:
+    if not isinstance(value, str | Metric):
         raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {shown(value)}")
     return parse(value)
 

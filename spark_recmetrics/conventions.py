@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from numbers import Real
 from typing import Any
 
 from spark_recmetrics.errors import ConfigError, did_you_mean
@@ -135,7 +136,7 @@ class Convention:
                 raise ConfigError(f"{option}: expected one of {', '.join(allowed)}, found {value!r}")
         for option, lowest in (("threshold", -math.inf), ("beta", 0.0), ("entropy_base", 1.0)):
             value = getattr(self, option)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not lowest < value < math.inf:
+            if isinstance(value, bool) or not isinstance(value, Real) or not lowest < float(value) < math.inf:
                 above = "" if lowest == -math.inf else f" above {lowest:g}"
                 raise ConfigError(f"{option}: expected a finite number{above}, found {value!r}")
             object.__setattr__(self, option, float(value))

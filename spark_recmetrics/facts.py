@@ -34,6 +34,7 @@ def prediction_facts(table: str, observed: Mapping[str, Any], convention: Conven
         _fault("null_ids", table, observed, "error"),
         _fault("nan_scores", table, observed, "error" if convention.nan_scores == "error" else "warn"),
         _fault("bad_ranks", table, observed, "error"),
+        _fault("infinite_scores", table, observed, "error"),
     ]
 
 
@@ -70,6 +71,7 @@ def _model_facts(model: str, sums: Mapping[str, Any], convention: Convention, re
         both = sums["users_truth_and_predicted"]
         yield _needed("users_with_relevant", table, sums["users_relevant"], users)
         yield _needed("users_with_list", table, sums["users_predicted"], users)
+        yield _needed("users_in_both", table, both, users)
         yield _counted("users_without_list", table, sums["users_truth"] - both, "warn", users)
         yield _counted("users_without_truth", table, sums["users_predicted"] - both, "warn", users)
     if rated:
@@ -90,26 +92,28 @@ def _fault(check: str, table: str, observed: Mapping[str, Any], level: str) -> F
     return _counted(check, table, observed.get(check) or 0, level, observed.get("rows"), observed.get(f"{check}_example"))
 
 
-EMPTINESS = ("rows", "relevant", "users", "users_with_relevant", "users_with_list", "users_rated")
+EMPTINESS = ("rows", "relevant", "users", "users_with_relevant", "users_with_list", "users_in_both", "users_rated")
 """Checks whose level `error` means that there is nothing to average, not that rows are wrong."""
 
 ADVICE: Mapping[str, str] = {
     "rows": "the table is empty: check its location and filters",
     "null_ids": "a user, item or model is null: remove these rows",
     "nan_scores": "a score is NaN or null: remove these rows, or set nan_scores to drop, last or first",
-    "nan_ratings": "a rating is NaN or null: remove these rows, or set nan_scores to drop",
+    "nan_ratings": "a rating is NaN, null or infinite: remove these rows, or set nan_scores to drop",
     "bad_ranks": "a rank is null or below 1: ranks count from 1",
     "relevant": "no truth row is relevant: check threshold against the ratings",
     "duplicates": "a (model, user, item) is predicted more than once: remove the repeats, or set duplicates to first",
     "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats, or set duplicates to first",
     "rank_faults": "the ranks of a list are not 1, 2, 3, … without gap or repeat: mend them, or rank by a score",
-    "negative_gains": "a rating gives a negative gain: use gain=binary, or set negative_gains to clip",
+    "negative_gains": "a rating gives a gain below 0, or one too large: use gain=binary, or set negative_gains to clip",
     "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats, or set duplicates to first",
     "users_without_list": "users of truth to whom the model recommends nothing",
     "users_without_truth": "users with recommendations who do not stand in truth",
     "users": "nobody stands in truth or predictions",
     "users_with_relevant": "nobody has a relevant item: check threshold, and that users are the same ids on both sides",
     "users_with_list": "the model recommends nothing to anybody: check its name and its predictions",
+    "users_in_both": "users of truth with a list: if there are none, check that users are the same ids on both sides",
+    "infinite_scores": "an infinite score is no predicted rating: remove these rows",
     "users_rated": "no pair of predicted and true rating: check that users and items are the same ids on both sides",
 }
 """What a fact means and what to do about it, by check."""

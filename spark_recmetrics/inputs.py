@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType, LongType, NumericType, StringType
 
@@ -70,10 +70,14 @@ def read_inputs(
     sides = {**frames, "truth": truth}
     users, items = (_common_type(key, sides, getattr(columns, key)) for key in ("user", "item"))
     has_ratings = columns.rating in truth.columns
+    if columns.rating != Columns.rating:
+        needs_ratings = needs_ratings or "a name that is given"
     if needs_ratings and not has_ratings:
         raise _missing("truth", truth, "rating", columns.rating, f"{needs_ratings} needs it")
     rating = _number("truth", truth, "rating", columns.rating) if has_ratings else F.lit(1.0)
     with_model = [table for table, frame in frames.items() if columns.model in frame.columns]
+    if columns.model != Columns.model and not with_model:
+        raise _missing("predictions", predictions, "model", columns.model, "a name that is given needs it")
     if len(with_model) not in (0, len(frames)):
         other = next(table for table in frames if table not in with_model)
         raise _missing(other, frames[other], "model", columns.model, f"{with_model[0]} has it")
@@ -106,8 +110,9 @@ def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns) 
     """
     named = {f"{table} of {model}": frame for model, frame in frames.items()}
     users, items = (_common_type(key, named, getattr(columns, key)) for key in ("user", "item"))
-    wanted = {"score": columns.score} | ({"rank": columns.rank} if columns.rank and table == "predictions" else {})
-    numbers = {key: name for key, name in wanted.items() if any(name in frame.columns for frame in frames.values())}
+    numbers = {"rank": columns.rank} if columns.rank and table == "predictions" else {"score": columns.score}
+    if "rank" in numbers and all(columns.score in frame.columns for frame in frames.values()):
+        numbers["score"] = columns.score
     parts = []
     for (part, frame), model in zip(named.items(), frames, strict=True):
         chosen = [
@@ -136,11 +141,18 @@ def read_predictions(predictions: DataFrame, columns: Columns) -> DataFrame:
     return _canonical("predictions", predictions, columns, users, items, rank=columns.rank, score=score)
 
 
-def observed_predictions(rows: DataFrame, observation: Observation, convention: Convention) -> DataFrame:
-    """Clean predictions, with the faults of the rows counted on the way."""
-    bad_score = (F.col("score").isNull() | F.isnan("score")) if "score" in rows.columns else F.lit(False)
-    faults = {"null_ids": _no_id(rows), "nan_scores": bad_score, "bad_ranks": _no_rank(rows)}
-    return clean_predictions(_observe(rows, observation, faults), convention)
+def prediction_counts(rows: DataFrame, *, as_ratings: bool) -> list[Column]:
+    """What is counted of predictions: rows, and each fault with an example.
+
+    Args:
+        rows: Canonical predictions.
+        as_ratings: The scores are predicted ratings, too, of which an infinite one would make every error infinite.
+    """
+    score = _double("score") if "score" in rows.columns else F.lit(0.0)
+    faults = {"null_ids": _no_id(rows), "nan_scores": _missing_number(score), "bad_ranks": _no_rank(rows)}
+    if as_ratings:
+        faults["infinite_scores"] = F.abs(score) == float("inf")
+    return _counts(faults)
 
 
 def clean_predictions(rows: DataFrame, convention: Convention) -> DataFrame:
@@ -148,31 +160,33 @@ def clean_predictions(rows: DataFrame, convention: Convention) -> DataFrame:
     kept = rows.where(~_no_id(rows) & ~_no_rank(rows))
     if "score" not in rows.columns:
         return kept
-    score = F.col("score")
+    score, missing = F.col("score"), _missing_number(_double("score"))
     if convention.nan_scores == "drop":
-        return kept.where(score.isNotNull() & ~F.isnan(score))
+        return kept.where(~missing)
     # In descending order Spark puts NaN first and null last.
     if convention.nan_scores == "first":
-        return kept.withColumn("score", F.coalesce(score, F.lit(float("nan"))))
-    return kept.withColumn("score", F.when(~F.isnan(score), score))
+        return kept.withColumn("score", F.when(missing, F.lit(float("nan"))).otherwise(score))
+    return kept.withColumn("score", F.when(~missing, score))
 
 
-def observed_truth(rows: DataFrame, observation: Observation, convention: Convention, *, has_ratings: bool) -> DataFrame:
-    """Canonical truth, its faults counted and its hash taken on the way, without null ids."""
-    rating = F.col("rating").cast("double")
-    no_id = _no_id(rows)
-    bad_rating = rating.isNull() | F.isnan(rating)
-    counted = _observe(
-        rows,
-        observation,
-        {"null_ids": no_id, "nan_ratings": bad_rating},
+def truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool) -> list[Column]:
+    """What is counted of canonical truth: rows, faults with an example, relevant rows, the range of ratings, and a hash."""
+    rating = _double("rating")
+    bad_rating = _missing_number(rating) | (F.abs(rating) == float("inf"))
+    return [
+        *_counts({"null_ids": _no_id(rows), "nan_ratings": bad_rating}),
         F.count_if(_is_relevant(rows, convention, has_ratings=has_ratings)).alias("relevant"),
         F.min(F.when(~bad_rating, rating)).alias("lowest"),
         F.max(F.when(~bad_rating, rating)).alias("highest"),
-        # Exclusive or does not depend on the order of the rows.
-        F.bit_xor(F.xxhash64("user", "item", rating)).alias("hash"),
-    ).where(~no_id)
-    return counted.where(~bad_rating) if convention.nan_scores == "drop" else counted
+        # A sum does not depend on the order of the rows, and as a decimal it cannot overflow.
+        F.sum(F.xxhash64("user", "item", rating).cast("decimal(20,0)")).alias("hash"),
+    ]
+
+
+def clean_truth(rows: DataFrame, convention: Convention) -> DataFrame:
+    """Canonical truth without null ids, and without missing ratings where these are to be dropped."""
+    kept = rows.where(~_no_id(rows))
+    return kept.where(~_missing_number(_double("rating"))) if convention.nan_scores == "drop" else kept
 
 
 def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool) -> DataFrame:
@@ -209,18 +223,22 @@ def _no_rank(rows: DataFrame) -> Column:
     return (F.col("rank").isNull() | (F.col("rank") < 1)) if "rank" in rows.columns else F.lit(False)
 
 
-def _observe(rows: DataFrame, observation: Observation, faults: Mapping[str, Column], *more: Column) -> DataFrame:
-    """The rows, with the number of all and of the faulty ones, and an example of each fault, kept by the observation."""
-    ids = F.concat_ws(
-        ", ", *(F.concat(F.lit(f"{side} "), F.coalesce(F.col(side).cast("string"), F.lit("null"))) for side in ("user", "item"))
-    )
-    return rows.observe(
-        observation,
+def _double(column: str) -> Column:
+    return F.col(column).cast("double")
+
+
+def _missing_number(number: Column) -> Column:
+    return number.isNull() | F.isnan(number)
+
+
+def _counts(faults: Mapping[str, Column]) -> list[Column]:
+    sides = (F.concat(F.lit(f"{side} "), F.coalesce(F.col(side).cast("string"), F.lit("null"))) for side in ("user", "item"))
+    ids = F.concat_ws(", ", *sides)
+    return [
         F.count(F.lit(1)).alias("rows"),
         *(F.count_if(fault).alias(check) for check, fault in faults.items()),
         *(F.max(F.when(fault, ids)).alias(f"{check}_example") for check, fault in faults.items()),
-        *more,
-    )
+    ]
 
 
 def _canonical(
@@ -239,12 +257,13 @@ def _canonical(
         column_of(frame, columns.item).cast(items).alias("item"),
     ]
     if columns.model in frame.columns:
+        _type_of(table, frame, "model", columns.model)
         chosen.insert(0, column_of(frame, columns.model).cast("string").alias("model"))
     if rank is not None:
-        chosen.append(_number(table, frame, "rank", rank).cast("int").alias("rank"))
+        chosen.append(_number(table, frame, "rank", rank).cast("bigint").alias("rank"))
     if score:
         number = _number(table, frame, "score", columns.score, reason or "or name a rank in columns.rank")
-        chosen.append(number.cast("double").alias("score"))
+        chosen.append(number.alias("score"))
     return frame.select(*chosen)
 
 
@@ -264,8 +283,9 @@ def _is_relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool)
 
 
 def _type_of(table: str, frame: DataFrame, key: str, name: str, reason: str = "") -> DataType:
-    if frame.columns.count(name) > 1:
-        raise DataError(f"{table}: {frame.columns.count(name)} columns are named {name!r} (columns.{key}): expected one")
+    twins = [column for column in frame.columns if column.lower() == name.lower()]
+    if len(twins) > 1:
+        raise DataError(f"{table}: expected one column named {name!r} (columns.{key}), in any case, found {', '.join(twins)}")
     if name not in frame.columns:
         raise _missing(table, frame, key, name, reason)
     return next(column.dataType for column in frame.schema.fields if column.name == name)
@@ -283,16 +303,13 @@ def _wrong_type(table: str, key: str, name: str, expected: str, found: DataType)
 
 
 def _number(table: str, frame: DataFrame, key: str, name: str, reason: str = "") -> Column:
-    """A column of numbers: ranks stay whole, floats stay floats, anything else is a double."""
+    """A column of numbers in its own type: close whole or decimal scores would be ties as doubles."""
     found = _type_of(table, frame, key, name, reason)
-    if key == "rank":
-        if not isinstance(found, IntegralType):
-            raise _wrong_type(table, key, name, "a whole number", found)
-        return column_of(frame, name)
+    if key == "rank" and not isinstance(found, IntegralType):
+        raise _wrong_type(table, key, name, "a whole number", found)
     if not isinstance(found, NumericType):
         raise _wrong_type(table, key, name, "a number", found)
-    column = column_of(frame, name)
-    return column if isinstance(found, FloatType) else column.cast("double")
+    return column_of(frame, name)
 
 
 def _common_type(key: str, frames: Mapping[str, DataFrame], name: str) -> DataType:

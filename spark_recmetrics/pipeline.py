@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
@@ -21,12 +21,13 @@ from spark_recmetrics.facts import EMPTINESS, Fact, prediction_facts, truth_fact
 from spark_recmetrics.inputs import (
     Inputs,
     clean_predictions,
+    clean_truth,
     in_buckets,
-    observed_predictions,
-    observed_truth,
+    prediction_counts,
     read_inputs,
     read_predictions,
     relevant_only,
+    truth_counts,
     with_model_codes,
 )
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
@@ -215,7 +216,11 @@ def evaluate(
     rules = named_populations(named_convention(convention, threshold))
     if slices:
         raise ConfigError(f"slices: expected none in this version, found {', '.join(slices)}")
-    whole_number(n_buckets, "n_buckets")
+    n_buckets = whole_number(n_buckets, "n_buckets")
+    _check_frames(columns, predictions=predictions, truth=truth, rating_predictions=rating_predictions)
+    _check_names("model_name", [model_name])
+    if models is not None:
+        _check_names("models", models)
     given = {"train": train, "catalog": catalog, "user_segments": user_segments, "item_features": item_features}
     warnings = [f"{name} is not used by any of the metrics" for name, frame in given.items() if frame is not None]
     rating = [metric for metric in chosen if metric.definition.kind == "rating"]
@@ -230,14 +235,12 @@ def evaluate(
     names = list(models) if models is not None else _models_of(inputs) or [model_name]
     plan, watched = _plan(inputs, chosen, rules, names, n_buckets)
     per_user = tables.materialise(plan)
-    totals = {row["model"]: row for row in tables.collect_rows(user_totals(per_user, chosen, rules))}
-    # Spark drops the observation of a table that it knows to be empty when nothing else has rows either.
-    read = {**inputs.predicted, "truth": inputs.truth}
-    seen = {t: {} if not totals and tables.is_empty(read[t]) else tables.observed(watch, t) for t, watch in watched.items()}
+    totals = {row["model"]: row.asDict() for row in tables.collect_rows(user_totals(per_user, chosen, rules))}
+    seen = {table: tables.observed(*watch) for table, watch in watched.items()}
     facts = [
         *(fact for table in watched if table != "truth" for fact in prediction_facts(table, seen[table], rules)),
         *truth_facts(seen["truth"], rules, has_ratings=inputs.has_ratings),
-        *user_facts({name: totals[name].asDict() if name in totals else {} for name in names}, rules, rated=bool(rating)),
+        *user_facts({name: totals.get(name, {}) for name in names}, rules, rated=bool(rating)),
     ]
     _refuse(facts, per_user)
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
@@ -299,6 +302,22 @@ def rank_items(
     return ranked.select(*(name for name in ("model", "user", "item", "rank", "score") if name in ranked.columns))
 
 
+def _check_frames(columns: Columns, **frames: DataFrame | None) -> None:
+    if not isinstance(columns, Columns):
+        raise ConfigError(f"columns: expected srm.Columns(...), found {type(columns).__name__}")
+    for name, frame in frames.items():
+        # On Spark 3.5 a frame of Connect is of another class, so its kind is told by what it can do.
+        if frame is not None and not hasattr(frame, "sparkSession"):
+            raise ConfigError(f"{name}: expected a Spark DataFrame, found {type(frame).__module__}.{type(frame).__name__}")
+
+
+def _check_names(option: str, names: Sequence[str]) -> None:
+    if isinstance(names, str) or not names or not all(isinstance(name, str) and name for name in names):
+        raise ConfigError(f"{option}: expected a list of names, found {names!r}")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{option}: expected different names, found {', '.join(names)}")
+
+
 def _needs_ratings(rating: Sequence[Metric], threshold: float | None) -> str | None:
     if rating:
         return str(rating[0])
@@ -314,19 +333,19 @@ def _models_of(inputs: Inputs) -> list[str]:
 
 def _plan(
     inputs: Inputs, metrics: Sequence[Metric], convention: Convention, models: Sequence[str], n_buckets: int
-) -> tuple[DataFrame, dict[str, Observation]]:
-    """PER_USER, and the observation of each table that it reads. Nothing runs yet."""
+) -> tuple[DataFrame, dict[str, tuple[Observation, DataFrame, list[Column]]]]:
+    """PER_USER, and of each table that it reads the observation, the rows and what is counted of them. Nothing runs yet."""
     ranking = [metric for metric in metrics if metric.definition.kind == "ranking"]
     rating = [metric for metric in metrics if metric.definition.kind == "rating"]
     for_ranking = ["predictions"] if ranking else []
     for_rating = [inputs.rating_table] if rating else []
-    watched = {table: Observation() for table in ("truth", *for_ranking, *for_rating)}
-    truth = observed_truth(inputs.truth, watched["truth"], convention, has_ratings=inputs.has_ratings)
-    predicted = {
-        table: with_model_codes(observed_predictions(inputs.predicted[table], watched[table], convention), models)
-        for table in watched
-        if table != "truth"
-    }
+    reads = dict.fromkeys((*for_ranking, *for_rating))
+    counts = {"truth": (inputs.truth, truth_counts(inputs.truth, convention, has_ratings=inputs.has_ratings))}
+    counts |= {t: (inputs.predicted[t], prediction_counts(inputs.predicted[t], as_ratings=t in for_rating)) for t in reads}
+    watched = {table: (Observation(), rows, counted) for table, (rows, counted) in counts.items()}
+    seen = {table: rows.observe(watch, *counted) for table, (watch, rows, counted) in watched.items()}
+    truth = clean_truth(seen["truth"], convention)
+    predicted = {table: with_model_codes(clean_predictions(seen[table], convention), models) for table in reads}
     scored = [
         _scored(
             predicted[table],
@@ -366,7 +385,7 @@ def _scored(
     """Counters and ranking metrics per user, `model` still a number."""
     # The means of an F of means are those of its parts.
     parts = [part for metric in metrics for part in metric.parts()] if convention.f1 == "of_means" else []
-    wanted = tuple(dict.fromkeys([*metrics, *parts]))
+    wanted = tuple(expand([*metrics, *parts]))
     judged = convention.candidates == "judged"
     k = None if any(metric.k is None for metric in wanted) else max(metric.k or 0 for metric in wanted)
     given_ranks = "rank" in predictions.columns
@@ -387,8 +406,8 @@ def _scored(
 
 def _rated(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Metric], convention: Convention) -> DataFrame:
     """Error moments and rating metrics per user, `model` still a number."""
-    rows = predictions.drop("rank")
-    errors = rating_errors(without_repeats(rows) if convention.duplicates == "first" else rows, truth, metrics, convention)
+    rows = without_repeats(predictions) if convention.duplicates == "first" else predictions
+    errors = rating_errors(rows, truth, metrics, convention)
     return errors if "model" in errors.columns else errors.withColumn("model", F.lit(0))
 
 

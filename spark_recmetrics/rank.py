@@ -34,5 +34,7 @@ def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool) -> 
 def without_repeats(rows: DataFrame) -> DataFrame:
     """One row per (model, user, item): the best-ranked or best-scored one."""
     by = [column for column in rows.columns if column not in ("score", "rank")]
-    best = F.min("rank").alias("rank") if "rank" in rows.columns else F.max("score").alias("score")
-    return rows.groupBy(*by).agg(best)
+    if "rank" not in rows.columns:
+        return rows.groupBy(*by).agg(F.max("score").alias("score"))
+    scores = [F.min_by("score", "rank").alias("score")] if "score" in rows.columns else []
+    return rows.groupBy(*by).agg(F.min("rank").alias("rank"), *scores)

@@ -29,7 +29,8 @@ def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Me
     rating = F.col("rating").cast("double")
     rated = truth.where(rating.isNotNull() & ~F.isnan(rating) & (F.lit(convention.rating_rows == "all") | (rating > 0)))
     true = rated.groupBy("user", "item").agg(F.max(rating).alias("true"), (F.count(F.lit(1)) - 1).alias("repeats"))
-    predicted = predictions.where(F.col("score").isNotNull() & ~F.isnan("score"))
+    predicted = predictions.withColumn("score", F.col("score").cast("double"))
+    predicted = predicted.where(F.col("score").isNotNull() & ~F.isnan("score"))
     if convention.rating_clip == "truth_range":
         spread = true.agg(F.min("true").alias("lowest"), F.max("true").alias("highest"))
         clipped = F.greatest("lowest", F.least("highest", "score"))

@@ -25,7 +25,7 @@ def metric_table(rows: Sequence[Mapping[str, Any]]) -> str:
     lines: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         lines.setdefault(row["metric"], {})[row["model"]] = row
-    table = [["metric", "k", *(_shown(model) for model in models)]]
+    table = [["metric", "k", *(printable(model) for model in models)]]
     for metric, of_model in lines.items():
         k = next(iter(of_model.values()))["k"]
         best = _best(list(of_model.values()))
@@ -59,8 +59,8 @@ def _value(row: Mapping[str, Any] | None, best: float | None) -> str:
     return f"{value:.4f}{'*' if value == best else ' '}"
 
 
-def _shown(text: str) -> str:
-    """The text without anything that could move the cursor or break the line."""
+def printable(text: str) -> str:
+    """The text on one line, without anything that could move the cursor."""
     return "".join(char if unicodedata.category(char)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 

@@ -140,11 +140,18 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
 def _numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
     """Numbers from 0 for the ids of all columns together: the numbers of each column, and the ids by number."""
     import pandas as pd
+    import pyarrow as pa
 
     # An empty side has no type of its own and would turn the other side's ids into objects.
     values = [column.to_numpy() for column in columns]
     filled = [value for value in values if len(value)] or values[:1]
-    codes, ids = pd.factorize(np.concatenate(filled))
+    joined = np.concatenate(filled)
+    if joined.dtype == object:
+        # pandas tells texts apart only up to a NUL character.
+        encoded = pa.array(joined).dictionary_encode()
+        codes, ids = encoded.indices.to_numpy(), encoded.dictionary.to_numpy(zero_copy_only=False)
+    else:
+        codes, ids = pd.factorize(joined)
     ends = np.cumsum([len(value) for value in values])
     return np.split(codes.astype(np.int64), ends[:-1]), ids
 
@@ -190,9 +197,10 @@ def _rank_faults(cell: Any, rank: Any, n_cells: int) -> Any:
 
 
 def _negative(rating: Any, scoring: Scoring) -> Any:
-    """Which ratings have a gain below 0 for some metric in use."""
+    """Which ratings have a gain below 0, or too large to be a number, for some metric in use."""
     negative = np.zeros(len(rating), dtype=bool)
     for metric in scoring.metrics:
         for part in metric.tree():
-            negative |= raw_gain(rating, part.options(scoring.convention).get("gain", "binary")) < 0
+            gains = raw_gain(rating, part.options(scoring.convention).get("gain", "binary"))
+            negative |= ~((gains >= 0) & (gains < np.inf))
     return negative

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
-from spark_recmetrics.errors import DataError, PublishError, RecMetricsError
+from spark_recmetrics.errors import DataError, PublishError
 from spark_recmetrics.schema import RUN_COLUMNS
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def read_table(spark: SparkSession, location: Location, key: str) -> DataFrame:
     """
     try:
         if location.table:
-            frame = spark.table(location.table)
+            frame = spark.table(quoted(location.table))
         else:
             options = (_CSV_DEFAULTS if location.format == "csv" else {}) | dict(location.options)
             frame = spark.read.format(location.format).options(**options).load(location.path)
         _ = frame.schema  # Spark Connect looks a table up when its schema is asked for
-    except PySparkException as error:
+    except Exception as error:
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
         raise DataError(f"{key}: cannot read {where}: {_first_line(error)}: check the location and the format") from error
     return frame
@@ -57,21 +57,18 @@ def collect_rows(frame: DataFrame) -> list[Row]:
     return frame.collect()
 
 
-def observed(observation: Observation, table: str) -> dict[str, Any]:
-    """What a finished job observed of a table.
+def observed(observation: Observation, rows: DataFrame, counts: Sequence[Column]) -> dict[str, Any]:
+    """What a finished job observed of the rows of a table.
 
-    Raises:
-        RecMetricsError: The session did not report it, so faults of the data would go unnoticed.
+    Spark loses an observation where it finds that a branch of the plan cannot give a row, for instance beside an empty
+    table. What was to be counted is counted by a job of its own then.
     """
-    found = observation.get
-    if "rows" not in found:
-        raise RecMetricsError(f"this Spark session reported nothing about the rows of {table}: its checks cannot be trusted")
-    return found
-
-
-def is_empty(frame: DataFrame) -> bool:
-    """Whether a table has no row."""
-    return not frame.take(1)
+    try:
+        found = dict(observation.get)
+    except Exception as error:  # noqa: BLE001 - what is raised for a lost one is an internal assertion, and differs by session
+        _log.debug("observation lost: %s", _first_line(error))
+        found = {}
+    return found if "rows" in found else rows.agg(*counts).collect()[0].asDict()
 
 
 def example_values(frame: DataFrame, column: str, n: int = 5) -> str | None:
@@ -116,7 +113,7 @@ def publish(frame: DataFrame, output: Output, name: str, run: Mapping[str, str])
         PublishError: The table is there with other columns, or cannot be written.
     """
     rows = frame.drop(*RUN_COLUMNS).withColumns({column: F.lit(run[column]) for column in RUN_COLUMNS})
-    target = output.table(name)
+    target = output.table(name) if output.path is not None else quoted(output.table(name))
     # Only the partitions that the rows belong to are replaced.
     writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
     try:
@@ -125,16 +122,40 @@ def publish(frame: DataFrame, output: Output, name: str, run: Mapping[str, str])
         elif not rows.sparkSession.catalog.tableExists(target):
             writer.format(output.format).partitionBy(*RUN_COLUMNS).saveAsTable(target)
         else:
-            columns = rows.sparkSession.table(target).columns
-            if set(columns) != set(rows.columns):
-                raise PublishError(
-                    f"table {target!r}: expected the columns {', '.join(rows.columns)}, found {', '.join(columns)}: "
-                    "write runs with other metrics to another output.table_prefix"
-                )
-            rows.select(*columns).write.option("partitionOverwriteMode", "dynamic").insertInto(target, overwrite=True)
-    except PySparkException as error:
+            rows.select(*_same_columns(rows, target)).write.option("partitionOverwriteMode", "dynamic").insertInto(
+                target, overwrite=True
+            )
+    except PublishError:
+        raise
+    except Exception as error:
         raise PublishError(f"cannot write {target!r}: {_first_line(error)}") from error
     return target
+
+
+def _same_columns(rows: DataFrame, target: str) -> list[str]:
+    """The columns in the order of the catalog table, which inserts by position."""
+    there = rows.sparkSession.table(target)
+    if set(there.dtypes) != set(rows.dtypes):
+        raise PublishError(
+            f"table {target}: expected the columns {_shown(rows)}, found {_shown(there)}: "
+            "write runs with other metrics or ids to another output.table_prefix"
+        )
+    return there.columns
+
+
+def quoted(name: str) -> str:
+    """The name of a catalog table with every part quoted once, so that hyphens and blanks can stand in it.
+
+    Example:
+        >>> quoted("my-cat.recs.`a.b`")
+        '`my-cat`.`recs`.`a.b`'
+    """
+    parts = re.findall(r"`(?:[^`]|``)*`|[^.]+", name)
+    return ".".join(part if part.startswith("`") else f"`{part}`" for part in parts)
+
+
+def _shown(frame: DataFrame) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in frame.dtypes)
 
 
 def _first_line(error: BaseException) -> str:

@@ -98,11 +98,11 @@ def test_a_repeated_run_replaces_its_own_rows_and_no_others(job, spark, capsys):
 def test_catalog_tables(job, spark, capsys):
     for name in ("summary", "per_user", "data_report"):
         spark.sql(f"drop table if exists nightly_{name}")
-    conf = job(output={"path": None, "table_prefix": "nightly_"})
+    conf = job(output={"path": None, "table_prefix": "default.nightly_"})
     for _ in range(2):
         assert main(["evaluate", "--config", conf]) == 0
     outcome = result_of(capsys)[1]
-    assert outcome["tables"]["summary"] == "nightly_summary"
+    assert outcome["tables"]["summary"] == "`default`.`nightly_summary`"
     assert spark.table("nightly_summary").count() == 10
     assert main(["evaluate", "--config", conf, "--set", "evaluation.metrics=[map]"]) == 5
     outcome = result_of(capsys)[1]
@@ -163,6 +163,34 @@ def test_a_missing_path_ends_with_4_and_names_key_and_path(job, capsys, key):
     captured = capsys.readouterr()
     assert code == 4
     assert f"error: inputs.{key}: cannot read parquet at '/nowhere/at/all'" in captured.err
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "location", [{"format": "orc"}, {"format": "csv", "options": {"header": "maybe"}}, {"path": "foo://bar"}]
+)
+def test_a_location_that_cannot_be_read_ends_with_4(job, tmp_path, capsys, location):
+    truth = {"path": str(tmp_path / "truth"), **location}
+    assert main(["evaluate", "--config", job(inputs={"truth": truth})]) == 4
+    assert "inputs.truth: cannot read" in result_of(capsys)[1]["error"]["message"]
+
+
+@pytest.mark.spark
+def test_an_output_that_cannot_be_written_ends_with_5(job, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["evaluate", "--config", job(output={"path": str(tmp_path / "file")})]) == 5
+    assert "cannot write" in result_of(capsys)[1]["error"]["message"]
+
+
+@pytest.mark.spark
+def test_a_hostile_model_name_stays_in_its_line(job, capsys):
+    name = f'x\n{RESULT_MARK} {{"status": "ok"}}\x1b[31m\u6a21'
+    lists = [(name, *row[1:]) for row in ALS]
+    assert main(["evaluate", "--config", job(predictions=lists)]) == 0
+    out, outcome = result_of(capsys)
+    assert out.count(f"\n{RESULT_MARK}") == 1
+    assert "\x1b" not in out
+    assert list(outcome["models"]) == [name]
 
 
 @pytest.mark.spark

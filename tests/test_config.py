@@ -211,9 +211,9 @@ def test_wrong_cut_offs_are_refused_by_key(refused: Refused, key: str, value: st
 @pytest.mark.parametrize("text", ["99999999999", "[99999999999]"])
 def test_cut_offs_fit_an_integer_of_spark(refused: Refused, text: str) -> None:
     (line,) = refused(f"{SMALLEST}evaluation: {{k: {text}}}\n")
-    assert line.endswith(": expected a whole number from 1 to 2147483647, found 99999999999")
+    assert line.endswith(": expected a whole number from 1 to 10000000, found 99999999999")
     (line,) = refused(SMALLEST + "evaluation: {metrics: [ndcg@99999999999]}\n")
-    told = "'ndcg@99999999999': expected a whole number from 1 to 2147483647 behind @, found '99999999999'"
+    told = "'ndcg@99999999999': expected a whole number from 1 to 10000000 behind @, found '99999999999'"
     assert line == f"c.yaml:5: evaluation.metrics[0]: {told}"
 
 

@@ -465,6 +465,97 @@ def test_the_number_of_jobs_does_not_grow_with_metrics_or_cut_offs(spark, sessio
     assert few == many
 
 
+def test_ids_that_differ_behind_a_nul_character(spark):
+    lists = [("a", "x", 2.0), ("a", "y\0z", 1.0), ("a\0b", "x", 1.0)]
+    result = pairs(spark, lists, [("a", "y", 1.0), ("a\0b", "x", 1.0)], metrics="hit", k=2)
+    assert {row["user"]: row["hit_at_2"] for row in result.per_user.collect()} == {"a": 0.0, "a\0b": 1.0}
+
+
+@pytest.mark.parametrize("kind", ["bigint", "decimal(38,18)"])
+def test_close_scores_are_no_ties(spark, kind):
+    from decimal import Decimal
+
+    scores = [9007199254740992, 9007199254740993] if kind == "bigint" else [Decimal("0.5"), Decimal("0.500000000000000001")]
+    predictions = spark.createDataFrame(
+        [("u", "a", scores[0]), ("u", "b", scores[1])], f"user_id string, item_id string, score {kind}"
+    )
+    truth = spark.createDataFrame([("u", "b")], "user_id string, item_id string")
+    for nan_scores in ("error", "drop", "last"):
+        rules = srm.convention("default").override(nan_scores=nan_scores)
+        assert srm.evaluate(predictions, truth, metrics="hit", k=1, convention=rules).to_dict() == {"model": {"hit@1": 1.0}}
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_rank_too_large_for_an_integer_does_not_wrap(spark, ansi):
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    predictions = spark.createDataFrame([("u", "a", 2**32 + 1)], "user_id string, item_id string, place bigint")
+    truth = spark.createDataFrame([("u", "a")], "user_id string, item_id string")
+    with pytest.raises(srm.DataError, match="rank_faults = 1"):
+        srm.evaluate(predictions, truth, metrics="mrr", k=None, columns=srm.Columns(rank="place"))
+
+
+def test_the_first_of_repeats_is_the_best_ranked_one(spark):
+    predictions = spark.createDataFrame(
+        [("u", "b", 1, 4.0), ("u", "b", 2, 9.0)], "user_id string, item_id string, place int, score double"
+    )
+    truth = spark.createDataFrame([("u", "b", 5.0)], "user_id string, item_id string, rating double")
+    rules = srm.convention("default").override(duplicates="first")
+    result = srm.evaluate(predictions, truth, metrics="mae", convention=rules, columns=srm.Columns(rank="place"))
+    assert result.to_dict() == {"model": {"mae": 1.0}}
+
+
+@pytest.mark.parametrize("convention_of", ["default", "threshold"])
+@pytest.mark.parametrize("metrics", [["mrr@1"], ["mae"], ["mrr@1", "mae"]], ids="+".join)
+def test_emptiness_is_undefined_whatever_spark_makes_of_the_plan(spark, metrics, convention_of):
+    """Spark prunes branches that cannot give a row, and loses the observations in them."""
+    predictions = spark.createDataFrame([("u", "a", 1.0)], "user_id string, item_id string, score double")
+    truth = spark.createDataFrame([("u", "a", 5.0)], "user_id string, item_id string, rating double")
+    none = F.lit(False)
+    for lists, wanted in ((predictions.where(none), truth), (predictions, truth.where(none)), (predictions.limit(0), truth)):
+        result = srm.evaluate(lists, wanted, metrics=metrics, convention=convention_of, n_buckets=2)
+        assert result.status == "undefined"
+        empty = 0.0 if convention_of == "threshold" else None
+        assert result.to_dict() == {"model": dict.fromkeys(metrics, empty)}
+
+
+def test_no_user_or_pair_in_common_is_undefined(spark):
+    result = pairs(spark, [("zz", "q", 1.0)], [("u", "a", 5.0)], metrics=["hit@1", "mae"])
+    assert result.status == "undefined"
+    assert any("users_in_both = 0" in line for line in result.emptiness)
+    assert pairs(spark, [("u", "q", 1.0)], [("u", "a", 5.0)], metrics="mae").to_dict() == {"model": {"mae": None}}
+
+
+def test_infinite_numbers_are_refused_where_they_would_spread(spark):
+    infinite = float("inf")
+    with pytest.raises(srm.DataError, match="predictions: infinite_scores = 1"):
+        pairs(spark, [("u", "a", infinite)], [("u", "a", 5.0)], metrics="mae")
+    assert pairs(spark, [("u", "a", infinite)], [("u", "a", 5.0)], metrics="hit", k=1).to_dict() == {"model": {"hit@1": 1.0}}
+    with pytest.raises(srm.DataError, match="truth: nan_ratings = 1"):
+        pairs(spark, [("u", "a", 1.0)], [("u", "a", infinite)])
+    with pytest.raises(srm.DataError, match="negative_gains = 1"):
+        pairs(spark, [("u", "a", 1.0)], [("u", "a", 1100.0)], metrics="ndcg(gain=exponential)")
+
+
+def test_a_column_that_is_named_must_be_there(spark):
+    predictions = spark.createDataFrame([("u", "a", 1.0)], "user_id string, item_id string, score double")
+    truth = spark.createDataFrame([("u", "a", 5.0)], "user_id string, item_id string, rating double")
+    for columns, message in (
+        (srm.Columns(rating="raiting"), r"truth: no column 'raiting' \(columns.rating\).*did you mean 'rating'"),
+        (srm.Columns(model="algo"), r"predictions: no column 'algo' \(columns.model\)"),
+    ):
+        with pytest.raises(srm.DataError, match=message):
+            srm.evaluate(predictions, truth, columns=columns)
+    for options in ({"models": ["a", "a"]}, {"models": "als"}, {"models": [None]}, {"model_name": None}, {"columns": {}}):
+        with pytest.raises(srm.ConfigError, match=next(iter(options))):
+            srm.evaluate(predictions, truth, **options)
+    with pytest.raises(srm.ConfigError, match=r"predictions: expected a Spark DataFrame, found pandas"):
+        srm.evaluate(pd.DataFrame(), truth)
+    twice = predictions.withColumn("MODEL", F.lit("m"))
+    with pytest.raises(srm.DataError, match="in any case, found SCORE, score"):
+        srm.evaluate(predictions.select(F.col("score").alias("SCORE"), "*"), truth)
+    assert srm.evaluate(twice, truth, metrics="hit", k=1).to_dict() == {"model": {"hit@1": 1.0}}
+
+
 def test_rank_items(spark):
     frame = spark.createDataFrame(
         [("m", 1, 10, 0.5), ("m", 1, 9, 0.5), ("m", 1, 8, 0.9), ("n", 1, 7, 0.1)],

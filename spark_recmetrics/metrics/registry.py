@@ -28,8 +28,10 @@ DEFAULT_K = (10,)
 DEFAULT_N_BUCKETS = 32
 """The number of groups of users that are scored together, where none is given."""
 
-LARGEST = 2**31 - 1
-"""Cut-offs and numbers of buckets are integers of Spark."""
+LARGEST = 10_000_000
+"""Of cut-offs and numbers of buckets. A longer list is a whole list; discounts of more ranks would fill the memory."""
+
+_LONGEST = 200
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,8 @@ def parse(text: str | Metric) -> Metric:
         return text
     if not isinstance(text, str):
         raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {text!r}")
+    if len(text) > _LONGEST:
+        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {text[:40]!r}... ({len(text)} characters)")
     reader = _Reader(text)
     metric = reader.metric()
     if reader.mark is not None:
@@ -361,7 +365,7 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
 
 
 def whole_number(value: object, name: str) -> int:
-    """A whole number from 1 that fits an integer of Spark, and nothing that only looks like one.
+    """A whole number from 1 to LARGEST, and nothing that only looks like one.
 
     Raises:
         ConfigError: It is not; the message begins with the name.
