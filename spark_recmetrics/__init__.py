@@ -13,24 +13,32 @@ from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
     from spark_recmetrics import metrics
+    from spark_recmetrics.columns import Columns
     from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
     from spark_recmetrics.errors import ConfigError, DataError, GateError, PublishError, RecMetricsError
-    from spark_recmetrics.pipeline import Result, Run, evaluate, rank_items
-    from spark_recmetrics.schema import Columns
+    from spark_recmetrics.evaluator import Evaluator, compute_metrics
+    from spark_recmetrics.memory import MemoryResult, evaluate_in_memory
+    from spark_recmetrics.outcome import Run
+    from spark_recmetrics.pipeline import Result, evaluate, from_als, rank_items
 
 _HOME = {
     "CONVENTIONS": "conventions",
-    "Columns": "schema",
+    "Columns": "columns",
     "ConfigError": "errors",
     "Convention": "conventions",
     "DataError": "errors",
+    "Evaluator": "evaluator",
     "GateError": "errors",
+    "MemoryResult": "memory",
     "PublishError": "errors",
     "RecMetricsError": "errors",
     "Result": "pipeline",
-    "Run": "pipeline",
+    "Run": "outcome",
+    "compute_metrics": "evaluator",
     "convention": "conventions",
     "evaluate": "pipeline",
+    "evaluate_in_memory": "memory",
+    "from_als": "pipeline",
     "metrics": "metrics",
     "rank_items": "pipeline",
 }
@@ -41,14 +49,19 @@ __all__ = [
     "ConfigError",
     "Convention",
     "DataError",
+    "Evaluator",
     "GateError",
+    "MemoryResult",
     "PublishError",
     "RecMetricsError",
     "Result",
     "Run",
     "__version__",
+    "compute_metrics",
     "convention",
     "evaluate",
+    "evaluate_in_memory",
+    "from_als",
     "metrics",
     "rank_items",
 ]

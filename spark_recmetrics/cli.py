@@ -23,8 +23,8 @@ from spark_recmetrics.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_recmetrics.aggregate import Mean
     from spark_recmetrics.config import Config
+    from spark_recmetrics.means import Mean
     from spark_recmetrics.pipeline import Result
     from spark_recmetrics.schema import Location
 
@@ -118,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
 
     job = add("evaluate", _evaluate, "Evaluate models and write the tables.", configured=True)
     job.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
+    job.add_argument("--explain-user", metavar="ID", help="also print the lists of this user, row by row, with their values")
     add("validate-config", _validate, "Check a configuration without starting Spark.", configured=True)
     add("explain-config", _explain, "Print the configuration with every default, and its hash.", configured=True)
     add("config-schema", _schema, "Print the JSON Schema of the configuration.", configured=False)
@@ -126,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _load(arguments: argparse.Namespace) -> Config:
-    return configuration.load(arguments.config, arguments.set).located(arguments.as_of)
+    return configuration.load(arguments.config, arguments.set, arguments.as_of)
 
 
 def _validate(arguments: argparse.Namespace) -> int:
@@ -141,7 +142,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     config = _load(arguments)
     print(yaml.safe_dump(config.resolved(), sort_keys=False, allow_unicode=True), end="")
     print(f"# config_hash: {config.hash}")
-    print(f"# run_id: {config.run_id()}")
+    print(f"# run_id: {config.run_id}")
     return 0
 
 
@@ -168,8 +169,9 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     try:
         result_file = _result_file(arguments.result_json)
         config = _load(arguments)
-        outcome |= {"job": config.job, "run_id": config.run_id(), "as_of": config.as_of, "config_hash": config.hash}
-        code = _run_job(config, outcome)
+        outcome |= {"job": config.job, "run_id": config.run_id, "as_of": config.as_of, "config_hash": config.hash}
+        _run_job(config, outcome, arguments.explain_user)
+        code = 0
     except RecMetricsError as error:
         code = _told(error)
         outcome["error"] = {"type": type(error).__name__, "message": str(error)}
@@ -200,15 +202,14 @@ def _result_file(name: str | None) -> Path | None:
     return path
 
 
-def _run_job(config: Config, outcome: dict[str, Any]) -> int:
+def _run_job(config: Config, outcome: dict[str, Any], user: str | None) -> None:
     from spark_recmetrics import tables
-    from spark_recmetrics.pipeline import Run
+    from spark_recmetrics.outcome import Run
     from spark_recmetrics.pipeline import evaluate as evaluate_frames
     from spark_recmetrics.schema import DATA_REPORT
 
     spark, own = _session()
-    run = Run(outcome["run_id"], config.as_of, config.hash)
-    keys = {"as_of": config.as_of or "none", "run_id": outcome["run_id"]}
+    run, output = Run(config.run_id, config.as_of, config.hash), config.located(config.output)
     try:
         try:
             result = evaluate_frames(
@@ -223,40 +224,46 @@ def _run_job(config: Config, outcome: dict[str, Any]) -> int:
         except DataError as error:
             if error.facts:
                 report = spark.createDataFrame(list(error.facts), DATA_REPORT)
-                outcome["tables"]["data_report"] = tables.publish(report, config.output, "data_report", keys)
+                outcome["tables"]["data_report"] = tables.publish(report, output, "data_report", run)
             raise
-        # The summary comes last: a run that has one is complete.
-        for name in ("data_report", "per_user", "summary"):
-            outcome["tables"][name] = tables.publish(getattr(result, name), config.output, name, keys)
+        try:
+            # The summary comes last: a run that has one is complete.
+            for name in ("data_report", "per_user", "summary"):
+                outcome["tables"][name] = tables.publish(getattr(result, name), output, name, run)
+        finally:
+            result.release()
         outcome |= {"status": result.status, "models": _finite(result.to_dict()), "warnings": list(result.warnings)}
         outcome["n_users"] = {model: _headline(of_model).n_users for model, of_model in result.means.items()}
         _show(config, result, outcome)
-        result.release()
+        if user is not None:
+            _show_user(result, user)
     finally:
         if own:
             spark.stop()
     if result.status != "ok":
         raise DataError("\n".join(result.emptiness))
-    return 0
 
 
 def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
     """The frames of the configuration, as arguments of `evaluate`."""
     from spark_recmetrics.inputs import union_models
+    from spark_recmetrics.schema import Location
     from spark_recmetrics.tables import read_table
 
     inputs = config.inputs
-    found: dict[str, Any] = {"truth": read_table(spark, inputs.truth, "inputs.truth"), "model_name": config.model_name}
+    found: dict[str, Any] = {"model_name": config.model_name}
+
+    def read(place: Location, key: str) -> DataFrame:
+        return read_table(spark, config.located(place), f"inputs.{key}")
 
     def union(tables: dict[str, Location], key: str) -> DataFrame:
-        frames = {model: read_table(spark, place, f"inputs.models.{model}.{key}") for model, place in tables.items()}
+        frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}
         return union_models(key, frames, config.columns)
 
+    for key in ("predictions", "rating_predictions", "truth", "train", "catalog"):
+        given = getattr(inputs, key)
+        found[key] = read(given, key) if isinstance(given, Location) else given
     if inputs.models is None:
-        for key in ("predictions", "rating_predictions"):
-            place = getattr(inputs, key)
-            if place is not None:
-                found[key] = read_table(spark, place, f"inputs.{key}")
         return found
     found["models"] = list(inputs.models)
     found["predictions"] = union({model: own.predictions for model, own in inputs.models.items()}, "predictions")
@@ -302,3 +309,11 @@ def _show(config: Config, result: Result, outcome: dict[str, Any]) -> None:
         print(f"warning: {printable(warning)}")
     for name, place in outcome["tables"].items():
         print(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
+
+
+def _show_user(result: Result, user: str) -> None:
+    """The lists of one user. That there is no such user is no reason to fail: all tables are written."""
+    try:
+        print(f"\n{result.explain(user)}\n")
+    except DataError as error:
+        print(f"warning: --explain-user: {printable(str(error))}")

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Annotated, Any, TypeVar
@@ -20,33 +20,36 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     PlainSerializer,
     PlainValidator,
-    PrivateAttr,
     Strict,
+    Tag,
     ValidationError,
     WithJsonSchema,
     model_validator,
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
 from spark_recmetrics.errors import ConfigError, did_you_mean
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
-from spark_recmetrics.metrics.registry import LARGEST, named_populations, whole_number
-from spark_recmetrics.schema import Columns, Location, Output, plain_text
-from spark_recmetrics.source import Keys, Source, dotted, shown
+from spark_recmetrics.metrics.registry import LARGEST, whole_number
+from spark_recmetrics.metrics.text import named_populations
+from spark_recmetrics.schema import Location, Output, plain_text
+from spark_recmetrics.source import Keys, Source, shown
 
 _JOB, _AS_OF = "A-Za-z0-9._-", "A-Za-z0-9._:+-"
 _PLACEHOLDERS = ("as_of",)
 _Placed = TypeVar("_Placed", Location, Output)
 
 
-def _several(problems: Mapping[str, str]) -> ValidationError:
-    """One error for several keys of a mapping that a function of ours has read."""
+def _several(problems: Mapping[Keys, str]) -> ValidationError:
+    """One error for several keys below the value that a function of ours has read."""
     kind = partial(PydanticCustomError, "told", "{reason}")
-    details = [InitErrorDetails(type=kind({"reason": reason}), loc=(key,), input=None) for key, reason in problems.items()]
+    details = [InitErrorDetails(type=kind({"reason": reason}), loc=keys, input=None) for keys, reason in problems.items()]
     return ValidationError.from_exception_data("several", details)
 
 
@@ -78,7 +81,7 @@ def _convention(value: object) -> Convention:
         return convention(value)
     if not isinstance(value, dict):
         raise ConfigError(f"expected the name of a convention, or a mapping of its name and options, found {shown(value)}")
-    found, problems = CONVENTIONS["default"], {}
+    found, problems = CONVENTIONS["default"], dict[Keys, str]()
     for option, chosen in ({"name": "default"} | value).items():
         try:
             if option == "name":
@@ -90,7 +93,7 @@ def _convention(value: object) -> Convention:
             else:
                 found = found.override(**{option: chosen})
         except ConfigError as error:  # noqa: PERF203 - one message for all of them
-            problems[option] = str(error).removeprefix(f"{option}: ")
+            problems[(option,)] = str(error).removeprefix(f"{option}: ")
     if problems:
         raise _several(problems)
     return found
@@ -107,7 +110,7 @@ def _spelled_out(chosen: Convention) -> dict[str, Any]:
 
 
 def _fill(path: str, as_of: str | None = None) -> str:
-    """The path with `{as_of}` replaced. Braces around anything but one word are a glob, and stay."""
+    """The path with `{as_of}` replaced, if there is one. Braces around anything but one word are a glob, and stay."""
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in _PLACEHOLDERS:
@@ -121,8 +124,14 @@ def _placed(found: _Placed) -> _Placed:
     try:
         _fill(found.path or "")
     except ConfigError as error:
-        raise _several({"path": str(error)}) from error
+        raise _several({("path",): str(error)}) from error
     return found
+
+
+def _number_of_items(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"expected a location, or the number of items, found {shown(value)}")
+    return _whole(value)
 
 
 _OPTIONS: dict[str, Any] = {
@@ -157,6 +166,11 @@ ConventionChoice = Annotated[
     WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}]}),
 ]
 InputTable = Annotated[Location, AfterValidator(_placed)]
+NumberOfItems = Annotated[int, PlainValidator(_number_of_items), WithJsonSchema(_COUNT)]
+Catalog = Annotated[
+    Annotated[InputTable, Tag("[table]")] | Annotated[NumberOfItems, Tag("[number]")],
+    Discriminator(lambda value: "[table]" if isinstance(value, dict | Location) else "[number]"),
+]
 OutputTables = Annotated[Output, AfterValidator(_placed)]
 
 
@@ -186,6 +200,10 @@ class Inputs(Section):
     """Instead of `predictions`: the tables of each model, by its name."""
     truth: InputTable
     """What the users really did, with ratings or without."""
+    train: InputTable | None = None
+    """What the users had before, which is no candidate of auc, gauc and lauc. Default: nothing."""
+    catalog: Catalog | None = None
+    """All items that could be recommended, or their number, for the metrics that need it. Default: not known."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Inputs:
@@ -248,9 +266,15 @@ class Evaluation(Section):
     """Number of groups of users; the users of a group are scored together."""
 
     @property
+    def written(self) -> dict[Keys, Metric]:
+        """The metrics by the keys that they are written under."""
+        found: dict[Keys, Metric] = {("metrics", place): metric for place, metric in enumerate(self.metrics)}
+        return found | {("complex_metrics", place): chosen.metric for place, chosen in enumerate(self.complex_metrics)}
+
+    @property
     def requested(self) -> list[Metric]:
         """The metrics as they are written, those written as keys last."""
-        return [*self.metrics, *(chosen.metric for chosen in self.complex_metrics)]
+        return list(self.written.values())
 
     @property
     def expanded(self) -> list[Metric]:
@@ -286,40 +310,33 @@ class Config(Section):
     output: OutputTables
     """Where the tables go."""
 
-    _as_written: Config | None = PrivateAttr(default=None)
+    @model_validator(mode="after")
+    def _is_complete(self) -> Config:
+        problems: dict[Keys, str] = {}
+        if self.as_of is None:
+            for keys, place in _places(self):
+                if "{as_of}" in (place.path or ""):
+                    problems[(*keys, "path")] = f"{place.path!r} needs an as_of: give --as-of, or as_of in the file"
+        if self.inputs.catalog is None:
+            rules = self.evaluation.chosen_convention
+            for keys, metric in self.evaluation.written.items():
+                if "catalog" in metric.needs(rules):
+                    told = "give inputs.catalog, a table of all items that could be recommended, or their number"
+                    problems[("evaluation", *keys)] = f"{metric} needs the catalogue: {told}"
+        if problems:
+            raise _several(problems)
+        return self
 
-    def located(self, as_of: str | None = None) -> Config:
-        """The same configuration with `as_of` chosen and filled into the paths. Its hash stays that of the file.
-
-        Args:
-            as_of: Stronger than the one of the file.
-
-        Raises:
-            ConfigError: `as_of` has characters that it may not have, or a path asks for it and there is none.
+    def located(self, place: _Placed) -> _Placed:
+        """A location of this configuration with `as_of` filled into its path.
 
         Example:
             >>> inputs = Inputs(predictions=Location(table="recs.als"), truth=Location(path="/data/{as_of}/truth"))
-            >>> config = Config(inputs=inputs, output=Output(path="/out"))
-            >>> config.located("2026-11-28").inputs.truth.path
+            >>> config = Config(as_of="2026-11-28", inputs=inputs, output=Output(path="/out"))
+            >>> config.located(config.inputs.truth).path
             '/data/2026-11-28/truth'
         """
-        chosen = self._chosen(as_of)
-
-        def fill(value: Any, keys: Keys) -> Any:
-            if isinstance(value, Section):
-                fields = type(value).model_fields
-                return value.model_copy(update={name: fill(getattr(value, name), (*keys, name)) for name in fields})
-            if isinstance(value, dict):
-                return {key: fill(item, (*keys, key)) for key, item in value.items()}
-            if isinstance(value, Location | Output) and value.path is not None:
-                if chosen is None and "{as_of}" in value.path:
-                    raise ConfigError(f"{dotted(keys)}.path: {value.path!r} needs an as_of: give --as-of, or as_of in the file")
-                return replace(value, path=_fill(value.path, chosen))
-            return value
-
-        found: Config = fill(self, ()).model_copy(update={"as_of": chosen})
-        found._as_written = self._as_written or self
-        return found
+        return place if place.path is None else replace(place, path=_fill(place.path, self.as_of))
 
     def resolved(self) -> dict[str, Any]:
         """The file with every default filled in and the convention spelled out. Read again, it is the same configuration."""
@@ -333,27 +350,24 @@ class Config(Section):
 
     @property
     def hash(self) -> str:
-        """16 hex digits that stand for all that is resolved but `as_of`, with the paths as they are written."""
-        resolved = (self._as_written or self).resolved()
+        """16 hex digits that stand for all that is resolved but `as_of`."""
+        resolved = self.resolved()
         del resolved["as_of"]
         return _digest(resolved)[:16]
 
-    def run_id(self, as_of: str | None = None) -> str:
-        """`r` and 12 hex digits that stand for job, as_of and configuration: a repeated run has the same.
+    @property
+    def run_id(self) -> str:
+        """`r` and 12 hex digits that stand for job, as_of and configuration: a repeated run has the same."""
+        return "r" + _digest([self.job, self.as_of, self.hash])[:12]
 
-        Args:
-            as_of: Stronger than the one of the file.
 
-        Raises:
-            ConfigError: `as_of` has characters that it may not have.
-        """
-        return "r" + _digest([self.job, self._chosen(as_of), self.hash])[:12]
-
-    def _chosen(self, as_of: str | None) -> str | None:
-        try:
-            return self.as_of if as_of is None else _name(as_of, characters=_AS_OF)
-        except ConfigError as error:
-            raise ConfigError(f"--as-of: {error}") from error
+def _places(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Location | Output]]:
+    """Every place that a configuration names, with the keys that it stands under."""
+    if isinstance(value, Location | Output):
+        yield keys, value
+    elif isinstance(value, Inputs | ModelInputs | Config | dict):
+        for key, item in value.items() if isinstance(value, dict) else value:
+            yield from _places(item, (*keys, key))
 
 
 def _digest(value: object) -> str:
@@ -373,12 +387,13 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def load(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Config:
+def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Config:
     """The configuration of a YAML, TOML or JSON file.
 
     Args:
         path: The file; its suffix tells the language.
         overrides: Texts `key.key=value` that change the file, the value read as in YAML: `evaluation.top_k=[5, 10]`.
+        as_of: Stronger than the one of the file.
 
     Raises:
         ConfigError: The file cannot be read, or something in it is wrong. All that is wrong is in one message, a line each:
@@ -387,19 +402,29 @@ def load(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Config:
     source = Source(path)
     for text in overrides:
         source.override(text)
+    if as_of is not None:
+        source.override(f"as_of={json.dumps(as_of)}", f"--as-of {as_of}")
     source.screen()
     found = None
     try:
         found = Config.model_validate(source.data)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
-            keys = source.written(tuple(key for key in detail["loc"] if key != "[key]"))
+            loc = _keys(detail["loc"])
+            keys = source.written(loc)
             if keys not in source.refused:
-                source.report(keys, _message(detail))
+                source.report(keys, _message(detail, loc))
     problem = source.error()
     if found is None or problem:
         raise problem or ConfigError(f"{path}: refused")
     return found
+
+
+def _keys(loc: Keys) -> Keys:
+    """The keys without what pydantic adds to them: that a key is wrong itself, and which part of a union it has read."""
+    if loc[-1:] == ("[key]",):
+        return loc[:-1]
+    return loc[:2] + loc[3:] if loc[:2] == ("inputs", "catalog") and loc[2:3] in (("[table]",), ("[number]",)) else loc
 
 
 _EXPECTED = {
@@ -411,7 +436,7 @@ _EXPECTED = {
 }
 
 
-def _message(detail: ErrorDetails) -> str:
+def _message(detail: ErrorDetails, keys: Keys) -> str:
     """What pydantic found, in the words of this package."""
     kind, found = detail["type"], detail["input"]
     if kind == "value_error":
@@ -419,7 +444,7 @@ def _message(detail: ErrorDetails) -> str:
     if kind == "missing":
         return "missing: this key has no default"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        key, known = str(detail["loc"][-1]), _known_keys(detail["loc"][:-1])
+        key, known = str(keys[-1]), _known_keys(keys[:-1])
         return (
             "another name of a key that is given, too: keep one" if key in known else f"unknown key{did_you_mean(key, known)}"
         )
@@ -436,10 +461,9 @@ def _known_keys(keys: Keys) -> tuple[str, ...]:
     schema = json_schema()
 
     def plain(node: dict[str, Any]) -> dict[str, Any]:
-        if "anyOf" in node:  # the section comes first, null last
-            return plain(node["anyOf"][0])
-        if "allOf" in node:
-            return plain(node["allOf"][0])
+        for several in ("anyOf", "oneOf", "allOf"):  # the section comes first, null last
+            if several in node:
+                return plain(node[several][0])
         return plain(schema["$defs"][node["$ref"].rpartition("/")[2]]) if "$ref" in node else node
 
     node = schema

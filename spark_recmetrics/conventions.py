@@ -35,7 +35,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "f1": ("per_user", "of_means"),
     "auc_negatives": ("exact", "plus_one"),
     "auc_ties": ("half", "order"),
-    "gauc_weight": ("uniform", "relevant"),
+    "auc_candidates": ("unseen", "all", "listed"),
+    "gauc_weight": ("uniform", "relevant", "recommended"),
     "rating_average": ("pairs", "per_user", "users"),
     "rating_clip": ("none", "truth_range"),
     "rating_rows": ("all", "positive"),
@@ -82,7 +83,11 @@ class Convention:
         discount: log2(rank + 1), or log2(max(rank, 2)).
         f1: F of each user, then the mean (`per_user`); or F of the two means (`of_means`).
         beta: Weight of the second part of F-beta.
-        auc_negatives, auc_ties, gauc_weight: For AUC metrics, which this version does not have.
+        auc_negatives: A relevant item competes with the `exact` number of candidates that are not relevant, or with one more.
+        auc_ties: A tie with such a candidate counts `half`, or the `order` of the list decides.
+        auc_candidates: The candidates of AUC: the catalogue without the user's training rows (`unseen`), `all` of it, or the
+            `listed` items alone, where each list is a sample of candidates.
+        gauc_weight: GAUC weighs users alike (`uniform`), by their `relevant` items, or by their lists (`recommended`).
         rating_average: Mean over `pairs`, per user and then over users (`per_user`), or sum over the number of `users`.
         rating_clip: `truth_range` clips predictions to the smallest and largest true rating.
         rating_rows: `positive` ignores pairs whose true rating is not above 0.
@@ -119,6 +124,7 @@ class Convention:
     beta: float = 1.0
     auc_negatives: str = "exact"
     auc_ties: str = "half"
+    auc_candidates: str = "unseen"
     gauc_weight: str = "uniform"
     rating_average: str = "pairs"
     rating_clip: str = "none"
@@ -252,7 +258,7 @@ CONVENTIONS: Mapping[str, Convention] = {
         ),
         Convention("recommenders", users=_T_AND_P, users_by_metric=(("ndcg", "truth"),), undefined="skip", empty="zero"),
         Convention("mllib", users=_T_AND_P),
-        Convention("replay", ties="item_desc", users="truth"),
+        Convention("replay", ties="item_desc", users="truth", auc_ties="order", auc_candidates="listed"),
         Convention("rectools", users="truth", map_normalizer="relevant", idcg="full_k", coverage="count"),
         Convention(
             "recbole",

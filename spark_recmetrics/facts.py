@@ -46,6 +46,7 @@ def truth_facts(observed: Mapping[str, Any], convention: Convention, *, has_rati
         _needed("rows", "truth", rows, None, spread),
         _fault("null_ids", "truth", observed, "error"),
         _fault("nan_ratings", "truth", observed, "error" if convention.nan_scores == "error" else "warn"),
+        *([_fault("bad_propensities", "truth", observed, "error")] if "bad_propensities" in observed else []),
         _needed("relevant", "truth", observed.get("relevant") or 0, rows, spread),
     ]
 
@@ -62,7 +63,13 @@ def user_facts(totals: Mapping[str, Mapping[str, Any]], convention: Convention, 
 def _model_facts(model: str, sums: Mapping[str, Any], convention: Convention, repeats: str, *, rated: bool) -> Iterator[Fact]:
     table, users = f"predictions/{model}", sums.get("users_all", 0)
     gains = "error" if convention.negative_gains == "error" else "warn"
-    levels = {"duplicates": repeats, "pair_duplicates": repeats, "rank_faults": "error", "negative_gains": gains}
+    levels = {
+        "duplicates": repeats,
+        "pair_duplicates": repeats,
+        "rank_faults": "error",
+        "negative_gains": gains,
+        "beyond_catalog": "error",
+    }
     for check, level in levels.items():
         if sums.get(f"n_{check}") is not None:
             yield _counted(check, table, sums[f"n_{check}"], level)
@@ -106,6 +113,8 @@ ADVICE: Mapping[str, str] = {
     "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats, or set duplicates to first",
     "rank_faults": "the ranks of a list are not 1, 2, 3, … without gap or repeat: mend them, or rank by a score",
     "negative_gains": "a rating gives a gain below 0, or one too large: use gain=binary, or set negative_gains to clip",
+    "bad_propensities": "a propensity is null, NaN, not above 0 or above 1: it is the probability that the item was shown",
+    "beyond_catalog": "list, relevant items and training rows of a user are more than the catalogue: give the whole catalogue",
     "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats, or set duplicates to first",
     "users_without_list": "users of truth to whom the model recommends nothing",
     "users_without_truth": "users with recommendations who do not stand in truth",

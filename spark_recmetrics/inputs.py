@@ -1,8 +1,8 @@
 """From the caller's tables to canonical rows, with their faults counted in the same pass.
 
 Canonical predictions are `user, item, score` and, where there are any, `rank` and `model` (the place of the model in the
-list of models, from 0). Canonical truth is `user, item, rating`; `relevant_only` then sets the rating of what is not
-relevant to null.
+list of models, from 0). Canonical truth is `user, item, rating`, and `propensity` where it is needed; `relevant_only` then
+sets the rating of what is not relevant to null.
 """
 
 from __future__ import annotations
@@ -14,11 +14,21 @@ from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DecimalType, FloatType, IntegralType, LongType, NumericType, StringType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    FloatType,
+    IntegralType,
+    LongType,
+    NumericType,
+    StringType,
+    StructType,
+)
 
+from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import DataError, did_you_mean
-from spark_recmetrics.schema import Columns
 
 
 @dataclass(frozen=True)
@@ -30,11 +40,15 @@ class Inputs:
             caller's name, and absent where there is one model.
         truth: Canonical truth.
         has_ratings: Whether the truth has a rating column.
+        train: `user, item` of the training rows, where these are needed.
+        catalog: `item` of the catalogue, where it is needed.
     """
 
     predicted: Mapping[str, DataFrame]
     truth: DataFrame
     has_ratings: bool
+    train: DataFrame | None = None
+    catalog: DataFrame | None = None
 
     @property
     def rating_table(self) -> str:
@@ -48,27 +62,44 @@ def read_inputs(
     *,
     columns: Columns,
     rating_predictions: DataFrame | None = None,
-    needs_score: str | None = None,
+    train: DataFrame | None = None,
+    catalog: DataFrame | None = None,
+    needs_score: Mapping[str, str] | None = None,
     needs_ratings: str | None = None,
+    needs_propensity: str | None = None,
+    n_buckets: int = 1,
+    longest: int | None = None,
 ) -> Inputs:
     """Canonical forms of the caller's tables.
 
     Args:
-        predictions: One row per (model, user, item), with a score or a rank.
+        predictions: One row per (model, user, item), with a score or a rank; or one per (model, user), with an array of items.
         truth: One row per (user, item), with a rating or without.
         columns: The caller's names.
         rating_predictions: Predicted ratings of (model, user, item) in the score column, where they are not the predictions.
-        needs_score: What cannot do without the score that the ratings are predicted by, for the message.
+        train: One row per (user, item), for metrics that leave out what a user has seen.
+        catalog: One row per item, for metrics that need to know how many there are.
+        needs_score: By table, what cannot do without its score, for the message.
         needs_ratings: What cannot do without a rating column in the truth, for the message.
+        needs_propensity: What cannot do without a propensity column in the truth, for the message.
+        n_buckets: Arrays are moved to this many buckets of users before they become rows.
+        longest: Arrays are cut at this length, None for no cut.
 
     Raises:
         DataError: A column is missing or has a type that cannot serve; the message names table, column and key.
     """
-    frames = {"predictions": predictions}
+    given = {"predictions": predictions}
     if rating_predictions is not None:
-        frames["rating_predictions"] = rating_predictions
-    sides = {**frames, "truth": truth}
-    users, items = (_common_type(key, sides, getattr(columns, key)) for key in ("user", "item"))
+        given["rating_predictions"] = rating_predictions
+    needs_score = needs_score or {}
+    beside = {"truth": truth, **({} if train is None else {"train": train})}
+    users = _common_type("user", {**given, **beside}, columns.user)
+    frames = {
+        table: _opened(table, frame, columns, users, n_buckets, None if table in needs_score else longest)
+        for table, frame in given.items()
+    }
+    with_items = {**frames, **beside, **({} if catalog is None else {"catalog": catalog})}
+    items = _common_type("item", with_items, columns.item)
     has_ratings = columns.rating in truth.columns
     if columns.rating != Columns.rating:
         needs_ratings = needs_ratings or "a name that is given"
@@ -83,18 +114,62 @@ def read_inputs(
         raise _missing(other, frames[other], "model", columns.model, f"{with_model[0]} has it")
     predicted = {}
     for table, frame in frames.items():
-        rank = columns.rank if table == "predictions" else None
-        # The last table is the one whose scores are predicted ratings.
-        reason = needs_score if table == list(frames)[-1] else None
+        rank = _PLACE if frame is not given[table] else columns.rank if table == "predictions" else None
+        reason = needs_score.get(table)
         predicted[table] = _canonical(
             table, frame, columns, users, items, rank=rank, score=rank is None or reason is not None, reason=reason
         )
-    true = truth.select(
-        column_of(truth, columns.user).cast(users).alias("user"),
-        column_of(truth, columns.item).cast(items).alias("item"),
-        rating.alias("rating"),
+    chosen = [*_ids(truth, columns, users, items), rating.alias("rating")]
+    if needs_propensity is not None:
+        reason = f"{needs_propensity} needs it"
+        chosen.append(_number("truth", truth, "propensity", columns.propensity, reason).cast("double").alias("propensity"))
+    return Inputs(
+        predicted,
+        truth.select(*chosen),
+        has_ratings,
+        None if train is None else train.select(*_ids(train, columns, users, items)),
+        None if catalog is None else catalog.select(column_of(catalog, columns.item).cast(items).alias("item")),
     )
-    return Inputs(predicted, true, has_ratings)
+
+
+_BUCKET, _PLACE = "bucket of users", "place in the list"
+"""Names of columns that come out of arrays, which no column of a caller's table has by accident."""
+
+
+def _opened(table: str, frame: DataFrame, columns: Columns, users: DataType, n_buckets: int, longest: int | None) -> DataFrame:
+    """One row per item, in the order of the arrays; a table that has rows already as it is."""
+    if not _has_arrays(frame, columns):
+        return frame
+    kind = _type_of(table, frame, "items", columns.items)
+    if not isinstance(kind, ArrayType):
+        raise _wrong_type(table, "items", columns.items, "an array of items or of structs (item, score)", kind)
+    kept = [name for name in (columns.model, columns.user) if name in frame.columns]
+    items = column_of(frame, columns.items)
+    # The arrays move, not the rows, and each bucket of users goes where its rows will be wanted.
+    bucket = bucket_of(column_of(frame, columns.user).cast(users), n_buckets).alias(_BUCKET)
+    cut = (items if longest is None else F.slice(items, 1, longest)).alias(columns.items)
+    moved = frame.select(bucket, *(column_of(frame, name).alias(name) for name in kept), cut).repartition(n_buckets, _BUCKET)
+    kept = [_BUCKET, *kept]
+    exploded = F.posexplode(column_of(moved, columns.items)).alias(_PLACE, columns.items)
+    rows = moved.select(*(column_of(moved, name) for name in kept), exploded)
+    item = column_of(rows, columns.items)
+    found: list[Column] = []
+    if isinstance(kind.elementType, StructType):
+        fields = kind.elementType.fieldNames()
+        first = columns.item if columns.item in fields else fields[0]
+        second = columns.score if columns.score in fields else next((name for name in fields if name != first), None)
+        if second is not None:
+            found.append(item.getField(second).alias(columns.score))
+        item = item.getField(first)
+    place = (column_of(rows, _PLACE) + 1).alias(_PLACE)
+    return rows.select(*(column_of(rows, name) for name in kept), item.alias(columns.item), *found, place)
+
+
+def _ids(frame: DataFrame, columns: Columns, users: DataType, items: DataType) -> list[Column]:
+    return [
+        column_of(frame, columns.user).cast(users).alias("user"),
+        column_of(frame, columns.item).cast(items).alias("item"),
+    ]
 
 
 def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns) -> DataFrame:
@@ -109,20 +184,30 @@ def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns) 
         DataError: An id column is missing or its type differs between the tables.
     """
     named = {f"{table} of {model}": frame for model, frame in frames.items()}
-    users, items = (_common_type(key, named, getattr(columns, key)) for key in ("user", "item"))
-    numbers = {"rank": columns.rank} if columns.rank and table == "predictions" else {"score": columns.score}
-    if "rank" in numbers and all(columns.score in frame.columns for frame in frames.values()):
-        numbers["score"] = columns.score
+    users = _common_type("user", named, columns.user)
+    if all(_has_arrays(frame, columns) for frame in frames.values()):
+        numbers, item = {}, None
+    else:
+        item = _common_type("item", named, columns.item)
+        numbers = {"rank": columns.rank} if columns.rank and table == "predictions" else {"score": columns.score}
+        if "rank" in numbers and all(columns.score in frame.columns for frame in frames.values()):
+            numbers["score"] = columns.score
     parts = []
     for (part, frame), model in zip(named.items(), frames, strict=True):
+        ids = column_of(frame, columns.items) if item is None else column_of(frame, columns.item).cast(item)
         chosen = [
             column_of(frame, columns.user).cast(users).alias(columns.user),
-            column_of(frame, columns.item).cast(items).alias(columns.item),
+            ids.alias(columns.items if item is None else columns.item),
             *(_number(part, frame, key, name).alias(name) for key, name in numbers.items()),
             F.lit(model).alias(columns.model),
         ]
         parts.append(frame.select(*chosen))
     return reduce(lambda one, other: one.union(other), parts)
+
+
+def _has_arrays(frame: DataFrame, columns: Columns) -> bool:
+    """Whether a table has one row per user, with an array of items."""
+    return columns.item not in frame.columns and columns.items in frame.columns
 
 
 def column_of(frame: DataFrame, name: str) -> Column:
@@ -136,9 +221,13 @@ def read_predictions(predictions: DataFrame, columns: Columns) -> DataFrame:
     Raises:
         DataError: A column is missing or has a type that cannot serve.
     """
-    users, items = (_common_type(key, {"predictions": predictions}, getattr(columns, key)) for key in ("user", "item"))
-    score = columns.rank is None or columns.score in predictions.columns
-    return _canonical("predictions", predictions, columns, users, items, rank=columns.rank, score=score)
+    users = _common_type("user", {"predictions": predictions}, columns.user)
+    rows = _opened("predictions", predictions, columns, users, 1, None)
+    items = _common_type("item", {"predictions": rows}, columns.item)
+    rank = columns.rank if rows is predictions else _PLACE
+    return _canonical(
+        "predictions", rows, columns, users, items, rank=rank, score=rank is None or columns.score in rows.columns
+    ).drop("bucket")
 
 
 def prediction_counts(rows: DataFrame, *, as_ratings: bool) -> list[Column]:
@@ -173,8 +262,12 @@ def truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool) 
     """What is counted of canonical truth: rows, faults with an example, relevant rows, the range of ratings, and a hash."""
     rating = _double("rating")
     bad_rating = _missing_number(rating) | (F.abs(rating) == float("inf"))
+    faults = {"null_ids": _no_id(rows), "nan_ratings": bad_rating}
+    if "propensity" in rows.columns:
+        chance = F.col("propensity")
+        faults["bad_propensities"] = _missing_number(chance) | (chance <= 0) | (chance > 1)
     return [
-        *_counts({"null_ids": _no_id(rows), "nan_ratings": bad_rating}),
+        *_counts(faults),
         F.count_if(_is_relevant(rows, convention, has_ratings=has_ratings)).alias("relevant"),
         F.min(F.when(~bad_rating, rating)).alias("lowest"),
         F.max(F.when(~bad_rating, rating)).alias("highest"),
@@ -189,12 +282,44 @@ def clean_truth(rows: DataFrame, convention: Convention) -> DataFrame:
     return kept.where(~_missing_number(_double("rating"))) if convention.nan_scores == "drop" else kept
 
 
-def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool) -> DataFrame:
-    """Truth with `rating` as a double where the row is relevant and null where it is not: one column instead of two to move."""
+def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool, judged: bool = False) -> DataFrame:
+    """Truth with `rating` as a double where the row is relevant and null where it is not: one column instead of two to move.
+
+    Where what is judged matters, too, the rating of every row is `value`, null where it is missing.
+    """
     # A NaN rating can be relevant, to `truthy` and `present`; for graded gains it is a rating of 0.
     rating = F.nanvl(F.coalesce(F.col("rating").cast("double"), F.lit(0.0)), F.lit(0.0))
     relevant = _is_relevant(truth, convention, has_ratings=has_ratings)
-    return truth.select("user", "item", F.when(relevant, rating).alias("rating"))
+    values = [F.col("rating").cast("double").alias("value")] if judged else []
+    chances = ["propensity"] if "propensity" in truth.columns else []
+    return truth.select("user", "item", F.when(relevant, rating).alias("rating"), *values, *chances)
+
+
+def with_seen(rows: DataFrame, train: DataFrame, *, counted: bool = False) -> DataFrame:
+    """The rows with `seen`: whether they are training rows too; and with `n_seen`, the user's training rows, if counted.
+
+    Args:
+        rows: Predictions or truth with `bucket`.
+        train: `bucket, user, item`, each once.
+        counted: Whether to add `n_seen`.
+    """
+    keys = ["bucket", "user", "item"]
+    seen = rows.join(train.withColumn("seen", F.lit(True)).hint("shuffle_hash"), keys, "left")
+    seen = seen.withColumn("seen", F.coalesce("seen", F.lit(False)))
+    if not counted:
+        return seen
+    sizes = train.groupBy("bucket", "user").agg(F.count(F.lit(1)).alias("n_seen"))
+    return seen.join(sizes.hint("shuffle_hash"), ["bucket", "user"], "left").withColumn(
+        "n_seen", F.coalesce("n_seen", F.lit(0))
+    )
+
+
+def with_judged(rows: DataFrame, truth: DataFrame) -> DataFrame:
+    """Predictions with `judged`: whether they have a truth row. Both have `bucket`."""
+    keys = ["bucket", "user", "item"]
+    # Hashing the smaller side spares sorting the larger one, which the ranking sorts in another order.
+    known = truth.select(*keys).distinct().withColumn("judged", F.lit(True)).hint("shuffle_hash")
+    return rows.join(known, keys, "left").withColumn("judged", F.coalesce("judged", F.lit(False)))
 
 
 def with_model_codes(rows: DataFrame, models: Sequence[str]) -> DataFrame:
@@ -210,8 +335,14 @@ def in_buckets(rows: DataFrame, n_buckets: int) -> DataFrame:
 
     Both sides are partitioned by this one column, so that ranking and cogrouping need no further shuffle.
     """
-    bucket = F.pmod(F.hash("user"), F.lit(n_buckets)).alias("bucket")
-    return rows.select(bucket, *rows.columns).repartition(n_buckets, "bucket")
+    if "bucket" in rows.columns:
+        return rows
+    return rows.select(bucket_of(F.col("user"), n_buckets), *rows.columns).repartition(n_buckets, "bucket")
+
+
+def bucket_of(user: Column, n_buckets: int) -> Column:
+    """The bucket of a user id, from 0."""
+    return F.pmod(F.hash(user), F.lit(n_buckets)).alias("bucket")
 
 
 def _no_id(rows: DataFrame) -> Column:
@@ -252,10 +383,7 @@ def _canonical(
     score: bool,
     reason: str | None = None,
 ) -> DataFrame:
-    chosen = [
-        column_of(frame, columns.user).cast(users).alias("user"),
-        column_of(frame, columns.item).cast(items).alias("item"),
-    ]
+    chosen = _ids(frame, columns, users, items)
     if columns.model in frame.columns:
         _type_of(table, frame, "model", columns.model)
         chosen.insert(0, column_of(frame, columns.model).cast("string").alias("model"))
@@ -264,7 +392,8 @@ def _canonical(
     if score:
         number = _number(table, frame, "score", columns.score, reason or "or name a rank in columns.rank")
         chosen.append(number.alias("score"))
-    return frame.select(*chosen)
+    moved = [column_of(frame, _BUCKET).alias("bucket")] if rank == _PLACE else []
+    return frame.select(*moved, *chosen)
 
 
 def _is_relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool) -> Column:

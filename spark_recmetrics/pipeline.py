@@ -5,124 +5,46 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
-from spark_recmetrics.aggregate import Mean, means, nothing, user_totals
+from spark_recmetrics.aggregate import user_totals
+from spark_recmetrics.bucket import PAIR_RANKS, PAIR_SCORES, Demand
+from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError
-from spark_recmetrics.facts import EMPTINESS, Fact, prediction_facts, truth_facts, user_facts
-from spark_recmetrics.inputs import (
-    Inputs,
-    clean_predictions,
-    clean_truth,
-    in_buckets,
-    prediction_counts,
-    read_inputs,
-    read_predictions,
-    relevant_only,
-    truth_counts,
-    with_model_codes,
-)
+from spark_recmetrics.explain import Explanation, explain_user
+from spark_recmetrics.facts import prediction_facts, truth_facts, user_facts
+from spark_recmetrics.inputs import Inputs, clean_predictions, column_of, read_inputs, read_predictions
+from spark_recmetrics.means import means, nothing
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
-from spark_recmetrics.metrics.registry import named_populations, whole_number
-from spark_recmetrics.rank import top_rows, without_repeats
-from spark_recmetrics.rating import rating_errors
-from spark_recmetrics.schema import DATA_REPORT, SUMMARY, USER_COUNTERS, Columns
-from spark_recmetrics.score import Scoring, named_models, score_users
-from spark_recmetrics.version import __version__
-
-if TYPE_CHECKING:
-    import pandas as pd
+from spark_recmetrics.metrics.registry import whole_number
+from spark_recmetrics.metrics.text import named_populations
+from spark_recmetrics.outcome import Outcome, Run, refuse
+from spark_recmetrics.pairs import pooled_auc, score_edges
+from spark_recmetrics.plan import Plan
+from spark_recmetrics.rank import top_rows
+from spark_recmetrics.schema import DATA_REPORT, SUMMARY
 
 
 @dataclass(frozen=True)
-class Run:
-    """Identity of a run, written into its tables.
-
-    Args:
-        run_id: Hash of job, as_of and configuration.
-        as_of: The day, or other label, that the run speaks of.
-        config_hash: Hash of the configuration.
-    """
-
-    run_id: str | None = None
-    as_of: str | None = None
-    config_hash: str | None = None
-
-
-@dataclass(frozen=True)
-class Result:
+class Result(Outcome):
     """What `evaluate` found.
 
     Args:
         per_user: PER_USER: one row per model and user of truth or predictions, a column per metric; null is undefined.
-        means: The values of SUMMARY, by model.
-        facts: The rows of DATA_REPORT.
-        convention: The definitions that were used.
-        run: Identity of the run.
-        data_hash: Hash of the truth, whatever the order of its rows.
-        warnings: One line per thing worth knowing.
+        plan: How the values were computed.
+        kept: What is held in the cluster: PER_USER, and perhaps columns that only `evaluate` reads.
     """
 
     per_user: DataFrame
-    means: Mapping[str, Sequence[Mean]]
-    facts: Sequence[Fact]
-    convention: Convention
-    run: Run
-    data_hash: str
-    warnings: Sequence[str]
-
-    @cached_property
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows of SUMMARY, on the driver."""
-        computed_at = datetime.now(timezone.utc)
-        return [
-            {
-                "run_id": self.run.run_id,
-                "as_of": self.run.as_of,
-                "model": model,
-                "slice": "all",
-                "slice_value": "all",
-                "metric": str(mean.metric),
-                "k": mean.metric.k,
-                "convention": str(self.convention),
-                "value": mean.value,
-                "n_users": mean.n_users,
-                "n_undefined": mean.n_undefined,
-                "std": mean.std,
-                "ci_low": mean.ci_low,
-                "ci_high": mean.ci_high,
-                "ci_method": None if mean.ci_low is None else "normal",
-                "higher_is_better": mean.metric.definition.higher_is_better,
-                "config_hash": self.run.config_hash,
-                "data_hash": self.data_hash,
-                "version": __version__,
-                "computed_at": computed_at,
-            }
-            for model, of_model in self.means.items()
-            for mean in of_model
-        ]
-
-    @property
-    def status(self) -> str:
-        """`ok`, or `undefined` where a table is empty or a metric has nobody to average."""
-        return "undefined" if self.emptiness else "ok"
-
-    @property
-    def emptiness(self) -> list[str]:
-        """What is empty and must not be, one line each; empty itself if all is well."""
-        nobody = {model: [str(m.metric) for m in of_model if m.n_users == 0] for model, of_model in self.means.items()}
-        return [
-            *(fact.line() for fact in self.facts if fact.level == "error"),
-            *(f"model {model}: nobody to average for {', '.join(metrics)}" for model, metrics in nobody.items() if metrics),
-        ]
+    plan: Plan
+    kept: DataFrame
 
     @property
     def summary(self) -> DataFrame:
@@ -136,19 +58,37 @@ class Result:
         found: DataFrame = self.per_user.sparkSession.createDataFrame(list(self.facts), DATA_REPORT)
         return found
 
-    def to_dict(self) -> dict[str, dict[str, float | None]]:
-        """Values by model and metric; undefined is None."""
-        return {model: {str(mean.metric): mean.value for mean in of_model} for model, of_model in self.means.items()}
+    def explain(self, user: Any, model: str | None = None) -> Explanation:
+        """The lists of one user, row by row, with what each row adds to each metric. `str` of it is a table.
 
-    def to_pandas(self) -> pd.DataFrame:
-        """SUMMARY as a pandas frame."""
-        import pandas as pd
+        Args:
+            user: The user; ids are compared as text.
+            model: The model, None for all.
 
-        return pd.DataFrame(self.rows, columns=SUMMARY.names)
+        Raises:
+            ConfigError: There is no such model.
+            DataError: The user stands neither in truth nor in predictions.
+
+        Example:
+            >>> predictions = spark.createDataFrame(
+            ...     [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.7), ("cid", "x", 0.1)],
+            ...     "user_id string, item_id string, score double",
+            ... )
+            >>> truth = spark.createDataFrame([("ann", "y"), ("bob", "y"), ("cid", "z")], "user_id string, item_id string")
+            >>> print(evaluate(predictions, truth, metrics=["mrr", "recall"], k=2).explain("ann"))
+            user ann, model model, convention default
+            list of 2, truth 1, relevant 1
+            <BLANKLINE>
+            rank   item  score  tied  judged  rating  hit  gain    mrr@2  recall@2
+            1      x       0.9     0                          0        .         .
+            2      y       0.8     0     yes          yes     1  +0.5000   +1.0000
+            value                                                 0.5000    1.0000
+        """
+        return explain_user(self.plan, user, model)
 
     def release(self) -> None:
         """Give back the memory that PER_USER holds in the cluster. Its values are computed again if it is read later."""
-        tables.release(self.per_user)
+        tables.release(self.kept)
 
 
 def evaluate(
@@ -159,9 +99,9 @@ def evaluate(
     k: Sequence[int] | int | None = DEFAULT_K,
     threshold: float | None = None,
     convention: str | Convention = "default",
-    columns: Columns = Columns(),  # noqa: B008 - frozen
+    columns: Columns = Columns(),
     train: DataFrame | None = None,
-    catalog: DataFrame | None = None,
+    catalog: DataFrame | int | None = None,
     user_segments: DataFrame | None = None,
     item_features: DataFrame | None = None,
     slices: Sequence[str] = (),
@@ -181,12 +121,13 @@ def evaluate(
         threshold: A truth row is relevant from this rating on, under every convention. None: as the convention says.
         convention: Name of a convention, or a `Convention`.
         columns: The caller's column names.
-        train: Not used by a metric of this version, and named in the warnings if given; so are the next three.
-        catalog: See `train`.
-        user_segments: See `train`.
-        item_features: See `train`.
+        train: One row per (user, item) that the user had before, for `auc`, `gauc` and `lauc`, whose candidates are unseen.
+            Where no metric needs it, it is named in the warnings; so are the next three.
+        catalog: One row per item that could be recommended, or their number, for the same metrics, and `accuracy` and `mcc`.
+        user_segments: Not in this version.
+        item_features: Not in this version.
         slices: Not in this version.
-        rating_predictions: Predicted ratings in the score column, for `rmse`, `mse` and `mae`; None: the predictions.
+        rating_predictions: Predicted ratings in the score column, for rating metrics; None: the predictions.
         model_name: Name of the one model of a frame without a model column.
         models: The models to evaluate; rows of others are left out. None: all there are, found by an extra look at the column.
         n_buckets: Groups of users that are scored together, on every model. More of them need less memory per worker; a
@@ -217,41 +158,68 @@ def evaluate(
     if slices:
         raise ConfigError(f"slices: expected none in this version, found {', '.join(slices)}")
     n_buckets = whole_number(n_buckets, "n_buckets")
-    _check_frames(columns, predictions=predictions, truth=truth, rating_predictions=rating_predictions)
+    size = whole_number(catalog, "catalog") if isinstance(catalog, int) else None
+    items = None if isinstance(catalog, int) else catalog
+    given = {"train": train, "catalog": items, "user_segments": user_segments, "item_features": item_features}
+    _check_frames(columns, predictions=predictions, truth=truth, rating_predictions=rating_predictions, **given)
     _check_names("model_name", [model_name])
     if models is not None:
         _check_names("models", models)
-    given = {"train": train, "catalog": catalog, "user_segments": user_segments, "item_features": item_features}
-    warnings = [f"{name} is not used by any of the metrics" for name, frame in given.items() if frame is not None]
-    rating = [metric for metric in chosen if metric.definition.kind == "rating"]
+    needs = Demand(chosen, rules)
+    needs.check()
+    if catalog is None and (first := needs.asked_by("catalog")):
+        raise ConfigError(
+            f"{first} needs the catalogue: give catalog, one row per item that could be recommended, or their number"
+        )
+    used = {"train": bool(needs.asked_by("unseen")), "catalog": bool(needs.asked_by("catalog"))}
+    warnings = [
+        f"{name} is not used by any of the metrics" for name, frame in given.items() if frame is not None and not used.get(name)
+    ]
     inputs = read_inputs(
         predictions,
         truth,
         columns=columns,
-        rating_predictions=rating_predictions if rating else None,
-        needs_score=f"{rating[0]} needs it" if rating else None,
-        needs_ratings=_needs_ratings(rating, threshold),
+        rating_predictions=rating_predictions if needs.rating else None,
+        train=train if used["train"] else None,
+        catalog=items if used["catalog"] else None,
+        needs_score=needs.scores(rated_apart=rating_predictions is not None),
+        needs_ratings=needs.rating or (None if threshold is None else "threshold"),
+        needs_propensity=needs.asked_by("propensity"),
+        n_buckets=n_buckets,
+        longest=needs.longest,
     )
     names = list(models) if models is not None else _models_of(inputs) or [model_name]
-    plan, watched = _plan(inputs, chosen, rules, names, n_buckets)
-    per_user = tables.materialise(plan)
-    totals = {row["model"]: row.asDict() for row in tables.collect_rows(user_totals(per_user, chosen, rules))}
-    seen = {table: tables.observed(*watch) for table, watch in watched.items()}
+    n_items = size if inputs.catalog is None else tables.count_distinct(inputs.catalog)
+    plan = Plan(inputs, chosen, rules, names, n_buckets, n_items)
+    kept = tables.materialise(plan.per_user)
+    per_user = kept.drop(PAIR_SCORES, PAIR_RANKS)
+    totals = {row["model"]: row.asDict() for row in tables.collect_rows(user_totals(kept, chosen, rules))}
+    seen = {table: tables.observed(*watch) for table, watch in plan.watched.items()}
     facts = [
-        *(fact for table in watched if table != "truth" for fact in prediction_facts(table, seen[table], rules)),
+        *(fact for table in seen if table != "truth" for fact in prediction_facts(table, seen[table], rules)),
         *truth_facts(seen["truth"], rules, has_ratings=inputs.has_ratings),
-        *user_facts({name: totals.get(name, {}) for name in names}, rules, rated=bool(rating)),
+        *user_facts({name: totals.get(name, {}) for name in names}, rules, rated=bool(needs.rating)),
     ]
-    _refuse(facts, per_user)
+    try:
+        refuse(facts, partial(_users_with, per_user))
+    except DataError:
+        tables.release(kept)
+        raise
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
+    across = _across_users(kept, plan)
     return Result(
         per_user=per_user,
-        means={name: means(totals[name], chosen, rules) if name in totals else nothing(chosen, rules) for name in names},
+        means={
+            name: means(totals[name], chosen, rules, across[name]) if name in totals else nothing(chosen, rules)
+            for name in names
+        },
         facts=facts,
         convention=rules,
         run=run,
         data_hash=_data_hash(seen["truth"]),
         warnings=warnings,
+        plan=plan,
+        kept=kept,
     )
 
 
@@ -259,7 +227,7 @@ def rank_items(
     predictions: DataFrame,
     *,
     k: int | None = None,
-    columns: Columns = Columns(),  # noqa: B008 - frozen
+    columns: Columns = Columns(),
     ties: str = "item_asc",
     nan_scores: str = "error",
     model_name: str = "model",
@@ -302,6 +270,49 @@ def rank_items(
     return ranked.select(*(name for name in ("model", "user", "item", "rank", "score") if name in ranked.columns))
 
 
+def from_als(model: Any, users: DataFrame | None = None, k: int = 10) -> DataFrame:
+    """The recommendations of a fitted ALS model, as predictions that `evaluate` takes: a list for each user.
+
+    ALS recommends what a user has had, too.
+
+    Args:
+        model: A fitted `pyspark.ml.recommendation.ALSModel`.
+        users: The users to recommend to, in a column of the model's name for them or named `user_id`; None: all it knows.
+        k: Length of the lists.
+
+    Returns:
+        `user_id, items`: one row per user, `items` an array of structs (item_id, score), best first.
+
+    Raises:
+        ConfigError: `k` is no whole number from 1, or the model is none of ALS.
+        DataError: `users` has no such column.
+
+    Example:
+        >>> from pyspark.ml.recommendation import ALS
+        >>> rows = [(1, 7, 5.0), (1, 8, 1.0), (2, 7, 4.0), (3, 8, 2.0)]
+        >>> ratings = spark.createDataFrame(rows, "user int, item int, rating float")
+        >>> model = ALS(rank=2, maxIter=2, seed=1, userCol="user", itemCol="item").fit(ratings)
+        >>> from_als(model, k=1).columns
+        ['user_id', 'items']
+    """
+    if not hasattr(model, "recommendForAllUsers"):
+        raise ConfigError(f"model: expected a fitted ALSModel, found {type(model).__name__}")
+    k = whole_number(k, "k")
+    name = model.getUserCol()
+    if users is None:
+        lists = model.recommendForAllUsers(k)
+    else:
+        own = next((column for column in (name, Columns.user) if column in users.columns), None)
+        if own is None:
+            raise DataError(f"users: no column {name!r}, the model's name for users, and none named {Columns.user!r}")
+        lists = model.recommendForUserSubset(users.select(column_of(users, own).alias(name)).distinct(), k)
+    kind = "array<struct<item_id: int, score: float>>"
+    found: DataFrame = lists.select(
+        column_of(lists, name).alias(Columns.user), F.col("recommendations").cast(kind).alias(Columns.items)
+    )
+    return found
+
+
 def _check_frames(columns: Columns, **frames: DataFrame | None) -> None:
     if not isinstance(columns, Columns):
         raise ConfigError(f"columns: expected srm.Columns(...), found {type(columns).__name__}")
@@ -318,12 +329,6 @@ def _check_names(option: str, names: Sequence[str]) -> None:
         raise ConfigError(f"{option}: expected different names, found {', '.join(names)}")
 
 
-def _needs_ratings(rating: Sequence[Metric], threshold: float | None) -> str | None:
-    if rating:
-        return str(rating[0])
-    return None if threshold is None else "threshold"
-
-
 def _models_of(inputs: Inputs) -> list[str]:
     """The names in every table that has a model column, by an extra look at that column."""
     return sorted(
@@ -331,105 +336,29 @@ def _models_of(inputs: Inputs) -> list[str]:
     )
 
 
-def _plan(
-    inputs: Inputs, metrics: Sequence[Metric], convention: Convention, models: Sequence[str], n_buckets: int
-) -> tuple[DataFrame, dict[str, tuple[Observation, DataFrame, list[Column]]]]:
-    """PER_USER, and of each table that it reads the observation, the rows and what is counted of them. Nothing runs yet."""
-    ranking = [metric for metric in metrics if metric.definition.kind == "ranking"]
-    rating = [metric for metric in metrics if metric.definition.kind == "rating"]
-    for_ranking = ["predictions"] if ranking else []
-    for_rating = [inputs.rating_table] if rating else []
-    reads = dict.fromkeys((*for_ranking, *for_rating))
-    counts = {"truth": (inputs.truth, truth_counts(inputs.truth, convention, has_ratings=inputs.has_ratings))}
-    counts |= {t: (inputs.predicted[t], prediction_counts(inputs.predicted[t], as_ratings=t in for_rating)) for t in reads}
-    watched = {table: (Observation(), rows, counted) for table, (rows, counted) in counts.items()}
-    seen = {table: rows.observe(watch, *counted) for table, (watch, rows, counted) in watched.items()}
-    truth = clean_truth(seen["truth"], convention)
-    predicted = {table: with_model_codes(clean_predictions(seen[table], convention), models) for table in reads}
-    scored = [
-        _scored(
-            predicted[table],
-            relevant_only(truth, convention, has_ratings=inputs.has_ratings),
-            ranking,
-            convention,
-            models,
-            n_buckets,
-        )
-        for table in for_ranking
-    ]
-    rated = [_rated(predicted[table], truth, rating, convention) for table in for_rating]
-    # Every pair has a truth row, so a user with a pair has a row on the left; and there all truth rows are looked at.
-    per_user = reduce(lambda left, right: left.join(right.drop(*USER_COUNTERS), ["model", "user"], "left"), [*scored, *rated])
-    return _named_columns(named_models(per_user, models), metrics), watched
+def _across_users(per_user: DataFrame, plan: Plan) -> dict[str, dict[str, tuple[float | None, int]]]:
+    """By model and slug, value and number of users of the metrics that compare the pairs of different users."""
+    metrics = [metric for metric in plan.metrics if metric.definition.across_users]
+    found = {}
+    if metrics:
+        edges = {row["model"]: row["edges"] or () for row in tables.collect_rows(score_edges(per_user))}
+        rows = tables.collect_rows(pooled_auc(per_user, [metric.k for metric in metrics], edges))
+        found = {row["model"]: row for row in rows}
+    return {
+        model: {
+            metric.slug: (found[model][f"auc_{i}"], found[model][f"users_{i}"]) if model in found else (None, 0)
+            for i, metric in enumerate(metrics)
+        }
+        for model in plan.models
+    }
 
 
-def _named_columns(per_user: DataFrame, metrics: Sequence[Metric]) -> DataFrame:
-    """The columns of PER_USER in order: counters, null where nothing was ranked, then metrics with their text as metadata."""
-    labels = {metric.slug: {"label": str(metric)} for metric in metrics}
-    found = per_user.columns
-    counters = (F.col(name) if name in found else F.lit(None).cast("long").alias(name) for name in USER_COUNTERS)
-    rest = (name for name in found if name not in ("model", "user", *USER_COUNTERS))
-    return per_user.select(
-        "model", "user", *counters, *(F.col(name).alias(name, metadata=labels.get(name, {})) for name in rest)
-    )
-
-
-def _scored(
-    predictions: DataFrame,
-    truth: DataFrame,
-    metrics: Sequence[Metric],
-    convention: Convention,
-    models: Sequence[str],
-    n_buckets: int,
-) -> DataFrame:
-    """Counters and ranking metrics per user, `model` still a number."""
-    # The means of an F of means are those of its parts.
-    parts = [part for metric in metrics for part in metric.parts()] if convention.f1 == "of_means" else []
-    wanted = tuple(expand([*metrics, *parts]))
-    judged = convention.candidates == "judged"
-    k = None if any(metric.k is None for metric in wanted) else max(metric.k or 0 for metric in wanted)
-    given_ranks = "rank" in predictions.columns
-    rows = predictions.drop("score") if given_ranks else predictions
-    if judged:
-        known = truth.select("user", "item").distinct().withColumn("judged", F.lit(True))
-        rows = rows.join(known, ["user", "item"], "left").withColumn("judged", F.coalesce("judged", F.lit(False)))
-    rows = in_buckets(rows, n_buckets)
-    if convention.duplicates == "first":
-        rows = without_repeats(rows)
-    trust_rank = given_ranks and not judged and convention.duplicates != "first"
-    # Of a judged list everything is shipped: what was predicted is all the truth that there is.
-    ranked = top_rows(rows, k=None if judged else k, ties=convention.ties, trust_rank=trust_rank)
-    definitions = {part.name: part.definition for metric in wanted for part in metric.tree()}
-    scoring = Scoring(wanted, tuple(definitions.values()), convention, len(models), k, trust_rank)
-    return score_users(ranked, in_buckets(truth, n_buckets), scoring)
-
-
-def _rated(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Metric], convention: Convention) -> DataFrame:
-    """Error moments and rating metrics per user, `model` still a number."""
-    rows = without_repeats(predictions) if convention.duplicates == "first" else predictions
-    errors = rating_errors(rows, truth, metrics, convention)
-    return errors if "model" in errors.columns else errors.withColumn("model", F.lit(0))
-
-
-def _refuse(facts: Sequence[Fact], per_user: DataFrame) -> None:
-    """Raise for rows that would corrupt a number. Emptiness is no fault of a row: the values are undefined then."""
-    wrong = {fact for fact in facts if fact.level == "error" and fact.check not in EMPTINESS}
-    if not wrong:
-        return
-    told = [_with_users(fact, per_user) if fact in wrong else fact for fact in facts]
-    tables.release(per_user)
-    lines = [fact.line() for fact in told if fact.level == "error" and fact.check not in EMPTINESS]
-    raise DataError("\n".join(lines), told)
-
-
-def _with_users(fact: Fact, per_user: DataFrame) -> Fact:
-    """The fact with users as its example, where PER_USER has counted it."""
-    counter, (_, _, model) = f"n_{fact.check}", fact.table.partition("/")
+def _users_with(per_user: DataFrame, counter: str, model: str) -> str | None:
+    """Some users that PER_USER has counted a fault for."""
     if counter not in per_user.columns:
-        return fact
+        return None
     rows = per_user.where(F.col(counter) > 0)
-    users = tables.example_values(rows.where(F.col("model") == model) if model else rows, "user")
-    return fact._replace(example=f"users {users}")
+    return tables.example_values(rows.where(F.col("model") == model) if model else rows, "user")
 
 
 def _data_hash(observed: Mapping[str, Any]) -> str:

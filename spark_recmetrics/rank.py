@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from collections.abc import Collection
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 
@@ -10,8 +12,7 @@ def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool) -> 
     """The first k rows of each list, with their `rank`.
 
     Args:
-        rows: Canonical predictions, with `bucket` where they are partitioned by it. Where they have `judged`, judged rows come
-            before all others, of which only the first row of a list is kept, so that no user is lost.
+        rows: Canonical predictions, with `bucket` where they are partitioned by it.
         k: Length to cut at, None for whole lists.
         ties: `item_asc`, `item_desc` or `input`, which a cluster cannot keep and takes as `item_asc`.
         trust_rank: Take the ranks that rows carry as they are; otherwise they only give the order.
@@ -20,21 +21,87 @@ def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool) -> 
         The rows with `rank`, from 1 unless it is trusted. Null scores come last and NaN scores first.
     """
     if not trust_rank:
-        tie = F.col("item").desc() if ties == "item_desc" else F.col("item").asc()
-        order = F.col("rank").asc() if "rank" in rows.columns else F.col("score").desc()
-        # With the bucket among its keys the window finds its rows partitioned already.
-        lists = Window.partitionBy("user", *(key for key in ("bucket", "model") if key in rows.columns))
-        judged = [F.col("judged").desc()] if "judged" in rows.columns else []
-        rows = rows.withColumn("rank", F.row_number().over(lists.orderBy(*judged, order, tie)))
-        if judged:
-            rows = rows.where(F.col("judged") | (F.col("rank") == 1)).drop("judged")
+        rows = rows.withColumn("rank", F.row_number().over(_lists(rows).orderBy(*_order(rows), _tie(ties))))
     return rows if k is None else rows.where(F.col("rank") <= k)
 
 
-def without_repeats(rows: DataFrame) -> DataFrame:
-    """One row per (model, user, item): the best-ranked or best-scored one."""
+def rows_that_matter(
+    rows: DataFrame, *, k_listed: int | None, ties: str, trust_rank: bool, judged_only: bool, needs: Collection[str]
+) -> DataFrame:
+    """Of whole lists, the rows that can change a number: those with a truth row, each last one, and the first `k_listed`.
+
+    A list of millions stays in the JVM, where a window may spill, and its ranks and counts leave it.
+
+    Args:
+        rows: Canonical predictions with `bucket` and `judged`, and `seen` where `needs` has "unseen". With `copies`, how many
+            rows stand behind each, where that was counted.
+        k_listed: How much of each list is wanted with its misses, None for all.
+        ties: As for `top_rows`.
+        trust_rank: As for `top_rows`.
+        judged_only: Rank the judged rows before all others, of which only the first of a list is kept, so that no user is lost.
+        needs: "every" and "unseen": places among all or among unseen candidates; "ties": with how many are tied.
+
+    Returns:
+        The rows with `rank`, and counts that run along the list, so that the last row has them all: `n_repeats` repeated items,
+        `n_faults` ranks that are not the row's place, `unseen_place`. With ties also `n_above` and `n_tied`, `unseen_above` and
+        `unseen_tied`.
+    """
+    first = [F.col("judged").desc()] if judged_only else []
+    order = [*first, *_order(rows)]
+    lists = _lists(rows)
+    in_order = lists.orderBy(*order, _tie(ties))
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    place = F.row_number().over(in_order)
+    found: dict[str, Column] = {"last": F.lead("user").over(in_order).isNull()}
+    if not judged_only:
+        found["n_repeats"] = F.sum(F.col("copies") - 1).over(so_far) if "copies" in rows.columns else F.lit(0)
+    if trust_rank:
+        found["n_faults"] = F.sum((F.col("rank") != place).cast("long")).over(so_far)
+    else:
+        found["rank"] = place
+    if "unseen" in needs:
+        found["unseen_place"] = F.sum((~F.col("seen")).cast("long")).over(so_far)
+    by_place = rows.withColumns(found)
+    # Ranks that were given leave no ties. The windows of ties come second, because they find the rows sorted then.
+    ties_of: dict[str, Column] = {}
+    if "ties" in needs and "rank" not in rows.columns:
+        tied = lists.orderBy(*order)
+        peers, up_to_peers = (
+            tied.rangeBetween(start, Window.currentRow) for start in (Window.currentRow, Window.unboundedPreceding)
+        )
+        for need, names, counted in (
+            ("every", ("n_above", "n_tied"), F.lit(1)),
+            ("unseen", ("unseen_above", "unseen_tied"), (~F.col("seen")).cast("long")),
+        ):
+            if need in needs:
+                n_tied = F.sum(counted).over(peers)
+                ties_of |= {names[0]: F.sum(counted).over(up_to_peers) - n_tied, names[1]: n_tied}
+    kept = F.col("judged") | (F.col("rank") == 1 if judged_only else F.col("last"))
+    if k_listed is None:
+        kept = F.lit(True)
+    elif k_listed:
+        kept |= F.col("rank") <= k_listed
+    return by_place.withColumns(ties_of).where(kept)
+
+
+def without_repeats(rows: DataFrame, *, counted: bool = False) -> DataFrame:
+    """One row per (model, user, item): the best-ranked or best-scored one; with `copies`, how many there were, if counted."""
     by = [column for column in rows.columns if column not in ("score", "rank")]
+    copies = [F.count(F.lit(1)).alias("copies")] if counted else []
     if "rank" not in rows.columns:
-        return rows.groupBy(*by).agg(F.max("score").alias("score"))
+        return rows.groupBy(*by).agg(F.max("score").alias("score"), *copies)
     scores = [F.min_by("score", "rank").alias("score")] if "score" in rows.columns else []
-    return rows.groupBy(*by).agg(F.min("rank").alias("rank"), *scores)
+    return rows.groupBy(*by).agg(F.min("rank").alias("rank"), *scores, *copies)
+
+
+def _lists(rows: DataFrame) -> WindowSpec:
+    # With the bucket among its keys the window finds its rows partitioned already.
+    return Window.partitionBy("user", *(key for key in ("bucket", "model") if key in rows.columns))
+
+
+def _order(rows: DataFrame) -> list[Column]:
+    return [F.col("rank").asc() if "rank" in rows.columns else F.col("score").desc()]
+
+
+def _tie(ties: str) -> Column:
+    return F.col("item").desc() if ties == "item_desc" else F.col("item").asc()

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.metrics.registry import quotient
 
 
 def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Metric], convention: Convention) -> DataFrame:
@@ -26,17 +27,15 @@ def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Me
         `n_truth_duplicates` (truth rows that repeat an item which has a pair), and one double per metric. Only users with
         a pair have a row.
     """
-    rating = F.col("rating").cast("double")
-    rated = truth.where(rating.isNotNull() & ~F.isnan(rating) & (F.lit(convention.rating_rows == "all") | (rating > 0)))
-    true = rated.groupBy("user", "item").agg(F.max(rating).alias("true"), (F.count(F.lit(1)) - 1).alias("repeats"))
+    true = _true_ratings(truth, convention)
     predicted = predictions.withColumn("score", F.col("score").cast("double"))
     predicted = predicted.where(F.col("score").isNotNull() & ~F.isnan("score"))
     if convention.rating_clip == "truth_range":
-        spread = true.agg(F.min("true").alias("lowest"), F.max("true").alias("highest"))
+        spread = rating_range(truth, convention)
         clipped = F.greatest("lowest", F.least("highest", "score"))
         predicted = predicted.crossJoin(F.broadcast(spread)).withColumn("score", clipped)
     cell = [key for key in ("model", "user") if key in predicted.columns]
-    error = F.struct((F.col("score") - F.col("true")).alias("error"), "item")
+    error = F.struct((F.col("score") - F.col("true")).alias("error"), "true", "item")
     # Errors are added in order of size: a sum in order of arrival would differ in its last digits from run to run.
     errors = (
         predicted.join(true, ["user", "item"])
@@ -49,10 +48,34 @@ def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Me
         (F.size("pairs") - F.size(F.array_distinct("pairs.item"))).cast("long").alias("n_pair_duplicates"),
         "n_truth_duplicates",
         _sum(F.transform("pairs.error", F.abs)).alias("sum_absolute_error"),
-        _sum(F.transform("pairs.error", lambda e: e * e)).alias("sum_squared_error"),
+        _sum(F.transform("pairs.error", _square)).alias("sum_squared_error"),
+        _sum(F.col("pairs.error")).alias("sum_error"),
+        _sum(F.col("pairs.true")).alias("sum_rating"),
+        _sum(F.transform("pairs.true", _square)).alias("sum_squared_rating"),
     )
-    columns = Moments(*map(F.col, Moments._fields))
-    return moments.select("*", *(metric.definition.compute(columns).alias(metric.slug) for metric in metrics))
+    return moments.select("*", *(_value(metric).alias(metric.slug) for metric in metrics))
+
+
+def rating_range(truth: DataFrame, convention: Convention) -> DataFrame:
+    """`lowest, highest`: one row with the range of the true ratings that count."""
+    return _true_ratings(truth, convention).agg(F.min("true").alias("lowest"), F.max("true").alias("highest"))
+
+
+def _true_ratings(truth: DataFrame, convention: Convention) -> DataFrame:
+    rating = F.col("rating").cast("double")
+    rated = truth.where(rating.isNotNull() & ~F.isnan(rating) & (F.lit(convention.rating_rows == "all") | (rating > 0)))
+    return rated.groupBy("user", "item").agg(F.max(rating).alias("true"), (F.count(F.lit(1)) - 1).alias("repeats"))
+
+
+def _value(metric: Metric) -> Column:
+    """The metric of each row of moments, null where it is undefined."""
+    sums = metric.definition.compute(Moments(*map(F.col, Moments._fields)))
+    pooled = metric.definition.pooled or quotient
+    return F.when(sums.count > sums.floor, pooled(sums))
+
+
+def _square(value: Column) -> Column:
+    return value * value
 
 
 def _sum(values: Column) -> Column:

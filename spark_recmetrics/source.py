@@ -117,9 +117,9 @@ class Source:
             found = "nothing: the file is empty" if self.data is None else shown(self.data)
             raise ConfigError(f"{self.name}: expected a mapping of keys to values, found {found}")
 
-    def override(self, text: str) -> None:
+    def override(self, text: str, place: str | None = None) -> None:
         """Change one value: `key.key=value`, `key[0]=value`, `key['a.b']=value`; the value is read as in YAML."""
-        place = f"--set {text}"
+        place = place or f"--set {text}"
         path, equals, value = text.partition("=")
         steps = list(_STEP.finditer(path))
         if not equals or not steps or "".join(step[0] for step in steps) != path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -15,6 +15,7 @@ from spark_recmetrics.errors import DataError, PublishError
 from spark_recmetrics.schema import RUN_COLUMNS
 
 if TYPE_CHECKING:
+    from spark_recmetrics.outcome import Run
     from spark_recmetrics.schema import Location, Output
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,12 @@ def collect_rows(frame: DataFrame) -> list[Row]:
     return frame.collect()
 
 
+def count_distinct(frame: DataFrame) -> int:
+    """How many different values the only column of a table has, null left out."""
+    found: int = frame.agg(F.count_distinct(frame.columns[0])).collect()[0][0]
+    return found
+
+
 def observed(observation: Observation, rows: DataFrame, counts: Sequence[Column]) -> dict[str, Any]:
     """What a finished job observed of the rows of a table.
 
@@ -97,14 +104,14 @@ def release(frame: DataFrame) -> None:
         _log.debug("nothing to give back: %s", _first_line(error))
 
 
-def publish(frame: DataFrame, output: Output, name: str, run: Mapping[str, str]) -> str:
+def publish(frame: DataFrame, output: Output, name: str, run: Run) -> str:
     """Write the rows of one run into a table, in place of the rows that the run had there.
 
     Args:
         frame: The rows; the run's own columns may be among them.
         output: Where the tables are, and their format.
         name: Which table: `summary`, `per_user` or `data_report`.
-        run: Values of `schema.RUN_COLUMNS`; the table is partitioned by them.
+        run: The run, whose `schema.RUN_COLUMNS` the table is partitioned by; what it lacks is `none` there.
 
     Returns:
         Path or name of the table.
@@ -112,7 +119,7 @@ def publish(frame: DataFrame, output: Output, name: str, run: Mapping[str, str])
     Raises:
         PublishError: The table is there with other columns, or cannot be written.
     """
-    rows = frame.drop(*RUN_COLUMNS).withColumns({column: F.lit(run[column]) for column in RUN_COLUMNS})
+    rows = frame.drop(*RUN_COLUMNS).withColumns({column: F.lit(getattr(run, column) or "none") for column in RUN_COLUMNS})
     target = output.table(name) if output.path is not None else quoted(output.table(name))
     # Only the partitions that the rows belong to are replaced.
     writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")

@@ -1,7 +1,7 @@
 """A second opinion on every number: a slow, obvious evaluation of recommenders in plain Python.
 
 It shares no formula with the package. It takes a `Convention` only as a holder of options. `tests/test_oracle.py` proves
-it against the golden table below; everything else is then proved against it.
+it against the golden table; everything else is then proved against it.
 
     result = evaluate(predictions, truth, convention("default"), [Wanted("ndcg", 10), Wanted("rmse")])
     result.per_user["als", "u1"]["ndcg@10"], result.summary["als", "ndcg@10"]["value"]
@@ -12,13 +12,38 @@ Choices that the conventions leave open are marked CHOICE.
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-RATING_METRICS = ("rmse", "mse", "mae")
+# A part of what tests import from here.
+from golden_table import GOLDEN, GOLDEN_K, GOLDEN_METRICS, GOLDEN_PREDICTIONS, GOLDEN_TRUTH  # noqa: F401
+from random_data import Case, merged_cases, random_case  # noqa: F401
 
+VARIANTS = (
+    "f1(ndcg, map, beta=0.5)",
+    "f1(gauc, rbp)",
+    "ndcg(gain=exponential, idcg=all)",
+    "recall(denominator=min_k)",
+    "ctr(estimator=ips)",
+    "ctr(estimator=dr)",
+    "rbp(p=0.5)",
+    "auc(candidates=all, ties=order)",
+    "gauc(candidates=listed, weight=recommended)",
+    "lauc(negatives=plus_one)",
+    "rmse(average=per_user)",
+)
+"""Beside every plain metric: its options, and metrics of metrics."""
+
+RATING_METRICS = ("rmse", "mse", "mae", "r2", "explained_variance")
+ALWAYS_SKIP = ("auc", "gauc", "lauc", "ctr", "ess", "matched_auc", "average_rank", "r2", "explained_variance")
+"""Metrics for which 0 would be no neutral value: a user whose value is undefined is left out under every convention."""
+
+OWN_USERS = {"ctr": "all", "ess": "all", "matched_auc": "all"}
+"""Metrics whose population only `users_by_metric` changes."""
+
+WITHOUT_CUT_OFF = {"auc", "gauc", "bpref", "r_precision"}
+"""Metrics of whole lists, also where they are a part of another one: `n_recommended` is not cut then."""
 
 # What is asked for, and what comes back ----------------------------------------------------------------------------------
 
@@ -40,6 +65,10 @@ class Wanted:
     def at(self, k: int | None) -> Wanted:
         return Wanted(self.name, k, self.options, self.operands)
 
+    def names(self) -> set[str]:
+        """Its own name and those of the metrics that it is made of."""
+        return {self.name}.union(*(operand.names() for operand in self.operands))
+
 
 def describe(metric: Any) -> Wanted:
     """The same for a metric of the package, which is only read as name, k, params and operands."""
@@ -49,14 +78,25 @@ def describe(metric: Any) -> Wanted:
 
 @dataclass
 class Cell:
-    """One user of one model: the whole list, best first, and what is relevant."""
+    """One user of one model: the rows of the whole list, best first, and what is known of the items."""
 
-    items: list[Any] = field(default_factory=list)
+    rows: list[Mapping[str, Any]] = field(default_factory=list)
+    judged: dict[Any, float] = field(default_factory=dict)
     relevant: dict[Any, float] = field(default_factory=dict)
-    n_truth: int = 0
+    propensity: dict[Any, float] = field(default_factory=dict)
+    seen: set[Any] = field(default_factory=set)
+    catalog: set[Any] | None = None
+
+    @property
+    def items(self) -> list[Any]:
+        return [row["item"] for row in self.rows]
+
+    @property
+    def n_truth(self) -> int:
+        return len(self.judged)
 
     def is_in(self, users: str) -> bool:
-        has_truth, has_relevant, has_list = self.n_truth > 0, len(self.relevant) > 0, len(self.items) > 0
+        has_truth, has_relevant, has_list = len(self.judged) > 0, len(self.relevant) > 0, len(self.rows) > 0
         return {
             "truth": has_truth,
             "relevant": has_relevant,
@@ -71,22 +111,33 @@ class Cell:
 class Result:
     """per_user[model, user] has n_relevant, n_truth, n_recommended and a value or None per label; summary[model, label] has
     value, n_users (users that the value is the mean of) and n_undefined (users of the population whose value is undefined:
-    left out, or counted as 0 and then among n_users too)."""
+    left out, or counted as 0 and then among n_users too).
+
+    CHOICE: a pooled value has the users who give anything to it in n_users, also where their own value is undefined (the
+    pairs of one class of `matched_auc`, the only pair of a user of `r2`); and nobody where it is undefined itself.
+    """
 
     per_user: dict[tuple[Any, Any], dict[str, Any]]
     summary: dict[tuple[Any, str], dict[str, Any]]
 
 
 def evaluate(
-    predictions: Sequence[Mapping[str, Any]], truth: Sequence[Mapping[str, Any]], convention: Any, metrics: Iterable[Wanted]
+    predictions: Sequence[Mapping[str, Any]],
+    truth: Sequence[Mapping[str, Any]],
+    convention: Any,
+    metrics: Iterable[Wanted],
+    train: Sequence[Mapping[str, Any]] = (),
+    catalog: Collection[Any] | None = None,
 ) -> Result:
-    """Everything about predictions (model, user, item, score and/or rank) against truth (user, item, rating or not)."""
+    """Everything about predictions (model, user, item, score and/or rank) against truth (user, item, rating and propensity
+    or not), where users have seen the items of train (user, item) and there are the items of the catalogue."""
     metrics = list(metrics)
     if len({metric.label for metric in metrics}) != len(metrics):
         raise ValueError("two metrics have one label: give them a text")
-    cells = all_cells(predictions, truth, convention)
+    cells = all_cells(predictions, truth, convention, train, catalog)
     pairs = rating_pairs(predictions, truth, convention)
-    cuts = [metric.k for metric in metrics if metric.name not in RATING_METRICS]
+    ranking = [metric for metric in metrics if metric.name not in RATING_METRICS]
+    cuts = [None if metric.names() & WITHOUT_CUT_OFF else metric.k for metric in ranking]
     longest = None if not cuts or None in cuts else max(cuts)
 
     per_user: dict[tuple[Any, Any], dict[str, Any]] = {}
@@ -124,31 +175,41 @@ def models_of(predictions: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def all_cells(
-    predictions: Sequence[Mapping[str, Any]], truth: Sequence[Mapping[str, Any]], convention: Any
+    predictions: Sequence[Mapping[str, Any]],
+    truth: Sequence[Mapping[str, Any]],
+    convention: Any,
+    train: Sequence[Mapping[str, Any]] = (),
+    catalog: Collection[Any] | None = None,
 ) -> dict[tuple[Any, Any], Cell]:
     """A cell for every model and every user of truth or predictions.
 
     CHOICE: a user who is only in the predictions of another model has an empty cell in this one, so that the population
     `all` is the same for every model.
     """
+    if catalog is not None and not {row["item"] for row in [*predictions, *truth, *train]} <= set(catalog):
+        raise ValueError("an item is not in the catalogue")
     ratings = truth_by_user(truth, convention)
+    propensities = propensities_by_user(truth)
     lists = ranked_rows(predictions, convention)
     cells = {}
     for model in models_of(predictions):
         for user in {*ratings, *(user for _, user in lists)}:
-            items = [row["item"] for row in lists.get((model, user), [])]
+            rows = lists.get((model, user), [])
             known = ratings.get(user, {})
             if convention.candidates == "judged":
                 # The inner join of predictions and truth: neither side keeps what the other one lacks.
-                predicted = set(items)
-                items = [item for item in items if item in known]
+                predicted = {row["item"] for row in rows}
+                rows = [row for row in rows if row["item"] in known]
                 known = {item: rating for item, rating in known.items() if item in predicted}
-            relevant = {
-                item: 1.0 if rating is NO_RATING else 0.0 if is_missing(rating) else rating
-                for item, rating in known.items()
-                if rating is NO_RATING or is_relevant(rating, convention)
+            judged = {
+                item: 1.0 if rating is NO_RATING else 0.0 if is_missing(rating) else rating for item, rating in known.items()
             }
-            cells[model, user] = Cell(items, relevant, len(known))
+            relevant = {
+                item: judged[item] for item, rating in known.items() if rating is NO_RATING or is_relevant(rating, convention)
+            }
+            seen = {row["item"] for row in train if row["user"] == user}
+            everything = None if catalog is None else set(catalog)
+            cells[model, user] = Cell(rows, judged, relevant, propensities.get(user, {}), seen, everything)
     return cells
 
 
@@ -194,6 +255,17 @@ def truth_by_user(truth: Sequence[Mapping[str, Any]], convention: Any) -> dict[A
     return found
 
 
+def propensities_by_user(truth: Sequence[Mapping[str, Any]]) -> dict[Any, dict[Any, float]]:
+    """Per user: item to propensity, where truth has one. Which one counts where two rows disagree is not for us to say."""
+    found: dict[Any, dict[Any, float]] = {}
+    for row in truth:
+        if "propensity" in row:
+            first = found.setdefault(row["user"], {}).setdefault(row["item"], row["propensity"])
+            if first != row["propensity"]:
+                raise ValueError(f"two propensities, {first} and another: {row}")
+    return found
+
+
 def ranked_rows(predictions: Sequence[Mapping[str, Any]], convention: Any) -> dict[tuple[Any, Any], list[Mapping[str, Any]]]:
     """Per model and user: the rows of its list, best first. A rank wins over the score."""
     rows_of: dict[tuple[Any, Any], list[Mapping[str, Any]]] = {}
@@ -233,6 +305,10 @@ def ranked_rows(predictions: Sequence[Mapping[str, Any]], convention: Any) -> di
 
 def value_of(metric: Wanted, cell: Cell, convention: Any) -> float | None:
     """The value of one user, None where it is undefined."""
+    if metric.name in POOLED:
+        return POOLED[metric.name](metric, [cell], convention)
+    if metric.name in MORE:
+        return MORE[metric.name](metric, cell, convention)
     if metric.name == "f1":
         first, second = (value_of(operand, cell, convention) for operand in operands_of(metric))
         return f_beta(first, second, metric.options.get("beta", convention.beta))
@@ -318,6 +394,207 @@ def ndcg(metric: Wanted, cell: Cell, convention: Any, k: int, findable: int) -> 
     return dcg(found) / best
 
 
+def r_precision(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+    m = len(cell.relevant)
+    return len([item for item in cell.items[:m] if item in cell.relevant]) / m if m else None
+
+
+def rbp(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+    if not cell.relevant:
+        return None
+    p = metric.options.get("p", 0.8)
+    return sum((1 - p) * p**place for place, item in enumerate(cell.items[: metric.k]) if item in cell.relevant)
+
+
+def bpref(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+    n_relevant, n_others = len(cell.relevant), len(cell.judged) - len(cell.relevant)
+    if n_relevant == 0:
+        return None
+    total, before = 0.0, 0
+    for item in cell.items:
+        if item in cell.relevant:
+            total += 1 - min(before, n_relevant) / min(n_relevant, n_others) if before else 1
+        elif item in cell.judged:
+            before += 1
+    return total / n_relevant
+
+
+def average_rank(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+    return next((float(rank) for rank, item in enumerate(cell.items[: metric.k], 1) if item in cell.relevant), None)
+
+
+def confusion(metric: Wanted, cell: Cell, convention: Any) -> tuple[int, int, int, int]:
+    """True and false positives, false and true negatives, of all items that there are.
+
+    Places that a short list leaves empty count as false positives, but not more of them than there are other items.
+    """
+    others = len(the_catalog(metric, cell)) - len(cell.relevant)
+    top = cell.items[: metric.k]
+    denominator = metric.options.get("denominator", convention.precision_denominator)
+    n_places = len(top) if metric.k is None or denominator == "recommended" else metric.k
+    hits = len([item for item in top if item in cell.relevant])
+    wrong = min(n_places - hits, others)
+    return hits, wrong, len(cell.relevant) - hits, others - wrong
+
+
+def accuracy(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+    tp, fp, fn, tn = confusion(metric, cell, convention)
+    return (tp + tn) / (tp + fp + fn + tn) if cell.rows or cell.relevant else None
+
+
+def mcc(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+    tp, fp, fn, tn = confusion(metric, cell, convention)
+    square = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    return (tp * tn - fp * fn) / math.sqrt(square) if square else None
+
+
+def the_catalog(metric: Wanted, cell: Cell) -> set[Any]:
+    if cell.catalog is None:
+        raise ValueError(f"{metric.label} needs a catalogue")
+    return cell.catalog
+
+
+# AUC ----------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Compared:
+    """The candidates of a list, best first, and the share of the negatives that each positive beats."""
+
+    listed: list[Any]
+    beaten: dict[Any, float]
+
+
+def compare(metric: Wanted, cell: Cell, convention: Any) -> Compared | None:
+    """Every positive against every negative; None where one of them is missing.
+
+    CHOICE: an item is compared once, at its best place, even where repeated predictions are kept.
+    """
+    candidates = metric.options.get("candidates", getattr(convention, "auc_candidates", "unseen"))
+    negatives_are = metric.options.get("negatives", convention.auc_negatives)
+    ties = metric.options.get("ties", convention.auc_ties)
+
+    seen = cell.seen if candidates == "unseen" else set()
+    rows: dict[Any, Mapping[str, Any]] = {}
+    for row in cell.rows:
+        if row["item"] not in seen:
+            rows.setdefault(row["item"], row)
+    listed = list(rows)
+    everything = set(listed) if candidates == "listed" else the_catalog(metric, cell) - seen
+    positives = everything & set(cell.relevant)
+    negatives = everything - positives
+    n_negatives = len(negatives) + (1 if negatives_are == "plus_one" else 0)
+    if not positives or not n_negatives:
+        return None
+
+    def height(item: Any, if_unlisted: float) -> tuple[float, float]:
+        if item not in rows:
+            return (if_unlisted, 0)
+        return (0, -listed.index(item)) if ties == "order" else level(rows[item], convention)
+
+    beaten = {}
+    for positive in positives:
+        # Unlisted items are behind every list: tied, or such that a positive loses.
+        own = height(positive, -9 if ties == "order" else -8)
+        lost = 0.0
+        for negative in negatives:
+            other = height(negative, -8)
+            lost += 1 if other > own else 0.5 if other == own else 0
+        beaten[positive] = 1 - lost / n_negatives
+    return Compared(listed, beaten)
+
+
+def level(row: Mapping[str, Any], convention: Any) -> tuple[float, float]:
+    """Larger is better, equal is tied. Ranks are never tied, and win over scores; missing scores are tied with each other."""
+    if row.get("rank") is not None:
+        return (0, -row["rank"])
+    if is_missing(row["score"]):
+        return (1 if convention.nan_scores == "first" else -1, 0)
+    return (0, row["score"])
+
+
+def auc(metric: Wanted, cells: list[Cell], convention: Any) -> float | None:
+    compared = [compare(metric, cell, convention) for cell in cells]
+    beaten = [value for one in compared if one for value in one.beaten.values()]
+    return sum(beaten) / len(beaten) if beaten else None
+
+
+def gauc(metric: Wanted, cells: list[Cell], convention: Any) -> float | None:
+    """Of one cell its AUC, if that weighs anything."""
+    weight = metric.options.get("weight", convention.gauc_weight)
+    total = weights = 0.0
+    for cell in cells:
+        found = compare(metric, cell, convention)
+        if found is not None:
+            own = {"uniform": 1, "relevant": len(found.beaten), "recommended": len(found.listed)}[weight]
+            total += own * sum(found.beaten.values()) / len(found.beaten)
+            weights += own
+    return total / weights if weights else None
+
+
+def lauc(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+    found = compare(metric, cell, convention)
+    if found is None:
+        return None
+    top = found.listed[: metric.k]
+    n_positives = len(found.beaten)
+    return sum(found.beaten.get(item, 0.0) for item in top) / min(n_positives, metric.k or n_positives)
+
+
+# Metrics of the pairs that lists and truth share, of one user or of many --------------------------------------------------
+
+
+def matched(metric: Wanted, cell: Cell) -> list[Mapping[str, Any]]:
+    return [row for row in cell.rows[: metric.k] if row["item"] in cell.judged]
+
+
+def ctr(metric: Wanted, cells: list[Cell], convention: Any) -> float | None:
+    """CHOICE: a missing score predicts 0."""
+    estimator = metric.options.get("estimator", "matching")
+    total, count = 0.0, 0
+    for cell in cells:
+        if estimator == "matching":
+            total += sum(cell.judged[row["item"]] for row in matched(metric, cell))
+            count += len(matched(metric, cell))
+            continue
+        count += len(cell.rows[: metric.k])
+        for row in cell.rows[: metric.k]:
+            expected = 0.0 if estimator == "ips" or is_missing(row["score"]) else row["score"]
+            total += expected
+            if row["item"] in cell.judged:
+                total += (cell.judged[row["item"]] - expected) / cell.propensity[row["item"]]
+    return total / count if count else None
+
+
+def ess(metric: Wanted, cells: list[Cell], convention: Any) -> float | None:
+    weights = [1 / cell.propensity[row["item"]] for cell in cells for row in matched(metric, cell)]
+    return sum(weights) ** 2 / sum(weight**2 for weight in weights) if weights else None
+
+
+def matched_auc(metric: Wanted, cells: list[Cell], convention: Any) -> float | None:
+    """CHOICE: missing scores are tied with each other across lists too, and below or above every number."""
+    positives, negatives = [], []
+    for cell in cells:
+        for row in matched(metric, cell):
+            one_of = positives if row["item"] in cell.relevant else negatives
+            one_of.append(level({"score": row["score"]}, convention))
+    won = [1 if p > n else 0.5 if p == n else 0 for p in positives for n in negatives]
+    return sum(won) / len(won) if won else None
+
+
+MORE = {
+    "r_precision": r_precision,
+    "rbp": rbp,
+    "bpref": bpref,
+    "average_rank": average_rank,
+    "accuracy": accuracy,
+    "mcc": mcc,
+    "lauc": lauc,
+}
+POOLED = {"auc": auc, "gauc": gauc, "ctr": ctr, "ess": ess, "matched_auc": matched_auc}
+"""Metrics whose summary is no plain mean: of one cell they are the value of the user, of all cells the summary."""
+
+
 # Rating metrics -----------------------------------------------------------------------------------------------------------
 
 
@@ -352,24 +629,39 @@ def rating_pairs(
     return pairs
 
 
-def rating_error(name: str, pairs: list[tuple[float, float]], divisor: int) -> float:
+def rating_error(name: str, pairs: list[tuple[float, float]], divisor: int) -> float | None:
+    if name in ("r2", "explained_variance"):
+        errors, ratings = [score - rating for score, rating in pairs], [rating for _, rating in pairs]
+        if min(ratings) == max(ratings):
+            return None
+        missed = variance(errors) if name == "explained_variance" else sum(error**2 for error in errors) / len(errors)
+        return 1 - missed / variance(ratings)
     if name == "mae":
         return sum(abs(score - rating) for score, rating in pairs) / divisor
     squares = sum((score - rating) ** 2 for score, rating in pairs) / divisor
     return math.sqrt(squares) if name == "rmse" else squares
 
 
+def variance(values: list[float]) -> float:
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / len(values)
+
+
 def summarise_rating(metric: Wanted, pairs: Mapping[Any, list[tuple[float, float]]], convention: Any) -> dict[str, Any]:
-    if not pairs:
-        return {"value": empty_value(convention), "n_users": 0, "n_undefined": 0}
+    average = metric.options.get("average", convention.rating_average)
     every = [pair for own in pairs.values() for pair in own]
-    if convention.rating_average == "pairs":
-        value = rating_error(metric.name, every, len(every))
-    elif convention.rating_average == "users":
-        value = rating_error(metric.name, every, len(pairs))
+    values = [rating_error(metric.name, own, len(own)) for own in pairs.values()]
+    defined = [value for value in values if value is not None]
+    if average == "per_user":
+        value, n_users = sum(defined) / len(defined) if defined else None, len(defined)
     else:
-        value = sum(rating_error(metric.name, own, len(own)) for own in pairs.values()) / len(pairs)
-    return {"value": value, "n_users": len(pairs), "n_undefined": 0}
+        value = rating_error(metric.name, every, len(pairs) if average == "users" else len(every)) if every else None
+        n_users = 0 if value is None else len(pairs)
+    return {
+        "value": empty_value(convention) if value is None else value,
+        "n_users": n_users,
+        "n_undefined": len(values) - len(defined),
+    }
 
 
 # Means --------------------------------------------------------------------------------------------------------------------
@@ -381,9 +673,15 @@ def empty_value(convention: Any) -> float | None:
 
 def summarise_ranking(metric: Wanted, cells: list[Cell], convention: Any) -> dict[str, Any]:
     """CHOICE: F of the means takes both means over the population of F itself; its counts are those of F per user."""
-    users = dict(convention.users_by_metric).get(metric.name, convention.users)
+    users = dict(convention.users_by_metric).get(metric.name, OWN_USERS.get(metric.name, convention.users))
     population = [cell for cell in cells if cell.is_in(users)]
     value, n_users, n_undefined = mean_over(metric, population, convention)
+    if metric.name in POOLED:
+        value = POOLED[metric.name](metric, population, convention)
+        if metric.name == "matched_auc":
+            n_users = len([cell for cell in population if matched(metric, cell)])
+        if value is None:
+            value, n_users = empty_value(convention), 0
     if metric.name == "f1" and convention.f1 == "of_means":
         first, second = (mean_over(operand, population, convention)[0] for operand in operands_of(metric))
         value = f_beta(first, second, metric.options.get("beta", convention.beta))
@@ -394,152 +692,7 @@ def mean_over(metric: Wanted, population: list[Cell], convention: Any) -> tuple[
     """The mean, the number of users in it, and the number of users whose value is undefined."""
     values = [value_of(metric, cell, convention) for cell in population]
     n_undefined = values.count(None)
-    averaged = [0.0 if value is None else value for value in values if value is not None or convention.undefined == "zero"]
+    as_zero = convention.undefined == "zero" and metric.name not in ALWAYS_SKIP
+    averaged = [0.0 if value is None else value for value in values if value is not None or as_zero]
     mean = sum(averaged) / len(averaged) if averaged else empty_value(convention)
     return mean, len(averaged), n_undefined
-
-
-# The golden table, checked against the systems themselves ---------------------------------------------------------------
-
-GOLDEN_K = 3
-GOLDEN_LISTS = {"A": "abcd", "B": "abc", "C": "xc", "E": "abc"}
-GOLDEN_PREDICTIONS = [
-    {"model": "model", "user": user, "item": item, "score": 1.0 / rank}
-    for user, items in GOLDEN_LISTS.items()
-    for rank, item in enumerate(items, 1)
-]
-GOLDEN_TRUTH = [
-    {"user": user, "item": item, "rating": float(rating)}
-    for user, item, rating in [
-        ("A", "a", 1), ("A", "c", 5), ("A", "d", 4), ("A", "z", 3), ("B", "a", 0), ("C", "c", 4), ("D", "a", 5),
-    ]
-]  # fmt: skip
-GOLDEN_METRICS = ("precision", "recall", "f1", "hit", "mrr", "map", "mar", "ndcg")
-GOLDEN: dict[str, dict[str, float]] = {
-    name: dict(zip(GOLDEN_METRICS, map(float, values.split()), strict=True))
-    for name, values in {
-        "standard": "0.333333 0.500000 0.400000 0.666667 0.500000 0.351852 0.416667 0.339599",
-        "threshold": "0.333333 0.666667 0.433333 0.666667 0.500000 0.527778 0.583333 0.564475",
-        "threshold_skip": "0.333333 1.000000 0.650000 0.666667 0.500000 0.791667 0.875000 0.846713",
-        "warprec": "0.333333 0.500000 0.214286 0.666667 0.500000 0.351852 0.416667 0.338004",
-        "warprec_doc": "0.333333 0.500000 0.357143 0.666667 0.500000 0.351852 0.416667 0.335412",
-        "laikallm": "0.333333 0.625000 0.392857 0.750000 0.625000 0.583333 0.593750 0.637663",
-        "laikallm_doc": "0.333333 0.625000 0.392857 0.750000 0.625000 0.479167 0.546875 0.637663",
-        "jurity": "0.583333 0.500000 0.412698 0.666667 0.500000 0.527778 0.416667 0.405500",
-        "jurity_doc": "0.583333 0.500000 0.412698 0.666667 0.500000 0.351852 0.416667 0.405500",
-        "recommenders": "0.444444 0.833333 0.523810 1.000000 0.833333 0.685185 0.750000 0.583712",
-        "mllib": "0.444444 0.833333 0.523810 1.000000 0.833333 0.685185 0.750000 0.778283",
-        "replay": "0.333333 0.625000 0.392857 0.750000 0.625000 0.513889 0.562500 0.583712",
-        "rectools": "0.333333 0.625000 0.392857 0.750000 0.625000 0.479167 0.546875 0.367320",
-        "recbole": "0.250000 0.375000 0.267857 0.500000 0.375000 0.263889 0.312500 0.333712",
-        "ranx": "0.250000 0.375000 0.267857 0.500000 0.375000 0.229167 0.296875 0.254699",
-        "trec_eval": "0.333333 0.500000 0.357143 0.666667 0.500000 0.305556 0.395833 0.339599",
-        "lenskit": "0.375000 0.888889 0.611111 0.750000 0.625000 0.685185 0.750000 0.873302",
-        "torchmetrics": "0.444444 0.666667 0.500000 0.666667 0.666667 0.666667 0.555556 0.589019",
-    }.items()
-}
-"""Convention to metric to value at k = 3, rounded to six digits."""
-
-
-# Random data --------------------------------------------------------------------------------------------------------------
-
-INT_USERS = [9007199254740992, 9007199254740993, 3, 20, 100, -5, 7, 8, 9, 10, 11, 12, 13, 14]
-TEXT_USERS = [
-    "u1",
-    "U1",
-    "user 2",
-    "ü-é",
-    "10",
-    "9",
-    "",
-    "x1",
-    "0f8fad5b-d9cb-469f-a165-70867728950e",
-    "a.b",
-    "a`b",
-    "n",
-    "o",
-    "p",
-]
-INT_ITEMS = [9, 10, 100, 2, 30, 7, 1000, 55, 56, 57, 58, -1]
-TEXT_ITEMS = ["9", "10", "100", "a", "B", "ü", "z z", "a_2", "a.2", "b", "c", "d"]
-
-
-@dataclass
-class Case:
-    """Rows as the package gets them."""
-
-    predictions: list[dict[str, Any]]
-    truth: list[dict[str, Any]]
-
-
-def random_case(
-    seed: int,
-    *,
-    ids: str | None = None,
-    ratings: bool | None = None,
-    ranks: bool = False,
-    duplicates: bool = False,
-    missing_scores: bool = False,
-) -> Case:
-    """Random predictions of three models for 14 users and 12 items, the same for the same arguments.
-
-    The first users are the edges: in truth only; in predictions only; nothing relevant; a list of one item; all scores
-    equal; nothing found; a perfect list; a long truth. Scores have few values, so that ties are common; ratings may be 0
-    or fractional. Model `few` serves few users.
-
-    Args:
-        seed: Any whole number.
-        ids: `text` or `int`; the seed decides where it is None.
-        ratings: Whether truth has a rating; where it is None, four seeds of five have.
-        ranks: Predictions carry a rank, which disagrees with their score.
-        duplicates: Some predictions and truth rows stand twice, with another score or rating.
-        missing_scores: Some scores are NaN.
-    """
-    rng = random.Random(seed)
-    text = seed % 2 == 0 if ids is None else ids == "text"
-    users: list[Any] = list(TEXT_USERS if text else INT_USERS)
-    items: list[Any] = list(TEXT_ITEMS if text else INT_ITEMS)
-    with_ratings = seed % 5 != 4 if ratings is None else ratings
-    rng.shuffle(users)
-    truth_only, served_only, nothing_relevant, one_item, all_tied, nothing_found, perfect, long_truth = users[:8]
-
-    judged: dict[Any, dict[Any, float]] = {}
-    for user in users:
-        if user == served_only:
-            continue
-        chosen = rng.sample(items, 11 if user == long_truth else rng.randint(1, 6))
-        judged[user] = {item: rng.choice([0.0, 0.5, 1.0, 2.0, 3.0, 3.5, 4.0, 5.0]) for item in chosen}
-        if user == nothing_relevant:
-            judged[user] = dict.fromkeys(chosen, 0.0)
-
-    predictions = []
-    for model in ("als", "few", "pop"):
-        served = {"als": users, "few": users[1:4], "pop": [user for user in users if rng.random() < 0.8]}[model]
-        for user in served:
-            if user == truth_only:
-                continue
-            chosen = rng.sample(items, 1 if user == one_item else rng.randint(1, len(items)))
-            if user == nothing_found:
-                chosen = [item for item in items if item not in judged[user]]
-            if user == perfect:
-                chosen = sorted(judged[user], key=lambda item: -judged[perfect][item])
-            for place, item in enumerate(chosen):
-                score = rng.choice([-0.5, 0.25, 1.0, 2.5, 3.0, 4.5, 6.0])
-                score = 1.0 if user == all_tied else 10.0 - place if user == perfect else score
-                predictions.append({"model": model, "user": user, "item": item, "score": score})
-                if ranks:
-                    predictions[-1]["rank"] = place + 1
-
-    truth: list[dict[str, Any]] = [
-        {"user": user, "item": item, "rating": rating} for user, own in judged.items() for item, rating in own.items()
-    ]
-    if duplicates:
-        predictions += [{**row, "score": rng.choice([0.0, 3.0, 7.0])} for row in predictions if rng.random() < 0.2]
-        truth += [{**row, "rating": rng.choice([0.0, 2.0, 5.0])} for row in truth if rng.random() < 0.2]
-    if missing_scores:
-        predictions = [{**row, "score": math.nan} if rng.random() < 0.2 else row for row in predictions]
-    if not with_ratings:
-        truth = [{"user": row["user"], "item": row["item"]} for row in truth]
-    rng.shuffle(predictions)
-    rng.shuffle(truth)
-    return Case(predictions, truth)

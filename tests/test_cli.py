@@ -135,6 +135,46 @@ def test_inputs_in_other_formats_and_one_location_per_model(job, spark, tmp_path
 
 
 @pytest.mark.spark
+def test_train_and_catalog(job, spark, tmp_path, capsys):
+    """In AUC the seen item of u1 is no candidate; with it, one of three others stands above the relevant one."""
+    spark.createDataFrame([("u1", "a")], "user_id string, item_id string").write.parquet(str(tmp_path / "train" / "2026-11-28"))
+    (tmp_path / "items.csv").write_text("item_id\na\nb\nc\nd\nd\n")
+    known = {
+        "train": {"path": str(tmp_path / "train" / "{as_of}")},
+        "catalog": {"path": str(tmp_path / "items.csv"), "format": "csv"},
+    }
+    conf = job(inputs=known, evaluation={"metrics": ["auc"]})
+    assert main(["evaluate", "--config", conf]) == 0
+    assert result_of(capsys)[1]["models"] == {"als": {"auc": 1.0}, "pop": {"auc": pytest.approx((1 + 1 / 3) / 2)}}
+    assert main(["evaluate", "--config", conf, "--set", "inputs.train=", "--set", "inputs.catalog=4"]) == 0
+    found = result_of(capsys)[1]["models"]
+    assert found == {"als": {"auc": pytest.approx((2 / 3 + 1) / 2)}, "pop": {"auc": pytest.approx((2 / 3 + 1 / 3) / 2)}}
+    assert main(["evaluate", "--config", conf, "--as-of", "2026-11-29"]) == 4
+    message = result_of(capsys)[1]["error"]["message"]
+    assert f"inputs.train: cannot read parquet at '{tmp_path}/train/2026-11-29'" in message
+
+
+@pytest.mark.spark
+def test_lists_in_arrays(job, spark, tmp_path, capsys):
+    conf = job(evaluation={"metrics": ["mrr"]})
+    frame = spark.createDataFrame([("u1", ["a", "b"]), ("u2", ["b"])], "user_id string, items array<string>")
+    frame.write.parquet(str(tmp_path / "arrays"))
+    assert main(["evaluate", "--config", conf, "--set", f"inputs.predictions.path={tmp_path}/arrays"]) == 0
+    assert result_of(capsys)[1]["models"] == {"model": {"mrr@1": 0.5, "mrr@2": 0.75}}
+
+
+def test_a_missing_catalog_is_found_before_a_session_starts(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("spark_recmetrics.cli._session", lambda: pytest.fail("a session was started"))
+    conf = tmp_path / "conf.yaml"
+    conf.write_text(
+        "inputs:\n  predictions: {path: a}\n  truth: {path: b}\noutput: {path: out}\nevaluation:\n  metrics: [mrr, mcc]\n"
+    )
+    assert main(["evaluate", "--config", str(conf)]) == 2
+    message = result_of(capsys)[1]["error"]["message"]
+    assert message.startswith(f"{conf}:6: evaluation.metrics[1]: mcc needs the catalogue: give inputs.catalog")
+
+
+@pytest.mark.spark
 def test_refused_data_end_with_4_and_a_report(job, spark, capsys):
     code = main(["evaluate", "--config", job(predictions=[*LISTS, LISTS[0]])])
     captured = capsys.readouterr()
@@ -176,10 +216,14 @@ def test_a_location_that_cannot_be_read_ends_with_4(job, tmp_path, capsys, locat
 
 
 @pytest.mark.spark
-def test_an_output_that_cannot_be_written_ends_with_5(job, tmp_path, capsys):
+def test_an_output_that_cannot_be_written_ends_with_5(job, tmp_path, capsys, monkeypatch):
+    released = []
+    monkeypatch.setattr("spark_recmetrics.tables.release", released.append)
     (tmp_path / "file").write_text("")
     assert main(["evaluate", "--config", job(output={"path": str(tmp_path / "file")})]) == 5
     assert "cannot write" in result_of(capsys)[1]["error"]["message"]
+    assert len(released) == 1, "PER_USER must not stay in a session that goes on"
+    released[0].unpersist()
 
 
 @pytest.mark.spark

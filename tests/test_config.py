@@ -19,11 +19,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from spark_recmetrics.columns import Columns
 from spark_recmetrics.config import Config, Inputs, json_schema, load
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, convention
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import parse
-from spark_recmetrics.schema import Columns, Location, Output
+from spark_recmetrics.schema import Location, Output
 from spark_recmetrics.source import DEEPEST, LARGEST_FILE
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -98,7 +99,9 @@ inputs:
     als: {predictions: {path: /als, format: csv, options: {header: "true"}}, rating_predictions: {table: c.d.als}}
     1: {predictions: {table: c.d.one}}
   truth: {path: /t, format: delta}
-columns: {user: "customer id", item: sku, score: s, rating: s, model: m, rank: r}
+  train: {table: c.d.train}
+  catalog: {path: /items, format: csv}
+columns: {user: "customer id", item: sku, score: s, rating: s, model: m, rank: r, items: i, propensity: p}
 model_name: pop
 evaluation:
   k: [5, 10]
@@ -117,7 +120,11 @@ output: {table_prefix: main.recs.nightly_, format: delta}
     als = config.inputs.models["als"]
     assert als.predictions == Location(path="/als", format="csv", options={"header": "true"})
     assert als.rating_predictions == Location(table="c.d.als")
-    assert config.columns == Columns("customer id", "sku", "s", "s", "m", "r")
+    assert (config.inputs.train, config.inputs.catalog) == (
+        Location(table="c.d.train"),
+        Location(path="/items", format="csv"),
+    )
+    assert config.columns == Columns("customer id", "sku", "s", "s", "m", "r", "i", "p")
     texts = ["ndcg@5", "ndcg@10", "map@3", "rmse", "f1(ndcg, map, beta=0.5)@5", "f1(ndcg, map, beta=0.5)@10"]
     assert [str(m) for m in config.evaluation.expanded] == texts
     chosen = config.evaluation.chosen_convention
@@ -174,6 +181,11 @@ def test_no_cut_off_is_the_whole_list(evaluation_of: Callable[..., Any]) -> None
         ("{name: f1, params: {metric_name_1: nDCG, metric_name_2: MAP}}", "f1(ndcg, map)"),
         ("{name: f1, params: {metric_name_1: ndcg, metric_name_2: map, beta: 0.5}}", "f1(ndcg, map, beta=0.5)"),
         ("{name: nDCGRendle2020}", "ndcg(gain=binary)"),
+        (
+            "{name: f1, params: {metric_name_1: rbp(p=0.5), metric_name_2: ndcg(gain=linear)}}",
+            "f1(rbp(p=0.5), ndcg(gain=linear))",
+        ),
+        ("{name: IPS@3}", "ctr(estimator=ips)@3"),
     ],
 )
 def test_complex_metrics(evaluation_of: Callable[..., Any], written: str, text: str) -> None:
@@ -616,41 +628,124 @@ def test_errors_of_file_and_overrides_stand_together(refused: Refused) -> None:
 # As-of, hash and run id
 
 
-def test_placeholder_is_filled_in_and_not_hashed(write: Write) -> None:
-    text = """
+PLACED = """\
 inputs:
   models: {als: {predictions: {path: "/p/{as_of}/{a,b}"}}}
   truth: {path: "/t/{as_of}"}
+  train: {path: "/s/{as_of}"}
+  catalog: {path: "/c/{as_of}"}
 output: {path: "/out/{as_of}"}
 """
-    config = load(write(text))
-    located = config.located("2026-11-28")
-    assert located.as_of == "2026-11-28"
-    assert located.inputs.truth.path == "/t/2026-11-28"
-    assert located.inputs.models is not None
-    assert located.inputs.models["als"].predictions.path == "/p/2026-11-28/{a,b}"
-    assert located.output.table("summary") == "/out/2026-11-28/summary"
-    assert config.inputs.truth.path == "/t/{as_of}"
-    assert located.hash == located.located("2026-11-29").hash == config.hash
-    assert located.run_id() == config.run_id("2026-11-28") == load(write(text), ["as_of=2026-11-28"]).run_id()
-    with pytest.raises(
-        ConfigError, match=r"^inputs\.models\.als\.predictions\.path: '/p/\{as_of\}/\{a,b\}' needs an as_of: give --as-of"
-    ):
-        config.located()
 
 
-@pytest.mark.parametrize("as_of", ["", "a b", "a/b", "..", "a\n", "²"])
+def test_placeholder_is_filled_in_and_not_hashed(write: Write) -> None:
+    config = load(write(PLACED), as_of="2026-11-28")
+    inputs = config.inputs
+    assert config.as_of == "2026-11-28"
+    assert inputs.models is not None
+    assert inputs.train is not None
+    assert isinstance(inputs.catalog, Location)
+    places = (inputs.models["als"].predictions, inputs.truth, inputs.train, inputs.catalog)
+    found = [config.located(place).path for place in places]
+    assert found == ["/p/2026-11-28/{a,b}", "/t/2026-11-28", "/s/2026-11-28", "/c/2026-11-28"]
+    assert config.located(config.output).table("summary") == "/out/2026-11-28/summary"
+    assert config.located(Location(table="{as_of}")) == Location(table="{as_of}")
+    assert inputs.truth.path == "/t/{as_of}"
+    other = load(write(PLACED), as_of="2026-11-29")
+    assert (other.hash, other.run_id == config.run_id) == (config.hash, False)
+    assert load(write(f"{PLACED}as_of: x\n"), ["as_of=2026-11-28"]).run_id == config.run_id
+
+
+def test_a_placeholder_without_as_of_is_refused_by_key(refused: Refused) -> None:
+    assert refused(PLACED) == [
+        f"c.yaml:{line}: {key}.path: {path!r} needs an as_of: give --as-of, or as_of in the file"
+        for line, key, path in (
+            (2, "inputs.models.als.predictions", "/p/{as_of}/{a,b}"),
+            (3, "inputs.truth", "/t/{as_of}"),
+            (4, "inputs.train", "/s/{as_of}"),
+            (5, "inputs.catalog", "/c/{as_of}"),
+            (6, "output", "/out/{as_of}"),
+        )
+    ]
+
+
+@pytest.mark.parametrize("as_of", ["", "a b", "a/b", "..", "a\n", "²", "\ud800", '"', "${x}"])
 def test_as_of_of_the_command_line_is_checked(write: Write, as_of: str) -> None:
-    config = load(write(SMALLEST))
-    for use in (config.run_id, config.located):
-        with pytest.raises(ConfigError, match=r"^--as-of: expected a text of the characters "):
-            use(as_of)
+    with pytest.raises(ConfigError, match=r"^--as-of .*: as_of: expected a text of the characters [^\n]*$"):
+        load(write(SMALLEST), as_of=as_of)
+
+
+def test_as_of_of_the_command_line_is_the_strongest(write: Write) -> None:
+    config = load(write(f"{SMALLEST}as_of: a\n"), ["as_of=b"], "20261128")
+    assert config.as_of == "20261128"
+
+
+# The catalogue
+
+
+@pytest.mark.parametrize("catalog", ["4000", "{path: /c}", "{table: c.items}"])
+def test_catalog_is_a_number_or_a_location_and_hashed(write: Write, catalog: str) -> None:
+    text = SMALLEST.replace("inputs:", f"inputs:\n  train: {{path: /s}}\n  catalog: {catalog}")
+    text += "evaluation: {metrics: [auc, mcc]}\n"
+    config = load(write(text))
+    expected = yaml.safe_load(catalog)
+    assert config.inputs.catalog == (expected if isinstance(expected, int) else Location(**expected))
+    assert load(write(json.dumps(config.resolved()), "r.json")) == config
+    for other in (["inputs.catalog=4001"], ["inputs.train="]):
+        assert load(write(text), other).hash != config.hash
+
+
+@pytest.mark.parametrize(
+    ("catalog", "line"),
+    [
+        ("0", "catalog: expected a whole number from 1, found 0"),
+        ("true", "catalog: expected a location, or the number of items, found True"),
+        ("4e3", "catalog: expected a location, or the number of items, found 4000.0"),
+        ("/c", "catalog: expected a location, or the number of items, found '/c'"),
+        ("[1]", "catalog: expected a location, or the number of items, found a list"),
+        ("{}", "catalog: expected either path or table, found neither"),
+        ("{path: 5}", "catalog.path: expected a text, found 5: write it in quotes"),
+        ("{path: /c, fromat: csv}", "catalog.fromat: unknown key; did you mean 'format'?"),
+        ('{path: "/c/{day}"}', "catalog.path: unknown placeholder {day} in '/c/{day}'; known: as_of"),
+    ],
+)
+def test_wrong_catalogs(refused: Refused, catalog: str, line: str) -> None:
+    assert refused(SMALLEST.replace("inputs:", f"inputs:\n  catalog: {catalog}")) == [f"c.yaml:2: inputs.{line}"]
+
+
+def test_metrics_that_need_the_catalogue_are_found_early(refused: Refused, write: Write) -> None:
+    text = """\
+evaluation:
+  metrics:
+    - ndcg
+    - AUC
+    - gauc(candidates=listed)
+  complex_metrics:
+    - {name: f1, params: {metric_name_1: ndcg, metric_name_2: mcc}}
+"""
+    told = "needs the catalogue: give inputs.catalog, a table of all items that could be recommended, or their number"
+    assert refused(SMALLEST + text) == [
+        f"c.yaml:8: evaluation.metrics[1]: auc {told}",
+        f"c.yaml:11: evaluation.complex_metrics[0]: f1(ndcg, mcc) {told}",
+    ]
+    assert load(write(SMALLEST + text), ["inputs.catalog=9"]).inputs.catalog == 9
+    assert refused(SMALLEST, "evaluation.metrics=[mcc@5]") == [
+        f"--set evaluation.metrics=[mcc@5]: evaluation.metrics[0]: mcc@5 {told}"
+    ]
+    assert load(write(SMALLEST), ["evaluation.metrics=[auc]", "evaluation.convention.auc_candidates=listed"])
+
+
+@pytest.mark.parametrize("name", ["[table]", "[key]", "catalog"])
+def test_models_may_be_named_like_parts_of_a_message(refused: Refused, name: str) -> None:
+    models = json.dumps({name: {"predictions": {"path": "/p", "fromat": "csv"}}})
+    (line,) = refused(f"inputs: {{truth: {{path: /t}}, models: {models}}}\noutput: {{path: /o}}\n")
+    assert line.endswith(".predictions.fromat: unknown key; did you mean 'format'?")
 
 
 def test_hash_stands_for_the_meaning_and_not_for_the_text(write: Write) -> None:
     config = load(write(SMALLEST))
     assert re.fullmatch("[0-9a-f]{16}", config.hash)
-    assert re.fullmatch("r[0-9a-f]{12}", config.run_id())
+    assert re.fullmatch("r[0-9a-f]{12}", config.run_id)
     same = [
         ("evaluation: {top_k: 10}", []),
         ("evaluation: {k: [10], metrics: [Precision, recall, nDCG, map, MRR, hit_rate]}", []),
@@ -672,10 +767,10 @@ def test_hash_stands_for_the_meaning_and_not_for_the_text(write: Write) -> None:
 
 
 def test_run_id_depends_on_job_as_of_and_configuration(write: Write) -> None:
-    config = load(write(SMALLEST))
-    ids = [config.run_id(), config.run_id("a"), config.run_id("b"), load(write(SMALLEST), ["job=x"]).run_id("a")]
+    given = [([], None), ([], "a"), ([], "b"), (["job=x"], "a")]
+    ids = [load(write(SMALLEST), overrides, as_of).run_id for overrides, as_of in given]
     assert len(set(ids)) == len(ids)
-    assert config.run_id("a") == load(write(SMALLEST), ["as_of=a"]).run_id()
+    assert ids[1] == load(write(SMALLEST), ["as_of=a"]).run_id
 
 
 def test_hash_does_not_change_between_processes(write: Write) -> None:

@@ -16,7 +16,8 @@ from spark_recmetrics.metrics import DEFINITIONS
 UNNAMED = """
 relevance=present, threshold=1.0, candidates=all, duplicates=keep, nan_scores=last, ties=item_asc, users=relevant,
 users_by_metric=(), undefined=zero, empty=nan, precision_denominator=k, recall_denominator=relevant, map_normalizer=min_k,
-gain=binary, idcg=at_k, discount=log2_plus1, f1=per_user, beta=1.0, auc_negatives=exact, auc_ties=half, gauc_weight=uniform,
+gain=binary, idcg=at_k, discount=log2_plus1, f1=per_user, beta=1.0, auc_negatives=exact, auc_ties=half,
+auc_candidates=unseen, gauc_weight=uniform,
 rating_rows=all, rating_average=pairs, rating_clip=none, coverage=fraction, gini_population=recommended, gini_scale=n,
 entropy_base=2.718281828459045, entropy_scale=none
 """
@@ -40,7 +41,7 @@ DIFFERS = {
                   "precision_denominator=recommended, idcg=all",
     "recommenders": "users=truth_and_predicted, users_by_metric=((ndcg, truth),), undefined=skip, empty=zero",
     "mllib": "users=truth_and_predicted",
-    "replay": "ties=item_desc, users=truth",
+    "replay": "ties=item_desc, users=truth, auc_ties=order, auc_candidates=listed",
     "rectools": "users=truth, map_normalizer=relevant, idcg=full_k, coverage=count",
     "recbole": "relevance=positive, users=truth, gauc_weight=relevant, gini_population=catalog, entropy_scale=distinct",
     "ranx": "relevance=threshold, users=truth, map_normalizer=relevant, gain=linear",
@@ -72,7 +73,8 @@ VALUES = {
     "f1": "per_user, of_means",
     "auc_negatives": "exact, plus_one",
     "auc_ties": "half, order",
-    "gauc_weight": "uniform, relevant",
+    "auc_candidates": "unseen, all, listed",
+    "gauc_weight": "uniform, relevant, recommended",
     "rating_average": "pairs, per_user, users",
     "rating_clip": "none, truth_range",
     "rating_rows": "all, positive",
@@ -102,7 +104,7 @@ def read(text: str) -> dict[str, object]:
 def test_the_page_is_read_as_it_stands():
     assert read(DIFFERS["warprec"])["users_by_metric"] == (("f1", "all"),)
     assert read(DIFFERS["threshold"])["threshold"] == 3.5
-    assert len(read(UNNAMED)) == 29
+    assert len(read(UNNAMED)) == 30
     assert read(UNNAMED)["users_by_metric"] == ()
     assert read(UNNAMED)["entropy_base"] == math.e
 

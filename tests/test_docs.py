@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
+import itertools
 import pkgutil
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import oracle
 import pytest
 
 import spark_recmetrics
 from spark_recmetrics import cli, config, errors, facts, schema
+from spark_recmetrics.columns import COUNTERS, Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics import DEFINITIONS, registry
+from spark_recmetrics.metrics import DEFINITIONS, Definition, Parameter, RankedBatch, registry
 from spark_recmetrics.metrics.rating import Moments
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,6 +75,7 @@ def agrees(expected: str, found: str) -> bool:
 def test_the_pages_are_there():
     assert [page.name for page in PAGES[1:]] == [
         "adding-a-metric.md",
+        "agreement.md",
         "conventions.md",
         "inputs.md",
         "metrics.md",
@@ -130,9 +134,9 @@ PYTHON_PAGES = [
 @pytest.fixture
 def own_registry() -> Iterator[None]:
     """A registry that a page may add to."""
-    before = dict(registry.DEFINITIONS), dict(registry._ALIASES)
+    before = dict(registry.DEFINITIONS), dict(registry.ALIASES)
     yield
-    for current, kept in zip((registry.DEFINITIONS, registry._ALIASES), before, strict=True):
+    for current, kept in zip((registry.DEFINITIONS, registry.ALIASES), before, strict=True):
         current.clear()
         current.update(kept)
 
@@ -168,7 +172,7 @@ def test_configurations_are_what_the_page_says(block, tmp_path, monkeypatch):
     name = block.text.partition("\n")[0].removeprefix("# ")
     Path(name).write_text(block.text, encoding="utf-8")
     if block.output is None:
-        assert config.load(name).located("2026-11-28").evaluation.expanded
+        assert config.load(name, as_of="2026-11-28").evaluation.expanded
     else:
         with pytest.raises(ConfigError) as caught:
             config.load(name)
@@ -333,7 +337,7 @@ def test_columns_of_the_tables():
             row = re.search(rf"^\| [^|]*`{column.name}`[^|]* \| (\w+) \|", page, re.MULTILINE)
             assert row, column.name
             assert row[1] == column.dataType.simpleString().replace("bigint", "long")
-    for name in ("model", "user", *schema.USER_COUNTERS, *Moments._fields, "n_pair_duplicates"):
+    for name in ("model", "user", *COUNTERS, *Moments._fields):
         assert re.search(rf"^\| [^|]*`{name}`", page, re.MULTILINE), name
 
 
@@ -351,7 +355,7 @@ def test_fields_of_the_result_line(monkeypatch, capsys):
 def test_keys_of_the_inputs():
     section = text_of("docs/inputs.md").partition("\n## Columns\n")[2].partition("\n## ")[0]
     defaults = dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", section, re.MULTILINE))
-    assert defaults == {key: f"`{name}`" if name else "none" for key, name in vars(schema.Columns()).items()}
+    assert defaults == {key: f"`{name}`" if name else "none" for key, name in vars(Columns()).items()}
 
 
 def test_every_command_is_explained():
@@ -366,18 +370,56 @@ def test_the_section_of_a_metric_has_all_its_names(name):
     for part in ("Options", "Also written", "Undefined", "Range", "Who", "Source"):
         assert f"\n* **{part}**:" in section, part
     assert "\n```python\n" in section
-    folded = {registry._fold(word) for word in re.findall(r"`(\w+)`", section)}
+    folded = {registry.fold(word) for word in re.findall(r"`(\w+)`", section)}
     assert set(definition.aliases) <= folded | {re.sub(r"_", "", word) for word in folded}
     for option, source in definition.options.items():
         assert f"`{option}`" in section
-        assert f"`{source}`" in section
-        assert set(CHOICES.get(source, ())) <= folded or "as for" in section
+        assert (str(source.default) if isinstance(source, Parameter) else f"`{source}`") in section
+        assert set(definition.choices(option)) <= folded or "as for" in section
     direction = "higher" if definition.higher_is_better else "lower"
     assert f"{direction} is better" in section
     row = re.search(rf"^\| \[`{name}`\].*$", text_of("docs/metrics.md"), re.MULTILINE)
     assert row
     assert f"| {definition.kind} |" in row[0]
-    assert f"| {direction} |" in row[0]
+    assert f"| {direction} | {model_value(definition)} |" in row[0]
+
+
+def model_value(definition: Definition) -> str:
+    """How the value of a model is made, in the word of the page."""
+    if definition.averaged_by is not None:
+        return "either"
+    return "pooled" if definition.pooled is not None or definition.across_users else "mean"
+
+
+@pytest.mark.parametrize("name", sorted(DEFINITIONS))
+def test_the_section_of_a_metric_says_what_is_special_about_it(name):
+    definition = DEFINITIONS[name]
+    section = text_of("docs/metrics.md").partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
+    prose = " ".join(section.split())
+    assert ("left out under every convention" in prose) == definition.skips_undefined
+    assert ("no cut-off" in prose.partition("**Who**")[0]) == (definition.kind == "ranking" and not definition.has_cut_off)
+    assert ("Its population" in prose) == (definition.users is not None)
+    names = [option for option in definition.options if definition.choices(option)]
+    ways = itertools.product(*(definition.choices(option) for option in names))
+    needs = frozenset[str]().union(*(definition.needs(dict(zip(names, way, strict=True))) for way in ways))
+    needed = re.search(r"\* \*\*Needs\*\*: ([^*]*)", prose)
+    for need, word in {
+        "catalog": "`catalog`",
+        "unseen": "`train`",
+        "propensity": "`columns.propensity`",
+        "scores": "scores",
+    }.items():
+        assert (needed is not None and word in needed[1]) == (need in needs), need
+
+
+def test_what_register_takes_and_what_a_metric_may_need():
+    section = text_of("docs/adding-a-metric.md").partition("\n## The contract\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?`) \|", section.partition("What `register` takes:")[2], re.MULTILINE)
+    taken = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert taken == set(inspect.signature(registry.register).parameters)
+    assert all(f"`{need}`" in section for need in get_args(registry.Need))
+    rows = re.findall(r"^\| (`.*?`) \|", section.partition("| method |")[0], re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(RankedBatch.__dataclass_fields__)
 
 
 def test_every_option_of_a_convention_is_explained():

@@ -14,13 +14,14 @@ from pyspark.sql import functions as F
 import spark_recmetrics as srm
 from spark_recmetrics import schema
 from spark_recmetrics.conventions import CONVENTIONS
-from spark_recmetrics.metrics import expand
+from spark_recmetrics.metrics import DEFINITIONS, expand
 
 pytestmark = pytest.mark.spark
 
 RANKING = ["precision", "recall", "f1", "hit", "mrr", "map", "mar", "ndcg"]
 RATING = ["rmse", "mse", "mae"]
 EVERYTHING = [*RANKING, *RATING, "f1(ndcg, map, beta=0.5)", "ndcg(gain=exponential, idcg=all)", "recall(denominator=min_k)"]
+ALL = [*DEFINITIONS, *oracle.VARIANTS]
 
 
 @pytest.fixture(params=sorted(CONVENTIONS))
@@ -52,6 +53,15 @@ def evaluate_case(spark, case, rules, *, partitions=None, metrics=EVERYTHING, k=
     )
 
 
+def evaluate_all(spark, case, rules, metrics, **options):
+    """With training rows and a catalogue, for metrics that need them."""
+    known = {"train": frame_of(spark, case.train), "catalog": len(set(case.catalog))}
+    expected = oracle.evaluate(
+        case.predictions, case.truth, rules, map(oracle.describe, metrics), train=case.train, catalog=case.catalog
+    )
+    return evaluate_case(spark, case, rules, metrics=metrics, k=None, **known, **options), expected
+
+
 def rows_by_cell(result):
     return {(row["model"], row["user"]): row.asDict() for row in result.per_user.collect()}
 
@@ -71,14 +81,22 @@ def assert_agrees(result, expected, metrics):
         assert (row["n_users"], row["n_undefined"]) == (want["n_users"], want["n_undefined"]), row
 
 
-def test_cases_agree_with_the_oracle_under_every_convention(spark, convention_name):
-    rules = CONVENTIONS[convention_name]
-    seed = sorted(CONVENTIONS).index(convention_name)
-    case = oracle.random_case(seed)
-    rated = "rating" in case.truth[0]
-    metrics = expand(EVERYTHING if rated else [m for m in EVERYTHING if m not in RATING], [3])
-    expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics))
-    assert_agrees(evaluate_case(spark, case, rules, metrics=metrics), expected, metrics)
+def test_every_metric_agrees_with_the_oracle_under_every_convention(spark, convention_name):
+    """Five random data sets at once; tests/test_memory.py has fifty for the same kernels without Spark."""
+    metrics = expand(ALL, 3)
+    case = oracle.merged_cases(range(5), propensities=True)
+    result, expected = evaluate_all(spark, case, CONVENTIONS[convention_name], metrics)
+    assert_agrees(result, expected, metrics)
+    result.release()
+
+
+def test_cut_lists_agree_with_the_oracle(spark):
+    """Without a metric that looks at whole lists, these are cut before they leave the JVM."""
+    for seed, name in enumerate(("default", "lenskit", "jurity")):
+        case = oracle.random_case(seed)
+        metrics = expand(["precision", "ndcg", "map", "ctr", "f1"], [1, 3])
+        expected = oracle.evaluate(case.predictions, case.truth, CONVENTIONS[name], map(oracle.describe, metrics))
+        assert_agrees(evaluate_case(spark, case, CONVENTIONS[name], metrics=metrics), expected, metrics)
 
 
 OPTIONS = [
@@ -114,16 +132,57 @@ def test_given_ranks_win_over_scores(spark, duplicates):
     assert_agrees(evaluate_case(spark, case, rules, metrics=metrics), expected, metrics)
 
 
-def test_whole_lists_without_a_cut_off(spark):
-    case = oracle.random_case(11, ratings=True)
-    rules = srm.convention("mllib")
-    metrics = expand(RANKING, None)
-    expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics))
-    assert_agrees(evaluate_case(spark, case, rules, metrics=metrics, k=None), expected, metrics)
+@pytest.mark.parametrize("options", [{}, {"duplicates": "first"}, {"nan_scores": "last", "auc_ties": "half"}], ids=str)
+def test_whole_lists_without_a_cut_off(spark, options):
+    rules = srm.convention("mllib").override(**options)
+    case = oracle.random_case(
+        11, ratings=True, duplicates="duplicates" in options, missing_scores="nan_scores" in options, propensities=True
+    )
+    metrics = expand([m for m in ALL if "dr" not in m or not options], None)
+    result, expected = evaluate_all(spark, case, rules, metrics)
+    assert_agrees(result, expected, metrics)
 
 
-@pytest.mark.parametrize("convention_name", sorted(oracle.GOLDEN))
+def test_given_ranks_of_whole_lists(spark):
+    """A rank wins over the score, and leaves no ties."""
+    case = oracle.random_case(13, ratings=True, ranks=True)
+    metrics = expand(["auc", "gauc(weight=recommended)", "lauc@2", "bpref", "map", "matched_auc"], None)
+    result, expected = evaluate_all(spark, case, srm.convention("default"), metrics)
+    assert_agrees(result, expected, metrics)
+
+
+def test_a_catalogue_is_a_table_or_a_number(spark):
+    case = oracle.random_case(3, ids="text", ratings=True)
+    table = spark.createDataFrame([(item,) for item in [*case.catalog, *case.catalog]], "item_id string")
+    found = [
+        evaluate_case(spark, case, "default", metrics=["accuracy"], k=2, catalog=catalog).to_dict()
+        for catalog in (table, len(case.catalog))
+    ]
+    assert found[0] == found[1]
+    with pytest.raises(srm.ConfigError, match=r"accuracy@2 needs the catalogue: give catalog, one row per item"):
+        evaluate_case(spark, case, "default", metrics=["accuracy"], k=2)
+    with pytest.raises(srm.DataError, match=r"predictions/als: beyond_catalog = .*e\.g\. users .*give the whole catalogue"):
+        evaluate_case(spark, case, "default", metrics=["accuracy"], k=2, catalog=2)
+
+
+def test_propensities_are_probabilities(spark):
+    case = oracle.random_case(3, ids="text", ratings=True)
+    with pytest.raises(srm.DataError, match=r"truth: no column 'propensity' \(columns\.propensity\).*ctr.*needs it"):
+        evaluate_case(spark, case, "default", metrics=["ctr(estimator=ips)"])
+    wrong = oracle.Case(case.predictions, [{**row, "propensity": 0.0} for row in case.truth])
+    with pytest.raises(srm.DataError, match=r"truth: bad_propensities = .*probability that the item was shown"):
+        evaluate_case(spark, wrong, "default", metrics=["ess"])
+
+
+def test_repeated_items_are_not_compared_twice(spark):
+    rules = srm.convention("default").override(duplicates="keep")
+    with pytest.raises(srm.ConfigError, match="gauc: expected duplicates error or first, found keep"):
+        evaluate_case(spark, oracle.random_case(1), rules, metrics=["gauc"], catalog=20)
+
+
+@pytest.mark.parametrize("convention_name", ["lenskit", "recommenders", "torchmetrics"])
 def test_golden_table(spark, convention_name):
+    """The others are read in memory."""
     case = oracle.Case(oracle.GOLDEN_PREDICTIONS, oracle.GOLDEN_TRUTH)
     found = evaluate_case(spark, case, convention_name, metrics=RANKING, k=3).to_dict()["model"]
     assert found == pytest.approx({f"{metric}@3": v for metric, v in oracle.GOLDEN[convention_name].items()}, abs=1e-6)
@@ -396,18 +455,18 @@ def test_a_metric_of_a_script_runs_on_the_workers(spark):
     """Workers import the package anew and know only what it registers itself, so the driver sends the formula along."""
     from spark_recmetrics.metrics import registry
 
-    saved = dict(registry.DEFINITIONS), dict(registry._ALIASES)
+    saved = dict(registry.DEFINITIONS), dict(registry.ALIASES)
     try:
 
-        @srm.metrics.register("first_hit_rank", upper=None)
-        def first_hit_rank(batch, k):
+        @srm.metrics.register("own_rank", upper=None)
+        def own_rank(batch, k):
             """Rank of the first relevant item."""
             return batch.sum_hits((batch.hit_number == 1) * batch.hit_rank.astype(float), k)
 
-        result = pairs(spark, [("u", "a", 2.0), ("u", "b", 1.0)], [("u", "b", 1.0)], metrics="first_hit_rank@2")
-        assert result.to_dict() == {"model": {"first_hit_rank@2": 2.0}}
+        result = pairs(spark, [("u", "a", 2.0), ("u", "b", 1.0)], [("u", "b", 1.0)], metrics="own_rank@2")
+        assert result.to_dict() == {"model": {"own_rank@2": 2.0}}
     finally:
-        for registered, before in zip((registry.DEFINITIONS, registry._ALIASES), saved, strict=True):
+        for registered, before in zip((registry.DEFINITIONS, registry.ALIASES), saved, strict=True):
             registered.clear()
             registered.update(before)
 

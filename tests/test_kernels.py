@@ -1,19 +1,15 @@
-"""Each formula against fractions a reader can check, a batch against its users one by one, everything against the oracle."""
+"""Each formula against fractions that a reader can check. `test_kernels_oracle.py` has them all against the oracle."""
 
 from __future__ import annotations
 
 import math
-import random
+from collections.abc import Iterable
 from fractions import Fraction
-from itertools import product
 
-import numpy as np
 import pytest
-from oracle import all_cells, describe, random_case, rating_error, value_of
 
-from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention, convention
-from spark_recmetrics.metrics import DEFINITIONS, Metric, RankedBatch, parse, score
-from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.conventions import CHOICES, CONVENTIONS, convention
+from spark_recmetrics.metrics import DEFINITIONS, Metric, Parameter, RankedBatch, parse, score
 
 DEFAULT = convention("default")
 LOG2_3 = math.log2(3)
@@ -23,10 +19,11 @@ RANKING = sorted(name for name, definition in DEFINITIONS.items() if definition.
 RATING = sorted(name for name, definition in DEFINITIONS.items() if definition.kind == "rating")
 
 
-def one(text: str, items: list | str, truth: dict | list | str, how: str = "default") -> float | None:
+def one(text: str, items: list | str, truth: dict | list | str, how: str = "default", **more) -> float | None:
     """The value of one user; `truth` is a dict from item to rating, or the relevant items with rating 1."""
     ratings = truth if isinstance(truth, dict) else dict.fromkeys(truth, 1.0)
-    value = float(score(parse(text), RankedBatch.of([list(items)], [ratings]), convention(how))[0])
+    known = {name: value if name == "n_items" else [value] for name, value in more.items()}
+    value = float(score(parse(text), RankedBatch.of([list(items)], [ratings], **known), convention(how))[0])
     return UNDEFINED if math.isnan(value) else value
 
 
@@ -39,21 +36,37 @@ def six(value: float) -> object:
     return pytest.approx(value, abs=5e-7)
 
 
+def values_of(name: str, option: str) -> tuple:
+    """The legal values of an option; of a number, some."""
+    definition = DEFINITIONS[name]
+    numbers = (0.5, 0.95) if isinstance(definition.options[option], Parameter) else (0.5, 1.0, 3.0)
+    return definition.choices(option) or numbers
+
+
 def every_variant() -> list[Metric]:
     """Every ranking metric, alone and with each value of each of its options; without a cut-off."""
     found = []
     for name in RANKING:
         variants = [Metric(name)]
-        for option, source in DEFINITIONS[name].options.items():
-            variants += [Metric(name, params=((option, value),)) for value in CHOICES.get(source, (0.5, 1.0, 3.0))]
+        for option in DEFINITIONS[name].options:
+            variants += [Metric(name, params=((option, value),)) for value in values_of(name, option)]
         if DEFINITIONS[name].operands:
             variants += [parse(f"{name}(ndcg, map, beta=0.5)"), parse(f"{name}(precision(denominator=recommended), mrr)")]
+            variants += [parse(f"{name}(gauc, ndcg)"), parse(f"{name}(r_precision, lauc(candidates=listed))")]
         found += variants
     return found
 
 
 VARIANTS = every_variant()
+OF_HITS = [metric for metric in VARIANTS if not metric.needs(DEFAULT) and not metric.definition.skips_undefined]
+"""Metrics that see nothing but hits, and of which the worst value is 0."""
+
 CUTS = (1, 2, 3, 10, None)
+
+
+def at_cuts(metrics: Iterable[Metric], cuts: Iterable[int | None] = CUTS) -> list[Metric]:
+    """The metrics at each cut-off, if they have one."""
+    return list(dict.fromkeys(metric.at(k) for metric in metrics for k in cuts))
 
 
 # Cases from public bug reports --------------------------------------------------------------------------------------------
@@ -249,7 +262,7 @@ def test_first_hit_at_rank_2():
     assert one("mrr", "xxxa", "a") == Fraction(1, 4)
 
 
-@pytest.mark.parametrize("metric", VARIANTS, ids=str)
+@pytest.mark.parametrize("metric", OF_HITS, ids=str)
 def test_a_list_without_a_hit_scores_0_and_never_nan(metric):
     for k in CUTS:
         assert one(str(metric.at(k)), "xyz", "ab") == 0
@@ -270,7 +283,7 @@ class TestUndefined:
         assert one("precision(denominator=recommended)@3", "", "") is UNDEFINED
         assert one("precision", "", "") is UNDEFINED
 
-    @pytest.mark.parametrize("metric", VARIANTS, ids=str)
+    @pytest.mark.parametrize("metric", OF_HITS, ids=str)
     def test_an_empty_list_with_something_to_find_scores_0(self, metric):
         for k in CUTS:
             assert one(str(metric.at(k)), "", "ab") == 0
@@ -286,91 +299,116 @@ class TestUndefined:
         assert one("f1(hit, mrr)@1", "a", "") == 0
 
 
-# Many users at once -------------------------------------------------------------------------------------------------------
+# What is outside of the list, or judged --------------------------------------------------------------------------------------
+
+# Ten items: a was seen, b and c are tied, j is relevant and not in the list; a, c and q are judged, and not relevant.
+TIED = {"items": "abcd", "truth": {"b": 1.0, "d": 4.0, "j": 2.0}, "judged": {"a": 0.0, "c": 2.0, "q": 0.0}, "n_items": 10}
+KNOWN = {"scores": [0.9, 0.5, 0.5, 0.1], "seen": "ai", "propensities": {"a": 1.0, "b": 0.5, "c": 0.25, "d": 0.5}}
 
 
-def random_users(seed: int, n_users: int) -> tuple[list[list[str]], list[dict[str, float]]]:
-    """Lists and relevant items, with every kind of edge: empty, disjoint, long, graded, fractional, zero."""
-    rng = random.Random(seed)
-    items = [f"i{number}" for number in range(15)]
-    lists = [rng.sample(items, rng.choice([0, 1, 2, 5, 15])) for _ in range(n_users)]
-    truth = [
-        {item: rng.choice([0.0, 0.5, 1.0, 2.0, 3.5, 5.0]) for item in rng.sample(items, rng.choice([0, 1, 2, 4, 12]))}
-        for _ in range(n_users)
-    ]
-    return lists, truth
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        # Of b, d and j, against c and four unlisted ones, or against a, too, and five, or against a and c alone.
+        ("auc", (Fraction(9, 10) + Fraction(4, 5) + Fraction(2, 5)) / 3),
+        ("auc(ties=order)", (1 + Fraction(4, 5) + 0) / 3),
+        ("auc(negatives=plus_one)", (Fraction(11, 12) + Fraction(5, 6) + Fraction(1, 2)) / 3),
+        ("auc(candidates=all)", (Fraction(11, 14) + Fraction(5, 7) + Fraction(5, 14)) / 3),
+        ("auc(candidates=listed)", (Fraction(1, 4) + 0) / 2),
+        ("gauc(candidates=listed, ties=order, weight=recommended)", (Fraction(1, 2) + 0) / 2),
+        ("lauc@1", Fraction(9, 10)),
+        ("lauc@2", Fraction(9, 10) / 2),
+        ("lauc(candidates=all)@2", Fraction(11, 14) / 2),
+        ("lauc", (Fraction(9, 10) + Fraction(4, 5)) / 3),
+        # TP 1, FP 1, FN 2, TN 6; TP 2, FP 2, FN 1, TN 5; TP 2, FP 4, FN 1, TN 3; and FP no more than 7.
+        ("accuracy@2", Fraction(7, 10)),
+        ("accuracy", Fraction(7, 10)),
+        ("accuracy@6", Fraction(5, 10)),
+        ("accuracy(denominator=recommended)@6", Fraction(7, 10)),
+        ("accuracy@60", Fraction(2, 10)),
+        ("mcc@2", 4 / math.sqrt(2 * 3 * 7 * 8)),
+        ("mcc", 8 / math.sqrt(4 * 3 * 7 * 6)),
+        ("mcc@60", -7 / math.sqrt(9 * 3 * 7 * 1)),
+        ("r_precision", Fraction(1, 3)),
+        ("rbp", Fraction(1, 5) * (Fraction(4, 5) + Fraction(64, 125))),
+        ("rbp(p=0.5)@3", Fraction(1, 4)),
+        ("average_rank@2", 2),
+        ("average_rank@1", UNDEFINED),
+        # a above b, and a and c above d, of three of each kind.
+        ("bpref", (Fraction(2, 3) + Fraction(1, 3)) / 3),
+        ("ctr", Fraction(0 + 1 + 2 + 4, 4)),
+        ("ctr@2", Fraction(1, 2)),
+        ("ctr(estimator=ips)@3", Fraction(0 + 2 + 8, 3)),
+        ("ctr(estimator=dr)@2", (Fraction(14, 10) - Fraction(9, 10) + 1) / 2),
+        ("ess", Fraction((1 + 2 + 4 + 2) ** 2, 1 + 4 + 16 + 4)),
+        ("ess@1", 1),
+        # b is tied with c and below a, d is below both.
+        ("matched_auc", Fraction(1, 8)),
+        ("matched_auc@2", 0),
+        ("matched_auc@1", UNDEFINED),
+    ],
+)
+def test_formula_of_more_than_hits(metric, value):
+    assert one(metric, **TIED, **KNOWN) == (UNDEFINED if value is UNDEFINED else close(value))
 
 
-@pytest.mark.parametrize("metric", VARIANTS, ids=str)
-def test_a_batch_is_its_users_one_by_one(metric):
-    lists, truth = random_users(seed=7, n_users=60)
-    # The gain is graded, so that the order of the ideal list matters where the metric does not say otherwise.
-    for k, how in product(CUTS, (DEFAULT, DEFAULT.override(gain="linear"))):
-        cut = metric.at(k)
-        together = score(cut, RankedBatch.of(lists, truth), how)
-        alone = [score(cut, RankedBatch.of([items], [own]), how)[0] for items, own in zip(lists, truth, strict=True)]
-        assert together.shape == (60,)
-        assert together.dtype == np.float64
-        np.testing.assert_array_equal(together, np.array(alone))
-
-
-@pytest.mark.parametrize("metric", VARIANTS, ids=str)
-def test_a_batch_of_nobody(metric):
-    for k in CUTS:
-        assert score(metric.at(k), RankedBatch.of([], []), DEFAULT).shape == (0,)
-
-
-@pytest.mark.parametrize("metric", VARIANTS, ids=str)
-def test_a_kernel_leaves_the_batch_as_it_is(metric):
-    lists, truth = random_users(seed=8, n_users=20)
-    batch = RankedBatch.of(lists, truth)
-    before = {name: value.copy() for name, value in vars(batch).items()}
-    for k in CUTS:
-        score(metric.at(k), batch, DEFAULT)
-    for name, value in before.items():
-        np.testing.assert_array_equal(getattr(batch, name), value)
-
-
-# Against the oracle -------------------------------------------------------------------------------------------------------
-
-
-def against_the_oracle(seed: int, how: Convention, **faults: bool) -> None:
-    case = random_case(seed, **faults)
-    cells = list(all_cells(case.predictions, case.truth, how).values())
-    batch = RankedBatch.of([cell.items for cell in cells], [cell.relevant for cell in cells])
-    for metric in (variant.at(k) for variant in VARIANTS for k in CUTS):
-        expected = [value_of(describe(metric), cell, how) for cell in cells]
-        found = [UNDEFINED if math.isnan(value) else value for value in score(metric, batch, how)]
-        for cell, value, right in zip(cells, found, expected, strict=True):
-            assert value == (UNDEFINED if right is UNDEFINED else close(right)), (str(metric), str(how), cell)
-
-
-@pytest.mark.parametrize("name", CONVENTIONS)
-@pytest.mark.parametrize("seed", range(3))
-def test_every_metric_against_the_oracle_under_every_convention(name, seed):
-    against_the_oracle(seed, CONVENTIONS[name])
-
-
-@pytest.mark.parametrize("name", CONVENTIONS)
-def test_the_same_with_repeats_that_are_kept(name):
-    lenient = CONVENTIONS[name].override(duplicates="keep", nan_scores="last")
-    against_the_oracle(0, lenient, duplicates=True, missing_scores=True)
-
-
-@pytest.mark.parametrize("name", RATING)
-def test_a_rating_metric_against_the_oracle(name):
-    rng = random.Random(name)
-    pairs = [(rng.uniform(-1, 6), rng.choice([0.0, 2.5, 5.0])) for _ in range(30)]
-    errors = [score - rating for score, rating in pairs]
-    compute = DEFINITIONS[name].compute
-    assert compute(Moments(30, sum(map(abs, errors)), sum(error**2 for error in errors))) == close(
-        rating_error(name, pairs, 30)
+def test_without_scores_nothing_is_tied_and_without_training_rows_nothing_is_seen():
+    plain = {**TIED, "propensities": KNOWN["propensities"]}
+    assert (
+        one("auc", **plain)
+        == one("auc(candidates=all)", **plain)
+        == close((Fraction(12, 14) + Fraction(10, 14) + Fraction(5, 14)) / 3)
     )
+    assert one("auc", **plain, seen="ai") == close((1 + Fraction(4, 5) + Fraction(2, 5)) / 3)
 
 
-def test_rating_formulas_take_arrays():
-    # Users with the errors (1, -3) and (4,).
-    moments = Moments(np.array([2, 1]), np.array([4.0, 4.0]), np.array([10.0, 16.0]))
-    np.testing.assert_allclose(DEFINITIONS["mae"].compute(moments), [2, 4])
-    np.testing.assert_allclose(DEFINITIONS["mse"].compute(moments), [5, 16])
-    np.testing.assert_allclose(DEFINITIONS["rmse"].compute(moments), [math.sqrt(5), 4])
+@pytest.mark.parametrize(("name", "undefined"), [("auc", UNDEFINED), ("gauc", UNDEFINED), ("lauc", UNDEFINED)])
+def test_nothing_to_compare(name, undefined):
+    assert one(f"{name}(candidates=all)", "ab", "ab", n_items=2) is undefined
+    assert one(f"{name}(candidates=all, negatives=plus_one)", "ab", "ab", n_items=2) == 1
+    assert one(name, "ax", "a", seen="a", n_items=9) is undefined
+    assert one(f"{name}(candidates=listed)", "x", "a") is undefined
+    assert one(f"{name}(candidates=listed)", "a", "a") is undefined
+
+
+def test_a_list_without_candidates():
+    assert one("auc", "", "a", n_items=9) == one("auc", "x", "a", seen="x", n_items=9) == Fraction(1, 2)
+    assert one("auc(ties=order)", "", "a", n_items=9) == one("lauc@3", "", "a", n_items=9) == 0
+    assert one("gauc(weight=relevant)", "", "a", n_items=9) == Fraction(1, 2)
+    assert one("gauc(weight=recommended)", "", "a", n_items=9) is UNDEFINED
+    assert one("gauc(weight=recommended)", "x", "a", seen="x", n_items=9) is UNDEFINED
+
+
+@pytest.mark.parametrize("missing", [math.inf, -math.inf])
+def test_infinite_scores_are_tied_with_each_other(missing):
+    assert one("matched_auc", "xa", "a", judged={"x": 0.0}, scores=[missing, missing]) == Fraction(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "needs"),
+    [
+        ("ndcg@10", ""),
+        ("auc", "unseen ties catalog"),
+        ("auc(ties=order)", "unseen catalog"),
+        ("auc(candidates=all)", "every ties catalog"),
+        ("gauc(candidates=listed)", "every ties"),
+        ("lauc(candidates=listed, ties=order)@3", "every"),
+        ("accuracy@3", "catalog"),
+        ("mcc", "catalog"),
+        ("bpref", "matched"),
+        ("ctr@3", "matched"),
+        ("ips@3", "matched propensity"),
+        ("dr@3", "matched propensity listed scores"),
+        ("ess", "matched propensity"),
+        ("matched_auc@3", "matched scores"),
+        ("f1(gauc(ties=order), bpref)@3", "unseen catalog matched"),
+        ("rmse", ""),
+    ],
+)
+def test_needs(text, needs):
+    assert parse(text).needs(DEFAULT) == set(needs.split())
+
+
+def test_needs_follow_the_convention():
+    assert parse("auc").needs(DEFAULT.override(auc_candidates="listed", auc_ties="order")) == {"every"}
+    assert parse("auc(candidates=all)").needs(CONVENTIONS["warprec"]) == {"every", "catalog"}

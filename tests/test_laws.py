@@ -2,245 +2,444 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_recmetrics.conventions import CHOICES, convention
-from spark_recmetrics.metrics import DEFINITIONS, Metric, RankedBatch, score
-from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, Parameter, RankedBatch, Sums, score, score_columns
+from spark_recmetrics.metrics.registry import quotient
 
 DEFAULT = convention("default")
 LAWS = settings(max_examples=40, derandomize=True, deadline=None, database=None)
 
 DEFINED = list(DEFINITIONS.values())
-RANKING = [definition.name for definition in DEFINED if definition.kind == "ranking"]
-RATING = [definition.name for definition in DEFINED if definition.kind == "rating"]
+RANKING = [definition for definition in DEFINED if definition.kind == "ranking"]
+RATING = [definition for definition in DEFINED if definition.kind == "rating"]
+
+
+# What is drawn ------------------------------------------------------------------------------------------------------------
+
+
+class User(NamedTuple):
+    """What is known of a user: the list, relevant items and other judged ones with ratings, and what else metrics need."""
+
+    items: list[str]
+    truth: dict[str, float]
+    judged: Mapping[str, float] = {}
+    scores: Sequence[float] = ()
+    propensities: Mapping[str, float] = {}
+    seen: Collection[str] = ()
+
+    def with_list(self, items: list[str]) -> User:
+        """Another list with the same scores, as far as they go."""
+        scores = [*self.scores, *(-9.0 - place for place in range(len(items)))]
+        return self._replace(items=items, scores=scores[: len(items)])
+
+
+def user_of(items: list[str], truth: dict[str, float], others: dict[str, float], more: tuple) -> User:
+    scores, propensities, seen = more
+    judged = {item: rating for item, rating in others.items() if item not in truth}
+    return User(items, truth, judged, sorted(scores, reverse=True)[: len(items)], propensities, seen)
+
 
 ITEMS = [f"i{number}" for number in range(8)]
+RATINGS = st.sampled_from([0.5, 1.0, 2.0, 3.5, 5.0])
 LISTS = st.lists(st.sampled_from(ITEMS), unique=True)
-TRUTH = st.dictionaries(st.sampled_from(ITEMS), st.sampled_from([0.5, 1.0, 2.0, 3.5, 5.0]), max_size=6)
-SOMETHING = st.dictionaries(st.sampled_from(ITEMS), st.sampled_from([0.5, 1.0, 2.0, 3.5, 5.0]), min_size=1, max_size=6)
-USERS = st.lists(st.tuples(LISTS, TRUTH), min_size=1, max_size=12)
+TRUTH = st.dictionaries(st.sampled_from(ITEMS), RATINGS, max_size=6)
+SOMETHING = st.dictionaries(st.sampled_from(ITEMS), RATINGS, min_size=1, max_size=6)
+OTHERS = st.dictionaries(st.sampled_from(ITEMS), st.sampled_from([0.0, 0.5, 2.0]), max_size=5)
+SCORES = st.lists(st.sampled_from([-0.5, 0.0, 0.25, 1.0, 4.0]), min_size=8, max_size=8)
+PROPENSITIES = st.lists(st.sampled_from([0.1, 0.25, 1.0]), min_size=8, max_size=8).map(
+    lambda chances: dict(zip(ITEMS, chances, strict=True))
+)
+MORE = st.tuples(SCORES, PROPENSITIES, st.sets(st.sampled_from(ITEMS), max_size=5))
+USERS = st.lists(st.builds(user_of, LISTS, TRUTH, OTHERS, MORE), min_size=1, max_size=12)
+USER = st.builds(user_of, LISTS, TRUTH, OTHERS, MORE)
+USER_WITH_TRUTH = st.builds(user_of, LISTS, SOMETHING, OTHERS, MORE)
 K = st.one_of(st.none(), st.integers(1, 10))
+N_ITEMS = st.integers(len(ITEMS) + 1, 30)
 
 
-def options_of(name: str) -> list[Metric]:
-    """The metric alone, and with each value of each of its options that is a name."""
-    sources = DEFINITIONS[name].options.items()
-    return [Metric(name)] + [
-        Metric(name, params=((key, value),)) for key, source in sources for value in CHOICES.get(source, ())
-    ]
+def batch_of(users: Sequence[User], n_items: int) -> RankedBatch:
+    return RankedBatch.of(
+        [user.items for user in users],
+        [user.truth for user in users],
+        judged=[user.judged for user in users],
+        scores=[user.scores for user in users],
+        propensities=[user.propensities for user in users],
+        seen=[user.seen for user in users],
+        n_items=n_items,
+    )
 
 
-VARIANTS = {name: options_of(name) for name in RANKING}
-every_ranking_metric = pytest.mark.parametrize("name", RANKING)
+def value(metric: Metric, user: User, n_items: int, how=DEFAULT) -> float:
+    return float(score(metric, batch_of([user], n_items), how)[0])
 
 
-def values(metric: Metric, users: list[tuple[list[str], dict[str, float]]], how=DEFAULT) -> np.ndarray:
-    return score(metric, RankedBatch.of([items for items, _ in users], [truth for _, truth in users]), how)
+# Metrics by their traits --------------------------------------------------------------------------------------------------
 
 
-def value(metric: Metric, items: list[str], truth: dict[str, float], how=DEFAULT) -> float:
-    return float(values(metric, [(items, truth)], how)[0])
+def variants_of(definition: Definition) -> Iterator[Metric]:
+    """The metric alone, and with each value of each of its options: each name, or two numbers."""
+    yield Metric(definition.name)
+    for key, source in definition.options.items():
+        numbers = (0.5, 0.95 if isinstance(source, Parameter) else 3.0)
+        for chosen in definition.choices(key) or numbers:
+            yield Metric(definition.name, params=((key, chosen),))
 
 
-def best_list(truth: dict[str, float]) -> list[str]:
-    """All relevant items and nothing else, the highest rating first."""
-    return sorted(truth, key=lambda item: -truth[item])
+VARIANTS = [metric for definition in RANKING for metric in variants_of(definition)]
+
+
+def best_bound(definition: Definition) -> float | None:
+    """What a perfect list scores, if it does. Without such a bound a metric does not judge the order of a list: it estimates a
+    rate of clicks, or how much data an estimate rests on."""
+    return definition.upper if definition.higher_is_better else definition.lower
+
+
+JUDGING = [metric for metric in VARIANTS if best_bound(metric.definition) is not None]
+
+
+def looks_behind_k(metric: Metric) -> bool:
+    """Whether it places relevant items among all others, those behind k too."""
+    return bool(metric.needs(DEFAULT) & {"every", "unseen"})
+
+
+def is_above_all(metric: Metric, better: float, worse: float) -> bool:
+    """Whether one value is as good as another, or better."""
+    return better >= worse - 1e-12 if metric.definition.higher_is_better else better <= worse + 1e-12
 
 
 def test_there_are_metrics_of_each_trait():
     """A law about no metric holds trivially."""
-    for found in (
-        RANKING,
-        RATING,
-        [d for d in DEFINED if d.needs_relevant],
-        [d for d in DEFINED if d.grows_with_k],
-        [d for d in DEFINED if d.upper is not None],
-        [d for d in DEFINED if not d.higher_is_better],
-    ):
-        assert found
-    assert all(definition.higher_is_better for definition in DEFINED if definition.kind == "ranking")
+    traits = {
+        "needs_relevant": [d.needs_relevant for d in RANKING],
+        "grows_with_k": [d.grows_with_k for d in RANKING],
+        "has_cut_off": [d.has_cut_off for d in RANKING],
+        "no cut-off": [not d.has_cut_off for d in RANKING],
+        "upper": [d.upper is not None for d in RANKING],
+        "no upper": [d.upper is None for d in RANKING],
+        "lower": [d.lower not in (0, None) for d in RANKING],
+        "no lower": [d.lower is None for d in RANKING],
+        "lower is better": [not d.higher_is_better for d in RANKING],
+        "pooled": [d.pooled is not None for d in RANKING],
+        "of a quotient": [d.pooled is quotient for d in RANKING],
+        "not of a quotient": [d.pooled not in (quotient, None) for d in RANKING],
+        "skips_undefined": [d.skips_undefined for d in RANKING],
+        "across_users": [d.across_users for d in RANKING],
+        "users": [d.users is not None for d in RANKING],
+        "looks behind k": [looks_behind_k(m) and m.definition.has_cut_off for m in VARIANTS],
+        "rating, up": [d.higher_is_better for d in RATING],
+        "rating, down": [not d.higher_is_better for d in RATING],
+        "rating, divides by pairs": [d.divides_by_pairs for d in RATING],
+        "rating, divides by others": [not d.divides_by_pairs for d in RATING],
+    }
+    assert [trait for trait, found in traits.items() if not any(found)] == []
+    assert all(d.pooled is not None and d.averaged_by is not None for d in RATING)
+    needs = frozenset().union(*(metric.needs(DEFAULT) for metric in VARIANTS))
+    assert needs == {"catalog", "unseen", "every", "ties", "matched", "listed", "scores", "propensity"}
 
 
-@every_ranking_metric
+# Values -------------------------------------------------------------------------------------------------------------------
+
+
 @LAWS
-@given(users=USERS, k=K)
-def test_bounds(name, users, k):
-    """A value lies between 0 and the declared upper bound, or is undefined."""
-    for metric in VARIANTS[name]:
-        found = values(metric.at(k), users)
+@given(users=USERS, k=K, n_items=N_ITEMS)
+def test_bounds(users, k, n_items):
+    """A value lies between the declared bounds, or is undefined."""
+    batch = batch_of(users, n_items)
+    for metric in VARIANTS:
+        found = score(metric.at(k), batch, DEFAULT)
         found = found[~np.isnan(found)]
-        upper = metric.definition.upper
-        assert np.all((found >= 0) & np.isfinite(found)), str(metric)
-        if upper is not None and "gain" not in dict(metric.params):
-            assert np.all(found <= upper * (1 + 1e-12)), str(metric)
+        definition = metric.definition
+        assert np.all(np.isfinite(found)), str(metric)
+        if definition.lower is not None:
+            assert np.all(found >= definition.lower - 1e-12), str(metric)
+        if definition.upper is not None and "gain" not in dict(metric.params):
+            assert np.all(found <= definition.upper + 1e-12), str(metric)
 
 
-@pytest.mark.parametrize("metric", [m for found in VARIANTS.values() for m in found if "gain" in dict(m.params)], ids=str)
+@pytest.mark.parametrize("metric", [metric for metric in VARIANTS if "gain" in dict(metric.params)], ids=str)
 @LAWS
 @given(users=USERS, k=K, idcg=st.sampled_from([value for value in CHOICES["idcg"] if value != "full_k"]))
 def test_bounds_of_graded_gains(metric, users, k, idcg):
     """The ideal of `full_k` has gains of 1 whatever the ratings are, so its bound holds for binary gains only."""
-    found = values(metric.at(k), users, DEFAULT.override(idcg=idcg))
+    found = score(metric.at(k), batch_of(users, 9), DEFAULT.override(idcg=idcg))
     found = found[~np.isnan(found)]
     assert np.all(found >= 0)
     assert np.all(found <= metric.definition.upper * (1 + 1e-12))
 
 
-@every_ranking_metric
 @LAWS
-@given(truth=SOMETHING, k=K)
-def test_an_empty_list_scores_0(name, truth, k):
-    for metric in VARIANTS[name]:
-        assert value(metric.at(k), [], truth) == 0, str(metric)
+@given(user=USER_WITH_TRUTH, k=K, n_items=N_ITEMS)
+def test_an_empty_list_scores_the_lower_bound(user, k, n_items):
+    """Or nothing, where 0 would not be the worst value. Metrics over the catalogue are left out: a list without items is right
+    about all that it is right not to recommend."""
+    batch = batch_of([user.with_list([])], n_items)
+    for metric in VARIANTS:
+        if "catalog" not in metric.needs(DEFAULT):
+            (found,) = score(metric.at(k), batch, DEFAULT)
+            assert np.isnan(found) if metric.definition.skips_undefined else found == metric.definition.lower, str(metric)
 
 
-@every_ranking_metric
 @LAWS
-@given(items=st.lists(st.sampled_from(ITEMS), unique=True, min_size=1), k=K)
-def test_without_a_relevant_item_a_metric_that_needs_one_is_undefined_and_any_other_is_0(name, items, k):
-    found = value(Metric(name, k=k), items, {})
-    assert np.isnan(found) if DEFINITIONS[name].needs_relevant else found == 0
+@given(user=USER, k=K, n_items=N_ITEMS)
+def test_without_a_relevant_item_a_metric_that_needs_one_is_undefined_and_any_other_is_0(user, k, n_items):
+    """Of hits alone there is none, so that the value is 0; but a metric that needs more than hits has something to count."""
+    batch = batch_of([user.with_list(user.items or ["i0"])._replace(truth={})], n_items)
+    for metric in VARIANTS:
+        (found,) = score(metric.at(k), batch, DEFAULT)
+        if metric.definition.needs_relevant:
+            assert np.isnan(found), str(metric)
+        elif not metric.needs(DEFAULT) and not metric.definition.skips_undefined:
+            assert found == 0, str(metric)
 
 
-@every_ranking_metric
 @LAWS
-@given(items=LISTS, truth=SOMETHING, k=K)
-def test_with_a_relevant_item_every_metric_is_defined(name, items, truth, k):
-    assert not np.isnan(value(Metric(name, k=k), items, truth))
+@given(user=USER_WITH_TRUTH, k=K, n_items=N_ITEMS)
+def test_with_a_relevant_item_every_metric_is_defined(user, k, n_items):
+    """But for those that leave users out, and for a correlation with an empty list or one of everything, which do not vary."""
+    batch = batch_of([user], n_items)
+    varies = 0 < (len(user.items) if k is None else k) < n_items
+    for definition in RANKING:
+        may_correlate = definition.lower is not None and definition.lower < 0
+        if not definition.skips_undefined and (varies or not may_correlate):
+            assert not np.isnan(score(Metric(definition.name).at(k), batch, DEFAULT)[0]), definition.name
+
+
+# The perfect list ---------------------------------------------------------------------------------------------------------
+
+
+def best_list(truth: Mapping[str, float]) -> list[str]:
+    """All relevant items and nothing else, the highest rating first."""
+    return sorted(truth, key=lambda item: -truth[item])
+
+
+def mcc_of(tp: int, fp: int, fn: int, tn: int) -> float:
+    square = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    return (tp * tn - fp * fn) / math.sqrt(square) if square else math.nan
 
 
 BEST = {
-    "precision": lambda m, k: min(m, k) / k,
-    "recall": lambda m, k: min(m, k) / m,
-    "f1": lambda m, k: 2 * min(m, k) / (m + k),
-    "mar": lambda m, k: (min(m, k) + 1) / (2 * m),
+    "precision": lambda m, k, n: min(m, k) / k,
+    "recall": lambda m, k, n: min(m, k) / m,
+    "f1": lambda m, k, n: 2 * min(m, k) / (m + k),
+    "mar": lambda m, k, n: (min(m, k) + 1) / (2 * m),
+    "rbp": lambda m, k, n, p=0.8: 1 - p ** min(m, k),
+    "accuracy": lambda m, k, n: 1 - min(abs(m - k), n - min(m, k)) / n,
+    "mcc": lambda m, k, n: mcc_of(min(m, k), max(min(k, n) - m, 0), max(m - k, 0), n - max(m, min(k, n))),
 }
-"""What the perfect list scores at k with m relevant items, where that is not the upper bound: there are fewer relevant items
-than places, or fewer places than relevant items, or (mar) recall has to grow from 1/m to 1."""
+"""What the perfect list scores at k with m relevant items of n, where that is not the bound: there are fewer relevant items
+than places, or fewer places than relevant items, or recall has to grow from 1/m to 1 (mar), or the list ends (rbp)."""
 
 
-@every_ranking_metric
-@LAWS
-@given(truth=SOMETHING, k=st.integers(1, 10), gain=st.sampled_from(CHOICES["gain"]))
-def test_the_perfect_list(name, truth, k, gain):
-    """All relevant items in the order of their ratings, and nothing else, score the upper bound at every k, but for `BEST`."""
-    found = value(Metric(name, k=k), best_list(truth), truth, DEFAULT.override(gain=gain))
-    expected = BEST[name](len(truth), k) if name in BEST else DEFINITIONS[name].upper
-    assert found == pytest.approx(expected, abs=1e-12)
-
-
-@every_ranking_metric
-@given(rating=st.sampled_from([0.5, 1.0, 5.0]))
-@LAWS
-def test_the_only_relevant_item_at_rank_1_scores_the_upper_bound_at_1(name, rating):
-    """With m = k = 1 there is one perfect list, and no definition that disagrees, for any option."""
-    for metric in VARIANTS[name]:
-        assert value(metric.at(1), ["a", "x"], {"a": rating}) == pytest.approx(metric.definition.upper), str(metric)
-
-
-@every_ranking_metric
-@LAWS
-@given(items=LISTS, truth=SOMETHING, k=st.integers(1, 10))
-def test_no_list_beats_the_perfect_list(name, items, truth, k):
-    for metric in VARIANTS[name]:
-        assert value(metric.at(k), items, truth) <= value(metric.at(k), best_list(truth), truth) + 1e-12, str(metric)
-
-
-@pytest.mark.parametrize("name", [definition.name for definition in DEFINED if definition.grows_with_k])
-@LAWS
-@given(users=USERS, k=st.integers(1, 9))
-def test_a_longer_cut_never_lowers_a_metric_that_grows_with_k(name, users, k):
-    shorter, longer, uncut = (values(Metric(name, k=cut), users) for cut in (k, k + 1, None))
-    np.testing.assert_array_equal(np.isnan(shorter), np.isnan(longer))
-    assert np.all((longer >= shorter) | np.isnan(shorter))
-    assert np.all((uncut >= longer) | np.isnan(uncut))
+def best(metric: Metric, m: int, k: int, n_items: int) -> float | None:
+    own = {key: chosen for key, chosen in metric.params if key == "p"}
+    return BEST[metric.name](m, k, n_items, **own) if metric.name in BEST else best_bound(metric.definition)
 
 
 @LAWS
-@given(users=USERS)
-def test_hit_precision_and_reciprocal_rank_are_the_same_at_1(users):
-    hit, precision, mrr = (values(Metric(name, k=1), users) for name in ("hit", "precision", "mrr"))
+@given(user=USER_WITH_TRUTH, k=st.integers(1, 10), gain=st.sampled_from(CHOICES["gain"]), n_items=N_ITEMS)
+def test_the_perfect_list(user, k, gain, n_items):
+    """All relevant items in the order of their ratings, and nothing else, score the best bound at every k, but for `BEST`.
+
+    A metric across users compares what stands in its first k places, so that it needs a miss there. What the user has seen is
+    no candidate, so that it is none of the relevant items here.
+    """
+    m = len(user.truth)
+    perfect = user.with_list(best_list(user.truth))
+    perfect = perfect._replace(seen=set(user.seen) - user.truth.keys())
+    with_miss = perfect.with_list([*perfect.items, "miss"])._replace(judged={"miss": 0.0}, scores=range(m, -1, -1))
+    for definition in RANKING:
+        if best_bound(definition) is not None:
+            metric, where, cut = Metric(definition.name), perfect, k
+            if definition.across_users:
+                where, cut = with_miss, m + 1
+            found = value(metric.at(cut), where, n_items, DEFAULT.override(gain=gain))
+            assert found == pytest.approx(best(metric, m, cut, n_items), abs=1e-12, nan_ok=True), definition.name
+
+
+@given(rating=RATINGS, n_items=N_ITEMS)
+@LAWS
+def test_the_only_relevant_item_at_rank_1_scores_the_best_bound(rating, n_items):
+    """With m = k = 1 there is one perfect list, and no definition that disagrees, for any option.
+
+    A metric across users compares two places, and so is cut behind both.
+    """
+    user = User(["a", "x"], {"a": rating}, {"x": 0.0}, [2.0, 1.0], {"a": 0.5, "x": 0.5})
+    for metric in JUDGING:
+        found = value(metric.at(2 if metric.definition.across_users else 1), user, n_items)
+        assert found == pytest.approx(best(metric, 1, 1, n_items)), str(metric)
+
+
+@LAWS
+@given(user=USER_WITH_TRUTH, k=st.integers(1, 10), n_items=N_ITEMS)
+def test_no_list_beats_the_perfect_list(user, k, n_items):
+    """Where nothing but relevant items leaves nothing to compare, the perfect list has a miss behind them and is not cut."""
+    perfect = best_list(user.truth)
+    perfect_user = user.with_list(perfect)._replace(scores=[-float(place) for place in range(len(perfect))])
+    with_miss = user._replace(
+        items=[*perfect, "miss"],
+        judged={"miss": 0.0},
+        scores=[-float(place) for place in range(len(perfect) + 1)],
+        propensities={**user.propensities, "miss": 1.0},
+    )
+    own, alone, longer = (batch_of([one], n_items) for one in (user, perfect_user, with_miss))
+    for metric in JUDGING:
+        (found,), (right,) = (score(metric.at(k), batch, DEFAULT) for batch in (own, alone))
+        if np.isnan(right):
+            (right,) = score(metric.at(None), longer, DEFAULT)
+        if not np.isnan(found):
+            assert is_above_all(metric, right, found), str(metric)
+
+
+@LAWS
+@given(user=USER_WITH_TRUTH, k=K, n_items=N_ITEMS)
+def test_moving_a_hit_up_past_a_miss_never_makes_a_value_worse(user, k, n_items):
+    """Scores stay at their places. A metric across users compares what stands in its first k places alone: a hit that comes in
+    there may lose against others, so that only moves on one side of k say something about it."""
+    items = user.items
+    places = [place for place in range(len(items) - 1) if items[place] not in user.truth and items[place + 1] in user.truth]
+    before = batch_of([user], n_items)
+    for place in places:
+        moved = [*items[:place], items[place + 1], items[place], *items[place + 2 :]]
+        after = batch_of([user._replace(items=moved)], n_items)
+        for metric in JUDGING:
+            if metric.definition.across_users and k == place + 1:
+                continue
+            (worse,), (better,) = (score(metric.at(k), batch, DEFAULT) for batch in (before, after))
+            if np.isnan(worse) or np.isnan(better):
+                assert np.isnan(worse), str(metric)
+                assert np.isnan(better) or metric.definition.skips_undefined, str(metric)
+            else:
+                assert is_above_all(metric, better, worse), str(metric)
+
+
+# Cut-offs -----------------------------------------------------------------------------------------------------------------
+
+
+@LAWS
+@given(users=USERS, k=st.integers(1, 9), n_items=N_ITEMS)
+def test_a_longer_cut_never_lowers_a_metric_that_grows_with_k(users, k, n_items):
+    batch = batch_of(users, n_items)
+    for definition in RANKING:
+        if definition.grows_with_k:
+            shorter, longer, uncut = (score(Metric(definition.name, k=cut), batch, DEFAULT) for cut in (k, k + 1, None))
+            np.testing.assert_array_equal(np.isnan(shorter), np.isnan(longer), definition.name)
+            assert np.all((longer >= shorter) | np.isnan(shorter)), definition.name
+            assert np.all((uncut >= longer) | np.isnan(uncut)), definition.name
+
+
+@LAWS
+@given(users=USERS, k=st.integers(1, 8), n_items=N_ITEMS)
+def test_what_stands_behind_k_changes_nothing(users, k, n_items):
+    """Cutting lists at the largest k before they are scored is allowed, but for a metric that has no cut-off, or that places
+    relevant items among all others: of these, too, those behind k count."""
+    whole = batch_of(users, n_items)
+    cut = batch_of([user._replace(items=user.items[:k], scores=user.scores[:k]) for user in users], n_items)
+    for metric in VARIANTS:
+        if metric.definition.has_cut_off and not looks_behind_k(metric):
+            for found, right in zip(*(score_columns(metric.at(k), batch, DEFAULT) for batch in (cut, whole)), strict=True):
+                np.testing.assert_array_equal(found, right, str(metric))
+
+
+def test_a_metric_without_a_cut_off_takes_none():
+    for metric in VARIANTS:
+        assert metric.at(3).k == (3 if metric.definition.has_cut_off else None)
+
+
+@LAWS
+@given(users=USERS, n_items=N_ITEMS)
+def test_hit_precision_and_reciprocal_rank_are_the_same_at_1(users, n_items):
+    batch = batch_of(users, n_items)
+    hit, precision, mrr = (score(Metric(name, k=1), batch, DEFAULT) for name in ("hit", "precision", "mrr"))
     np.testing.assert_array_equal(hit, precision)
     np.testing.assert_array_equal(hit, mrr)
 
 
-@every_ranking_metric
+# Many users ---------------------------------------------------------------------------------------------------------------
+
+
 @LAWS
-@given(users=USERS, k=K, data=st.data())
-def test_the_order_of_users_changes_nothing(name, users, k, data):
+@given(users=USERS, k=K, n_items=N_ITEMS, data=st.data())
+def test_the_order_of_users_changes_nothing(users, k, n_items, data):
     order = data.draw(st.permutations(range(len(users))))
-    for metric in VARIANTS[name]:
-        found = values(metric.at(k), users)
-        np.testing.assert_array_equal(values(metric.at(k), [users[place] for place in order]), found[order], str(metric))
+    batch, other = batch_of(users, n_items), batch_of([users[place] for place in order], n_items)
+    for metric in VARIANTS:
+        for found, right in zip(*(score_columns(metric.at(k), one, DEFAULT) for one in (other, batch)), strict=True):
+            np.testing.assert_array_equal(found, right[order], str(metric))
 
 
-@every_ranking_metric
 @LAWS
-@given(users=USERS, k=K, data=st.data())
-def test_the_names_of_items_and_the_order_of_truth_rows_change_nothing(name, users, k, data):
+@given(users=USERS, k=K, n_items=N_ITEMS, data=st.data())
+def test_the_names_of_items_and_the_order_of_truth_rows_change_nothing(users, k, n_items, data):
     new = dict(zip(ITEMS, data.draw(st.permutations(["a", "b", "c", "10", "9", "ü", "", "z z"])), strict=True))
-    renamed = [
-        ([new[item] for item in items], {new[item]: truth[item] for item in sorted(truth, reverse=True)})
-        for items, truth in users
+
+    def renamed(ratings: Mapping[str, float]) -> dict[str, float]:
+        return {new[item]: ratings[item] for item in sorted(ratings, reverse=True)}
+
+    others = [
+        User(
+            [new[item] for item in user.items],
+            renamed(user.truth),
+            renamed(user.judged),
+            user.scores,
+            renamed(user.propensities),
+            [new[item] for item in user.seen],
+        )
+        for user in users
     ]
-    for metric in VARIANTS[name]:
-        np.testing.assert_array_equal(values(metric.at(k), renamed), values(metric.at(k), users), str(metric))
-
-
-@every_ranking_metric
-@LAWS
-@given(items=LISTS, truth=TRUTH, k=st.integers(1, 8))
-def test_what_stands_behind_k_changes_nothing(name, items, truth, k):
-    """Cutting lists at the largest k before they are scored is allowed."""
-    for metric in VARIANTS[name]:
-        np.testing.assert_array_equal(value(metric.at(k), items, truth), value(metric.at(k), items[:k], truth), str(metric))
-
-
-@every_ranking_metric
-@LAWS
-@given(items=LISTS, truth=SOMETHING, k=K)
-def test_moving_a_hit_up_past_a_miss_never_lowers_a_value(name, items, truth, k):
-    places = [place for place in range(len(items) - 1) if items[place] not in truth and items[place + 1] in truth]
-    for place in places:
-        better = [*items[:place], items[place + 1], items[place], *items[place + 2 :]]
-        for metric in VARIANTS[name]:
-            assert value(metric.at(k), better, truth) >= value(metric.at(k), items, truth) - 1e-12, str(metric)
-
-
-# Rating metrics -----------------------------------------------------------------------------------------------------------
-
-ERRORS = st.lists(st.floats(-100, 100).filter(lambda error: error == 0 or abs(error) > 1e-6), min_size=1, max_size=20)
-
-
-def error_of(name: str, errors: list[float]) -> float:
-    moments = Moments(len(errors), sum(map(abs, errors)), sum(error**2 for error in errors))
-    return float(DEFINITIONS[name].compute(moments))
-
-
-@pytest.mark.parametrize("name", RATING)
-@LAWS
-@given(errors=ERRORS)
-def test_an_error_is_0_without_errors_and_above_0_with_one(name, errors):
-    assert error_of(name, [0.0] * len(errors)) == 0
-    assert (error_of(name, errors) > 0) == any(errors)
-    assert not DEFINITIONS[name].higher_is_better
-    assert DEFINITIONS[name].upper is None
-
-
-@pytest.mark.parametrize("name", RATING)
-@LAWS
-@given(errors=ERRORS)
-def test_an_error_is_the_same_in_both_directions_and_grows_with_the_errors(name, errors):
-    assert error_of(name, [-error for error in errors]) == error_of(name, errors)
-    assert error_of(name, [2 * error for error in errors]) >= error_of(name, errors)
+    batch, other = batch_of(users, n_items), batch_of(others, n_items)
+    for metric in VARIANTS:
+        for found, right in zip(*(score_columns(metric.at(k), one, DEFAULT) for one in (other, batch)), strict=True):
+            np.testing.assert_array_equal(found, right, str(metric))
 
 
 @LAWS
-@given(errors=ERRORS)
-def test_rmse_is_the_root_of_mse_and_never_below_mae(errors):
-    assert error_of("rmse", errors) ** 2 == pytest.approx(error_of("mse", errors))
-    assert error_of("rmse", errors) >= error_of("mae", errors) * (1 - 1e-12)
+@given(users=USERS, k=K, n_items=N_ITEMS)
+def test_a_batch_is_its_users_one_by_one(users, k, n_items):
+    batch, alone = batch_of(users, n_items), [batch_of([user], n_items) for user in users]
+    for metric in VARIANTS:
+        together = score_columns(metric.at(k), batch, DEFAULT)
+        apart = [score_columns(metric.at(k), one, DEFAULT) for one in alone]
+        for found, right in zip(together, zip(*apart, strict=True), strict=True):
+            np.testing.assert_array_equal(found, np.concatenate(right), str(metric))
+
+
+@LAWS
+@given(users=USERS, k=K, n_items=N_ITEMS)
+def test_pooled_values_are_those_of_the_sums(users, k, n_items):
+    """A user's value is that of the user's sums; who has none adds nothing; and of all sums a quotient is a weighted mean."""
+    batch = batch_of(users, n_items)
+    for metric in VARIANTS:
+        definition = metric.definition
+        if definition.pooled is None:
+            assert len(score_columns(metric.at(k), batch, DEFAULT)) == 1
+            continue
+        values, total, count = score_columns(metric.at(k), batch, DEFAULT)
+        defined = ~np.isnan(values)
+        np.testing.assert_array_equal(values[defined], definition.pooled(Sums(total[defined], count[defined])), str(metric))
+        assert not np.any(total[~defined]), str(metric)
+        assert not np.any(count[~defined]), str(metric)
+        if defined.any():
+            of_all = definition.pooled(Sums(math.fsum(total), math.fsum(count)))
+            assert definition.lower is None or of_all >= definition.lower - 1e-12, str(metric)
+            assert definition.upper is None or of_all <= definition.upper + 1e-12, str(metric)
+            if definition.pooled is quotient:
+                assert of_all == pytest.approx(np.average(values[defined], weights=count[defined])), str(metric)
+
+
+@LAWS
+@given(users=USERS, n_items=N_ITEMS)
+def test_gauc_weighted_by_relevant_items_is_auc(users, n_items):
+    columns = [
+        score_columns(metric, batch_of(users, n_items), DEFAULT)
+        for metric in (Metric("auc"), Metric("gauc", params=(("weight", "relevant"),)))
+    ]
+    np.testing.assert_array_equal(*columns)

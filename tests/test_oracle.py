@@ -26,24 +26,55 @@ FIRST = DEFAULT.override(duplicates="first")
 LOG2_3 = math.log2(3)
 
 
-def one_user(items: str | list, truth: dict | list, metrics: list[Wanted], how: Convention = DEFAULT) -> dict:
+def one_user(
+    items: str | list | dict, truth: dict | list | str, metrics: list[Wanted], how: Convention = DEFAULT, **more
+) -> dict:
     """The per-user row of a single user; `truth` is a dict from item to rating, or a list of items."""
     ratings = truth if isinstance(truth, dict) else None
     rows = [{"user": "u", "item": item, **({"rating": ratings[item]} if ratings else {})} for item in truth]
-    return evaluate(ranked(u=items), rows, how, metrics).per_user["m", "u"]
+    return evaluate(ranked(u=items), rows, how, metrics, **more).per_user["m", "u"]
 
 
-def ranked(**lists: str | list) -> list[dict]:
+def value(
+    items: str | list | dict, truth: dict | list | str, metric: Wanted, how: Convention = DEFAULT, **more
+) -> float | None:
+    """The value of a single user."""
+    return one_user(items, truth, [metric], how, **more)[metric.label]
+
+
+def ranked(**lists: str | list | dict) -> list[dict]:
+    """Lists by user, best first, or as dicts from item to score."""
     return [
-        {"model": "m", "user": user, "item": item, "score": -float(place)}
+        {"model": "m", "user": user, "item": item, "score": items[item] if isinstance(items, dict) else -float(place)}
         for user, items in lists.items()
         for place, item in enumerate(items)
     ]
 
 
-def summary(predictions: list[dict], truth: list[dict], metric: Wanted, how: Convention = DEFAULT) -> tuple:
-    found = evaluate(predictions, truth, how, [metric]).summary["m", metric.label]
+def rated(**users: str | dict) -> list[dict]:
+    """Truth by user: dicts from item to rating, or items with rating 1; and from item to (rating, propensity)."""
+    rows = []
+    for user, items in users.items():
+        for item in items:
+            rating = items[item] if isinstance(items, dict) else 1.0
+            known = {"rating": rating[0], "propensity": rating[1]} if isinstance(rating, tuple) else {"rating": rating}
+            rows.append({"user": user, "item": item, **known})
+    return rows
+
+
+def summary(predictions: list[dict], truth: list[dict], metric: Wanted, how: Convention = DEFAULT, **more) -> tuple:
+    found = evaluate(predictions, truth, how, [metric], **more).summary["m", metric.label]
     return found["value"], found["n_users"], found["n_undefined"]
+
+
+def users_of(predictions: list[dict], truth: list[dict], metric: Wanted, how: Convention = DEFAULT, **more) -> dict:
+    """The value of every user."""
+    found = evaluate(predictions, truth, how, [metric], **more).per_user
+    return {user: row[metric.label] for (_, user), row in found.items()}
+
+
+def close(fraction: Fraction | float) -> object:
+    return pytest.approx(float(fraction), abs=1e-12)
 
 
 def test_golden_names_every_convention_but_our_own():
@@ -193,6 +224,12 @@ class TestRatings:
         for name, value in [("mae", mae), ("mse", mse), ("rmse", rmse)]:
             assert summary(self.ROWS, self.TRUTH, Wanted(name), how) == (pytest.approx(float(value)), 2, 0)
 
+    @pytest.mark.parametrize("convention_of", ["default", "warprec", "laikallm_doc"])
+    def test_average_of_the_text_wins_over_the_convention(self, convention_of):
+        how = convention(convention_of)
+        for average, mae in [("pairs", Fraction(8, 3)), ("users", 4), ("per_user", 3)]:
+            assert summary(self.ROWS, self.TRUTH, Wanted("mae", options={"average": average}), how)[0] == close(mae)
+
     def test_per_user(self):
         result = evaluate(self.ROWS, self.TRUTH, DEFAULT, [Wanted("mae")])
         assert {user: row["mae"] for (_, user), row in result.per_user.items()} == {"u": 2, "v": 4, "w": None}
@@ -217,9 +254,377 @@ class TestRatings:
         assert summary(self.ROWS[3:], self.TRUTH, Wanted("mae")) == (None, 0, 0)
 
 
+class TestExplained:
+    """y of user u is predicted well, of v by its mean; w has one pair."""
+
+    ROWS = ranked(u={"a": 1.0, "b": 3.0}, v={"a": 2.0, "b": 2.0}, w={"a": 5.0})
+    TRUTH = rated(u={"a": 1.0, "b": 3.0}, v={"a": 1.0, "b": 3.0}, w={"a": 3.0})
+
+    @pytest.mark.parametrize(("name", "value"), [("r2", Fraction(-1, 4)), ("explained_variance", Fraction(-1, 12))])
+    def test_average(self, name, value):
+        # Pairs: SST 24/5 and SSE 6; errors 0, 0, 1, -1, 2 of variance 26/25, ratings of variance 24/25.
+        for average in ("pairs", "users"):
+            for metric, how in [
+                (Wanted(name, options={"average": average}), DEFAULT.override(rating_average="per_user")),
+                (Wanted(name), DEFAULT.override(rating_average=average, undefined="zero")),
+            ]:
+                assert summary(self.ROWS, self.TRUTH, metric, how) == (close(value), 3, 1)
+        for undefined in ("skip", "zero"):
+            how = DEFAULT.override(rating_average="per_user", undefined=undefined)
+            assert summary(self.ROWS, self.TRUTH, Wanted(name), how) == (Fraction(1, 2), 2, 1)
+
+    def test_per_user(self):
+        for name in ("r2", "explained_variance"):
+            assert users_of(self.ROWS, self.TRUTH, Wanted(name)) == {"u": 1, "v": 0, "w": None}
+
+    def test_ratings_that_are_all_alike(self):
+        truth = rated(u={"a": 3.0, "b": 3.0}, v={"a": 3.0})
+        for name in ("r2", "explained_variance"):
+            assert summary(self.ROWS, truth, Wanted(name)) == (None, 0, 2)
+            assert summary(self.ROWS, truth, Wanted(name), DEFAULT.override(empty="zero")) == (0, 0, 2)
+
+    def test_a9(self):
+        rows = ranked(u=dict(zip("abcde", (0.1, 0.3, 0.2, 0.5, 0.7), strict=True)))
+        truth = rated(u=dict(zip("abcde", (0.0, 0.1, 0.2, 0.3, 0.4), strict=True)))
+        assert summary(rows, truth, Wanted("explained_variance")) == (close(Fraction(48, 100)), 1, 0)
+        # SSE .18 over SST .1.
+        assert summary(rows, truth, Wanted("r2")) == (close(Fraction(-8, 10)), 1, 0)
+
+
+# Of ten items u has seen two; b and c are tied, and j is not listed.
+CATALOG = "abcdefghij"
+U_LIST, U_TRUTH = {"a": 0.9, "b": 0.5, "c": 0.5, "d": 0.1}, "bdj"
+U_SEEN = [{"user": "u", "item": item} for item in "aia"]
+
+
+class TestAuc:
+    @pytest.mark.parametrize(
+        ("candidates", "ties", "negatives", "beaten"),
+        [
+            # Against a, c and five unlisted ones.
+            ("all", "half", "exact", {"b": Fraction(11, 14), "d": Fraction(5, 7), "j": Fraction(5, 14)}),
+            ("all", "order", "exact", {"b": Fraction(6, 7), "d": Fraction(5, 7), "j": 0}),
+            ("all", "half", "plus_one", {"b": Fraction(13, 16), "d": Fraction(3, 4), "j": Fraction(7, 16)}),
+            ("all", "order", "plus_one", {"b": Fraction(7, 8), "d": Fraction(3, 4), "j": Fraction(1, 8)}),
+            # Against c and four unlisted ones.
+            ("unseen", "half", "exact", {"b": Fraction(9, 10), "d": Fraction(4, 5), "j": Fraction(2, 5)}),
+            ("unseen", "order", "exact", {"b": 1, "d": Fraction(4, 5), "j": 0}),
+            ("unseen", "half", "plus_one", {"b": Fraction(11, 12), "d": Fraction(5, 6), "j": Fraction(1, 2)}),
+            ("unseen", "order", "plus_one", {"b": 1, "d": Fraction(5, 6), "j": Fraction(1, 6)}),
+            # Against a and c.
+            ("listed", "half", "exact", {"b": Fraction(1, 4), "d": 0}),
+            ("listed", "order", "exact", {"b": Fraction(1, 2), "d": 0}),
+            ("listed", "half", "plus_one", {"b": Fraction(1, 2), "d": Fraction(1, 3)}),
+            ("listed", "order", "plus_one", {"b": Fraction(2, 3), "d": Fraction(1, 3)}),
+        ],
+    )
+    def test_every_option(self, candidates, ties, negatives, beaten):
+        options = {"candidates": candidates, "ties": ties, "negatives": negatives}
+        places = {"unseen": "bcd"}.get(candidates, "abcd")
+        right = {"auc": sum(beaten.values()) / Fraction(len(beaten)), "gauc": sum(beaten.values()) / Fraction(len(beaten))}
+        for k in (1, 2, 3, 4, 9, None):
+            found = sum(beaten.get(item, 0) for item in places[:k])
+            right[f"lauc@{k}"] = found / Fraction(min(len(beaten), k or 9))
+        asked = [Wanted("auc", options=options), Wanted("gauc", options=options)]
+        asked += [Wanted("lauc", k, options, text=f"lauc@{k}") for k in (1, 2, 3, 4, 9, None)]
+        row = one_user(U_LIST, U_TRUTH, asked, train=U_SEEN, catalog=CATALOG)
+        assert {label: row[label] for label in right} == {label: close(value) for label, value in right.items()}
+        as_rules = DEFAULT.override(auc_ties=ties, auc_negatives=negatives)
+        without = Wanted("auc", options={"candidates": candidates})
+        assert value(U_LIST, U_TRUTH, without, as_rules, train=U_SEEN, catalog=CATALOG) == close(right["auc"])
+
+    def test_lauc_by_hand(self):
+        for k, right in [(1, Fraction(9, 10)), (2, Fraction(9, 20)), (3, Fraction(17, 30)), (None, Fraction(17, 30))]:
+            assert value(U_LIST, U_TRUTH, Wanted("lauc", k), train=U_SEEN, catalog=CATALOG) == close(right)
+
+    def test_a_relevant_item_that_was_seen_is_no_positive(self):
+        seen = [{"user": "u", "item": "a"}, {"user": "other", "item": "b"}]
+        for candidates, right in [("unseen", Fraction(6, 8)), ("all", Fraction(13, 16)), ("listed", Fraction(1, 4))]:
+            metric = Wanted("auc", options={"candidates": candidates})
+            assert value("cadb", "ab", metric, train=seen, catalog=CATALOG) == close(right)
+
+    def test_summaries(self):
+        # u has 3 positives worth 21/10 in 3 candidates, v one worth 8/9 in 2, w has seen all that it likes.
+        rows, truth = ranked(u=U_LIST, v="ab", w="cd"), rated(u=U_TRUTH, v="b", w="c")
+        train = [*U_SEEN, {"user": "w", "item": "c"}]
+        values = {"u": close(Fraction(7, 10)), "v": close(Fraction(8, 9)), "w": None}
+        weighted = {
+            "uniform": (Fraction(7, 10) + Fraction(8, 9)) / 2,
+            "relevant": (Fraction(21, 10) + Fraction(8, 9)) / 4,
+            "recommended": (Fraction(21, 10) + Fraction(16, 9)) / 5,
+        }
+        for how in (DEFAULT, DEFAULT.override(undefined="zero")):
+            assert users_of(rows, truth, Wanted("auc"), how, train=train, catalog=CATALOG) == values
+            pooled = summary(rows, truth, Wanted("auc"), how, train=train, catalog=CATALOG)
+            assert pooled == (close((Fraction(21, 10) + Fraction(8, 9)) / 4), 2, 1)
+            for weight, right in weighted.items():
+                metric = Wanted("gauc", options={"weight": weight})
+                assert summary(rows, truth, metric, how, train=train, catalog=CATALOG) == (close(right), 2, 1)
+            assert summary(rows, truth, Wanted("lauc", 2), how, train=train, catalog=CATALOG) == (
+                close((Fraction(9, 20) + Fraction(8, 9)) / 2),
+                2,
+                1,
+            )
+
+    def test_a1_nothing_but_relevant_items(self):
+        rows, truth = ranked(u="ab", v="cd"), rated(u="ab", v="d")
+        listed = Wanted("gauc", options={"candidates": "listed"})
+        assert summary(rows, truth, listed, DEFAULT.override(undefined="zero")) == (0, 1, 1)
+        assert summary(rows[:2], truth[:2], listed) == (None, 0, 1)
+        assert value("ab", CATALOG, Wanted("auc"), catalog=CATALOG) is None
+        assert value("ab", CATALOG, Wanted("auc", options={"negatives": "plus_one"}), catalog=CATALOG) == 1
+
+    def test_a2_mean_over_users_and_over_rows(self):
+        rows, truth = ranked(u1="ab", u2="abcdefgh"), rated(u1="a", u2="ah")
+        options = {"candidates": "listed"}
+        assert users_of(rows, truth, Wanted("auc", options=options)) == {"u1": 1, "u2": Fraction(1, 2)}
+        assert summary(rows, truth, Wanted("gauc", options=options)) == (Fraction(3, 4), 2, 0)
+        assert summary(rows, truth, Wanted("gauc", options={**options, "weight": "recommended"})) == (
+            close(Fraction(3, 5)),
+            2,
+            0,
+        )
+        assert summary(rows, truth, Wanted("gauc", options={**options, "weight": "relevant"})) == (close(Fraction(2, 3)), 2, 0)
+        assert summary(rows, truth, Wanted("auc", options=options)) == (close(Fraction(2, 3)), 2, 0)
+
+    def test_the_worst_ranking_of_warprec_is_not_0(self):
+        for items in (CATALOG, "abc"):
+            assert value(items, "j", Wanted("auc"), convention("warprec"), catalog=CATALOG) == close(Fraction(1, 10))
+        # Of two of them the second is no negative.
+        assert value(CATALOG, "ij", Wanted("auc"), convention("warprec"), catalog=CATALOG) == close(Fraction(1, 9))
+        assert value(CATALOG, "j", Wanted("auc"), catalog=CATALOG) == 0
+
+    def test_sampled_candidates(self):
+        listed = Wanted("auc", options={"candidates": "listed"})
+        assert value(CATALOG, "j", listed) == 0
+        assert value(CATALOG, "a", listed) == 1
+        assert value(CATALOG, "j", Wanted("auc", options={"candidates": "listed", "negatives": "plus_one"})) == close(0.1)
+        assert value("abc", "j", listed) is None
+
+    def test_a_user_without_a_list(self):
+        truth = rated(u="b", v="ab")
+        for options, right in [({}, Fraction(1, 2)), ({"ties": "order"}, 0)]:
+            assert users_of(ranked(u="b"), truth, Wanted("auc", options=options), catalog=CATALOG) == {"u": 1, "v": right}
+        worst = users_of(ranked(u="b"), truth, Wanted("auc"), convention("warprec"), catalog=CATALOG)
+        assert worst == {"u": 1, "v": close(Fraction(1, 9))}
+        # There is no candidate in its list, so that its value would weigh nothing.
+        weighted = Wanted("gauc", options={"weight": "recommended"})
+        for how in (DEFAULT, DEFAULT.override(undefined="zero")):
+            assert users_of(ranked(u="b"), truth, weighted, how, catalog=CATALOG) == {"u": 1, "v": None}
+            assert summary(ranked(u="b"), truth, weighted, how, catalog=CATALOG) == (1, 1, 1)
+        assert summary(ranked(w="b"), rated(v="b"), weighted, catalog=CATALOG) == (None, 0, 1)
+
+    def test_missing_scores_are_tied(self):
+        rows = {"x": math.nan, "a": math.nan, "b": 0.5}
+        for nan_scores, half, order in [("last", Fraction(1, 4), Fraction(1, 2)), ("first", Fraction(3, 4), 1)]:
+            how = DEFAULT.override(nan_scores=nan_scores)
+            for ties, right in [("half", half), ("order", order)]:
+                assert value(rows, "a", Wanted("auc", options={"candidates": "listed", "ties": ties}), how) == right
+
+    def test_ranks_are_never_tied(self):
+        rows = [{"model": "m", "user": "u", "item": item, "rank": rank} for rank, item in enumerate("xay", 1)]
+        for row in (rows, [{**row, "score": 0.0} for row in rows]):
+            for ties in ("half", "order"):
+                metric = Wanted("auc", options={"candidates": "listed", "ties": ties})
+                assert summary(row, rated(u="a"), metric) == (Fraction(1, 2), 1, 0)
+
+    def test_judged_lists(self):
+        how = convention("threshold")
+        truth = rated(u={"a": 5.0, "b": 1.0, "c": 5.0})
+        # Of the join a, b are left; c has no prediction and x no judgement.
+        assert summary(ranked(u="xba"), truth, Wanted("auc", options={"candidates": "listed"}), how) == (0, 1, 0)
+        assert summary(ranked(u="xba"), truth, Wanted("auc"), how, catalog="abcx") == (close(Fraction(2, 3)), 1, 0)
+
+    def test_repeats_that_are_kept_are_compared_once(self):
+        how = DEFAULT.override(duplicates="keep")
+        for negatives, right in [("exact", 0), ("plus_one", Fraction(1, 2))]:
+            assert value("xxpp", "p", Wanted("auc", options={"candidates": "listed", "negatives": negatives}), how) == right
+
+    def test_the_catalogue_has_every_item(self):
+        for more in ({"catalog": "ab"}, {"catalog": "abx", "train": [{"user": "v", "item": "y"}]}, {"catalog": "bx"}):
+            with pytest.raises(ValueError, match="not in the catalogue"):
+                value("ax", "b", Wanted("hit", 1), **more)
+        for metric in (Wanted("auc"), Wanted("lauc", 2), Wanted("accuracy", 2), Wanted("mcc")):
+            with pytest.raises(ValueError, match="needs a catalogue"):
+                value("ax", "b", metric)
+        assert value("ax", "b", Wanted("auc"), catalog="abxa") == close(Fraction(1 - 1))
+
+
+class TestMatched:
+    """Ratings and propensities of a and b for u, of c for v; x is not judged, w has no truth and t no list."""
+
+    ROWS = ranked(u={"a": 0.8, "b": 0.4, "x": 0.2}, v={"c": 0.5}, w={})
+    TRUTH = rated(u={"a": (1.0, 0.5), "b": (0.0, 0.25)}, v={"c": (1.0, 0.1)}, t={"a": (1.0, 0.5)})
+
+    def test_ctr_of_5_and_2(self):
+        rows, truth = ranked(u="ax", v="yb", w="z"), rated(u={"a": 5.0}, v={"b": 2.0}, t="a")
+        assert summary(rows, truth, Wanted("ctr", 2)) == (Fraction(7, 2), 2, 2)
+        assert summary(rows, truth, Wanted("ctr", 1)) == (5, 1, 3)
+        assert users_of(rows, truth, Wanted("ctr")) == {"u": 5, "v": 2, "w": None, "t": None}
+        unrated = [{"user": row["user"], "item": row["item"]} for row in truth]
+        assert summary(rows, unrated, Wanted("ctr")) == (1, 2, 2)
+
+    def test_what_was_not_clicked_counts_though_it_is_not_relevant(self):
+        rows = ranked(u="abc")
+        assert summary(rows, rated(u={"a": 1.0, "b": 0.0}), Wanted("ctr")) == (Fraction(1, 2), 1, 0)
+        how = DEFAULT.override(nan_scores="last")
+        assert summary(rows, rated(u={"a": 1.0, "b": None, "c": math.nan}), Wanted("ctr"), how) == (close(Fraction(1, 3)), 1, 0)
+
+    @pytest.mark.parametrize(
+        ("name", "options", "k", "pooled", "of_users"),
+        [
+            ("ctr", {}, None, Fraction(2, 3), {"u": Fraction(1, 2), "v": 1}),
+            # Clicks weigh 2 and 10, over four rows.
+            ("ctr", {"estimator": "ips"}, None, 3, {"u": Fraction(2, 3), "v": 10}),
+            ("ctr", {"estimator": "ips"}, 1, 6, {"u": 2, "v": 10}),
+            # Scores 1.9, and residuals .2/.5, -.4/.25 and .5/.1.
+            ("ctr", {"estimator": "dr"}, None, Fraction(57, 40), {"u": Fraction(1, 15), "v": Fraction(11, 2)}),
+            ("ctr", {"estimator": "dr"}, 1, Fraction(67, 20), {"u": Fraction(6, 5), "v": Fraction(11, 2)}),
+            # Weights 2, 4 and 10.
+            ("ess", {}, None, Fraction(16**2, 120), {"u": Fraction(36, 20), "v": 1}),
+            ("ess", {}, 1, Fraction(12**2, 104), {"u": 1, "v": 1}),
+        ],
+    )
+    def test_propensities(self, name, options, k, pooled, of_users):
+        metric = Wanted(name, k, options)
+        assert summary(self.ROWS, self.TRUTH, metric) == (close(pooled), 2, 1)
+        found = users_of(self.ROWS, self.TRUTH, metric)
+        assert found == {**{user: close(value) for user, value in of_users.items()}, "t": None}
+
+    def test_a_list_without_a_matched_pair(self):
+        rows, truth = ranked(u={"x": 0.5}), rated(u={"a": (1.0, 0.5)})
+        for options, right in [({}, (None, 0, 1)), ({"estimator": "ips"}, (0, 1, 0)), ({"estimator": "dr"}, (0.5, 1, 0))]:
+            assert summary(rows, truth, Wanted("ctr", 3, options)) == right
+        assert summary(rows, truth, Wanted("ess", 3), DEFAULT.override(undefined="zero")) == (None, 0, 1)
+
+    def test_two_propensities_of_one_pair(self):
+        with pytest.raises(ValueError, match="two propensities"):
+            summary(self.ROWS, [*self.TRUTH, {**self.TRUTH[0], "propensity": 1.0}], Wanted("ess"), FIRST)
+
+    def test_population(self):
+        rows, truth = ranked(u="a", v="b", w="z"), rated(u={"a": 4.0}, v={"b": 0.0}, t="a")
+        for users in ("relevant", "truth_and_predicted"):
+            assert summary(rows, truth, Wanted("ctr"), DEFAULT.override(users=users)) == (2, 2, 2)
+            assert summary(rows, truth, Wanted("matched_auc"), DEFAULT.override(users=users))[2] == 4
+        only = DEFAULT.override(users_by_metric={"ctr": "relevant"})
+        assert summary(rows, truth, Wanted("ctr"), only) == (4, 1, 1)
+
+    def test_matched_auc(self):
+        rows = ranked(u={"a": 0.9, "b": 0.5}, v={"e": 0.6, "c": 0.5}, w={"f": 0.55, "x": 0.1})
+        truth = rated(u={"a": 1.0, "b": 0.0}, v={"c": 1.0, "e": 0.0}, w="f", t="a")
+        # a beats b and e; c is tied with b; f beats b.
+        assert summary(rows, truth, Wanted("matched_auc")) == (close(Fraction(7, 12)), 3, 2)
+        assert users_of(rows, truth, Wanted("matched_auc")) == {"u": 1, "v": 0, "w": None, "t": None}
+        # a and f against e.
+        assert summary(rows, truth, Wanted("matched_auc", 1)) == (Fraction(1, 2), 3, 4)
+        assert summary(rows[4:], truth, Wanted("matched_auc")) == (None, 0, 4)
+
+
+class TestMoreRanking:
+    @pytest.mark.parametrize(
+        ("items", "truth", "right"),
+        [
+            ("axb", "abz", Fraction(2, 3)),
+            ("xab", "ab", Fraction(1, 2)),
+            ("a", "ab", Fraction(1, 2)),
+            ("x", "a", 0),
+            ("x", "", None),
+        ],
+    )
+    def test_r_precision(self, items, truth, right):
+        assert value(items, truth, Wanted("r_precision")) == (None if right is None else close(right))
+
+    def test_rbp(self):
+        for metric, right in [
+            (Wanted("rbp"), Fraction(41, 125)),  # .2 (1 + .64)
+            (Wanted("rbp", 2), Fraction(1, 5)),
+            (Wanted("rbp", 3, {"p": 0.5}), Fraction(5, 8)),
+            (Wanted("rbp", 9, {"p": 0.5}), Fraction(5, 8)),
+        ]:
+            assert value("axb", "abz", metric) == close(right)
+        assert value("xa", "a", Wanted("rbp", options={"p": 0.5})) == Fraction(1, 4)
+        assert value("xa", "", Wanted("rbp")) is None
+
+    @pytest.mark.parametrize(
+        ("items", "relevant", "others", "right"),
+        [
+            ("xayb", "ab", "xyz", Fraction(1, 4)),
+            ("axb", "abc", "xy", Fraction(1, 2)),  # c is not listed
+            ("qarb", "ab", "", 1),  # nobody judged q and r
+            ("qarb", "ab", "x", 1),
+            ("xyza", "a", "xyz", 0),  # three above count as one
+            ("xa", "abcd", "x", 0),
+            ("xyab", "abc", "xyz", Fraction(2, 9)),
+            ("x", "", "x", None),
+        ],
+    )
+    def test_bpref(self, items, relevant, others, right):
+        truth = {**dict.fromkeys(relevant, 1.0), **dict.fromkeys(others, 0.0)}
+        assert value(items, truth, Wanted("bpref")) == (None if right is None else close(right))
+
+    def test_bpref_of_judged_lists(self):
+        truth = {"a": 5.0, "b": 5.0, "x": 1.0, "y": 1.0}
+        assert value("qxa", truth, Wanted("bpref"), convention("threshold")) == 0
+        assert value("qax", truth, Wanted("bpref"), convention("threshold")) == 1
+
+    @pytest.mark.parametrize(
+        ("items", "truth", "k", "denominator", "accuracy", "mcc"),
+        [
+            ("abx", "abc", 3, "k", Fraction(8, 10), Fraction(11, 21)),  # TP 2, FP 1, FN 1, TN 6
+            ("abx", "abc", 5, "recommended", Fraction(8, 10), Fraction(11, 21)),
+            ("abx", "abc", None, "k", Fraction(8, 10), Fraction(11, 21)),
+            ("abx", "abc", 5, "k", Fraction(6, 10), 5 / math.sqrt(525)),  # TP 2, FP 3, FN 1, TN 4
+            ("abx", "abc", 1, "k", Fraction(8, 10), 7 / math.sqrt(189)),  # TP 1, FP 0, FN 2, TN 7
+            ("abx", "ab", 50, "k", Fraction(2, 10), None),  # everything is recommended
+            ("abx", "abc", 50, "k", Fraction(2, 10), -math.sqrt(Fraction(7, 27))),  # TP 2, FP 7 at most, FN 1, TN 0
+            ("abx", "abcdefghxy", 12, "k", Fraction(3, 10), None),  # TP 3, FP 0, FN 7, TN 0
+            ("", "a", 2, "k", Fraction(7, 10), Fraction(-1, 6)),  # TP 0, FP 2, FN 1, TN 7
+            ("", "a", 2, "recommended", Fraction(9, 10), None),
+            ("xy", "", 2, "k", Fraction(8, 10), None),
+            ("xy", "ab", 2, "k", Fraction(6, 10), Fraction(-1, 4)),  # TP 0, FP 2, FN 2, TN 6
+        ],
+    )
+    def test_confusion_over_ten_items(self, items, truth, k, denominator, accuracy, mcc):
+        catalog = "abcdefghxy"
+        rows = ranked(u=items, other="a")
+        liked = rated(u=truth, other="a")
+        for name, right in [("accuracy", accuracy), ("mcc", mcc)]:
+            expected = None if right is None else close(right)
+            metric = Wanted(name, k, {"denominator": denominator})
+            assert users_of(rows, liked, metric, catalog=catalog)["u"] == expected
+            how = DEFAULT.override(precision_denominator=denominator)
+            assert users_of(rows, liked, Wanted(name, k), how, catalog=catalog)["u"] == expected
+
+    def test_neither_list_nor_relevant_item_is_not_accurate(self):
+        rows, truth = ranked(u="ab"), rated(u="ab", v={"a": 0.0})
+        assert users_of(rows, truth, Wanted("accuracy", 2), catalog="abcd") == {"u": 1, "v": None}
+        everyone = DEFAULT.override(users="all", undefined="zero")
+        assert summary(rows, truth, Wanted("accuracy", 2), everyone, catalog="abcd") == (Fraction(1, 2), 2, 1)
+        # TP 0, FP 2, FN 0: the value of v is 0/0, and 0, which is no correlation, where the convention says so.
+        assert summary(rows, truth, Wanted("mcc", 2), everyone, catalog="abcd") == (Fraction(1, 2), 2, 1)
+        assert summary(rows, truth, Wanted("mcc", 2), DEFAULT.override(users="all"), catalog="abcd") == (1, 1, 1)
+
+    def test_average_rank(self):
+        rows, truth = ranked(u="xa", v="wxyab", w="x"), rated(u="a", v="ab", w="a")
+        for undefined in ("skip", "zero"):
+            how = DEFAULT.override(undefined=undefined)
+            assert summary(rows, truth, Wanted("average_rank"), how) == (3, 2, 1)
+            assert summary(rows, truth, Wanted("average_rank", 3), how) == (2, 1, 2)
+        assert users_of(rows, truth, Wanted("average_rank", 4)) == {"u": 2, "v": 4, "w": None}
+
+
 def test_n_recommended_is_cut_at_the_largest_k():
     assert one_user("abcde", ["a"], [Wanted("hit", 2), Wanted("ndcg", 3), Wanted("mae")])["n_recommended"] == 3
     assert one_user("abcde", ["a"], [Wanted("hit", 2), Wanted("ndcg")])["n_recommended"] == 5
+
+
+@pytest.mark.parametrize("name", ["auc", "gauc"])
+def test_n_recommended_is_not_cut_where_a_metric_looks_behind_k(name):
+    part = Wanted(name, 2, {"candidates": "listed"})
+    for metric in (part, Wanted("f1", 2, operands=(Wanted("hit"), part), text="of two")):
+        row = one_user("abxyz", ["a"], [Wanted("hit", 1), metric])
+        assert row["n_recommended"] == 5
+        assert row[metric.label] == 1
 
 
 def test_f_of_means():
@@ -280,3 +685,32 @@ class TestRandomCase:
         with pytest.raises(ValueError, match="without a number"):
             evaluate(**vars(random_case(1, missing_scores=True)), convention=DEFAULT, metrics=[])
         assert all("rank" in row for row in random_case(1, ranks=True).predictions)
+
+    def test_train_and_catalogue(self):
+        for case in map(random_case, self.SEEDS):
+            items = {row["item"] for row in [*case.predictions, *case.truth]}
+            users = {row["user"] for row in [*case.predictions, *case.truth]}
+            seen = {(row["user"], row["item"]) for row in case.train}
+            assert len(set(case.catalog)) == len(case.catalog) > len(items)
+            assert items | {item for _, item in seen} <= set(case.catalog)
+            assert len(seen) < len(case.train), "repeats"
+            assert {user for user, _ in seen} - users, "a user of train alone"
+            assert len(users - {user for user, _ in seen}) >= 3, "users who have seen nothing"
+            for rows in (case.predictions, case.truth):
+                assert seen & {(row["user"], row["item"]) for row in rows}
+
+    def test_propensities(self):
+        case = random_case(3, propensities=True, duplicates=True)
+        assert {row["propensity"] for row in case.truth} == {0.1, 0.25, 0.5, 1.0}
+        evaluate(**vars(case), convention=FIRST, metrics=[Wanted("ess")])
+        without = random_case(3, duplicates=True)
+        assert case.train == without.train
+        assert [{**row, "propensity": None} for row in without.truth] == [{**row, "propensity": None} for row in case.truth]
+
+    def test_undefined_auc_of_both_kinds(self):
+        asked = [Wanted("auc"), Wanted("auc", options={"negatives": "plus_one"}, text="plus_one"), Wanted("ctr", 3)]
+        rows = [row for case in map(random_case, self.SEEDS)
+                for row in evaluate(**vars(case), convention=DEFAULT, metrics=asked).per_user.values()]  # fmt: skip
+        assert any(row["n_relevant"] and row["plus_one"] is None for row in rows), "all that is relevant was seen"
+        assert any(row["auc"] is None and row["plus_one"] == 1 for row in rows), "all that is not relevant was seen"
+        assert len({row["auc"] for row in rows}) > 100

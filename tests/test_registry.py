@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spark_recmetrics.conventions import CHOICES, convention
+from spark_recmetrics.conventions import convention
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics import DEFINITIONS, Metric, expand, names, parse, register
+from spark_recmetrics.metrics import DEFINITIONS, Metric, Parameter, columns_of, expand, names, parse, register
 from spark_recmetrics.metrics import registry as module
 
 DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
@@ -23,10 +24,11 @@ def every_metric() -> Iterator[Metric]:
     for name, definition in DEFINITIONS.items():
         chosen: list[tuple[tuple[str, str | float], ...]] = [()]
         for option, source in sorted(definition.options.items()):
-            values = CHOICES.get(source, NUMBERS)
+            below = source.below if isinstance(source, Parameter) else math.inf
+            values = definition.choices(option) or [number for number in NUMBERS if number < below]
             chosen += [(*before, (option, value)) for before in chosen for value in values]
         for params in chosen:
-            for k in (None, 1, 10, 1_000_000) if definition.kind == "ranking" else (None,):
+            for k in (None, 1, 10, 1_000_000) if definition.has_cut_off else (None,):
                 yield Metric(name, params=params, k=k)
     for text in METRICS_OF_METRICS:
         yield parse(text)
@@ -40,24 +42,30 @@ METRICS_OF_METRICS = (
     "f1(precision(denominator=recommended), recall)@5",
     "f1(ndcg(gain=linear, idcg=all), map(normalizer=relevant), beta=2)@5",
     "f1(f1(map, mar), f1(beta=2))@5",
+    "f1(gauc, ndcg)@10",
+    "f1(gauc(candidates=listed, weight=relevant), r_precision)@10",
+    "f1(rbp(p=0.5), ctr(estimator=ips), beta=3)",
 )
 
 
 @pytest.fixture
-def registry(monkeypatch):
+def registry():
     """A registry that a test may add to."""
-    monkeypatch.setattr(module, "DEFINITIONS", dict(module.DEFINITIONS))
-    monkeypatch.setattr(module, "_ALIASES", dict(module._ALIASES))
-    return module
+    before = dict(module.DEFINITIONS), dict(module.ALIASES)
+    yield module
+    for changed, kept in zip((module.DEFINITIONS, module.ALIASES), before, strict=True):
+        changed.clear()
+        changed.update(kept)
 
 
 # The text form ------------------------------------------------------------------------------------------------------------
 
 
 def test_names():
-    ranking = ["f1", "hit", "map", "mar", "mrr", "ndcg", "precision", "recall"]
-    assert [name for name in names() if DEFINITIONS[name].kind == "ranking"] == ranking
-    assert [name for name in names() if DEFINITIONS[name].kind == "rating"] == ["mae", "mse", "rmse"]
+    ranking = "accuracy auc average_rank bpref ctr ess f1 gauc hit lauc map mar matched_auc mcc mrr ndcg precision r_precision"
+    assert [name for name in names() if DEFINITIONS[name].kind == "ranking"] == [*ranking.split(), "rbp", "recall"]
+    rating = ["explained_variance", "mae", "mse", "r2", "rmse"]
+    assert [name for name in names() if DEFINITIONS[name].kind == "rating"] == rating
 
 
 def test_every_text_reads_back_as_the_same_metric():
@@ -80,6 +88,25 @@ def test_metrics_of_metrics_have_canonical_texts(text):
 @pytest.mark.parametrize(
     ("written", "canonical"),
     [
+        ("rbp(p=0.8)@10", "rbp(p=0.8)@10"),
+        ("RBP(p=.5)", "rbp(p=0.5)"),
+        ("Rank Biased Precision(P=5e-1)@3", "rbp(p=0.5)@3"),
+        ("IPS@5", "ctr(estimator=ips)@5"),
+        ("dr", "ctr(estimator=dr)"),
+        ("ips(estimator=IPS)@5", "ctr(estimator=ips)@5"),
+        ("Click-Through-Rate", "ctr"),
+        ("CTR(estimator=matching)@3", "ctr(estimator=matching)@3"),
+        ("Group AUC(weight=Recommended, ties=order)", "gauc(ties=order, weight=recommended)"),
+        ("AUC(negatives=plus_one, candidates=all)", "auc(candidates=all, negatives=plus_one)"),
+        ("Limited AUC@5", "lauc@5"),
+        ("MCC(denominator=recommended)@5", "mcc(denominator=recommended)@5"),
+        ("RPrec", "r_precision"),
+        ("R-Precision", "r_precision"),
+        ("R@5", "recall@5"),
+        ("RMSE(average=per_user)", "rmse(average=per_user)"),
+        ("R2(average=pairs)", "r2(average=pairs)"),
+        ("R squared", "r2"),
+        ("ExpVar", "explained_variance"),
         ("ndcg@10", "ndcg@10"),
         ("nDCG@10", "ndcg@10"),
         ("NDCG", "ndcg"),
@@ -133,7 +160,16 @@ def test_a_parameter_wins_over_the_convention():
     assert parse("ndcg(gain=binary)@3").options(how) == {"gain": "binary", "idcg": "at_k", "discount": "log2_plus1"}
     assert parse("f1(beta=0.5)").options(how.override(beta=3)) == {"beta": 0.5}
     assert parse("f1").options(how.override(beta=3)) == {"beta": 3.0}
-    assert parse("rmse").options(how) == {}
+    assert parse("rmse").options(how) == {"average": "pairs"}
+    assert parse("rmse(average=users)").options(how) == {"average": "users"}
+    assert parse("rmse").options(convention("warprec")) == {"average": "per_user"}
+    listed = {"candidates": "listed", "negatives": "plus_one", "ties": "order", "weight": "uniform"}
+    assert parse("gauc(candidates=listed)").options(convention("warprec")) == listed
+    # No convention knows of these.
+    assert parse("rbp").options(how) == {"p": 0.8}
+    assert parse("rbp(p=0.5)").options(how) == {"p": 0.5}
+    assert parse("ctr").options(how) == {"estimator": "matching"}
+    assert parse("dr@3").options(how) == {"estimator": "dr"}
 
 
 def test_parts_have_the_cut_off_of_the_whole():
@@ -141,6 +177,59 @@ def test_parts_have_the_cut_off_of_the_whole():
     assert [str(part) for part in parse("f1(ndcg(gain=linear), map)@5").parts()] == ["ndcg(gain=linear)@5", "map@5"]
     assert [str(part) for part in parse("f1").parts()] == ["precision", "recall"]
     assert parse("ndcg@5").parts() == ()
+
+
+def test_a_part_without_a_cut_off_keeps_none():
+    metric = parse("f1(gauc, ndcg)@10")
+    assert (str(metric), metric.slug) == ("f1(gauc, ndcg)@10", "f1_gauc_ndcg_at_10")
+    assert [str(part) for part in metric.parts()] == ["gauc", "ndcg@10"]
+    assert [str(part) for part in metric.tree()] == ["f1(gauc, ndcg)@10", "gauc", "ndcg@10"]
+    assert [str(metric.at(5)), str(metric.at(None))] == ["f1(gauc, ndcg)@5", "f1(gauc, ndcg)"]
+    nested = parse("f1(f1(r_precision, lauc), bpref)@3")
+    assert [str(part) for part in nested.tree()][2:] == ["r_precision", "lauc@3", "bpref"]
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "average"),
+    [
+        ("ndcg", "default", "per_user"),
+        ("f1(gauc, auc)", "default", "per_user"),
+        ("auc", "default", "pairs"),
+        ("ctr@3", "default", "pairs"),
+        ("gauc", "default", "per_user"),
+        ("gauc", "recbole", "pairs"),
+        ("gauc(weight=recommended)", "default", "pairs"),
+        ("gauc(weight=uniform)", "recbole", "per_user"),
+        ("mae", "default", "pairs"),
+        ("mae", "warprec", "per_user"),
+        ("mae", "laikallm_doc", "users"),
+        ("mae(average=pairs)", "laikallm_doc", "pairs"),
+        ("r2", "laikallm_doc", "pairs"),
+        ("r2(average=users)", "default", "pairs"),
+        ("r2", "warprec", "per_user"),
+    ],
+)
+def test_average(text, how, average):
+    assert parse(text).average(convention(how)) == average
+
+
+def test_users():
+    how = convention("mllib")
+    assert parse("ndcg").users(how) == parse("auc").users(how) == "truth_and_predicted"
+    for name in ("ctr", "ess", "matched_auc"):
+        assert parse(f"{name}@3").users(how) == "all"
+        assert parse(name).users(how.override(users_by_metric={name: "relevant"})) == "relevant"
+
+
+def test_columns():
+    assert columns_of(parse("ndcg@10")) == ["ndcg_at_10"]
+    assert columns_of(parse("lauc@3")) == ["lauc_at_3"]
+    assert columns_of(parse("ips@3")) == [
+        "ctr_estimator_ips_at_3",
+        "ctr_estimator_ips_at_3_total",
+        "ctr_estimator_ips_at_3_count",
+    ]
+    assert columns_of(parse("f1(gauc, ndcg)@3")) == ["f1_gauc_ndcg_at_3"]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +251,20 @@ def test_parts_have_the_cut_off_of_the_whole():
         ("ndcg@10!", "'ndcg@10!': expected name, name@k or name(parameter=value)@k"),
         ("f1(beta=1)x", "'f1(beta=1)x': expected name, name@k or name(parameter=value)@k"),
         ("rmse@5", "'rmse@5': rmse has no cut-off: write it without @5"),
+        ("auc@10", "'auc@10': auc has no cut-off: write it without @10"),
+        ("gauc(weight=uniform)@3", "'gauc(weight=uniform)@3': gauc has no cut-off: write it without @3"),
+        ("r_precision@5", "'r_precision@5': r_precision has no cut-off: write it without @5"),
+        ("BPref@5", "'BPref@5': bpref has no cut-off: write it without @5"),
+        ("rbp(p=0)@10", "'rbp(p=0)@10': p: expected a finite number above 0 and below 1, found '0'"),
+        ("rbp(p=1)", "'rbp(p=1)': p: expected a finite number above 0 and below 1, found '1'"),
+        ("rbp(p=-0.5)", "'rbp(p=-0.5)': p: expected a finite number above 0 and below 1, found '-0.5'"),
+        ("rbp(p=half)", "'rbp(p=half)': p: expected a finite number above 0 and below 1, found 'half'"),
+        ("ctr(estimator=snips)", "'ctr(estimator=snips)': estimator: expected one of matching, ips, dr, found 'snips'"),
+        ("ips(estimator=dr)", "'ips(estimator=dr)': estimator is given twice"),
+        ("gauc(weight=pairs)", "'gauc(weight=pairs)': weight: expected one of uniform, relevant, recommended, found 'pairs'"),
+        ("auc(weight=uniform)", "'auc(weight=uniform)': auc has no parameter 'weight'; known: candidates, negatives, ties"),
+        ("rmse(average=mean)", "'rmse(average=mean)': average: expected one of pairs, per_user, users, found 'mean'"),
+        ("f1(ndcg, r2)", "'f1(ndcg, r2)': f1 combines per-user ranking metrics, r2 is none"),
         ("f1()", "'f1()': expected a parameter of f1"),
         ("f1(", "'f1(': expected a parameter of f1"),
         ("f1(map, ndcg,)", "'f1(map, ndcg,)': expected a parameter of f1"),
@@ -231,6 +334,10 @@ def test_what_is_no_text_is_refused(thing):
         ("f1(beta=0.5)@20", "f1_beta_0_5_at_20"),
         ("f1(ndcg, map, beta=0.5)@10", "f1_ndcg_map_beta_0_5_at_10"),
         ("rmse", "rmse"),
+        ("rmse(average=per_user)", "rmse_average_per_user"),
+        ("rbp(p=0.8)@10", "rbp_p_0_8_at_10"),
+        ("ips@5", "ctr_estimator_ips_at_5"),
+        ("gauc(candidates=listed, weight=relevant)", "gauc_candidates_listed_weight_relevant"),
     ],
 )
 def test_slug(text, slug):
@@ -253,6 +360,10 @@ def test_slugs_are_legal_and_unique():
     [
         (["ndcg", "map@10", "rmse"], [5, 10], ["ndcg@5", "ndcg@10", "map@10", "rmse"]),
         (["ndcg", "rmse"], None, ["ndcg", "rmse"]),
+        (["auc", "ndcg"], [5, 10], ["auc", "ndcg@5", "ndcg@10"]),
+        (["gauc", "lauc", "GAUC", "bpref"], [5, 10], ["gauc", "lauc@5", "lauc@10", "bpref"]),
+        (["f1(gauc, ndcg)", "rbp(p=0.5)"], [5], ["f1(gauc, ndcg)@5", "rbp(p=0.5)@5"]),
+        (["ctr", "ips", "dr"], 3, ["ctr@3", "ctr(estimator=ips)@3", "ctr(estimator=dr)@3"]),
         (["ndcg", "rmse"], [], ["ndcg", "rmse"]),
         (["ndcg"], 7, ["ndcg@7"]),
         ("nDCG", (20, 3), ["ndcg@20", "ndcg@3"]),
@@ -294,6 +405,8 @@ def test_expand_refuses_two_metrics_that_would_share_a_column():
 
 
 def test_a_new_metric_is_known_everywhere(registry):
+    before = names()
+
     @register("share_of_first", options={"cut": "idcg"}, aliases=("sof",), upper=None, higher_is_better=False)
     def share(batch, k, *, cut):
         """A made-up metric.
@@ -303,11 +416,17 @@ def test_a_new_metric_is_known_everywhere(registry):
         return np.full(batch.size, 0.5 if cut == "all" else 0.25)
 
     assert str(parse("SOF(cut=all)@3")) == "share_of_first(cut=all)@3"
-    assert registry.names() == sorted([*DEFINITIONS, "share_of_first"])
+    assert registry.names() == sorted([*before, "share_of_first"])
     definition = registry.DEFINITIONS["share_of_first"]
     assert definition.summary == "A made-up metric."
     assert (definition.kind, definition.upper, definition.higher_is_better) == ("ranking", None, False)
-    assert (definition.needs_relevant, definition.grows_with_k) == (False, False)
+    assert (definition.needs_relevant, definition.grows_with_k, definition.has_cut_off) == (False, False, True)
+    assert (definition.lower, definition.pooled, definition.averaged_by, definition.users) == (0, None, None, None)
+    assert (definition.skips_undefined, definition.across_users, parse("sof").needs(convention("default"))) == (
+        False,
+        False,
+        set(),
+    )
     assert definition.compute is share
 
 
@@ -329,8 +448,15 @@ def test_every_metric_says_what_it_is():
         for section in ("Args:", "Returns:", "Source:", "Example:"):
             assert section in (definition.compute.__doc__ or ""), (name, section)
         assert set(definition.operands) <= set(DEFINITIONS), name
-        for source in definition.options.values():
-            assert hasattr(convention("default"), source), (name, source)
+        for option, source in definition.options.items():
+            if isinstance(source, Parameter):
+                legal = source.default in source.choices if source.choices else 0 < source.default < source.below
+                assert legal, (name, option)
+            else:
+                assert hasattr(convention("default"), source), (name, source)
+        assert definition.averaged_by is None or {definition.averaged_by} <= set(definition.options), name
+        assert definition.averaged_by is None or definition.pooled is not None, name
+        assert definition.kind == "ranking" or not definition.has_cut_off, name
 
 
 @pytest.mark.parametrize("name", names())

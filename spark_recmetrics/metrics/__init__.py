@@ -4,7 +4,7 @@
 batch of users.
 """
 
-from spark_recmetrics.metrics import ranking, rating  # noqa: F401 - importing them registers the metrics
+from spark_recmetrics.metrics import candidates, matched, ranking, rating  # noqa: F401 - importing them registers the metrics
 from spark_recmetrics.metrics.batch import RankedBatch
 from spark_recmetrics.metrics.registry import (
     DEFAULT_K,
@@ -13,12 +13,15 @@ from spark_recmetrics.metrics.registry import (
     DEFINITIONS,
     Definition,
     Metric,
-    expand,
+    Parameter,
+    Sums,
+    columns_of,
     names,
-    parse,
     register,
     score,
+    score_columns,
 )
+from spark_recmetrics.metrics.text import expand, parse
 
 __all__ = [
     "DEFAULT_K",
@@ -27,10 +30,14 @@ __all__ = [
     "DEFINITIONS",
     "Definition",
     "Metric",
+    "Parameter",
     "RankedBatch",
+    "Sums",
+    "columns_of",
     "expand",
     "names",
     "parse",
     "register",
     "score",
+    "score_columns",
 ]

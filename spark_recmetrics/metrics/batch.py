@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +15,69 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Listed:
+    """Every recommended item, for formulas that misses count in.
+
+    Args:
+        user: (L,) index into the batch.
+        rank: (L,) rank from 1.
+        score: (L,) score; NaN where it is missing.
+    """
+
+    user: Ints
+    rank: Ints
+    score: Floats
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The recommended items that have a truth row, relevant or not.
+
+    Args:
+        user: (J,) index into the batch, ascending.
+        rank: (J,) rank from 1, ascending within a user.
+        relevant: (J,) whether the item is relevant.
+        rating: (J,) rating of the truth row; NaN where it is missing.
+        score: (J,) score of the recommendation; NaN where there is none.
+        propensity: (J,) how likely the policy that the truth was logged under was to show the item; NaN where unknown.
+    """
+
+    user: Ints
+    rank: Ints
+    relevant: NDArray[np.bool_]
+    rating: Floats
+    score: Floats
+    propensity: Floats
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Where the relevant items stand among the items that they compete with.
+
+    Args:
+        n_listed: (U,) candidates in the list.
+        n_relevant: (U,) relevant candidates, in the list or not.
+        n_seen: (U,) items of the catalogue that are no candidates.
+        user: (P,) index into the batch of every relevant candidate in the list, ascending.
+        place: (P,) its place among the listed candidates, from 1, ascending within a user.
+        n_above: (P,) listed candidates with a better score.
+        n_tied: (P,) listed candidates with the same score, itself among them.
+    """
+
+    n_listed: Ints
+    n_relevant: Ints
+    n_seen: Ints
+    user: Ints
+    place: Ints
+    n_above: Ints
+    n_tied: Ints
+
+
+@dataclass(frozen=True)
 class RankedBatch:
     """U users (or cells of model and user) in compressed form.
+
+    What a metric `needs` (see `register`) is there for it; the rest may be None.
 
     Args:
         n_relevant: (U,) number m of relevant items.
@@ -24,6 +87,12 @@ class RankedBatch:
         hit_rating: (H,) rating of the relevant item found there; 1 where the truth has no ratings.
         ideal_user: (M,) index into the batch of every relevant item, ascending.
         ideal_rating: (M,) its rating, descending within a user.
+        n_judged: (U,) items with a truth row, relevant or not.
+        n_items: Size N of the catalogue.
+        matched: Recommendations with a truth row.
+        listed: All recommendations.
+        every: Relevant items among all others.
+        unseen: Relevant items among those that are not in the user's training rows.
 
     Example:
         Three users: one found both of its items, one found nothing, one has nothing to find.
@@ -40,25 +109,70 @@ class RankedBatch:
     hit_rating: Floats
     ideal_user: Ints
     ideal_rating: Floats
+    n_judged: Ints | None = None
+    n_items: int | None = None
+    matched: Matched | None = None
+    listed: Listed | None = None
+    every: Candidates | None = None
+    unseen: Candidates | None = None
 
     @classmethod
-    def of(cls, lists: list[list[str]], truth: list[dict[str, float]]) -> RankedBatch:
-        """A batch from plain lists (best first) and dicts from relevant item to rating: for examples and small data."""
-        hits = [
-            (user, rank, truth[user][item])
-            for user, items in enumerate(lists)
+    def of(
+        cls,
+        lists: Sequence[Sequence[str]],
+        truth: Sequence[Mapping[str, float]],
+        *,
+        judged: Sequence[Mapping[str, float]] | None = None,
+        scores: Sequence[Sequence[float]] | None = None,
+        propensities: Sequence[Mapping[str, float]] | None = None,
+        seen: Sequence[Collection[str]] | None = None,
+        n_items: int | None = None,
+    ) -> RankedBatch:
+        """A batch from plain lists, for examples and small data.
+
+        Args:
+            lists: (U,) lists of items, best first.
+            truth: (U,) dicts from relevant item to rating.
+            judged: (U,) dicts from judged but not relevant item to rating.
+            scores: (U,) lists of scores, beside the lists; without them nothing is tied.
+            propensities: (U,) dicts from judged item to propensity.
+            seen: (U,) items in the user's training rows.
+            n_items: Size of the catalogue.
+        """
+        nothing: list[Any] = [{}] * len(lists)
+        if scores is not None:
+            # Missing scores come last, and are tied.
+            scores = [[-np.inf if np.isnan(value) else value for value in values] for values in scores]
+        users = list(zip(lists, truth, judged or nothing, scores or nothing, propensities or nothing, strict=True))
+        rows = [
+            (user, rank, item in own, {**others, **own}.get(item), values[rank - 1] if values else np.nan, chances.get(item))
+            for user, (items, own, others, values, chances) in enumerate(users)
             for rank, item in enumerate(items, 1)
-            if item in truth[user]
         ]
+        matched = [row for row in rows if row[3] is not None]
+        hits = [row for row in matched if row[2]]
         ideal = [(user, rating) for user, items in enumerate(truth) for rating in sorted(items.values(), reverse=True)]
         return cls(
-            n_relevant=np.array([len(items) for items in truth], dtype=np.int64),
-            n_recommended=np.array([len(items) for items in lists], dtype=np.int64),
-            hit_user=np.array([hit[0] for hit in hits], dtype=np.int64),
-            hit_rank=np.array([hit[1] for hit in hits], dtype=np.int64),
-            hit_rating=np.array([hit[2] for hit in hits], dtype=np.float64),
-            ideal_user=np.array([item[0] for item in ideal], dtype=np.int64),
-            ideal_rating=np.array([item[1] for item in ideal], dtype=np.float64),
+            n_relevant=_ints(len(items) for items in truth),
+            n_recommended=_ints(len(items) for items in lists),
+            hit_user=_ints(row[0] for row in hits),
+            hit_rank=_ints(row[1] for row in hits),
+            hit_rating=_floats(row[3] for row in hits),
+            ideal_user=_ints(item[0] for item in ideal),
+            ideal_rating=_floats(item[1] for item in ideal),
+            n_judged=_ints(len({**own, **others}) for _, own, others, _, _ in users),
+            n_items=n_items,
+            matched=Matched(
+                user=_ints(row[0] for row in matched),
+                rank=_ints(row[1] for row in matched),
+                relevant=np.array([row[2] for row in matched], dtype=bool),
+                rating=_floats(row[3] for row in matched),
+                score=_floats(row[4] for row in matched),
+                propensity=_floats(row[5] for row in matched),
+            ),
+            listed=Listed(_ints(row[0] for row in rows), _ints(row[1] for row in rows), _floats(row[4] for row in rows)),
+            every=_candidates(lists, truth, scores, nothing),
+            unseen=_candidates(lists, truth, scores, seen or nothing),
         )
 
     @property
@@ -98,6 +212,41 @@ class RankedBatch:
     def cut_off(self, k: int | None) -> Ints:
         """(U,) the k that a formula divides by: k itself, or the length of the list where there is no cut-off."""
         return self.n_recommended if k is None else np.full(self.size, k, dtype=np.int64)
+
+
+def _ints(values: Any) -> Ints:
+    return np.array(list(values), dtype=np.int64)
+
+
+def _floats(values: Any) -> Floats:
+    return np.array(list(values), dtype=np.float64)
+
+
+def _candidates(
+    lists: Sequence[Sequence[str]],
+    truth: Sequence[Mapping[str, float]],
+    scores: Sequence[Sequence[float]] | None,
+    seen: Sequence[Collection[str]],
+) -> Candidates:
+    found: list[tuple[int, int, int, int]] = []
+    n_listed = []
+    for user, items in enumerate(lists):
+        values = scores[user] if scores else [-float(rank) for rank in range(len(items))]
+        kept = [(item, value) for item, value in zip(items, values, strict=True) if item not in seen[user]]
+        n_listed.append(len(kept))
+        for place, (item, value) in enumerate(kept, 1):
+            if item in truth[user]:
+                above = sum(other > value for _, other in kept)
+                found.append((user, place, above, sum(other == value for _, other in kept)))
+    return Candidates(
+        n_listed=_ints(n_listed),
+        n_relevant=_ints(len(own.keys() - gone) for own, gone in zip(truth, seen, strict=True)),
+        n_seen=_ints(len(gone) for gone in seen),
+        user=_ints(row[0] for row in found),
+        place=_ints(row[1] for row in found),
+        n_above=_ints(row[2] for row in found),
+        n_tied=_ints(row[3] for row in found),
+    )
 
 
 def place_in_user(user: Ints, size: int) -> Ints:

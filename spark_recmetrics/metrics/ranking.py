@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_recmetrics.metrics.batch import Floats, Ints, RankedBatch, ratio, sum_by_user
-from spark_recmetrics.metrics.registry import register
+from spark_recmetrics.metrics.registry import Parameter, register
 
 
 @register("precision", options={"denominator": "precision_denominator"}, aliases=("prec", "p"))
@@ -139,6 +139,92 @@ def reciprocal_rank(batch: RankedBatch, k: int | None) -> Floats:
     """
     first = np.where(batch.hit_number == 1, 1.0 / batch.hit_rank, 0.0)
     return batch.sum_hits(first, k)
+
+
+@register(
+    "average_rank",
+    aliases=("avg_rank", "mean_rank", "first_hit_rank"),
+    higher_is_better=False,
+    lower=1.0,
+    upper=None,
+    needs_relevant=True,
+    skips_undefined=True,
+)
+def first_hit_rank(batch: RankedBatch, k: int | None) -> Floats:
+    """Rank of the first relevant item within k; its mean is the average rank.
+
+    Users without a hit are left out, so read it beside `hit`, which counts them.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+
+    Returns:
+        (U,) ranks from 1. Undefined for a user without a hit.
+
+    Source:
+        Voorhees, The TREC-8 question answering track report, 1999, of whose reciprocal rank it is the plain form.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["a", "b"], ["x"], ["b"]], truth=[{"b": 1}, {"y": 1}, {"b": 1}])
+        >>> first_hit_rank(batch, 2)
+        array([ 2., nan,  1.])
+    """
+    first = batch.sum_hits(np.where(batch.hit_number == 1, batch.hit_rank, 0.0), k)
+    return np.where(first > 0, first, np.nan)
+
+
+@register("r_precision", aliases=("rprec", "r_prec"), needs_relevant=True, has_cut_off=False)
+def r_precision(batch: RankedBatch, k: int | None) -> Floats:
+    """Precision, and recall, at the number of relevant items: hits within the first m ranks / m.
+
+    Args:
+        batch: U users.
+        k: None: m is the cut-off.
+
+    Returns:
+        (U,) shares in [0, 1]. Undefined for a user without a relevant item.
+
+    Source:
+        Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.4.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["a", "x", "b"], ["x"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
+        >>> r_precision(batch, None)
+        array([0.5, 0. , nan])
+    """
+    within = (batch.hit_rank <= batch.n_relevant[batch.hit_user]).astype(np.float64)
+    return ratio(batch.sum_hits(within, k), batch.n_relevant, defined=batch.n_relevant > 0)
+
+
+@register(
+    "rbp",
+    options={"p": Parameter(0.8, below=1.0)},
+    aliases=("rank_biased_precision",),
+    needs_relevant=True,
+    grows_with_k=True,
+)
+def rank_biased_precision(batch: RankedBatch, k: int | None, *, p: float) -> Floats:
+    """Expected share of relevant items among those a reader looks at: (1 - p) sum of h_i p^(i-1) over i <= k.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        p: Probability that the reader goes on to the next item, above 0 and below 1.
+
+    Returns:
+        (U,) values in [0, 1). Undefined for a user without a relevant item.
+
+    Source:
+        Moffat and Zobel, Rank-biased precision for measurement of retrieval effectiveness, ACM TOIS 27(1), 2008.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["a", "x", "b"], ["x"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
+        >>> rank_biased_precision(batch, 3, p=0.5)
+        array([0.625, 0.   ,   nan])
+    """
+    value = (1 - p) * batch.sum_hits(np.power(p, batch.hit_rank - 1.0), k)
+    return np.where(batch.n_relevant > 0, value, np.nan)
 
 
 @register(

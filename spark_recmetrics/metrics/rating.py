@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from spark_recmetrics.metrics.registry import register
+from spark_recmetrics.metrics.registry import Sums, quotient, register
+
+_AVERAGE = {"average": "rating_average"}
+
+_ROUNDING = 2.0**-52
+"""Each number that is added may change a sum by this share of it."""
 
 
 class Moments(NamedTuple):
@@ -17,74 +22,190 @@ class Moments(NamedTuple):
         n_pairs: Number of pairs, above 0.
         sum_absolute_error: Sum of |p - r|.
         sum_squared_error: Sum of (p - r)^2.
+        sum_error: Sum of p - r.
+        sum_rating: Sum of r.
+        sum_squared_rating: Sum of r^2.
     """
 
     n_pairs: Any
     sum_absolute_error: Any
     sum_squared_error: Any
+    sum_error: Any
+    sum_rating: Any
+    sum_squared_rating: Any
 
 
-@register("mae", kind="rating", aliases=("mean_absolute_error",), higher_is_better=False, upper=None)
-def mean_absolute_error(moments: Moments) -> Any:
+@register(
+    "mae",
+    kind="rating",
+    options=_AVERAGE,
+    aliases=("mean_absolute_error",),
+    higher_is_better=False,
+    upper=None,
+    pooled=quotient,
+    averaged_by="average",
+)
+def mean_absolute_error(moments: Moments, *, average: str = "pairs") -> Sums:
     """Mean absolute error: (1/n) sum |p - r|, in units of the rating.
 
     Args:
         moments: Of one user or of many.
+        average: `pairs`: over all pairs of all users; `per_user`: of each user, then the mean; `users`: their sum over the
+            number of users.
 
     Returns:
-        The error. Undefined without a pair.
+        Sum and number of errors. Undefined without a pair.
 
     Source:
         Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22(1), 2004.
 
     Example:
-        Three users with errors 1, 2 and 3:
+        Three users with ratings 5, 4, 3 and errors 1, 2, 3:
 
-        >>> mean_absolute_error(Moments(3, 6.0, 14.0))
+        >>> quotient(mean_absolute_error(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0)))
         2.0
     """
-    return moments.sum_absolute_error / moments.n_pairs
+    del average  # acts on the sums
+    return Sums(moments.sum_absolute_error, moments.n_pairs)
 
 
-@register("mse", kind="rating", aliases=("mean_squared_error",), higher_is_better=False, upper=None)
-def mean_squared_error(moments: Moments) -> Any:
+@register(
+    "mse",
+    kind="rating",
+    options=_AVERAGE,
+    aliases=("mean_squared_error",),
+    higher_is_better=False,
+    upper=None,
+    pooled=quotient,
+    averaged_by="average",
+)
+def mean_squared_error(moments: Moments, *, average: str = "pairs") -> Sums:
     """Mean squared error: (1/n) sum (p - r)^2, in squared units of the rating.
 
     Args:
         moments: Of one user or of many.
+        average: As for `mae`.
 
     Returns:
-        The error. Undefined without a pair.
+        Sum and number of squared errors. Undefined without a pair.
 
     Source:
         Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22(1), 2004.
 
     Example:
-        Three users with errors 1, 2 and 3:
+        Three users with ratings 5, 4, 3 and errors 1, 2, 3:
 
-        >>> round(mean_squared_error(Moments(3, 6.0, 14.0)), 4)
+        >>> round(quotient(mean_squared_error(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0))), 4)
         4.6667
     """
-    return moments.sum_squared_error / moments.n_pairs
+    del average
+    return Sums(moments.sum_squared_error, moments.n_pairs)
 
 
-@register("rmse", kind="rating", aliases=("root_mean_squared_error",), higher_is_better=False, upper=None)
-def root_mean_squared_error(moments: Moments) -> Any:
+@register(
+    "rmse",
+    kind="rating",
+    options=_AVERAGE,
+    aliases=("root_mean_squared_error",),
+    higher_is_better=False,
+    upper=None,
+    pooled=lambda sums: quotient(sums) ** 0.5,
+    averaged_by="average",
+)
+def root_mean_squared_error(moments: Moments, *, average: str = "pairs") -> Sums:
     """Root mean squared error: sqrt((1/n) sum (p - r)^2), in units of the rating.
 
     Args:
         moments: Of one user or of many.
+        average: As for `mae`; `per_user` is the mean of the users' roots.
 
     Returns:
-        The error. Undefined without a pair.
+        Sum and number of squared errors, of whose quotient the value is the root. Undefined without a pair.
 
     Source:
         Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22(1), 2004.
 
     Example:
-        Three users with errors 1, 2 and 3:
+        Three users with ratings 5, 4, 3 and errors 1, 2, 3:
 
-        >>> round(root_mean_squared_error(Moments(3, 6.0, 14.0)), 4)
+        >>> round(quotient(root_mean_squared_error(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0))) ** 0.5, 4)
         2.1602
     """
-    return (moments.sum_squared_error / moments.n_pairs) ** 0.5
+    del average
+    return Sums(moments.sum_squared_error, moments.n_pairs)
+
+
+@register(
+    "r2",
+    kind="rating",
+    options=_AVERAGE,
+    aliases=("r_squared", "rsquared", "r2_score"),
+    lower=None,
+    pooled=lambda sums: 1 - quotient(sums),
+    averaged_by="average",
+    skips_undefined=True,
+    divides_by_pairs=False,
+)
+def r_squared(moments: Moments, *, average: str = "pairs") -> Sums:
+    """Share of the squared deviation of the ratings that predictions explain: 1 - sum (p - r)^2 / sum (r - mean r)^2.
+
+    Below 0 where the mean rating would predict better.
+
+    Args:
+        moments: Of one user or of many.
+        average: As for `mae`; `users` is the same as `pairs`.
+
+    Returns:
+        The two sums. Undefined where all ratings are equal.
+
+    Source:
+        Kvålseth, Cautionary note about R2, The American Statistician 39(4), 1985, its formula 1.
+
+    Example:
+        Three users with ratings 5, 4, 3 and errors 1, 2, 3:
+
+        >>> 1 - quotient(r_squared(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0)))
+        -6.0
+    """
+    del average
+    return Sums(moments.sum_squared_error, *_deviation(moments))
+
+
+@register(
+    "explained_variance",
+    kind="rating",
+    options=_AVERAGE,
+    aliases=("exp_var", "expvar", "explained_variance_score"),
+    lower=None,
+    pooled=lambda sums: 1 - quotient(sums),
+    averaged_by="average",
+    skips_undefined=True,
+    divides_by_pairs=False,
+)
+def explained_variance(moments: Moments, *, average: str = "pairs") -> Sums:
+    """The same as r2 for errors without their mean, a bias that does not vary: 1 - Var(p - r) / Var(r).
+
+    Args:
+        moments: Of one user or of many.
+        average: As for `mae`; `users` is the same as `pairs`.
+
+    Returns:
+        The two variances, times n. Undefined where all ratings are equal.
+
+    Source:
+        scikit-learn, its explained_variance_score.
+
+    Example:
+        Three users with ratings 5, 4, 3 and errors 1, 2, 3:
+
+        >>> 1 - quotient(explained_variance(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0)))
+        0.0
+    """
+    del average
+    return Sums(moments.sum_squared_error - moments.sum_error * moments.sum_error / moments.n_pairs, *_deviation(moments))
+
+
+def _deviation(moments: Moments) -> tuple[Any, Any]:
+    """Sum of the squared deviations of the ratings from their mean, and how much of it may be rounding."""
+    deviation = moments.sum_squared_rating - moments.sum_rating * moments.sum_rating / moments.n_pairs
+    return deviation, _ROUNDING * (moments.n_pairs + 2) * moments.sum_squared_rating

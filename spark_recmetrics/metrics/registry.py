@@ -1,4 +1,4 @@
-"""Metrics as values: what is registered, how a metric is written as text, and how it is computed.
+"""Metrics as values: what is registered, and how a metric is computed.
 
 A metric is a name, perhaps operands and parameters, and perhaps a cut-off: `ndcg@10`, `f1(beta=0.5)@20`,
 `f1(ndcg, map, beta=0.5)@10`, `ndcg(gain=exponential)@10`. `parse(str(m)) == m` for every metric.
@@ -7,17 +7,18 @@ A metric is a name, perhaps operands and parameters, and perhaps a cut-off: `ndc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from spark_recmetrics.conventions import CHOICES, Convention
-from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics.batch import Floats, RankedBatch
 
 Kind = Literal["ranking", "rating"]
+Need = Literal["catalog", "unseen", "every", "ties", "matched", "listed", "scores", "propensity"]
 
 DEFAULT_METRICS = ("precision", "recall", "ndcg", "map", "mrr", "hit")
 """What is computed where no metric is named."""
@@ -31,7 +32,39 @@ DEFAULT_N_BUCKETS = 32
 LARGEST = 10_000_000
 """Of cut-offs and numbers of buckets. A longer list is a whole list; discounts of more ranks would fill the memory."""
 
-_LONGEST = 200
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter that belongs to one metric and is no field of a convention.
+
+    Args:
+        default: Its value where the text has none.
+        choices: The legal names; none for a number.
+        below: A number has to be below this, and above 0.
+    """
+
+    default: str | float
+    choices: tuple[str, ...] = ()
+    below: float = np.inf
+
+
+class Sums(NamedTuple):
+    """What a pooled metric adds up over users before it divides.
+
+    Args:
+        total: (U,) or one: sum of the numerators.
+        count: (U,) or one: sum of the denominators.
+        floor: Where the count is not above this, it is 0 but for rounding, and the value is undefined.
+    """
+
+    total: Any
+    count: Any
+    floor: Any = 0
+
+
+def quotient(sums: Sums) -> Any:
+    """The mean of what was pooled: total / count."""
+    return sums.total / sums.count
 
 
 @dataclass(frozen=True)
@@ -41,57 +74,93 @@ class Definition:
     Args:
         name: Canonical name, lower case.
         kind: `ranking` metrics take a `RankedBatch` and a cut-off, `rating` metrics take `Moments` and no cut-off.
-        compute: The formula.
-        options: Text parameter -> field of `Convention` that it overrides and that is its default.
+        compute: The formula: from these to (U,) values, or to the `Sums` of a pooled metric, as all rating metrics are.
+        options: Text parameter -> the field of `Convention` that it overrides and that is its default, or a `Parameter`.
         operands: For a metric of metrics, the names of its default operands.
         aliases: Other names -> parameters that the alias fixes.
         higher_is_better: Direction.
-        upper: Largest possible value, None if there is none. The smallest is 0 for every metric.
+        lower: Smallest possible value, None if there is none.
+        upper: Largest possible value, None if there is none.
         needs_relevant: Undefined for a user without a relevant item.
         grows_with_k: A longer list never has a smaller value, under the default options.
+        has_cut_off: Whether it may be cut at k. Metrics that look at the whole list are not.
+        pooled: For a metric whose `compute` gives `Sums`: from sums, of one user or of many, to the value. It uses arithmetic
+            only, so that sums may be numbers, arrays or Spark columns; the count is above the floor.
+        averaged_by: The option that says how the value of a model is made: for `per_user` and `uniform` it is the mean of the
+            users' values, else that of the sums. A pooled metric without such an option is always pooled.
+        needs: What it looks at beside hits: `matched`, `listed`, `every` and `unseen` parts of the batch, `scores` in these
+            parts, `ties` among candidates, the `propensity` of truth rows, the size of the `catalog`. A function of its
+            options where these decide.
+        users: Its population, where that does not follow the convention's `users`.
+        skips_undefined: Undefined users are left out under every convention, because 0 would not be the worst value.
+        across_users: The value of a model compares the pairs of different users, so it is no mean or sum over users.
+        divides_by_pairs: A rating metric whose count is the number of pairs, and may be that of users (`rating_average=users`).
     """
 
     name: str
     kind: Kind
     compute: Callable[..., Any]
-    options: Mapping[str, str]
+    options: Mapping[str, str | Parameter]
     operands: tuple[str, ...]
     aliases: Mapping[str, tuple[tuple[str, str | float], ...]]
     higher_is_better: bool
+    lower: float | None
     upper: float | None
     needs_relevant: bool
     grows_with_k: bool
+    has_cut_off: bool
+    pooled: Callable[[Sums], Any] | None
+    averaged_by: str | None
+    needs: Callable[[Mapping[str, Any]], frozenset[Need]]
+    users: str | None
+    skips_undefined: bool
+    across_users: bool
+    divides_by_pairs: bool
 
     @property
     def summary(self) -> str:
         """The first line of the formula's docstring."""
         return (self.compute.__doc__ or "").strip().splitlines()[0]
 
+    def choices(self, option: str) -> tuple[str, ...]:
+        """The legal names of an option; none for a number."""
+        source = self.options[option]
+        return CHOICES.get(source, ()) if isinstance(source, str) else source.choices
+
 
 DEFINITIONS: dict[str, Definition] = {}
-_ALIASES: dict[str, tuple[str, tuple[tuple[str, str | float], ...]]] = {}
+ALIASES: dict[str, tuple[str, tuple[tuple[str, str | float], ...]]] = {}
 
 
 def register(
     name: str,
     *,
     kind: Kind = "ranking",
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, str | Parameter] | None = None,
     operands: tuple[str, ...] = (),
     aliases: Iterable[str] | Mapping[str, tuple[tuple[str, str | float], ...]] = (),
     higher_is_better: bool = True,
+    lower: float | None = 0.0,
     upper: float | None = 1.0,
     needs_relevant: bool = False,
     grows_with_k: bool = False,
+    has_cut_off: bool = True,
+    pooled: Callable[[Sums], Any] | None = None,
+    averaged_by: str | None = None,
+    needs: Iterable[Need] | Callable[[Mapping[str, Any]], Iterable[Need]] = (),
+    users: str | None = None,
+    skips_undefined: bool = False,
+    across_users: bool = False,
+    divides_by_pairs: bool = True,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that makes a formula a metric. A name or alias that is taken already is refused."""
 
     def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:
         fixed = dict(aliases) if isinstance(aliases, Mapping) else dict.fromkeys(aliases, ())
         for text in (name, *fixed):
-            if _fold(text) in _ALIASES:
+            if fold(text) in ALIASES:
                 raise ValueError(f"metric name {text!r} is registered already")
-        _ALIASES.update({_fold(text): (name, params) for text, params in {name: (), **fixed}.items()})
+        ALIASES.update({fold(text): (name, params) for text, params in {name: (), **fixed}.items()})
         DEFINITIONS[name] = Definition(
             name=name,
             kind=kind,
@@ -100,9 +169,18 @@ def register(
             operands=operands,
             aliases=fixed,
             higher_is_better=higher_is_better,
+            lower=lower,
             upper=upper,
             needs_relevant=needs_relevant,
             grows_with_k=grows_with_k,
+            has_cut_off=has_cut_off and kind == "ranking",
+            pooled=pooled,
+            averaged_by=averaged_by,
+            needs=lambda chosen: frozenset(needs(chosen) if callable(needs) else needs),
+            users=users,
+            skips_undefined=skips_undefined,
+            across_users=across_users,
+            divides_by_pairs=divides_by_pairs,
         )
         return compute
 
@@ -146,6 +224,7 @@ class Metric:
         """The text as a column name that is legal in Delta and parquet.
 
         Example:
+            >>> from spark_recmetrics.metrics import parse
             >>> parse("f1(beta=0.5)@20").slug
             'f1_beta_0_5_at_20'
         """
@@ -157,8 +236,8 @@ class Metric:
         return DEFINITIONS[self.name]
 
     def at(self, k: int | None) -> Metric:
-        """The same metric with another cut-off."""
-        return replace(self, k=k)
+        """The same metric with another cut-off, if it has any."""
+        return replace(self, k=k) if self.definition.has_cut_off else self
 
     def parts(self) -> tuple[Metric, ...]:
         """The operands at the metric's own cut-off; empty for a metric that is not made of others."""
@@ -173,195 +252,42 @@ class Metric:
 
     def options(self, convention: Convention) -> dict[str, Any]:
         """The value of each option: the parameter in the text, else the convention's."""
-        chosen = {option: getattr(convention, source) for option, source in self.definition.options.items()}
+        chosen = {
+            option: getattr(convention, source) if isinstance(source, str) else source.default
+            for option, source in self.definition.options.items()
+        }
         return chosen | dict(self.params)
+
+    def needs(self, convention: Convention) -> frozenset[Need]:
+        """The parts of the batch that it and its parts look at."""
+        own = self.definition.needs(self.options(convention))
+        return own.union(*(part.needs(convention) for part in self.parts()))
+
+    def average(self, convention: Convention) -> str:
+        """How the value of a model is made: `per_user` from the users' values, `pairs` or `users` from their sums."""
+        if self.definition.averaged_by is None:
+            return "per_user" if self.definition.pooled is None else "pairs"
+        chosen: str = self.options(convention)[self.definition.averaged_by]
+        known = {
+            "uniform": "per_user",
+            "per_user": "per_user",
+            "users": "users" if self.definition.divides_by_pairs else "pairs",
+        }
+        return known.get(chosen, "pairs")
+
+    def users(self, convention: Convention) -> str:
+        """The user set that it is averaged over."""
+        own = self.definition.users
+        return convention.users_of(self.name) if own is None else dict(convention.users_by_metric).get(self.name, own)
 
 
 def _number(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
-def _fold(name: str) -> str:
+def fold(name: str) -> str:
+    """A name without the differences that do not count: case, blanks, hyphens."""
     return re.sub(r"[\s_-]+", "_", name.strip().lower())
-
-
-_TOKEN = re.compile(
-    r"\s*(?:(?P<word>[A-Za-z_][\w-]*(?:[ ]+[A-Za-z_][\w-]*)*)"
-    r"|(?P<number>[-+.]?[0-9][0-9.eE+-]*)|(?P<mark>[(),=@])|(?P<other>\S+))",
-    re.ASCII,
-)
-
-
-def parse(text: str | Metric) -> Metric:
-    """The metric that a text names.
-
-    Args:
-        text: `name`, `name@k` or `name(operand, …, parameter=value, …)@k`, in any case; aliases are understood.
-            A `Metric` is returned as it is.
-
-    Returns:
-        The metric; its `str` is the canonical text.
-
-    Raises:
-        ConfigError: The text is not of that form, or names an unknown metric, parameter or value.
-
-    Example:
-        >>> str(parse("nDCG@10")), str(parse("Hit_Rate@5")), str(parse("nDCGRendle2020@3"))
-        ('ndcg@10', 'hit@5', 'ndcg(gain=binary)@3')
-        >>> parse("ndgc@10")
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: 'ndgc@10': unknown metric 'ndgc'; did you mean 'ndcg'?
-    """
-    if isinstance(text, Metric):
-        return text
-    if not isinstance(text, str):
-        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {text!r}")
-    if len(text) > _LONGEST:
-        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {text[:40]!r}... ({len(text)} characters)")
-    reader = _Reader(text)
-    metric = reader.metric()
-    if reader.mark is not None:
-        raise reader.error("expected name, name@k or name(parameter=value)@k")
-    return metric
-
-
-class _Reader:
-    """Recursive descent over the text of one metric."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.place = text, 0
-        self.kind: str | None = None
-        self.mark: str | None = None
-        self.advance()
-
-    def error(self, message: str) -> ConfigError:
-        return ConfigError(f"{self.text!r}: {message}")
-
-    def advance(self) -> str | None:
-        taken = self.mark
-        found = _TOKEN.match(self.text, self.place)
-        if found is None:
-            self.kind = self.mark = None
-        else:
-            self.kind, self.mark, self.place = found.lastgroup, found[found.lastgroup or 0], found.end()
-        return taken
-
-    def accept(self, mark: str) -> bool:
-        if self.kind == "mark" and self.mark == mark:
-            self.advance()
-            return True
-        return False
-
-    def metric(self) -> Metric:
-        if self.kind != "word":
-            raise self.error("expected the name of a metric")
-        return self.rest_of_metric(self.advance() or "")
-
-    def rest_of_metric(self, word: str) -> Metric:
-        name, fixed = _ALIASES.get(_fold(word), ("", ()))
-        if not name:
-            raise self.error(f"unknown metric {word!r}{did_you_mean(_fold(word), _ALIASES)}")
-        definition = DEFINITIONS[name]
-        operands: list[Metric] = []
-        params: dict[str, str | float] = dict(fixed)
-        if self.accept("("):
-            while True:
-                if self.kind != "word":
-                    raise self.error(f"expected a parameter of {name}")
-                first = self.advance() or ""
-                if self.accept("="):
-                    key, value = self.parameter(definition, first)
-                    if key in params and params[key] != value:
-                        raise self.error(f"{key} is given twice")
-                    params[key] = value
-                else:
-                    operands.append(self.rest_of_metric(first))
-                if self.accept(")"):
-                    break
-                if not self.accept(","):
-                    raise self.error("expected , or )")
-        self.check_operands(definition, operands)
-        usual = tuple(Metric(operand) for operand in definition.operands)
-        kept = () if tuple(operands) == usual else tuple(operands)
-        return Metric(name, kept, tuple(sorted(params.items())), self.cut_off(definition))
-
-    def parameter(self, definition: Definition, word: str) -> tuple[str, str | float]:
-        key = _fold(word)
-        if key not in definition.options:
-            raise self.error(f"{definition.name} has no parameter {word!r}{did_you_mean(key, definition.options)}")
-        allowed = CHOICES.get(definition.options[key])
-        found = self.mark
-        if allowed is None:
-            try:
-                value = float(found) if self.kind == "number" and found else np.nan
-            except ValueError:
-                value = np.nan
-            if not 0 < value < np.inf:
-                raise self.error(f"{key}: expected a finite number above 0, found {found!r}")
-            self.advance()
-            return key, value
-        if self.kind != "word" or _fold(found or "") not in allowed:
-            raise self.error(f"{key}: expected one of {', '.join(allowed)}, found {found!r}")
-        self.advance()
-        return key, _fold(found or "")
-
-    def check_operands(self, definition: Definition, operands: Sequence[Metric]) -> None:
-        if not operands:
-            return
-        if len(operands) != len(definition.operands):
-            takes = f"takes {len(definition.operands)} metrics" if definition.operands else "takes no metrics"
-            raise self.error(f"{definition.name} {takes}, found {len(operands)}")
-        for operand in operands:
-            if operand.definition.kind != "ranking":
-                raise self.error(f"{definition.name} combines per-user ranking metrics, {operand.name} is none")
-            if operand.k is not None:
-                raise self.error(f"write the cut-off once, behind {definition.name}(…)")
-
-    def cut_off(self, definition: Definition) -> int | None:
-        if not self.accept("@"):
-            return None
-        found = self.advance() if self.kind == "number" else None
-        if found is None or not re.fullmatch(r"[1-9][0-9]*", found, re.ASCII) or int(found) > LARGEST:
-            limit = f" to {LARGEST}" if found and found.isdecimal() and int(found) > LARGEST else ""
-            raise self.error(f"expected a whole number from 1{limit} behind @, found {found or self.mark or 'nothing'!r}")
-        if definition.kind == "rating":
-            raise self.error(f"{definition.name} has no cut-off: write it without @{found}")
-        return int(found)
-
-
-def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | int | None = None) -> list[Metric]:
-    """The metrics to compute: each text parsed, and a ranking metric without a cut-off taken at every k.
-
-    Args:
-        metrics: Texts or metrics.
-        k: Cut-offs for ranking metrics written without one. None or empty: the whole list.
-
-    Returns:
-        The metrics in the order given, each once.
-
-    Raises:
-        ConfigError: There is no metric, a text is wrong, or a k is not a whole number from 1.
-
-    Example:
-        >>> [str(m) for m in expand(["ndcg", "map@10", "rmse"], k=[5, 10])]
-        ['ndcg@5', 'ndcg@10', 'map@10', 'rmse']
-    """
-    cuts = [whole_number(value, "k") for value in (() if k is None else k if isinstance(k, list | tuple) else (k,))]
-    found: dict[Metric, None] = {}
-    for text in (metrics,) if isinstance(metrics, str | Metric) else metrics:
-        metric = parse(text)
-        if metric.definition.kind == "ranking" and metric.k is None and cuts:
-            found.update(dict.fromkeys(metric.at(cut) for cut in cuts))
-        else:
-            found[metric] = None
-    if not found:
-        raise ConfigError("metrics: expected at least one metric, found none")
-    by_slug: dict[str, Metric] = {}
-    for metric in found:
-        other = by_slug.setdefault(metric.slug, metric)
-        if other != metric:
-            raise ConfigError(f"metrics {other} and {metric} would share the column {metric.slug}: keep one of them")
-    return list(found)
 
 
 def whole_number(value: object, name: str) -> int:
@@ -376,34 +302,40 @@ def whole_number(value: object, name: str) -> int:
     return int(value)
 
 
-def named_populations(convention: Convention) -> Convention:
-    """The convention with the metrics of `users_by_metric` under their canonical names.
-
-    Raises:
-        ConfigError: One is not the plain name of a metric.
-    """
-    users = {}
-    for text, population in convention.users_by_metric:
-        metric = parse(text)
-        if metric != Metric(metric.name):
-            raise ConfigError(f"users_by_metric: expected the plain name of a metric such as 'ndcg', found {text!r}")
-        users[metric.name] = population
-    return convention.override(users_by_metric=users) if dict(convention.users_by_metric) != users else convention
-
-
 def score(metric: Metric, batch: RankedBatch, convention: Convention) -> Floats:
     """(U,) values of a ranking metric for every user of a batch; NaN where it is undefined.
 
     Example:
         >>> from spark_recmetrics.conventions import convention
+        >>> from spark_recmetrics.metrics import parse
         >>> batch = RankedBatch.of(lists=[["a", "b"], ["x"], ["a"]], truth=[{"a": 1}, {"y": 1}, {}])
         >>> score(parse("recall@2"), batch, convention("default"))
         array([ 1.,  0., nan])
     """
-    compute, options = metric.definition.compute, metric.options(convention)
-    parts = metric.parts()
-    if parts:
-        values: Floats = compute(*(score(part, batch, convention) for part in parts), **options)
-    else:
-        values = compute(batch, metric.k, **options)
+    return score_columns(metric, batch, convention)[0]
+
+
+def score_columns(metric: Metric, batch: RankedBatch, convention: Convention) -> tuple[Floats, ...]:
+    """(U,) values as by `score`, and of a pooled metric its sums: the columns that `columns_of` names."""
+    definition, options = metric.definition, metric.options(convention)
+    parts = [score(part, batch, convention) for part in metric.parts()]
+    found = definition.compute(*parts, **options) if parts else definition.compute(batch, metric.k, **options)
+    if definition.pooled is None:
+        return (found,)
+    total, count = (np.asarray(values, dtype=np.float64) for values in (found.total, found.count))
+    return finished(metric, Sums(total, count)), total, count
+
+
+def finished(metric: Metric, sums: Sums) -> Floats:
+    """(U,) values of a pooled metric from (U,) sums; NaN where it is undefined."""
+    values = np.full(len(sums.count), np.nan)
+    some = sums.count > sums.floor
+    if metric.definition.pooled is not None:
+        values[some] = metric.definition.pooled(Sums(sums.total[some], sums.count[some]))
     return values
+
+
+def columns_of(metric: Metric) -> list[str]:
+    """The columns of PER_USER of a ranking metric: its value, and of a pooled one the sums behind the value of a model."""
+    sums = ("total", "count") if metric.definition.pooled is not None else ()
+    return [metric.slug, *(f"{metric.slug}_{name}" for name in sums)]

@@ -1,0 +1,445 @@
+"""Score a bucket of users in numpy: from rows of lists and truth to rows of PER_USER. No Spark is needed here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_recmetrics.conventions import Convention
+from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, columns_of, score_columns
+from spark_recmetrics.metrics.batch import Candidates, Ints, Listed, Matched, place_in_user, sum_by_user
+from spark_recmetrics.metrics.ranking import raw_gain
+from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.metrics.registry import finished
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from spark_recmetrics.metrics.registry import Need
+
+PAIR_SCORES, PAIR_RANKS = "pair_scores", "pair_ranks"
+"""Columns of arrays that stand in PER_USER until the values across users are known."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What those who score need to know.
+
+    Args:
+        metrics: Ranking metrics to compute.
+        rating: Rating metrics to compute, where the lists carry the predicted ratings as their scores.
+        definitions: Theirs and those of their parts, because a metric that was registered in a notebook or script is known
+            to the driver only.
+        convention: Their definitions.
+        n_models: Number of models; every user gets a row for each.
+        given_ranks: The ranks came with the predictions, so they are checked to run 1, 2, 3, …
+        n_items: Size of the catalogue, where it is known.
+        trained: There are training rows, so that unseen candidates are fewer than all.
+        clip: Smallest and largest rating, which predicted ratings are clipped to, if they are.
+    """
+
+    metrics: tuple[Metric, ...]
+    rating: tuple[Metric, ...]
+    definitions: tuple[Definition, ...]
+    convention: Convention
+    n_models: int
+    given_ranks: bool
+    n_items: int | None = None
+    trained: bool = False
+    clip: tuple[float, float] | None = None
+
+    @classmethod
+    def of(
+        cls, metrics: Sequence[Metric], convention: Convention, n_models: int, *, rating: Sequence[Metric] = (), **known: Any
+    ) -> Scoring:
+        """The scoring of these metrics, and of the parts whose means make an F of means."""
+        parts = [part for metric in metrics for part in metric.parts()] if convention.f1 == "of_means" else []
+        wanted = dict.fromkeys([*metrics, *parts])
+        definitions = {part.name: part.definition for metric in (*wanted, *rating) for part in metric.tree()}
+        return cls(tuple(wanted), tuple(rating), tuple(definitions.values()), convention, n_models, **known)
+
+    @cached_property
+    def needs(self) -> frozenset[Need]:
+        """All that some metric needs; without training rows every candidate is unseen."""
+        rated: set[Need] = {"matched", "scores"} if self.rating else set()
+        found = frozenset(rated).union(*(metric.needs(self.convention) for metric in self.metrics))
+        return found if self.trained or "unseen" not in found else (found - {"unseen"}) | {"every"}
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns of PER_USER that hold the values, and the sums of pooled metrics."""
+        return [name for metric in self.metrics for name in columns_of(metric)]
+
+    @cached_property
+    def rating_columns(self) -> list[str]:
+        """The columns of PER_USER that hold error moments and rating metrics."""
+        return [*Moments._fields, "n_pair_duplicates", *(metric.slug for metric in self.rating)] if self.rating else []
+
+    @cached_property
+    def across(self) -> bool:
+        """Some metric compares the pairs of different users, so the pairs are kept."""
+        return any(metric.definition.across_users for metric in self.metrics)
+
+    @cached_property
+    def longest(self) -> int | None:
+        """The largest cut-off, None where a metric has none."""
+        return _longest(self.metrics)
+
+    @cached_property
+    def k(self) -> int | None:
+        """What lists are cut at. None where whole lists are ranked, of which only the rows that matter leave the JVM."""
+        whole = self.rating or self.convention.candidates == "judged" or self.needs & {"every", "unseen"}
+        return None if whole else self.longest
+
+    @cached_property
+    def k_listed(self) -> int | None:
+        """How much of each list is wanted with its misses, None for all of it, and 0 for nothing."""
+        return _longest([metric for metric in self.metrics if "listed" in metric.needs(self.convention)])
+
+
+def _longest(metrics: Sequence[Metric]) -> int | None:
+    cuts = [part.k for metric in metrics for part in metric.tree()]
+    return None if None in cuts else max((k for k in cuts if k is not None), default=0)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What the metrics need of the caller's tables, with the metric that needs it, for messages.
+
+    Args:
+        metrics: All metrics.
+        convention: Their definitions.
+    """
+
+    metrics: Sequence[Metric]
+    convention: Convention
+
+    def asked_by(self, need: Need) -> str | None:
+        """The first metric with a need, if there is one."""
+        return next((str(metric) for metric in self.metrics if need in metric.needs(self.convention)), None)
+
+    @property
+    def rating(self) -> str | None:
+        """The first rating metric, if there is one."""
+        return next((str(metric) for metric in self.metrics if metric.definition.kind == "rating"), None)
+
+    def check(self) -> None:
+        """Refuse what cannot be computed together.
+
+        Raises:
+            ConfigError: Repeated items are kept, and a metric compares relevant items with candidates.
+        """
+        compares = self.asked_by("every") or self.asked_by("unseen")
+        if self.convention.duplicates == "keep" and compares:
+            raise ConfigError(
+                f"{compares}: expected duplicates error or first, found keep: a repeated item would be compared twice"
+            )
+
+    def scores(self, *, rated_apart: bool) -> dict[str, str]:
+        """By table, the metric that cannot do without its scores."""
+        by_table = {"predictions": self.asked_by("scores")}
+        rated = "rating_predictions" if rated_apart else "predictions"
+        by_table[rated] = by_table.get(rated) or self.rating
+        return {table: f"{metric} needs it" for table, metric in by_table.items() if metric}
+
+    @property
+    def longest(self) -> int | None:
+        """Behind which rank nothing of a list is wanted, None if all is."""
+        ranking = [metric for metric in self.metrics if metric.definition.kind == "ranking"]
+        return Scoring.of(ranking, self.convention, 1, given_ranks=False).k if ranking else None
+
+
+def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> pd.DataFrame:
+    """The rows of PER_USER for one bucket of users.
+
+    Args:
+        lists: `[model,] user, item, rank`, cut at the largest k; or what `rank.rows_that_matter` keeps of whole lists, with the
+            columns that it adds. With `score` where it is needed.
+        truth: `user, item, rating`, the rating NaN where the row is not relevant. With `value`, `propensity`, `seen`, `n_seen`
+            where they are needed.
+        scoring: What to compute.
+    """
+    import pandas as pd
+
+    users, batch, counters = read_bucket(lists, truth, scoring)
+    n_users = len(users)
+    return pd.DataFrame(
+        {
+            "model": np.repeat(np.arange(scoring.n_models, dtype=np.int32), n_users),
+            "user": users[np.tile(np.arange(n_users), scoring.n_models)],
+            **counters,
+            **dict(_values(batch, scoring)),
+            **(rating_values(batch, scoring) if scoring.rating else {}),
+            **(_pairs(batch) if scoring.across else {}),
+        }
+    )
+
+
+def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> tuple[Any, RankedBatch, dict[str, Any]]:
+    """The users of a bucket, what metrics see of them, one cell per model and user, by model; and the counters of each cell.
+
+    Args:
+        lists: As for `score_bucket`.
+        truth: As for `score_bucket`.
+        scoring: What to compute.
+    """
+    DEFINITIONS.update({definition.name: definition for definition in scoring.definitions})
+    (list_user, truth_user), users = _numbered(lists["user"], truth["user"])
+    (list_item, truth_item), items = _numbered(lists["item"], truth["item"])
+    n_users, n_items = len(users), max(len(items), 1)
+    n_cells = scoring.n_models * n_users
+    model = lists["model"].to_numpy(np.int64) if "model" in lists else 0
+    cell = model * n_users + list_user
+    rank = lists["rank"].to_numpy(np.int64)
+
+    values = truth["value"].to_numpy(np.float64) if "value" in truth else None
+    key, truth_row, repeated = _distinct(truth_user * n_items + truth_item, truth["rating"].to_numpy(np.float64), values)
+    wanted = list_user * n_items + list_item
+    place = np.searchsorted(key, wanted)
+    place[place == len(key)] = 0
+    matched = key[place] == wanted if len(key) else np.zeros(len(wanted), dtype=bool)
+
+    rows = _Rows(lists, cell, rank, np.where(matched, place, -1))
+    known = _Truth(truth.take(truth_row), key // n_items)
+    if scoring.convention.candidates == "judged":
+        # Only what stands on both sides exists, so each model has its own truth.
+        rows = rows.kept(matched)
+        truth_cell, truth_place = rows.cell, rows.truth
+    else:
+        start = np.arange(scoring.n_models, dtype=np.int64) * n_users
+        truth_cell = (start[:, None] + known.user).ravel()
+        truth_place = np.tile(np.arange(len(key)), scoring.n_models)
+
+    batch = _batch(n_cells, rows, known, truth_cell, truth_place, scoring)
+    counters = {
+        "n_relevant": batch.n_relevant,
+        "n_truth": batch.n_judged,
+        "n_recommended": batch.list_length(scoring.longest),
+        "n_duplicates": _repeats(lists, cell * n_items + list_item, cell, n_cells, n_items),
+        "n_truth_duplicates": np.tile(np.bincount(truth_user[repeated], minlength=n_users), scoring.n_models),
+        "n_rank_faults": _rank_faults(rows, n_cells, scoring),
+        "n_negative_gains": np.bincount(batch.ideal_user[_negative(batch.ideal_rating, scoring)], minlength=n_cells),
+        "n_beyond_catalog": _beyond_catalog(batch),
+    }
+    return users, batch, counters
+
+
+def rating_pairs(batch: RankedBatch, scoring: Scoring) -> Matched:
+    """The matched pairs that rating metrics look at, the score clipped where predicted ratings are."""
+    pairs = batch.matched
+    if pairs is None:
+        raise ValueError("the batch lacks its pairs")
+    kept = np.isfinite(pairs.score) & np.isfinite(pairs.rating)
+    if scoring.convention.rating_rows == "positive":
+        kept &= pairs.rating > 0
+    found = Matched(*(getattr(pairs, name)[kept] for name in Matched.__dataclass_fields__))
+    return found if scoring.clip is None else replace(found, score=np.clip(found.score, *scoring.clip))
+
+
+def rating_values(batch: RankedBatch, scoring: Scoring) -> dict[str, Any]:
+    """Moments of the rating errors, and the rating metrics; NaN without a pair."""
+    pairs = rating_pairs(batch, scoring)
+    user, rating, error = pairs.user, pairs.rating, pairs.score - pairs.rating
+    values = (np.ones(len(user)), np.abs(error), error**2, error, rating, rating**2)
+    summed = Moments(*(sum_by_user(user, value, batch.size) for value in values))
+    some = summed.n_pairs > 0
+    found: dict[str, Any] = {name: np.where(some, value, np.nan) for name, value in summed._asdict().items()}
+    # Repeated pairs are repeated items of the list, which are counted there.
+    found["n_pair_duplicates"] = np.where(some, 0.0, np.nan)
+    for metric in scoring.rating:
+        found[metric.slug] = np.full(batch.size, np.nan)
+        sums = metric.definition.compute(Moments(*(value[some] for value in summed)))
+        found[metric.slug][some] = finished(metric, sums)
+    return found
+
+
+def _pairs(batch: RankedBatch) -> dict[str, Any]:
+    """The matched pairs of each cell as arrays: scores, and ranks, negative where the item is not relevant."""
+    pairs = batch.matched
+    if pairs is None:
+        raise ValueError("the batch lacks its pairs")
+    ends = np.cumsum(np.bincount(pairs.user, minlength=batch.size))[:-1]
+    ranks = np.where(pairs.relevant, pairs.rank, -pairs.rank)
+    columns = {PAIR_SCORES: pairs.score, PAIR_RANKS: ranks}
+    # A list of arrays of one length would become a matrix.
+    found = {name: np.empty(batch.size, dtype=object) for name in columns}
+    for name, values in columns.items():
+        found[name][:] = np.split(values, ends) if batch.size else []
+    return found
+
+
+class _Rows:
+    """Rows of lists: their cell, rank, and the place of their truth row, -1 where there is none."""
+
+    def __init__(self, frame: pd.DataFrame, cell: Ints, rank: Ints, truth: Ints) -> None:
+        self.frame, self.cell, self.rank, self.truth = frame, cell, rank, truth
+
+    def kept(self, which: Any) -> _Rows:
+        return _Rows(self.frame[which], self.cell[which], self.rank[which], self.truth[which])
+
+    def column(self, name: str, otherwise: Any) -> Any:
+        return self.frame[name].to_numpy() if name in self.frame else otherwise
+
+
+class _Truth:
+    """Distinct truth rows, sorted by user and item."""
+
+    def __init__(self, frame: pd.DataFrame, user: Ints) -> None:
+        self.user = user
+        self.rating = frame["rating"].to_numpy(np.float64)
+        self.value = frame["value"].to_numpy(np.float64) if "value" in frame else self.rating
+        self.propensity = frame["propensity"].to_numpy(np.float64) if "propensity" in frame else np.full(len(user), np.nan)
+        self.seen = frame["seen"].to_numpy(bool) if "seen" in frame else np.zeros(len(user), dtype=bool)
+        self.n_seen = frame["n_seen"].to_numpy(np.int64) if "n_seen" in frame else np.zeros(len(user), dtype=np.int64)
+
+
+def _numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
+    """Numbers from 0 for the ids of all columns together: the numbers of each column, and the ids by number."""
+    import pandas as pd
+    import pyarrow as pa
+
+    # An empty side has no type of its own and would turn the other side's ids into objects.
+    values = [column.to_numpy() for column in columns]
+    filled = [value for value in values if len(value)] or values[:1]
+    joined = np.concatenate(filled)
+    if joined.dtype == object:
+        # pandas tells texts apart only up to a NUL character.
+        encoded = pa.array(joined).dictionary_encode()
+        codes, ids = encoded.indices.to_numpy(), encoded.dictionary.to_numpy(zero_copy_only=False)
+    else:
+        codes, ids = pd.factorize(joined)
+    ends = np.cumsum([len(value) for value in values])
+    return np.split(codes.astype(np.int64), ends[:-1]), ids
+
+
+def _distinct(key: Any, rating: Any, value: Any) -> tuple[Any, Any, Any]:
+    """Truth as a set, sorted by key: keys, the row of the highest rating of each (NaN is lowest), and the repeating rows."""
+    order = np.argsort(key, kind="stable")
+    repeats = key[order][1:] == key[order][:-1]
+    if repeats.any():
+        order = np.lexsort((*(() if value is None else (-value,)), -rating, key))
+        repeats = key[order][1:] == key[order][:-1]
+    first = np.concatenate([np.ones(min(len(key), 1), dtype=bool), ~repeats])
+    return key[order][first], order[first], order[~first]
+
+
+def _batch(n_cells: int, rows: _Rows, truth: _Truth, truth_cell: Ints, truth_place: Ints, scoring: Scoring) -> RankedBatch:
+    judged = np.flatnonzero(rows.truth >= 0)
+    judged = judged[np.lexsort((rows.rank[judged], rows.cell[judged]))]
+    cell, rank, place = rows.cell[judged], rows.rank[judged], rows.truth[judged]
+    relevant = ~np.isnan(truth.rating[place])
+    hit = judged[relevant]
+    truth_rating = truth.rating[truth_place]
+    ideal = np.flatnonzero(~np.isnan(truth_rating))
+    ideal = ideal[np.lexsort((-truth_rating[ideal], truth_cell[ideal]))]
+    if "n_repeats" in rows.frame:
+        n_recommended = _largest(rows.cell, rows.rank, n_cells)
+    else:
+        n_recommended = np.bincount(rows.cell, minlength=n_cells)
+    score = rows.column("score", np.full(len(rows.cell), np.nan))
+    matched = Matched(
+        user=cell,
+        rank=rank,
+        relevant=relevant,
+        rating=truth.value[place],
+        score=score[judged],
+        propensity=truth.propensity[place],
+    )
+    n_relevant = np.bincount(truth_cell[ideal], minlength=n_cells)
+    every = unseen = None
+    if "every" in scoring.needs:
+        above, tied = rows.column("n_above", rows.rank - 1), rows.column("n_tied", np.ones(len(rows.rank), dtype=np.int64))
+        every = Candidates(
+            n_recommended, n_relevant, np.zeros(n_cells, dtype=np.int64), rows.cell[hit], rows.rank[hit], above[hit], tied[hit]
+        )
+        unseen = None if scoring.trained else every
+    if "unseen" in scoring.needs:
+        unseen = _unseen(n_cells, rows, truth, hit, truth_cell, truth_place)
+    return RankedBatch(
+        n_relevant=n_relevant,
+        n_recommended=n_recommended,
+        hit_user=rows.cell[hit],
+        hit_rank=rows.rank[hit],
+        hit_rating=truth.rating[rows.truth[hit]],
+        ideal_user=truth_cell[ideal],
+        ideal_rating=truth_rating[ideal],
+        n_judged=np.bincount(truth_cell, minlength=n_cells),
+        n_items=scoring.n_items,
+        matched=matched,
+        listed=Listed(rows.cell, rows.rank, score),
+        every=every,
+        unseen=unseen,
+    )
+
+
+def _unseen(n_cells: int, rows: _Rows, truth: _Truth, hit: Ints, truth_cell: Ints, truth_place: Ints) -> Candidates:
+    place = rows.frame["unseen_place"].to_numpy(np.int64)
+    wanted = ~np.isnan(truth.rating[truth_place]) & ~truth.seen[truth_place]
+    new = hit[~truth.seen[rows.truth[hit]]]
+    return Candidates(
+        n_listed=_largest(rows.cell, place, n_cells),
+        n_relevant=np.bincount(truth_cell[wanted], minlength=n_cells),
+        n_seen=_largest(truth_cell, truth.n_seen[truth_place], n_cells),
+        user=rows.cell[new],
+        place=place[new],
+        n_above=rows.column("unseen_above", place - 1)[new],
+        n_tied=rows.column("unseen_tied", np.ones(len(place), dtype=np.int64))[new],
+    )
+
+
+def _values(batch: RankedBatch, scoring: Scoring) -> Iterator[tuple[str, Any]]:
+    for metric in scoring.metrics:
+        yield from zip(columns_of(metric), score_columns(metric, batch, scoring.convention), strict=True)
+
+
+def _largest(cell: Ints, values: Any, n_cells: int) -> Ints:
+    """(n_cells,) the largest value of each cell, 0 where it has none."""
+    found = np.zeros(n_cells, dtype=np.int64)
+    np.maximum.at(found, cell, values)
+    return found
+
+
+def _repeats(lists: pd.DataFrame, key: Any, cell: Ints, n_cells: int, n_items: int) -> Any:
+    """(n_cells,) how many recommendations of a cell repeat an item of its list."""
+    ordered = np.sort(key)
+    repeated = np.bincount(ordered[1:][ordered[1:] == ordered[:-1]] // n_items, minlength=n_cells)
+    if "n_repeats" not in lists:
+        return repeated
+    return np.maximum(repeated, _largest(cell, lists["n_repeats"].to_numpy(np.int64), n_cells))
+
+
+def _rank_faults(rows: _Rows, n_cells: int, scoring: Scoring) -> Any:
+    """(n_cells,) how many rows of a cell have another rank than their place in the list."""
+    if not scoring.given_ranks:
+        return np.zeros(n_cells, dtype=np.int64)
+    if "n_faults" in rows.frame:
+        return _largest(rows.cell, rows.frame["n_faults"].to_numpy(np.int64), n_cells)
+    order = np.lexsort((rows.rank, rows.cell))
+    wrong = rows.rank[order] != place_in_user(rows.cell[order], n_cells)
+    return np.bincount(rows.cell[order][wrong], minlength=n_cells)
+
+
+def _negative(rating: Any, scoring: Scoring) -> Any:
+    """Which ratings have a gain below 0, or too large to be a number, for some metric in use."""
+    negative = np.zeros(len(rating), dtype=bool)
+    for metric in scoring.metrics:
+        for part in metric.tree():
+            gains = raw_gain(rating, part.options(scoring.convention).get("gain", "binary"))
+            negative |= ~((gains >= 0) & (gains < np.inf))
+    return negative
+
+
+def _beyond_catalog(batch: RankedBatch) -> Any:
+    """(n_cells,) by how many items list, relevant items and training rows of a cell exceed the catalogue."""
+    if batch.n_items is None:
+        return np.zeros(batch.size, dtype=np.int64)
+    known = batch.n_recommended + batch.n_relevant - batch.n_hits(None)
+    if batch.unseen is not None:
+        found = np.bincount(batch.unseen.user, minlength=batch.size)
+        known = np.maximum(known, batch.unseen.n_listed - found + batch.unseen.n_relevant + batch.unseen.n_seen)
+    return np.maximum(known - batch.n_items, 0)

@@ -1,0 +1,70 @@
+"""Names of columns: the caller's own, and those of PER_USER."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from spark_recmetrics.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names that columns have in the caller's tables. Names may hold dots, spaces and backticks.
+
+    Args:
+        user: User id, in predictions and truth.
+        item: Item id, in predictions and truth.
+        score: Predicted score, higher is better; also the predicted rating of rating metrics. Not needed where `rank` is given.
+        rating: True rating, in truth. A truth table without it is all relevant.
+        model: Model name, in predictions. A table without it is one model.
+        rank: Rank from 1, in predictions. Where given it wins over the score.
+        items: Ordered array of items, best first, or of structs (item, score), in predictions that have one row per user.
+        propensity: Probability of the item under the policy that the truth was logged with, in truth; for off-policy metrics.
+
+    Raises:
+        ConfigError: A name is not a text with at least one character, or two names are equal.
+
+    Example:
+        >>> Columns(user="customer", rank="position").item
+        'item_id'
+    """
+
+    user: str = "user_id"
+    item: str = "item_id"
+    score: str = "score"
+    rating: str = "rating"
+    model: str = "model"
+    rank: str | None = None
+    items: str = "items"
+    propensity: str = "propensity"
+
+    def __post_init__(self) -> None:
+        taken: dict[str, str] = {}
+        for column in fields(self):
+            name = getattr(self, column.name)
+            if name is None and column.name == "rank":
+                continue
+            if not isinstance(name, str) or not name:
+                raise ConfigError(f"columns.{column.name}: expected the name of a column, found {name!r}")
+            if name == getattr(Columns, column.name) and name in taken and column.name in ("items", "propensity"):
+                continue  # the caller has given this name to another column and has none of this kind
+            # A score may be the predicted rating and a truth table may call the true one the same.
+            twin = taken.setdefault(name, column.name)
+            if twin != column.name and {twin, column.name} != {"score", "rating"}:
+                raise ConfigError(f"columns.{twin} and columns.{column.name} are both {name!r}: expected different columns")
+
+
+USER_COUNTERS = (
+    "n_relevant",
+    "n_truth",
+    "n_recommended",
+    "n_duplicates",
+    "n_truth_duplicates",
+    "n_rank_faults",
+    "n_negative_gains",
+    "n_beyond_catalog",
+)
+"""The counters of PER_USER: columns beside `model` and `user`, before the metrics."""
+
+COUNTERS = (*USER_COUNTERS, "n_pair_duplicates")
+"""All counters, with that of the rating metrics, which stands beside their moments."""

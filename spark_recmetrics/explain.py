@@ -1,0 +1,445 @@
+"""Explain the values of one user: the list row by row, and what each row adds to each metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_recmetrics import tables
+from spark_recmetrics.bucket import rating_pairs, rating_values, read_bucket
+from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
+from spark_recmetrics.inputs import with_model_codes
+from spark_recmetrics.means import MEMBERS, RATED
+from spark_recmetrics.metrics import Metric, RankedBatch, parse, score
+from spark_recmetrics.metrics.batch import Candidates, Floats, Ints
+from spark_recmetrics.metrics.ranking import gain_of
+from spark_recmetrics.rating import rating_range
+from spark_recmetrics.report import explanation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from spark_recmetrics.bucket import Scoring
+    from spark_recmetrics.conventions import Convention
+    from spark_recmetrics.plan import Plan
+
+N_SHOWN = 50
+"""How many rows of a list are shown at most."""
+
+LONGEST = 100_000
+"""How many rows of a list come to the driver at most, beside those with a truth row."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `Result.explain` found. Its text is a table for each model.
+
+    Args:
+        user: The user as text.
+        convention: The definitions as text.
+        models: The models that are explained.
+        rows: The lists: `model, rank, last_rank, item, score, n_tied, judged, rating, hit, gain`, and for each ranking metric,
+            by its text, what the row adds to the value, None where the value is undefined. `n_tied` is how many other items of
+            the list have the same score. With training rows also `seen`. A row of rank 0 is the value of the empty list, where
+            some is not 0; one with another `last_rank` sums up the rows that are not shown.
+        counts: Of each model: `model, n_recommended, n_relevant, n_truth`, the first of the whole list.
+        values: `model, metric, value, reason, in_mean`: reason says why a value is undefined; in_mean is `value`, `0`, `pooled`
+            or `left out`.
+        missed: The relevant items that no row shows: `model, item, rating, rank`, the rank None where the list lacks the item.
+        pairs: With rating metrics: `model, item, predicted, true, error`.
+        notes: What else has to be known.
+    """
+
+    user: str
+    convention: str
+    models: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    counts: tuple[Mapping[str, Any], ...]
+    values: tuple[Mapping[str, Any], ...]
+    missed: tuple[Mapping[str, Any], ...]
+    pairs: tuple[Mapping[str, Any], ...]
+    notes: tuple[str, ...]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.rows))
+
+    def __str__(self) -> str:
+        return explanation(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+
+def explain_user(plan: Plan, user: Any, model: str | None = None) -> Explanation:
+    """The rows of one user's lists with what each adds to the value of each metric.
+
+    Spark ranks as it did for PER_USER, but for this user alone. The rows that can change a number, and those that are shown,
+    come to the driver and are scored there by the code of the workers. What a row adds is the value of the list cut behind it
+    less that of the list cut before it; truth, cut-offs, catalogue and training rows stay as they are. An undefined value
+    counts as 0 in a difference.
+
+    Nothing is approximated. A metric that needs the scores of all rows of a list of more than 100,000 has no value here.
+
+    Args:
+        plan: The evaluation.
+        user: The user; ids are compared as text.
+        model: The model, None for all.
+
+    Raises:
+        ConfigError: There is no such model.
+        DataError: The user stands neither in truth nor in predictions.
+    """
+    if model is not None and model not in plan.models:
+        raise ConfigError(f"unknown model {model!r}{did_you_mean(str(model), plan.models)}")
+    asked = list(plan.models) if model is None else [model]
+    rating_table = plan.inputs.rating_table if plan.rating else None
+    ranked = _read(plan, "predictions", user, asked) if plan.scoring else None
+    if rating_table is None:
+        rated = None
+    elif ranked is not None and rating_table == "predictions":
+        rated = ranked
+    else:
+        rated = _read(plan, rating_table, user, asked)
+    found = [table for table in (ranked, rated) if table is not None]
+    if not any(table.lists or table.truth for table in found) and not _is_predicted(plan, user):
+        raise DataError(
+            f"user {str(user)!r} stands neither in truth nor in predictions: ids are compared as text; "
+            "check the spelling, and PER_USER for the users that there are"
+        )
+    told = _Told(plan)
+    if ranked is not None and plan.scoring is not None:
+        for code, name in enumerate(asked):
+            told.tell_list(name, ranked.of_model(code), plan.scoring)
+    if rated is not None:
+        told.tell_ratings(rated, asked, _clip(plan))
+    return Explanation(
+        user=str(user),
+        convention=str(plan.convention),
+        models=tuple(asked),
+        rows=tuple(told.rows),
+        counts=tuple(told.counts),
+        values=tuple(told.values),
+        missed=tuple(told.missed),
+        pairs=tuple(told.pairs),
+        notes=tuple(dict.fromkeys(told.notes)),
+    )
+
+
+def _clip(plan: Plan) -> tuple[float, float] | None:
+    """What predicted ratings are clipped to, if they are: the range of all true ratings, not of the user's."""
+    if plan.convention.rating_clip == "none":
+        return None
+    lowest, highest = tables.collect_rows(rating_range(plan.inputs.truth, plan.convention))[0]
+    return None if lowest is None else (lowest, highest)
+
+
+def _own(rows: DataFrame, user: Any) -> DataFrame:
+    kept = rows.where(F.col("user").cast("string") == str(user))
+    return kept.withColumn("bucket", F.lit(0)) if "bucket" in rows.columns else kept
+
+
+def _is_predicted(plan: Plan, user: Any) -> bool:
+    """Whether the user stands in predictions of any model or table."""
+    frames = (with_model_codes(rows, plan.models) for rows in plan.inputs.predicted.values())
+    return any(tables.collect_rows(_own(rows, user).select("user").limit(1)) for rows in frames)
+
+
+def _read(plan: Plan, table: str, user: Any, models: Sequence[str]) -> _Table:
+    """The user's lists out of a table of predictions, ranked as those of PER_USER are."""
+    convention = plan.convention
+    ranking = [metric for metric in plan.metrics if metric.definition.kind == "ranking"] if table == "predictions" else []
+    listed = [metric for metric in ranking if "listed" in metric.needs(convention)]
+    longest = N_SHOWN
+    for metric in listed:
+        longest = max(longest, LONGEST if metric.k is None else min(metric.k, LONGEST))
+    # The last two need all that is shown: rows that were judged and rows that were not, with scores, and ties.
+    shown = [parse(f"dr@{longest}"), parse("auc(candidates=listed, ties=half)")]
+    inputs = plan.inputs
+    own = replace(
+        plan,
+        inputs=replace(
+            inputs,
+            predicted={"predictions": _own(inputs.predicted[table], user)},
+            truth=_own(inputs.truth, user),
+            train=None if inputs.train is None else _own(inputs.train, user),
+        ),
+        metrics=[*(metric for metric in ranking if metric not in listed), *shown],
+        models=models,
+        n_buckets=1,
+    )
+    if own.scoring is None:
+        raise ValueError("there is no ranking metric")
+    lists, truth = (tables.collect_rows(frame) for frame in (own.ranked, own.judged))
+    return _Table.of([row.asDict() for row in lists], [row.asDict() for row in truth], own.scoring)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The user's lists and truth, as rows and as the metrics see them: a cell for each model."""
+
+    lists: list[dict[str, Any]]
+    truth: list[dict[str, Any]]
+    batch: RankedBatch
+    scoring: Scoring
+
+    @classmethod
+    def of(cls, lists: list[dict[str, Any]], truth: list[dict[str, Any]], scoring: Scoring) -> _Table:
+        import pandas as pd
+
+        number: dict[Any, int] = {}
+        for row in (*lists, *truth):
+            number.setdefault(row["item"], len(number))
+        if not number:
+            nobody: list[Any] = [[] for _ in range(scoring.n_models)]
+            return cls(lists, truth, RankedBatch.of(nobody, [{} for _ in nobody], n_items=scoring.n_items), scoring)
+        frames = []
+        for rows, columns in ((lists, ("user", "item", "rank", "score")), (truth, ("user", "item", "rating", "value"))):
+            coded = [{**row, "user": 0, "item": number[row["item"]]} for row in rows]
+            frames.append(pd.DataFrame(coded) if coded else pd.DataFrame(columns=list(columns)))
+        return cls(lists, truth, read_bucket(frames[0], frames[1], scoring)[1], scoring)
+
+    def of_model(self, code: int) -> _List:
+        rows = {row["rank"]: row for row in self.lists if row.get("model", 0) == code}
+        return _List(rows, self.truth, self.batch, code, self.scoring)
+
+
+@dataclass(frozen=True)
+class _List:
+    """The list of one model, by rank; of the rows behind those that are shown there are those with a truth row."""
+
+    rows: Mapping[int, Mapping[str, Any]]
+    truth: Sequence[Mapping[str, Any]]
+    batch: RankedBatch
+    cell: int
+    scoring: Scoring
+
+    def n(self, counts: Any) -> int:
+        """The model's own of (U,) counts."""
+        return 0 if counts is None else int(counts[self.cell])
+
+    @property
+    def length(self) -> int:
+        return self.n(self.batch.n_recommended)
+
+    def cut_behind(self, lengths: Ints) -> RankedBatch:
+        """A batch of pseudo-users: the user with the list cut behind each of these ranks, and all else the same."""
+        batch, size = self.batch, len(lengths)
+        copy, hits = self._within(batch.hit_user, batch.hit_rank, lengths)
+        ideal = np.flatnonzero(batch.ideal_user == self.cell)
+        n_recommended = np.minimum(self.length, lengths)
+        return RankedBatch(
+            n_relevant=np.repeat(batch.n_relevant[self.cell], size),
+            n_recommended=n_recommended,
+            hit_user=copy,
+            hit_rank=batch.hit_rank[hits],
+            hit_rating=batch.hit_rating[hits],
+            ideal_user=np.repeat(np.arange(size), len(ideal)),
+            ideal_rating=np.tile(batch.ideal_rating[ideal], size),
+            n_judged=None if batch.n_judged is None else np.repeat(batch.n_judged[self.cell], size),
+            n_items=batch.n_items,
+            matched=self._kept(batch.matched, lengths),
+            listed=self._kept(batch.listed, lengths),
+            every=self._candidates(batch.every, n_recommended),
+            unseen=self._candidates(batch.unseen, self.n_unseen(n_recommended)),
+        )
+
+    def _within(self, user: Ints, rank: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+        own = np.flatnonzero(user == self.cell)
+        copy, place = np.nonzero(rank[own][None, :] <= lengths[:, None])
+        return copy, own[place]
+
+    def _kept(self, part: Any, lengths: Ints) -> Any:
+        """The rows of `matched` or `listed` before each cut."""
+        copy, places = self._within(part.user, part.rank, lengths)
+        return type(part)(user=copy, **{f.name: getattr(part, f.name)[places] for f in fields(part) if f.name != "user"})
+
+    def n_unseen(self, lengths: Ints) -> Ints:
+        """How many candidates that are not training rows each cut list has."""
+        if self.batch.unseen is None or not self.scoring.trained:
+            return lengths
+        whole = self.n(self.batch.unseen.n_listed)
+        return np.array([whole if n == self.length else self.rows[n]["unseen_place"] if n else 0 for n in lengths.tolist()])
+
+    def _candidates(self, among: Candidates | None, n_listed: Ints) -> Candidates | None:
+        if among is None:
+            return None
+        copy, places = self._within(among.user, among.place, n_listed)
+        above = among.n_above[places]
+        return Candidates(
+            n_listed=n_listed,
+            n_relevant=np.repeat(among.n_relevant[self.cell], len(n_listed)),
+            n_seen=np.repeat(among.n_seen[self.cell], len(n_listed)),
+            user=copy,
+            place=among.place[places],
+            n_above=above,
+            # Of the rows of equal score only those before the cut are left.
+            n_tied=np.minimum(among.n_tied[places], n_listed[copy] - above),
+        )
+
+
+class _Told:
+    """What is found out, model by model."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.convention, self.has_ratings = plan.convention, plan.inputs.has_ratings
+        self.ranking = [metric for metric in plan.metrics if metric.definition.kind == "ranking"]
+        self.rating = plan.rating
+        self.rows: list[dict[str, Any]] = []
+        self.counts: list[dict[str, Any]] = []
+        self.values: list[dict[str, Any]] = []
+        self.missed: list[dict[str, Any]] = []
+        self.pairs: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+
+    def tell_list(self, model: str, own: _List, scoring: Scoring) -> None:
+        """The rows of a list, and the ranking metrics.
+
+        Args:
+            model: The model.
+            own: Its list.
+            scoring: How PER_USER was scored.
+        """
+        whole = own.length if scoring.k is None else min(own.length, scoring.k)
+        # Behind the largest cut-off there is nothing, but a place among unseen candidates is before the rank of that number.
+        longest = None if scoring.needs & {"every", "unseen"} else scoring.longest
+        n_shown = min(whole, N_SHOWN if longest is None else min(longest, N_SHOWN))
+        lengths = np.array([*range(n_shown + 1), whole], dtype=np.int64)
+        cut = own.cut_behind(lengths)
+        steps = {str(metric): self._steps(metric, cut, own) for metric in self.ranking}
+        counts = {"n_recommended": own.length, "n_relevant": own.n(own.batch.n_relevant), "n_truth": own.n(own.batch.n_judged)}
+        self.counts.append({"model": model, **counts})
+        for metric in self.ranking:
+            value = float(steps[str(metric)][-1])
+            why = _reason(metric, own, self.convention) if np.isnan(value) else None
+            self._tell_value(model, metric, value, why, counts)
+        facts = self._facts(own, n_shown)
+        nothing = dict.fromkeys(facts[0]) if facts else {}
+        empty = {name: _difference(values, 0) for name, values in steps.items()}
+        if any(empty.values()):
+            self.rows.append({"model": model, "rank": 0, "last_rank": 0, **nothing, **empty})
+        for rank, known in enumerate(facts, 1):
+            added = {name: _difference(values, rank) for name, values in steps.items()}
+            self.rows.append({"model": model, "rank": rank, "last_rank": rank, **known, **added})
+        if n_shown < own.length:
+            added = {name: _difference(values, n_shown + 1) for name, values in steps.items()}
+            self.rows.append({"model": model, "rank": n_shown + 1, "last_rank": own.length, **nothing, **added})
+        self._tell_missed(model, own, n_shown)
+
+    def tell_ratings(self, table: _Table, models: Sequence[str], clip: tuple[float, float] | None) -> None:
+        """The pairs of predicted and true ratings, and the rating metrics."""
+        scoring = replace(table.scoring, rating=tuple(self.rating), clip=clip)
+        pairs, values = rating_pairs(table.batch, scoring), rating_values(table.batch, scoring)
+        for code, model in enumerate(models):
+            own = np.flatnonzero(pairs.user == code)
+            rows = table.of_model(code).rows
+            for place in own:
+                predicted, true = float(pairs.score[place]), float(pairs.rating[place])
+                item = rows[int(pairs.rank[place])]["item"]
+                known = {"predicted": predicted, "true": true, "error": predicted - true}
+                self.pairs.append({"model": model, "item": item, **known})
+            for metric in self.rating:
+                value = float(values[metric.slug][code])
+                why = "no pair of a predicted and a true rating" if not len(own) else "all true ratings are equal"
+                self._tell_value(model, metric, value, why, {"n_pairs": len(own)})
+
+    def _steps(self, metric: Metric, cut: RankedBatch, own: _List) -> Floats:
+        """The values of the cut lists."""
+        if "listed" in metric.needs(self.convention) and own.length > LONGEST and (metric.k is None or metric.k > LONGEST):
+            self.notes.append(f"{metric}: the list of {own.length} is too long to look at; PER_USER has the value")
+            return np.full(cut.size, np.nan)
+        return score(metric, cut, self.convention)
+
+    def _tell_value(self, model: str, metric: Metric, value: float, why: str | None, counts: Mapping[str, int]) -> None:
+        undefined, rules = np.isnan(value), self.convention
+        members = MEMBERS[RATED if metric.definition.kind == "rating" else metric.users(rules)]
+        pooled = metric.definition.across_users or metric.average(rules) != "per_user"
+        skipped = undefined and (pooled or rules.undefined == "skip" or metric.definition.skips_undefined)
+        if skipped or any(counts[counter] == 0 for counter in members):
+            in_mean = "left out"
+        else:
+            in_mean = "0" if undefined else "pooled" if pooled else "value"
+        found = {"value": None if undefined else value, "reason": why if undefined else None, "in_mean": in_mean}
+        self.values.append({"model": model, "metric": str(metric), **found})
+
+    def _facts(self, own: _List, n_shown: int) -> list[dict[str, Any]]:
+        """What is known of the first rows beside what they add."""
+        matched, batch = own.batch.matched, own.batch
+        if matched is None:
+            raise ValueError("the batch lacks its matched pairs")
+        parts = (part for metric in self.ranking for part in metric.tree() if "gain" in part.definition.options)
+        rule = next((part.options(self.convention)["gain"] for part in parts), self.convention.gain)
+        mine = batch.hit_user == own.cell
+        gains = dict(zip(batch.hit_rank[mine].tolist(), gain_of(batch.hit_rating[mine], rule).tolist(), strict=True))
+        mine = matched.user == own.cell
+        judged = dict(zip(matched.rank[mine].tolist(), matched.rating[mine].tolist(), strict=True))
+        seen = np.diff(own.n_unseen(np.arange(n_shown + 1))) == 0
+        found = []
+        for rank in range(1, n_shown + 1):
+            row = own.rows[rank]
+            rating = judged.get(rank) if self.has_ratings else None
+            found.append(
+                {
+                    "item": row["item"],
+                    "score": row.get("score"),
+                    "n_tied": row.get("n_tied", 1) - 1,
+                    **({"seen": bool(seen[rank - 1])} if own.scoring.trained else {}),
+                    "judged": rank in judged,
+                    "rating": None if rating is None or np.isnan(rating) else rating,
+                    "hit": rank in gains,
+                    "gain": gains.get(rank, 0.0),
+                }
+            )
+        return found
+
+    def _tell_missed(self, model: str, own: _List, n_shown: int) -> None:
+        """The relevant items behind the rows that are shown, or nowhere."""
+        ranks: dict[Any, int] = {}
+        for rank, row in own.rows.items():
+            ranks[row["item"]] = min(rank, ranks.get(row["item"], rank))
+        relevant: dict[Any, float] = {}
+        for row in own.truth:
+            if row["rating"] is not None:
+                relevant[row["item"]] = max(row["rating"], relevant.get(row["item"], row["rating"]))
+        for item, rating in sorted(relevant.items()):
+            place = ranks.get(item)
+            if place is None or place > n_shown:
+                self.missed.append(
+                    {"model": model, "item": item, "rating": rating if self.has_ratings else None, "rank": place}
+                )
+
+
+def _difference(values: Floats, place: int) -> float | None:
+    """What the list gains from one cut to the next, None where its whole value is undefined; the first one is its start."""
+    if np.isnan(values[-1]):
+        return None
+    filled = np.nan_to_num(values)
+    return float(filled[place] - filled[place - 1] if place else filled[0])
+
+
+def _reason(metric: Metric, own: _List, convention: Convention) -> str:
+    """Why a ranking metric is undefined, from what it declares to need."""
+    batch, needs = own.batch, metric.needs(convention)
+    within = "" if metric.k is None else f" within {metric.k}"
+    if needs & {"every", "unseen"}:
+        among = batch.unseen if "unseen" in needs else batch.every
+        if among is not None and own.n(among.n_relevant) == 0:
+            return "no relevant item among the candidates"
+        return "no candidate to compare with"
+    if own.n(batch.n_relevant) == 0 and "matched" not in needs:
+        return "no relevant item" if own.length else "no list and no relevant item"
+    if any(part.definition.needs_relevant for part in metric.tree()) and own.n(batch.n_relevant) == 0:
+        return "no relevant item"
+    if own.length == 0:
+        return "no list"
+    if "matched" in needs and batch.matched is not None:
+        pairs = batch.matched
+        relevant = pairs.relevant[(pairs.user == own.cell) & (pairs.rank <= (metric.k or own.length))]
+        return "all judged items of the list are alike" if len(relevant) else f"no judged item{within}"
+    if own.n(batch.n_hits(metric.k)) == 0 and "catalog" not in needs and metric.definition.lower != 0:
+        return f"no relevant item{within}"
+    return "0 / 0"

@@ -1,0 +1,263 @@
+"""Metrics that compare relevant items with all that could have been recommended: AUC and the confusion matrix.
+
+Notation, per user: N items in the catalogue, P relevant candidates, Q candidates that are not relevant. `batch.n_items` is N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, RankedBatch, place_in_user, ratio, sum_by_user
+from spark_recmetrics.metrics.registry import Need, Sums, quotient, register
+
+_AUC_OPTIONS = {"candidates": "auc_candidates", "negatives": "auc_negatives", "ties": "auc_ties"}
+
+
+def _auc_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
+    among: Need = "unseen" if options["candidates"] == "unseen" else "every"
+    ties: tuple[Need, ...] = ("ties",) if options["ties"] == "half" else ()
+    return (among, *ties) if options["candidates"] == "listed" else (among, *ties, "catalog")
+
+
+@register(
+    "auc",
+    options=_AUC_OPTIONS,
+    aliases=("area_under_the_curve", "micro_auc"),
+    has_cut_off=False,
+    pooled=quotient,
+    needs=_auc_needs,
+    needs_relevant=True,
+    skips_undefined=True,
+)
+def auc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str) -> Sums:
+    """Share of the candidates that are not relevant which a relevant one outranks, over all relevant ones of all users.
+
+    A relevant candidate with a others above it, out of Q, contributes 1 - a / Q. Relevant ones never count as others. What is
+    not in the list stands, all tied, behind what is.
+
+    Args:
+        batch: U users.
+        k: None: the whole list counts.
+        candidates: `unseen`: the N items of the catalogue without the user's s training items, Q = N - s - P. `all`: Q = N - P.
+            `listed`: the items of the list alone, for lists that are samples of candidates; Q is the list without its P.
+        negatives: `exact`, or `plus_one` for Q + 1 in place of Q, so that the last place does not score 0.
+        ties: A tie counts `half`, or the `order` of the list decides; then a relevant one that is not in the list comes last.
+
+    Returns:
+        Contributions and P, (U,) each; the value is their quotient, of a user or of all users. Undefined where P is 0, and
+            where Q is 0 unless `negatives` is `plus_one`.
+
+    Source:
+        Hanley and McNeil, The meaning and use of the area under a ROC curve, Radiology 143, 1982.
+
+    Example:
+        Catalogues of 5 items. The first user has 4 others, of which one is above "b"; the second has no relevant candidate:
+
+        >>> batch = RankedBatch.of(lists=[["x", "b"], ["a"], ["y"]], truth=[{"b": 1}, {}, {"y": 1}], n_items=5)
+        >>> total, count, _ = auc(batch, None, candidates="all", negatives="exact", ties="half")
+        >>> total, count
+        (array([0.75, 0.  , 1.  ]), array([1, 0, 1]))
+    """
+    del k
+    found = _contributions(batch, candidates, negatives, ties)
+    missed = found.n_relevant - np.bincount(found.among.user, minlength=batch.size)
+    total = sum_by_user(found.among.user, found.of_listed, batch.size) + missed * found.of_missed
+    return Sums(np.where(found.defined, total, 0.0), np.where(found.defined, found.n_relevant, 0))
+
+
+@register(
+    "gauc",
+    options={**_AUC_OPTIONS, "weight": "gauc_weight"},
+    aliases=("group_auc", "user_auc"),
+    has_cut_off=False,
+    pooled=quotient,
+    averaged_by="weight",
+    needs=_auc_needs,
+    needs_relevant=True,
+    skips_undefined=True,
+)
+def gauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str, weight: str) -> Sums:
+    """Mean of the users' AUC.
+
+    Args:
+        batch: U users.
+        k: None: the whole list counts.
+        candidates: As for `auc`.
+        negatives: As for `auc`.
+        ties: As for `auc`.
+        weight: `uniform`: every user weighs the same. `relevant`: by P, which makes it the AUC over all pairs. `recommended`:
+            by the number of candidates in the list.
+
+    Returns:
+        Weighted AUC and weight, (U,) each. Undefined for the users whose AUC is.
+
+    Source:
+        Rendle et al., BPR: Bayesian personalized ranking from implicit feedback, UAI 2009 (`uniform`); RecBole 1.2.1
+        (`relevant`); Zhu et al., Optimized cost per click in Taobao display advertising, KDD 2017 (`recommended`).
+
+    Example:
+        One relevant candidate of two and four of eight, as in lists of sampled candidates:
+
+        >>> batch = RankedBatch.of(
+        ...     lists=[["a", "x"], list("axybczwd"), []], truth=[{"a": 1}, dict.fromkeys("abcd", 1), {}]
+        ... )
+        >>> total, weight, _ = gauc(batch, None, candidates="listed", negatives="exact", ties="order", weight="recommended")
+        >>> total, weight
+        (array([2., 4., 0.]), array([2, 8, 0]))
+    """
+    summed: Sums = auc(batch, k, candidates=candidates, negatives=negatives, ties=ties)
+    if weight == "relevant":
+        return summed
+    values = ratio(summed.total, summed.count, defined=np.ones(batch.size, dtype=bool))
+    defined = summed.count > 0
+    weights = _among(batch, candidates).n_listed if weight == "recommended" else np.ones(batch.size, dtype=np.int64)
+    return Sums(values * weights * defined, weights * defined)
+
+
+@register("lauc", options=_AUC_OPTIONS, aliases=("limited_auc",), needs=_auc_needs, needs_relevant=True, skips_undefined=True)
+def lauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str) -> Floats:
+    """AUC of the first k places: contributions of the relevant candidates there, over min(P, k).
+
+    Args:
+        batch: U users.
+        k: Cut-off, in places among the candidates.
+        candidates: As for `auc`.
+        negatives: As for `auc`; Q is that of all candidates, not of the first k.
+        ties: As for `auc`.
+
+    Returns:
+        (U,) values in [0, 1]. Undefined for the users whose AUC is.
+
+    Source:
+        WarpRec 1.4.6, its accuracy metric LAUC@k.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["x", "b", "c"], ["a"], []], truth=[{"b": 1, "c": 1}, {}, {"y": 1}], n_items=6)
+        >>> lauc(batch, 2, candidates="all", negatives="exact", ties="order")
+        array([0.375,   nan, 0.   ])
+    """
+    found = _contributions(batch, candidates, negatives, ties)
+    within = found.among.place <= (np.inf if k is None else k)
+    total = sum_by_user(found.among.user[within], found.of_listed[within], batch.size)
+    return ratio(total, found.n_relevant if k is None else np.minimum(found.n_relevant, k), defined=found.defined)
+
+
+@register("accuracy", options={"denominator": "precision_denominator"}, aliases=("acc",), needs=("catalog",))
+def accuracy(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
+    """Share of the catalogue on which list and truth agree: (TP + TN) / N.
+
+    TP = H, FP = k - H (at most N - m), FN = m - H, and TN is what is left of N.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        denominator: `recommended` takes the length of the list for k in FP.
+
+    Returns:
+        (U,) shares in [0, 1]. Undefined for a user with neither a list nor a relevant item.
+
+    Source:
+        Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.3.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["a", "x"], ["x"], []], truth=[{"a": 1, "b": 1}, {"y": 1}, {}], n_items=10)
+        >>> accuracy(batch, 2, denominator="k")
+        array([0.8, 0.7, nan])
+    """
+    table = _confusion(batch, k, denominator)
+    defined = (batch.n_recommended > 0) | (batch.n_relevant > 0)
+    return ratio(table.true_positive + table.true_negative, np.full(batch.size, batch.n_items), defined=defined)
+
+
+@register(
+    "mcc",
+    options={"denominator": "precision_denominator"},
+    aliases=("matthews", "matthews_correlation", "matthews_correlation_coefficient"),
+    lower=-1.0,
+    needs_relevant=True,
+    needs=("catalog",),
+)
+def matthews_correlation(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
+    """Correlation of list and truth over the catalogue: (TP TN - FP FN) / sqrt((TP+FP)(TP+FN)(TN+FP)(TN+FN)).
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        denominator: As for `accuracy`, which says what TP, FP, FN and TN are.
+
+    Returns:
+        (U,) values in [-1, 1]. Undefined where the root is 0: nothing or everything is recommended, or relevant.
+
+    Source:
+        Matthews, Comparison of the predicted and observed secondary structure of T4 phage lysozyme, BBA 405(2), 1975.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["a", "x"], ["y"], []], truth=[{"a": 1, "b": 1}, {"y": 1}, {}], n_items=10)
+        >>> matthews_correlation(batch, 2, denominator="recommended")
+        array([0.375, 1.   ,   nan])
+    """
+    tp, fp, fn, tn = (np.asarray(count, dtype=np.float64) for count in _confusion(batch, k, denominator))
+    root = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    return ratio(tp * tn - fp * fn, root, defined=root > 0)
+
+
+class _Confusion(NamedTuple):
+    true_positive: Ints
+    false_positive: Ints
+    false_negative: Ints
+    true_negative: Ints
+
+
+def _confusion(batch: RankedBatch, k: int | None, denominator: str) -> _Confusion:
+    n_items, hits = batch.n_items or 0, batch.n_hits(k)
+    places = batch.list_length(k) if denominator == "recommended" else batch.cut_off(k)
+    # The places that a short list leaves empty cannot hold more items than there are.
+    false_positive = np.minimum(places - hits, n_items - batch.n_relevant)
+    missed = batch.n_relevant - hits
+    return _Confusion(hits, false_positive, missed, n_items - batch.n_relevant - false_positive)
+
+
+class _Contributions(NamedTuple):
+    """Of (P,) listed relevant candidates, and of each one that is not listed; `n_relevant` and `defined` are (U,)."""
+
+    among: Candidates
+    of_listed: Floats
+    of_missed: Floats
+    n_relevant: Ints
+    defined: np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def _among(batch: RankedBatch, candidates: str) -> Candidates:
+    among = batch.unseen if candidates == "unseen" else batch.every
+    if among is None:
+        raise ValueError(f"the batch has no candidates for {candidates}")
+    return among
+
+
+def _contributions(batch: RankedBatch, candidates: str, negatives: str, ties: str) -> _Contributions:
+    among = _among(batch, candidates)
+    n_found = np.bincount(among.user, minlength=batch.size)
+    others_listed = among.n_listed - n_found
+    if candidates == "listed":
+        n_relevant, others = n_found, others_listed
+    else:
+        n_relevant = among.n_relevant
+        others = (batch.n_items or 0) - among.n_seen - n_relevant
+    scale = others + (negatives == "plus_one")
+    nonzero = np.maximum(scale, 1)
+    number = place_in_user(among.user, batch.size)
+    if ties == "order":
+        outranked_by = among.place - number
+        missed = 1 - others / nonzero
+    else:
+        # Relevant ones of equal score stand together, because all have the same number above them.
+        group = np.flatnonzero(np.diff(among.n_above, prepend=-1) | np.diff(among.user, prepend=-1))
+        size = np.diff(group, append=len(among.user))
+        first, tied = np.repeat(number[group], size), np.repeat(size, size)
+        outranked_by = (among.n_above - (first - 1)) + (among.n_tied - tied) / 2
+        missed = 1 - (others_listed + (others - others_listed) / 2) / nonzero
+    listed = 1 - outranked_by / nonzero[among.user]
+    return _Contributions(among, listed, missed, n_relevant, (n_relevant > 0) & (scale > 0))

@@ -1,0 +1,209 @@
+"""The text form of metrics: reading one, and a list of them at several cut-offs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from spark_recmetrics.conventions import Convention
+from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.metrics.registry import ALIASES, DEFINITIONS, LARGEST, Definition, Metric, Parameter, fold, whole_number
+
+_LONGEST = 200
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<word>[A-Za-z_][\w-]*(?:[ ]+[A-Za-z_][\w-]*)*)"
+    r"|(?P<number>[-+.]?[0-9][0-9.eE+-]*)|(?P<mark>[(),=@])|(?P<other>\S+))",
+    re.ASCII,
+)
+
+
+def parse(text: str | Metric) -> Metric:
+    """The metric that a text names.
+
+    Args:
+        text: `name`, `name@k` or `name(operand, …, parameter=value, …)@k`, in any case; aliases are understood.
+            A `Metric` is returned as it is.
+
+    Returns:
+        The metric; its `str` is the canonical text.
+
+    Raises:
+        ConfigError: The text is not of that form, or names an unknown metric, parameter or value.
+
+    Example:
+        >>> str(parse("nDCG@10")), str(parse("Hit_Rate@5")), str(parse("nDCGRendle2020@3"))
+        ('ndcg@10', 'hit@5', 'ndcg(gain=binary)@3')
+        >>> parse("ndgc@10")
+        Traceback (most recent call last):
+        spark_recmetrics.errors.ConfigError: 'ndgc@10': unknown metric 'ndgc'; did you mean 'ndcg'?
+    """
+    if isinstance(text, Metric):
+        return text
+    if not isinstance(text, str):
+        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {text!r}")
+    if len(text) > _LONGEST:
+        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {text[:40]!r}... ({len(text)} characters)")
+    reader = _Reader(text)
+    metric = reader.metric()
+    if reader.mark is not None:
+        raise reader.error("expected name, name@k or name(parameter=value)@k")
+    return metric
+
+
+class _Reader:
+    """Recursive descent over the text of one metric."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.place = text, 0
+        self.kind: str | None = None
+        self.mark: str | None = None
+        self.advance()
+
+    def error(self, message: str) -> ConfigError:
+        return ConfigError(f"{self.text!r}: {message}")
+
+    def advance(self) -> str | None:
+        taken = self.mark
+        found = _TOKEN.match(self.text, self.place)
+        if found is None:
+            self.kind = self.mark = None
+        else:
+            self.kind, self.mark, self.place = found.lastgroup, found[found.lastgroup or 0], found.end()
+        return taken
+
+    def accept(self, mark: str) -> bool:
+        if self.kind == "mark" and self.mark == mark:
+            self.advance()
+            return True
+        return False
+
+    def metric(self) -> Metric:
+        if self.kind != "word":
+            raise self.error("expected the name of a metric")
+        return self.rest_of_metric(self.advance() or "")
+
+    def rest_of_metric(self, word: str) -> Metric:
+        name, fixed = ALIASES.get(fold(word), ("", ()))
+        if not name:
+            raise self.error(f"unknown metric {word!r}{did_you_mean(fold(word), ALIASES)}")
+        definition = DEFINITIONS[name]
+        operands: list[Metric] = []
+        params: dict[str, str | float] = dict(fixed)
+        if self.accept("("):
+            while True:
+                if self.kind != "word":
+                    raise self.error(f"expected a parameter of {name}")
+                first = self.advance() or ""
+                if self.accept("="):
+                    key, value = self.parameter(definition, first)
+                    if key in params and params[key] != value:
+                        raise self.error(f"{key} is given twice")
+                    params[key] = value
+                else:
+                    operands.append(self.rest_of_metric(first))
+                if self.accept(")"):
+                    break
+                if not self.accept(","):
+                    raise self.error("expected , or )")
+        self.check_operands(definition, operands)
+        usual = tuple(Metric(operand) for operand in definition.operands)
+        kept = () if tuple(operands) == usual else tuple(operands)
+        return Metric(name, kept, tuple(sorted(params.items())), self.cut_off(definition))
+
+    def parameter(self, definition: Definition, word: str) -> tuple[str, str | float]:
+        key = fold(word)
+        if key not in definition.options:
+            raise self.error(f"{definition.name} has no parameter {word!r}{did_you_mean(key, definition.options)}")
+        allowed, source = definition.choices(key), definition.options[key]
+        found = self.mark
+        if not allowed:
+            limit = source.below if isinstance(source, Parameter) else np.inf
+            try:
+                value = float(found) if self.kind == "number" and found else np.nan
+            except ValueError:
+                value = np.nan
+            if not 0 < value < limit:
+                below = "" if limit == np.inf else f" and below {limit:g}"
+                raise self.error(f"{key}: expected a finite number above 0{below}, found {found!r}")
+            self.advance()
+            return key, value
+        if self.kind != "word" or fold(found or "") not in allowed:
+            raise self.error(f"{key}: expected one of {', '.join(allowed)}, found {found!r}")
+        self.advance()
+        return key, fold(found or "")
+
+    def check_operands(self, definition: Definition, operands: Sequence[Metric]) -> None:
+        if not operands:
+            return
+        if len(operands) != len(definition.operands):
+            takes = f"takes {len(definition.operands)} metrics" if definition.operands else "takes no metrics"
+            raise self.error(f"{definition.name} {takes}, found {len(operands)}")
+        for operand in operands:
+            if operand.definition.kind != "ranking":
+                raise self.error(f"{definition.name} combines per-user ranking metrics, {operand.name} is none")
+            if operand.k is not None:
+                raise self.error(f"write the cut-off once, behind {definition.name}(…)")
+
+    def cut_off(self, definition: Definition) -> int | None:
+        if not self.accept("@"):
+            return None
+        found = self.advance() if self.kind == "number" else None
+        if found is None or not re.fullmatch(r"[1-9][0-9]*", found, re.ASCII) or int(found) > LARGEST:
+            limit = f" to {LARGEST}" if found and found.isdecimal() and int(found) > LARGEST else ""
+            raise self.error(f"expected a whole number from 1{limit} behind @, found {found or self.mark or 'nothing'!r}")
+        if not definition.has_cut_off:
+            raise self.error(f"{definition.name} has no cut-off: write it without @{found}")
+        return int(found)
+
+
+def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | int | None = None) -> list[Metric]:
+    """The metrics to compute: each text parsed, and a ranking metric without a cut-off taken at every k.
+
+    Args:
+        metrics: Texts or metrics.
+        k: Cut-offs for ranking metrics written without one. None or empty: the whole list.
+
+    Returns:
+        The metrics in the order given, each once.
+
+    Raises:
+        ConfigError: There is no metric, a text is wrong, or a k is not a whole number from 1.
+
+    Example:
+        >>> [str(m) for m in expand(["ndcg", "map@10", "rmse"], k=[5, 10])]
+        ['ndcg@5', 'ndcg@10', 'map@10', 'rmse']
+    """
+    cuts = [whole_number(value, "k") for value in (() if k is None else k if isinstance(k, list | tuple) else (k,))]
+    found: dict[Metric, None] = {}
+    for text in (metrics,) if isinstance(metrics, str | Metric) else metrics:
+        metric = parse(text)
+        if metric.definition.has_cut_off and metric.k is None and cuts:
+            found.update(dict.fromkeys(metric.at(cut) for cut in cuts))
+        else:
+            found[metric] = None
+    if not found:
+        raise ConfigError("metrics: expected at least one metric, found none")
+    by_slug: dict[str, Metric] = {}
+    for metric in found:
+        other = by_slug.setdefault(metric.slug, metric)
+        if other != metric:
+            raise ConfigError(f"metrics {other} and {metric} would share the column {metric.slug}: keep one of them")
+    return list(found)
+
+
+def named_populations(convention: Convention) -> Convention:
+    """The convention with the metrics of `users_by_metric` under their canonical names.
+
+    Raises:
+        ConfigError: One is not the plain name of a metric.
+    """
+    users = {}
+    for text, population in convention.users_by_metric:
+        metric = parse(text)
+        if metric != Metric(metric.name):
+            raise ConfigError(f"users_by_metric: expected the plain name of a metric such as 'ndcg', found {text!r}")
+        users[metric.name] = population
+    return convention.override(users_by_metric=users) if dict(convention.users_by_metric) != users else convention

@@ -1,0 +1,130 @@
+"""What an evaluation found, on Spark or in memory: the values of SUMMARY, and what is to be said about the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from spark_recmetrics.conventions import Convention
+from spark_recmetrics.errors import DataError
+from spark_recmetrics.facts import EMPTINESS, Fact
+from spark_recmetrics.means import Mean
+from spark_recmetrics.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Run:
+    """Identity of a run, written into its tables.
+
+    Args:
+        run_id: Hash of job, as_of and configuration.
+        as_of: The day, or other label, that the run speaks of.
+        config_hash: Hash of the configuration.
+    """
+
+    run_id: str | None = None
+    as_of: str | None = None
+    config_hash: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The values of an evaluation.
+
+    Args:
+        means: The values of SUMMARY, by model.
+        facts: The rows of DATA_REPORT.
+        convention: The definitions that were used.
+        run: Identity of the run.
+        data_hash: Hash of the truth, whatever the order of its rows.
+        warnings: One line per thing worth knowing.
+    """
+
+    means: Mapping[str, Sequence[Mean]]
+    facts: Sequence[Fact]
+    convention: Convention
+    run: Run
+    data_hash: str | None
+    warnings: Sequence[str]
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of SUMMARY, on the driver."""
+        computed_at = datetime.now(timezone.utc)
+        return [
+            {
+                "run_id": self.run.run_id,
+                "as_of": self.run.as_of,
+                "model": model,
+                "slice": "all",
+                "slice_value": "all",
+                "metric": str(mean.metric),
+                "k": mean.metric.k,
+                "convention": str(self.convention),
+                "value": mean.value,
+                "n_users": mean.n_users,
+                "n_undefined": mean.n_undefined,
+                "std": mean.std,
+                "ci_low": mean.ci_low,
+                "ci_high": mean.ci_high,
+                "ci_method": None if mean.ci_low is None else "normal",
+                "higher_is_better": mean.metric.definition.higher_is_better,
+                "config_hash": self.run.config_hash,
+                "data_hash": self.data_hash,
+                "version": __version__,
+                "computed_at": computed_at,
+            }
+            for model, of_model in self.means.items()
+            for mean in of_model
+        ]
+
+    @property
+    def status(self) -> str:
+        """`ok`, or `undefined` where a table is empty or a metric has nobody to average."""
+        return "undefined" if self.emptiness else "ok"
+
+    @property
+    def emptiness(self) -> list[str]:
+        """What is empty and must not be, one line each; empty itself if all is well."""
+        nobody = {model: [str(m.metric) for m in of_model if m.n_users == 0] for model, of_model in self.means.items()}
+        return [
+            *(fact.line() for fact in self.facts if fact.level == "error"),
+            *(f"model {model}: nobody to average for {', '.join(metrics)}" for model, metrics in nobody.items() if metrics),
+        ]
+
+    def to_dict(self) -> dict[str, dict[str, float | None]]:
+        """Values by model and metric; undefined is None."""
+        return {model: {str(mean.metric): mean.value for mean in of_model} for model, of_model in self.means.items()}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """SUMMARY as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows)
+
+
+def refuse(facts: Sequence[Fact], users_with: Callable[[str, str], str | None]) -> None:
+    """Raise for rows that would corrupt a number. Emptiness is no fault of a row: the values are undefined then.
+
+    Args:
+        facts: The rows of DATA_REPORT.
+        users_with: From a counter of PER_USER and a model, empty for all, to some users that it counts, as text.
+
+    Raises:
+        DataError: A fact is an error; the message has all of these.
+    """
+    wrong = {fact for fact in facts if fact.level == "error" and fact.check not in EMPTINESS}
+    if not wrong:
+        return
+    told = []
+    for fact in facts:
+        users = users_with(f"n_{fact.check}", fact.table.partition("/")[2]) if fact in wrong else None
+        told.append(fact if users is None else fact._replace(example=f"users {users}"))
+    lines = [fact.line() for fact in told if fact.level == "error" and fact.check not in EMPTINESS]
+    raise DataError("\n".join(lines), told)

@@ -1,0 +1,202 @@
+"""The plan of an evaluation: from the caller's tables to PER_USER. Nothing runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from spark_recmetrics.bucket import Scoring
+from spark_recmetrics.columns import USER_COUNTERS
+from spark_recmetrics.inputs import (
+    clean_predictions,
+    clean_truth,
+    in_buckets,
+    prediction_counts,
+    relevant_only,
+    truth_counts,
+    with_judged,
+    with_model_codes,
+    with_seen,
+)
+from spark_recmetrics.rank import rows_that_matter, top_rows, without_repeats
+from spark_recmetrics.rating import rating_errors
+from spark_recmetrics.score import named_models, score_users
+
+if TYPE_CHECKING:
+    from spark_recmetrics.conventions import Convention
+    from spark_recmetrics.inputs import Inputs
+    from spark_recmetrics.metrics import Metric
+
+Watch = tuple[Observation, DataFrame, list[Column]]
+"""An observation, the rows that it looks at, and what it counts of them."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An evaluation that can be run.
+
+    Args:
+        inputs: The caller's tables in canonical form.
+        metrics: All metrics.
+        convention: Their definitions.
+        models: The models to evaluate.
+        n_buckets: Groups of users that are scored together.
+        n_items: Size of the catalogue, where it is known.
+    """
+
+    inputs: Inputs
+    metrics: Sequence[Metric]
+    convention: Convention
+    models: Sequence[str]
+    n_buckets: int
+    n_items: int | None = None
+
+    @cached_property
+    def scoring(self) -> Scoring | None:
+        """What to score per user, if there is a ranking metric."""
+        ranking = [metric for metric in self.metrics if metric.definition.kind == "ranking"]
+        if not ranking:
+            return None
+        return Scoring.of(
+            ranking,
+            self.convention,
+            len(self.models),
+            rating=self.rating if self._rates_lists else (),
+            given_ranks=self.trusts_ranks,
+            n_items=self.n_items,
+            trained=self.inputs.train is not None,
+        )
+
+    @cached_property
+    def trusts_ranks(self) -> bool:
+        """Ranks came with the predictions, and nothing is left out of the lists."""
+        given = "rank" in self.inputs.predicted["predictions"].columns
+        return given and self.convention.candidates != "judged" and self.convention.duplicates != "first"
+
+    @cached_property
+    def rating(self) -> list[Metric]:
+        """The rating metrics."""
+        return [metric for metric in self.metrics if metric.definition.kind == "rating"]
+
+    @property
+    def _rates_lists(self) -> bool:
+        """The lists carry the predicted ratings, so their errors come out of the same pass as the ranking metrics."""
+        return self.inputs.rating_table == "predictions" and self.convention.rating_clip == "none"
+
+    @cached_property
+    def watched(self) -> dict[str, Watch]:
+        """Of each table that is read: its observation, rows and counts."""
+        inputs = self.inputs
+        with_scores = {inputs.rating_table} if self.rating else set()
+        if self.scoring is not None and "listed" in self.scoring.needs:
+            with_scores.add("predictions")
+        reads = dict.fromkeys((*(["predictions"] if self.scoring else []), *([inputs.rating_table] if self.rating else [])))
+        counts = {"truth": truth_counts(inputs.truth, self.convention, has_ratings=inputs.has_ratings)}
+        counts |= {t: prediction_counts(inputs.predicted[t], as_ratings=t in with_scores) for t in reads}
+        rows = {"truth": inputs.truth, **inputs.predicted}
+        return {table: (Observation(), rows[table], counted) for table, counted in counts.items()}
+
+    @cached_property
+    def predicted(self) -> Mapping[str, DataFrame]:
+        """Clean predictions, `model` a number, by table."""
+        return {
+            table: with_model_codes(clean_predictions(self._seen(table), self.convention), self.models)
+            for table in self.watched
+            if table != "truth"
+        }
+
+    @cached_property
+    def truth(self) -> DataFrame:
+        """Clean truth."""
+        return clean_truth(self._seen("truth"), self.convention)
+
+    def _seen(self, table: str) -> DataFrame:
+        observation, rows, counts = self.watched[table]
+        return rows.observe(observation, *counts)
+
+    @cached_property
+    def per_user(self) -> DataFrame:
+        """PER_USER."""
+        scored = [] if self.scoring is None else [score_users(self.ranked, self.judged, self.scoring)]
+        rated = [self._rated()] if self.rating and not (scored and self._rates_lists) else []
+        # Every pair has a truth row, so a user with a pair has a row on the left; and there all truth rows are looked at.
+        joined = reduce(lambda left, right: left.join(right.drop(*USER_COUNTERS), ["model", "user"], "left"), [*scored, *rated])
+        return _named_columns(named_models(joined, self.models), self.metrics)
+
+    @cached_property
+    def judged(self) -> DataFrame:
+        """Truth as it is scored: `bucket, user, item, rating`, the rating null where a row is not relevant."""
+        needs = self.scoring.needs if self.scoring else frozenset()
+        rows = relevant_only(self.truth, self.convention, has_ratings=self.inputs.has_ratings, judged="matched" in needs)
+        rows = in_buckets(rows, self.n_buckets)
+        return with_seen(rows, self._train, counted=True) if "unseen" in needs else rows
+
+    @cached_property
+    def ranked(self) -> DataFrame:
+        """The rows of lists that are scored."""
+        scoring, convention, judged_only = self.scoring, self.convention, self.convention.candidates == "judged"
+        if scoring is None:
+            raise ValueError("there is no ranking metric")
+        rows = self.predicted["predictions"]
+        if "rank" in rows.columns and "scores" not in scoring.needs:
+            rows = rows.drop("score")
+        rows = in_buckets(rows, self.n_buckets)
+        if convention.duplicates == "first":
+            rows = without_repeats(rows)
+        if scoring.k is not None:
+            return _without(top_rows(rows, k=scoring.k, ties=convention.ties, trust_rank=self.trusts_ranks), scoring)
+        if convention.duplicates == "error" and not judged_only:
+            rows = without_repeats(rows, counted=True)
+        rows = with_judged(rows, self.judged)
+        if "unseen" in scoring.needs:
+            rows = with_seen(rows, self._train)
+        found = rows_that_matter(
+            rows,
+            k_listed=scoring.k_listed,
+            ties=convention.ties,
+            trust_rank=self.trusts_ranks,
+            judged_only=judged_only,
+            needs=scoring.needs,
+        )
+        return _without(found, scoring)
+
+    @cached_property
+    def _train(self) -> DataFrame:
+        if self.inputs.train is None:
+            raise ValueError("there is no training table")
+        train = self.inputs.train.where(F.col("user").isNotNull() & F.col("item").isNotNull())
+        return in_buckets(train, self.n_buckets).distinct()
+
+    def _rated(self) -> DataFrame:
+        """Error moments and rating metrics per user, `model` still a number."""
+        rows = self.predicted[self.inputs.rating_table].drop("bucket")
+        rows = without_repeats(rows) if self.convention.duplicates == "first" else rows
+        errors = rating_errors(rows, self.truth, self.rating, self.convention)
+        return errors if "model" in errors.columns else errors.withColumn("model", F.lit(0))
+
+
+def _without(rows: DataFrame, scoring: Scoring) -> DataFrame:
+    """Only the columns that the workers look at."""
+    spare = {"judged", "seen", "last", "copies"} | (set() if "scores" in scoring.needs else {"score"})
+    kept = rows.select(*(name for name in rows.columns if name not in spare))
+    if "score" not in kept.columns:
+        return kept
+    # Missing scores stand where they are ranked: behind all numbers, or before them.
+    score = F.coalesce(F.col("score").cast("double"), F.lit(float("-inf")))
+    return kept.withColumn("score", F.when(F.isnan(score), F.lit(float("inf"))).otherwise(score))
+
+
+def _named_columns(per_user: DataFrame, metrics: Sequence[Metric]) -> DataFrame:
+    """The columns of PER_USER in order: counters, null where nothing was ranked, then metrics with their text as metadata."""
+    labels = {metric.slug: {"label": str(metric)} for metric in metrics}
+    found = per_user.columns
+    counters = (F.col(name) if name in found else F.lit(None).cast("long").alias(name) for name in USER_COUNTERS)
+    rest = (name for name in found if name not in ("model", "user", *USER_COUNTERS))
+    return per_user.select(
+        "model", "user", *counters, *(F.col(name).alias(name, metadata=labels.get(name, {})) for name in rest)
+    )

@@ -1,0 +1,252 @@
+"""What other systems return: every value in tests/golden is ours too, or differs for the reason that is written there.
+
+`scripts/make_golden.py` says what the columns of the files mean. `docs/agreement.md` has their tables, which this module
+writes: `python tests/test_agreement.py`.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import oracle
+import pandas as pd
+import pytest
+
+from spark_recmetrics.conventions import CONVENTIONS, convention
+from spark_recmetrics.errors import DataError
+from spark_recmetrics.memory import evaluate_in_memory
+from spark_recmetrics.metrics import parse
+
+ROOT = Path(__file__).resolve().parents[1]
+GOLDEN = ROOT / "tests" / "golden"
+FILES = {path.stem: path for path in sorted(GOLDEN.glob("*.csv"))}
+PAGE = ROOT / "docs" / "agreement.md"
+
+
+class Row(NamedTuple):
+    """A row of a golden file."""
+
+    data: str
+    call: str
+    value: str
+    convention: str
+    metric: str
+    options: str
+    without: str
+    ours: str
+    tolerance: str
+    note: str
+
+    @property
+    def evaluation(self):
+        """What rows have in common that one evaluation answers."""
+        return self.convention, self.options, self.without
+
+    def __str__(self):
+        return f"{self.data}, {self.convention}, {self.metric}: {self.call} is {self.value}"
+
+
+@cache
+def read_rows(name):
+    with FILES[name].open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == list(Row._fields)
+    return [Row(*row) for row in rows]
+
+
+@cache
+def read_data(name, part):
+    return pd.read_csv(GOLDEN / "data" / f"{name}-{part}.csv")
+
+
+def read_convention(text):
+    """The convention that has this text."""
+    name, _, inside = text.removesuffix(")").partition("(")
+    options = dict(option.split("=") for option in inside.split(", ") if option)
+    if "users_by_metric" in options:
+        options["users_by_metric"] = [pair.split(":") for pair in options["users_by_metric"].split("+")]
+    found = convention(name).override(**{key: float(value) if key == "threshold" else value for key, value in options.items()})
+    assert str(found) == text, "the text that SUMMARY has is the one that a reader should find"
+    return found
+
+
+def evaluate(row, metrics):
+    """The values of the package for the data and options of a row."""
+    predictions, truth, train, catalog_size = inputs(row)
+    chosen = read_convention(row.convention)
+    result = evaluate_in_memory(
+        predictions, truth, metrics=metrics, k=None, convention=chosen, train=train, catalog_size=catalog_size
+    )
+    return result.to_dict()["model"]
+
+
+def evaluate_by_oracle(row, metrics):
+    """The values of the oracle for the same."""
+    predictions, truth, train, catalog_size = (
+        [] if part is None else part.rename(columns={"user_id": "user", "item_id": "item"}).to_dict("records")
+        if isinstance(part, pd.DataFrame) else part
+        for part in inputs(row)
+    )  # fmt: skip
+    catalog = range(1001, 1001 + catalog_size) if catalog_size else None
+    wanted = [oracle.describe(parse(metric)) for metric in metrics]
+    predictions = [{"model": "model", **prediction} for prediction in predictions]
+    found = oracle.evaluate(predictions, truth, read_convention(row.convention), wanted, train, catalog)
+    return {metric.label: found.summary["model", metric.label]["value"] for metric in wanted}
+
+
+def inputs(row):
+    options = dict(option.split("=") for option in row.options.split())
+    left_out = [int(user) for user in row.without.split()]
+    predictions, truth = (read_data(row.data, part) for part in ("predictions", "truth"))
+    return (
+        predictions[~predictions["user_id"].isin(left_out)],
+        truth[~truth["user_id"].isin(left_out)],
+        read_data(options["train"], "train") if "train" in options else None,
+        int(options["catalog_size"]) if "catalog_size" in options else None,
+    )
+
+
+def is_close(text, value, tolerance):
+    """Whether a value is what a text of a golden file says; the names of exceptions are no values."""
+    if text in {"nan", "None"}:
+        return value is None
+    if value is None or not re.fullmatch(r"-?\d[\d.e+-]*", text):
+        return False
+    return abs(float(text) - value) <= tolerance * max(1, abs(value))
+
+
+def faults(rows, evaluate):
+    """Rows that do not hold. A value that differs from the system's has to differ by more than rounding."""
+    metrics = list(dict.fromkeys(row.metric for row in rows))
+    values = evaluate(rows[0], metrics)
+    for row in rows:
+        value = values[row.metric]
+        theirs = is_close(row.value, value, 1e-3 if row.ours else float(row.tolerance))
+        if theirs == bool(row.ours) or (row.ours and not is_close(row.ours, value, 1e-12)):
+            yield f"{row}, here {value}{row.ours and f' and not {row.ours}'}"
+
+
+PARTS = [
+    pytest.param(name, data, id=f"{name}-{data}") for name in FILES for data in sorted({row.data for row in read_rows(name)})
+]
+
+
+@pytest.mark.parametrize("evaluate", [evaluate, evaluate_by_oracle], ids=["package", "oracle"])
+@pytest.mark.parametrize(("name", "data"), PARTS)
+def test_values_agree_or_differ_as_written(name, data, evaluate):
+    groups = defaultdict(list)
+    for row in read_rows(name):
+        if row.data == data and row.ours != "refused":
+            groups[row.evaluation].append(row)
+    assert [fault for rows in groups.values() for fault in faults(rows, evaluate)] == []
+
+
+@pytest.mark.parametrize("row", [row for name in FILES for row in read_rows(name) if row.ours == "refused"], ids=str)
+def test_refused_data_are_refused(row):
+    with pytest.raises(DataError, match="duplicate"):
+        evaluate(row, [row.metric])
+
+
+# The files ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_are_there():
+    systems = {name.rpartition("-")[0] for name in FILES}
+    assert len(systems) == len(FILES) >= 8, "one version of each system"
+    assert all(len(read_rows(name)) > 50 for name in FILES)
+
+
+def test_every_file_of_data_is_read():
+    rows = [row for name in FILES for row in read_rows(name)]
+    trained = {row.options.partition("train=")[2] for row in rows} - {""}
+    read = {f"{row.data}-{part}" for row in rows for part in ("predictions", "truth")} | {f"{data}-train" for data in trained}
+    assert {path.stem for path in (GOLDEN / "data").iterdir()} == read
+    assert {path.name for path in GOLDEN.iterdir()} == {"data", *(path.name for path in FILES.values())}
+
+
+def test_rows_say_why_they_are_not_simply_equal():
+    for name in FILES:
+        for row in read_rows(name):
+            assert row.note or not (row.ours or row.without), row
+            assert 0 < float(row.tolerance) <= 1e-6, row
+
+
+def test_wrong_values_are_noticed():
+    row = next(row for row in read_rows(next(iter(FILES))) if not row.ours)
+    value = evaluate(row, [row.metric])[row.metric]
+    assert list(faults([row._replace(value=repr(value + 1e-9))], evaluate))
+    assert list(faults([row._replace(ours=repr(value))], evaluate)), "equal, though it says different"
+    assert list(faults([row._replace(value="ZeroDivisionError")], evaluate))
+
+
+# The page -----------------------------------------------------------------------------------------------------------------
+
+
+def tables():
+    """What the page has about each file: a table of what is equal and then of what differs, and who is left out."""
+    for name in FILES:
+        equal, different = {}, {}
+        for row in read_rows(name):
+            there = [f"`{row.call}`", f"`{row.convention}`", f"`{row.metric}`"]
+            if row.ours:
+                values = f"{number(row.value)} there, {number(row.ours)} here (`{row.data}`): {row.note}"
+                # One line for each reason: the values of the first data set stand for all.
+                different.setdefault((*there, row.note), [*there, values])
+            else:
+                k = parse(row.metric).k
+                if k is not None:
+                    there[0] = re.sub(rf"(?<=[=@_([]){k}(?!\d)", "k", there[0], count=1)
+                    there[2] = there[2].replace(f"@{k}", "@k")
+                reason = "" if row.without or not row.note else f": {row.note}"
+                equal[(*there, reason)] = [*there, f"equal{reason}"]
+        lines = [f"| {' | '.join(line)} |" for line in (*equal.values(), *different.values())]
+        left_out = list(dict.fromkeys(row.note for row in read_rows(name) if row.without))
+        after = f"\n\nLeft out: {'; '.join(left_out)}." if left_out else ""
+        yield name, "\n".join(["| there | convention | metric | values |", "|---|---|---|---|", *lines]) + after
+
+
+def number(text):
+    """A value of a file as the page shows it."""
+    return f"{float(text):.4g}" if is_number(text) else text if text == "refused" else f"`{text}`"
+
+
+def is_number(text):
+    return re.fullmatch(r"-?\d[\d.e+-]*", text) is not None
+
+
+TABLE = r"(^## {system} {version}$.*?)(^\| there \|.*?\|$(?:\n\nLeft out: [^\n]*)?)(?=\n\n|\n*\Z)"
+
+
+def section(name):
+    system, _, version = name.rpartition("-")
+    return re.compile(TABLE.format(system=re.escape(system), version=re.escape(version)), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("name", "table"), [pytest.param(*pair, id=pair[0]) for pair in tables()])
+def test_the_page_has_the_table(name, table):
+    found = section(name).search(PAGE.read_text(encoding="utf-8"))
+    assert found, f"no section '## {name}'"
+    assert found[2] == table, "write it anew: python tests/test_agreement.py"
+
+
+def test_the_page_claims_nothing_else():
+    page = PAGE.read_text(encoding="utf-8")
+    headings = re.findall(r"^## (\S+) (\d\S*)$", page, re.MULTILINE)
+    assert {f"{system}-{version}" for system, version in headings} == set(FILES)
+    assert page.count("| there |") == len(FILES)
+    shown = {row.convention for name in FILES for row in read_rows(name)}
+    named = {text for text in re.findall(r"`([a-z_]+\([^`]*\))`", page) if text.partition("(")[0] in CONVENTIONS}
+    assert named <= shown
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    for name, table in tables():
+        text, count = section(name).subn(lambda found, table=table: found[1] + table, text)
+        assert count, f"no section with a table for {name}"
+    PAGE.write_text(text, encoding="utf-8")

@@ -1,0 +1,120 @@
+"""Predictions that are lists already: arrays of items or of structs, and what ALS recommends."""
+
+from __future__ import annotations
+
+import oracle
+import pytest
+from pyspark.sql import functions as F
+from test_evaluate import evaluate_case, frame_of
+
+import spark_recmetrics as srm
+from spark_recmetrics.metrics import DEFINITIONS, expand
+
+pytestmark = pytest.mark.spark
+
+METRICS = expand([*DEFINITIONS, *oracle.VARIANTS], [2, 4])
+
+
+def as_lists(spark, rows):
+    """One row per model and user: the items in rank order, as structs with their scores."""
+    frame = frame_of(spark, rows)
+    entry = F.struct("item_id", F.col("score").cast("float").alias("rating"))
+    ordered = F.array_sort(F.collect_list(F.struct("rank", entry.alias("entry")))).getField("entry")
+    return frame.groupBy("model", "user_id").agg(ordered.alias("items"))
+
+
+def evaluate_lists(spark, case, lists, **options):
+    return srm.evaluate(
+        lists,
+        frame_of(spark, case.truth),
+        metrics=METRICS,
+        k=None,
+        train=frame_of(spark, case.train),
+        catalog=len(case.catalog),
+        n_buckets=3,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("ids", ["int", "text"])
+def test_lists_give_the_same_bits_as_rows_with_ranks(spark, ids):
+    case = oracle.random_case(3, ids=ids, ratings=True, ranks=True, propensities=True)
+    rows = evaluate_case(
+        spark, case, "default", metrics=METRICS, k=None, train=frame_of(spark, case.train), catalog=len(case.catalog)
+    )
+    lists = evaluate_lists(spark, case, as_lists(spark, case.predictions))
+    assert lists.to_dict() == rows.to_dict()
+    found = {(row["model"], row["user"]): row.asDict() for row in lists.per_user.collect()}
+    assert found == {(row["model"], row["user"]): row.asDict() for row in rows.per_user.collect()}
+
+
+def test_arrays_of_items_alone(spark):
+    lists = spark.createDataFrame([(1, [7, 8, 9]), (2, [8]), (3, [])], "user_id int, items array<int>")
+    truth = spark.createDataFrame([(1, 8), (2, 8), (3, 8)], "user_id bigint, item_id bigint")
+    result = srm.evaluate(lists, truth, metrics=["mrr", "precision", "map(normalizer=relevant)"], k=2, n_buckets=2)
+    assert result.to_dict()["model"] == pytest.approx(
+        {"mrr@2": 1 / 2, "precision@2": 1 / 3, "map(normalizer=relevant)@2": 1 / 2}
+    )
+    ranked = srm.rank_items(lists.select("user_id", F.col("items").alias("ranked")), k=1, columns=srm.Columns(items="ranked"))
+    assert sorted(map(tuple, ranked.collect())) == [("model", 1, 7, 1), ("model", 2, 8, 1)]
+
+
+def test_lists_are_not_sorted(spark):
+    """The order is known: no window in the plan, and the arrays move before they become rows."""
+    lists = spark.createDataFrame([(1, [7, 8])], "user_id int, items array<int>")
+    truth = spark.createDataFrame([(1, 8)], "user_id int, item_id int")
+    plan = srm.evaluate(lists, truth, metrics="ndcg", k=2, n_buckets=2).plan
+    text = plan.ranked._explain_string() if hasattr(plan.ranked, "_explain_string") else None
+    text = text or plan.ranked._jdf.queryExecution().toString() if hasattr(plan.ranked, "_jdf") else text
+    assert text
+    assert "Window" not in text
+    assert text.index("Generate") < text.index("RepartitionBy")
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "message"),
+    [
+        ([(1, [7, 7])], "array<int>", "duplicates = 1"),
+        ([(1, [7, None])], "array<int>", "predictions: null_ids = 1"),
+        ([(1, [7]), (1, [8])], "array<int>", "rank_faults = 1"),
+        ([(1, "7")], "string", r"predictions: column 'items' \(columns.items\): expected an array of items"),
+        ([(1, [7.5])], "array<double>", "expected a whole number or a string as an id"),
+    ],
+)
+def test_wrong_lists_are_refused(spark, rows, kind, message):
+    lists = spark.createDataFrame(rows, f"user_id int, items {kind}")
+    truth = spark.createDataFrame([(1, 8)], "user_id int, item_id int")
+    with pytest.raises(srm.DataError, match=message):
+        srm.evaluate(lists, truth, metrics="ndcg", k=2, n_buckets=2)
+
+
+def test_rating_metrics_of_lists_see_all_of_them(spark):
+    lists = spark.createDataFrame([(1, [(7, 5.0), (8, 3.0)])], "user_id int, items array<struct<item_id: int, score: double>>")
+    truth = spark.createDataFrame([(1, 8, 1.0)], "user_id int, item_id int, rating double")
+    assert srm.evaluate(lists, truth, metrics=["hit@1", "mae"]).to_dict() == {"model": {"hit@1": 0.0, "mae": 2.0}}
+
+
+def test_from_als(spark):
+    from pyspark.ml.recommendation import ALS
+
+    rows = [(user, item, float((user * item) % 5 + 1)) for user in range(1, 9) for item in range(1, 7) if (user + item) % 3]
+    ratings = spark.createDataFrame(rows, "customer int, product int, rating float")
+    model = ALS(rank=2, maxIter=3, seed=1, userCol="customer", itemCol="product").fit(ratings)
+    lists = srm.from_als(model, k=3)
+    assert lists.columns == ["user_id", "items"]
+    truth = ratings.toDF("user_id", "item_id", "rating")
+    found = srm.evaluate(lists, truth, metrics=["ndcg", "hit"], k=[1, 3], n_buckets=2, threshold=4.0).to_dict()["model"]
+    # The same by score, from the rows that ALS predicts.
+    pairs = ratings.select("customer").distinct().crossJoin(ratings.select("product").distinct())
+    scored = model.transform(pairs).toDF("user_id", "item_id", "score")
+    assert (
+        found == srm.evaluate(scored, truth, metrics=["ndcg", "hit"], k=[1, 3], n_buckets=2, threshold=4.0).to_dict()["model"]
+    )
+    some = spark.createDataFrame([(2,), (3,), (3,)], "user_id int")
+    assert sorted(row["user_id"] for row in srm.from_als(model, some, k=1).collect()) == [2, 3]
+    with pytest.raises(srm.DataError, match="users: no column 'customer'"):
+        srm.from_als(model, some.toDF("who"))
+    with pytest.raises(srm.ConfigError, match="model: expected a fitted ALSModel, found ALS"):
+        srm.from_als(ALS())
+    with pytest.raises(srm.ConfigError, match="k: expected a whole number"):
+        srm.from_als(model, k=0)

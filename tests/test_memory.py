@@ -1,0 +1,215 @@
+"""Evaluation in memory: fifty random data sets under every convention against the oracle, and the forms of small data."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import oracle
+import pandas as pd
+import pytest
+
+import spark_recmetrics as srm
+from spark_recmetrics.conventions import CONVENTIONS
+from spark_recmetrics.metrics import DEFINITIONS, expand
+
+COLUMNS = srm.Columns(user="user", item="item")
+
+
+def frame(rows: list[dict]) -> pd.DataFrame:
+    return pd.DataFrame(rows)
+
+
+def in_memory(case, rules, metrics, **options):
+    return srm.evaluate_in_memory(
+        frame(case.predictions),
+        frame(case.truth),
+        metrics=metrics,
+        k=None,
+        convention=rules,
+        columns=COLUMNS,
+        train=frame(case.train) if case.train else None,
+        catalog_size=len(set(case.catalog)) if case.catalog else None,
+        **options,
+    )
+
+
+def same(found, want) -> bool:
+    if want is None or found is None or math.isnan(found):
+        return want is None and (found is None or math.isnan(found))
+    return abs(found - want) <= 1e-12 * max(1.0, abs(want))
+
+
+def differences(result, expected, metrics):
+    """Where PER_USER or SUMMARY are not the oracle's within 1e-12."""
+    rows = {(row["model"], row["user"]): row for row in result.per_user.to_dict("records")}
+    assert rows.keys() == expected.per_user.keys()
+    for cell, values in expected.per_user.items():
+        yield from ((cell, name) for name in ("n_relevant", "n_truth", "n_recommended") if rows[cell][name] != values[name])
+        yield from ((cell, str(m)) for m in metrics if not same(rows[cell][m.slug], values[str(m)]))
+    for row in result.rows:
+        want = expected.summary[row["model"], row["metric"]]
+        if not same(row["value"], want["value"]) or (row["n_users"], row["n_undefined"]) != (
+            want["n_users"],
+            want["n_undefined"],
+        ):
+            yield row, want
+
+
+@pytest.mark.parametrize("name", sorted(CONVENTIONS))
+def test_fifty_random_data_sets_agree_with_the_oracle(name):
+    """With all edge users; a pandas frame has an order, which the oracle's `input` does not keep."""
+    rules = CONVENTIONS[name]
+    rules = rules.override(ties="item_asc") if rules.ties == "input" else rules
+    metrics = [*expand([*DEFINITIONS, *oracle.VARIANTS], 3), *expand(["ndcg", "precision"], [1, 10])]
+    case = oracle.merged_cases(range(50), propensities=True)
+    expected = oracle.evaluate(
+        case.predictions, case.truth, rules, map(oracle.describe, metrics), train=case.train, catalog=case.catalog
+    )
+    assert list(differences(in_memory(case, rules, metrics), expected, metrics)) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"duplicates": "first"},
+        {"nan_scores": "drop"},
+        {"nan_scores": "last"},
+        {"nan_scores": "first"},
+        {"rating_clip": "truth_range", "rating_rows": "positive"},
+        {"candidates": "judged", "users": "all", "f1": "of_means"},
+    ],
+    ids=str,
+)
+def test_policies_agree_with_the_oracle(options):
+    rules = srm.convention("default").override(**options)
+    faults = {"duplicates": "duplicates" in options, "missing_scores": "nan_scores" in options}
+    metrics = expand([*DEFINITIONS, *oracle.VARIANTS], [2, 5])
+    for seed in range(6):
+        case = oracle.random_case(seed, ratings=True, propensities=True, **faults)
+        expected = oracle.evaluate(
+            case.predictions, case.truth, rules, map(oracle.describe, metrics), train=case.train, catalog=case.catalog
+        )
+        assert list(differences(in_memory(case, rules, metrics), expected, metrics)) == []
+
+
+@pytest.mark.parametrize("name", sorted(oracle.GOLDEN))
+def test_golden_table(name):
+    case = oracle.Case(oracle.GOLDEN_PREDICTIONS, oracle.GOLDEN_TRUTH)
+    found = in_memory(case, CONVENTIONS[name], [f"{metric}@3" for metric in oracle.GOLDEN_METRICS]).to_dict()["model"]
+    assert found == pytest.approx({f"{metric}@3": value for metric, value in oracle.GOLDEN[name].items()}, abs=1e-6)
+
+
+def test_the_order_of_rows_breaks_ties_where_it_is_asked_for():
+    tied = pd.DataFrame({"user_id": "u", "item_id": ["b", "a"], "score": 0.5})
+    truth = pd.DataFrame({"user_id": ["u"], "item_id": ["b"]})
+    for ties, hit in (("input", 1.0), ("item_asc", 0.0), ("item_desc", 1.0)):
+        rules = srm.convention("default").override(ties=ties)
+        assert srm.evaluate_in_memory(tied, truth, metrics="hit@1", convention=rules).to_dict() == {"model": {"hit@1": hit}}
+
+
+def test_small_data_need_no_spark():
+    code = """
+import sys
+sys.modules["pyspark"] = None
+import spark_recmetrics as srm
+print(srm.compute_metrics({"u": [(4.0, 5.0), (3.0, 1.0)]}, ["precision", "rmse"], k=1))
+print(srm.Evaluator(k_values=[1]).evaluate({"u": ["a"]}, {"u": ["a"]})["ndcg@1"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["{'precision': 1.0, 'rmse': 1.5811388300841898}", "1.0"]
+
+
+RATED = {"ann": [(4.5, 5.0), (4.0, 2.0), (3.0, 4.0)], "bob": [(3.9, 4.0)], "cid": [(2.0, 1.0)]}
+
+
+def test_compute_metrics():
+    # Ann 1/2 and 1/2, Bob 1/2 and 1, Cid 0 and, without a relevant item, 0.
+    assert srm.compute_metrics(RATED, ["precision", "recall"], 2, 3.5) == {"precision": 1 / 3, "recall": 1 / 2}
+    assert list(srm.compute_metrics(RATED, "hit", [1, 2])) == ["hit@1", "hit@2"]
+    assert list(srm.compute_metrics(RATED, ["ndcg@1", "mae"], 5)) == ["ndcg@1", "mae"]
+    assert srm.compute_metrics(RATED, "mae")["mae"] == pytest.approx((0.5 + 2 + 1 + 0.1 + 1) / 5)
+    named = {user: [(f"i{place}", *pair) for place, pair in enumerate(pairs)] for user, pairs in RATED.items()}
+    assert srm.compute_metrics(named, ["ndcg", "map"]) == srm.compute_metrics(RATED, ["ndcg", "map"])
+
+
+def test_items_without_a_true_rating():
+    """They are no candidates of `threshold`, and misses of a convention that ranks all items."""
+    rated = {"ann": [("x", 5.0, None), ("y", 4.0, 5.0)]}
+    assert srm.compute_metrics(rated, "mrr") == {"mrr": 1.0}
+    assert srm.compute_metrics(rated, "mrr", convention="default") == {"mrr": 0.5}
+
+
+def test_equal_predictions_stay_in_their_order():
+    assert srm.compute_metrics({"u": [(3.0, 1.0), (3.0, 5.0)]}, "hit", 1) == {"hit": 0.0}
+    assert srm.compute_metrics({"u": [(3.0, 5.0), (3.0, 1.0)]}, "hit", 1) == {"hit": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("rated", "message"),
+    [
+        ({"u": [(1.0,)]}, r"user 'u': expected \(predicted, true\) or \(item, predicted, true\), found \(1\.0,\)"),
+        ({"u": ["ab"]}, "user 'u': expected"),
+        ({"u": [("x", "y")]}, "score: expected numbers"),
+        ({"u": [(float("nan"), 4.0)]}, "predictions: nan_scores = 1"),
+        ({"u": [(3.0, float("nan"))]}, "truth: nan_ratings = 1"),
+        ({"u": [("i", 3.0, 4.0), ("i", 2.0, 4.0)]}, "duplicates = 1"),
+    ],
+)
+def test_wrong_entries_are_refused(rated, message):
+    with pytest.raises(srm.DataError, match=message):
+        srm.compute_metrics(rated)
+
+
+def test_nothing_at_all_is_undefined():
+    assert srm.compute_metrics({}, ["precision"], convention="default") == {"precision": None}
+    assert srm.compute_metrics({}, ["precision"]) == {"precision": 0.0}
+
+
+LISTS = {"ann": ["x", "y"], "bob": ["y"], "cid": ["x"]}
+WANTED = {"ann": ["y"], "bob": {"y"}, "cid": ["z"]}
+
+
+def test_evaluator_takes_dicts_and_frames():
+    evaluator = srm.Evaluator(k_values=[1, 2], metrics=["recall", "mrr"])
+    want = {"recall@1": 1 / 3, "recall@2": 2 / 3, "mrr@1": 1 / 3, "mrr@2": 1 / 2}
+    assert evaluator.evaluate(LISTS, WANTED) == pytest.approx(want)
+    scored = {user: {item: -place for place, item in enumerate(items)} for user, items in LISTS.items()}
+    assert evaluator.evaluate(scored, WANTED) == pytest.approx(want)
+    assert evaluator.evaluate({u: list(of.items()) for u, of in scored.items()}, WANTED) == pytest.approx(want)
+    rows = [(user, item, score) for user, of in scored.items() for item, score in of.items()]
+    frames = (
+        pd.DataFrame(rows, columns=["user_id", "item_id", "score"]),
+        pd.DataFrame([(user, item) for user, items in WANTED.items() for item in items], columns=["user_id", "item_id"]),
+    )
+    assert evaluator.evaluate(*frames) == pytest.approx(want)
+
+
+def test_evaluator_knows_ratings_and_the_catalogue():
+    graded = {"ann": {"x": 1.0, "y": 3.0}}
+    found = srm.Evaluator(2, "ndcg", convention="standard").evaluate({"ann": ["x", "y"]}, graded)
+    assert found == {"ndcg@2": pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)))}
+    evaluator = srm.Evaluator(1, ["accuracy", "auc"])
+    # Of 4 items: Ann's is below 1 of 3 others, Bob's above all, and Cid's behind the listed one and tied with the other two.
+    assert evaluator.evaluate(LISTS, WANTED, catalog_size=4) == pytest.approx({"accuracy@1": 2 / 3, "auc": 2 / 3})
+    with pytest.raises(srm.ConfigError, match="accuracy@1 needs the catalogue: give catalog_size"):
+        evaluator.evaluate(LISTS, WANTED)
+
+
+def test_evaluator_refuses_mixtures():
+    evaluator = srm.Evaluator(1)
+    with pytest.raises(srm.ConfigError, match="of one kind, found dict and pandas"):
+        evaluator.evaluate(LISTS, pd.DataFrame())
+    with pytest.raises(srm.ConfigError, match="recommendations: expected a dict, a pandas or a Spark DataFrame, found list"):
+        evaluator.evaluate([], WANTED)
+    with pytest.raises(srm.DataError, match="expected scores for all users or for none"):
+        evaluator.evaluate({"ann": ["x"], "bob": {"x": 1.0}}, WANTED)
+    with pytest.raises(srm.DataError, match="expected ratings for all users or for none"):
+        evaluator.evaluate(LISTS, {"ann": ["x"], "bob": {"x": 1.0}})
+    with pytest.raises(srm.DataError, match="items: expected ids of one kind, found int, str"):
+        evaluator.evaluate({"ann": ["x", 1]}, WANTED)
+    with pytest.raises(srm.DataError, match="duplicates = 1"):
+        srm.Evaluator(2).evaluate({"ann": ["x", "x"]}, WANTED)
+    with pytest.raises(srm.ConfigError, match="k: expected a whole number from 1"):
+        srm.Evaluator(k_values=[0])
