@@ -1,4 +1,4 @@
-# ruff: noqa: INP001, S311, S603 - a script that is run by hand, with seeds on purpose, and starts only what it names itself
+# ruff: noqa: S311, S603 - a script that is run by hand, with seeds on purpose, and starts only what it names itself
 """Writes tests/golden: what other systems return for the data sets that this script makes. Run by hand; needs the network.
 
     python scripts/make_golden.py [package ...]
@@ -1079,7 +1079,7 @@ def write_rows(name: str) -> None:
         old.unlink()
     path = GOLDEN / f"{name}-{version(name)}.csv"
     write_csv(path, [column.name for column in fields(Row)], map(astuple, rows))
-    print(f"{path.relative_to(ROOT)}: {len(rows)} rows")  # noqa: T201
+    print(f"{path.relative_to(ROOT)}: {len(rows)} rows")
 
 
 def main() -> None:

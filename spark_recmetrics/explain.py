@@ -174,8 +174,7 @@ def _read(plan: Plan, table: str, user: Any, models: Sequence[str]) -> _Table:
     )
     if own.scoring is None:
         raise ValueError("there is no ranking metric")
-    lists, truth = (tables.collect_rows(frame) for frame in (own.ranked, own.judged))
-    return _Table.of([row.asDict() for row in lists], [row.asDict() for row in truth], own.scoring)
+    return _Table.of(own.ranked, own.judged, own.scoring)
 
 
 @dataclass(frozen=True)
@@ -188,24 +187,33 @@ class _Table:
     scoring: Scoring
 
     @classmethod
-    def of(cls, lists: list[dict[str, Any]], truth: list[dict[str, Any]], scoring: Scoring) -> _Table:
-        import pandas as pd
-
+    def of(cls, ranked: DataFrame, judged: DataFrame, scoring: Scoring) -> _Table:
+        lists, truth = ([row.asDict() for row in tables.collect_rows(frame)] for frame in (ranked, judged))
         number: dict[Any, int] = {}
         for row in (*lists, *truth):
             number.setdefault(row["item"], len(number))
-        if not number:
+        if number:
+            frames = [_coded(rows, frame.columns, number) for rows, frame in ((lists, ranked), (truth, judged))]
+            batch = read_bucket(frames[0], frames[1], scoring)[1]
+        else:
             nobody: list[Any] = [[] for _ in range(scoring.n_models)]
-            return cls(lists, truth, RankedBatch.of(nobody, [{} for _ in nobody], n_items=scoring.n_items), scoring)
-        frames = []
-        for rows, columns in ((lists, ("user", "item", "rank", "score")), (truth, ("user", "item", "rating", "value"))):
-            coded = [{**row, "user": 0, "item": number[row["item"]]} for row in rows]
-            frames.append(pd.DataFrame(coded) if coded else pd.DataFrame(columns=list(columns)))
-        return cls(lists, truth, read_bucket(frames[0], frames[1], scoring)[1], scoring)
+            batch = RankedBatch.of(nobody, [{} for _ in nobody], n_items=scoring.n_items)
+        return cls(lists, truth, batch, scoring)
 
     def of_model(self, code: int) -> _List:
+        """The list of one of the models."""
         rows = {row["rank"]: row for row in self.lists if row.get("model", 0) == code}
         return _List(rows, self.truth, self.batch, code, self.scoring)
+
+
+def _coded(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], number: Mapping[Any, int]) -> pd.DataFrame:
+    """The rows with numbers for ids."""
+    import pandas as pd
+
+    if not rows:
+        numbers = ("score", "rating", "value", "propensity")
+        return pd.DataFrame({name: np.zeros(0, np.float64 if name in numbers else np.int64) for name in columns})
+    return pd.DataFrame([{**row, "user": 0, "item": number[row["item"]]} for row in rows])
 
 
 @dataclass(frozen=True)
@@ -315,7 +323,7 @@ class _Told:
         self.counts.append({"model": model, **counts})
         for metric in self.ranking:
             value = float(steps[str(metric)][-1])
-            why = _reason(metric, own, self.convention) if np.isnan(value) else None
+            why = _reason(metric, own, cut, self.convention) if np.isnan(value) else None
             self._tell_value(model, metric, value, why, counts)
         facts = self._facts(own, n_shown)
         nothing = dict.fromkeys(facts[0]) if facts else {}
@@ -349,7 +357,7 @@ class _Told:
 
     def _steps(self, metric: Metric, cut: RankedBatch, own: _List) -> Floats:
         """The values of the cut lists."""
-        if "listed" in metric.needs(self.convention) and own.length > LONGEST and (metric.k is None or metric.k > LONGEST):
+        if _is_too_long(metric, own, self.convention):
             self.notes.append(f"{metric}: the list of {own.length} is too long to look at; PER_USER has the value")
             return np.full(cut.size, np.nan)
         return score(metric, cut, self.convention)
@@ -421,25 +429,33 @@ def _difference(values: Floats, place: int) -> float | None:
     return float(filled[place] - filled[place - 1] if place else filled[0])
 
 
-def _reason(metric: Metric, own: _List, convention: Convention) -> str:
-    """Why a ranking metric is undefined, from what it declares to need."""
-    batch, needs = own.batch, metric.needs(convention)
-    within = "" if metric.k is None else f" within {metric.k}"
+def _is_too_long(metric: Metric, own: _List, convention: Convention) -> bool:
+    """Whether the metric looks at rows of the list that have not come to the driver."""
+    return "listed" in metric.needs(convention) and own.length > LONGEST and (metric.k is None or metric.k > LONGEST)
+
+
+def _reason(metric: Metric, own: _List, cut: RankedBatch, convention: Convention) -> str:
+    """Why a ranking metric is undefined, from what it declares to need; the last of the cut lists is the whole one."""
+    if _is_too_long(metric, own, convention):
+        return "a list too long to look at"
+    for part in metric.parts():
+        if np.isnan(score(part, cut, convention)[-1]):
+            return _reason(part, own, cut, convention)
+    needs, within = metric.needs(convention), "" if metric.k is None else f" within {metric.k}"
+    n_relevant = int(cut.n_relevant[-1])
     if needs & {"every", "unseen"}:
-        among = batch.unseen if "unseen" in needs else batch.every
-        if among is not None and own.n(among.n_relevant) == 0:
-            return "no relevant item among the candidates"
-        return "no candidate to compare with"
-    if own.n(batch.n_relevant) == 0 and "matched" not in needs:
+        listed = metric.options(convention).get("candidates") == "listed"
+        among = cut.unseen if "unseen" in needs else cut.every
+        n_candidates = 0 if among is None else int(np.sum(among.user == cut.size - 1) if listed else among.n_relevant[-1])
+        return "no candidate to compare with" if n_candidates else "no relevant item among the candidates"
+    if n_relevant == 0 and (metric.definition.needs_relevant or "matched" not in needs):
         return "no relevant item" if own.length else "no list and no relevant item"
-    if any(part.definition.needs_relevant for part in metric.tree()) and own.n(batch.n_relevant) == 0:
-        return "no relevant item"
     if own.length == 0:
         return "no list"
-    if "matched" in needs and batch.matched is not None:
-        pairs = batch.matched
-        relevant = pairs.relevant[(pairs.user == own.cell) & (pairs.rank <= (metric.k or own.length))]
-        return "all judged items of the list are alike" if len(relevant) else f"no judged item{within}"
-    if own.n(batch.n_hits(metric.k)) == 0 and "catalog" not in needs and metric.definition.lower != 0:
+    if "matched" in needs and cut.matched is not None:
+        own_pairs = (cut.matched.user == cut.size - 1) & (cut.matched.rank <= (metric.k or own.length))
+        return "all judged items of the list are alike" if own_pairs.any() else f"no judged item{within}"
+    # A metric that can be 0 is 0 without a hit.
+    if int(cut.n_hits(metric.k)[-1]) == 0 and metric.definition.lower != 0:
         return f"no relevant item{within}"
     return "0 / 0"

@@ -81,7 +81,8 @@ def rows_that_matter(
         kept = F.lit(True)
     elif k_listed:
         kept |= F.col("rank") <= k_listed
-    return by_place.withColumns(ties_of).where(kept)
+    # A Connect client refuses to add no columns.
+    return (by_place.withColumns(ties_of) if ties_of else by_place).where(kept)
 
 
 def without_repeats(rows: DataFrame, *, counted: bool = False) -> DataFrame:

@@ -108,7 +108,9 @@ def _list_tables(rows: Sequence[Mapping[str, Any]], values: Mapping[str, float |
 def _ranks(row: Mapping[str, Any]) -> str:
     if row["rank"] == 0:
         return "empty list"
-    return str(row["rank"]) if row["rank"] == row["last_rank"] else f"ranks {row['rank']} to {row['last_rank']}"
+    if row["rank"] < row["last_rank"]:
+        return f"ranks {row['rank']} to {row['last_rank']}"
+    return str(row["rank"]) if row["item"] is not None else f"rank {row['rank']}"
 
 
 def _fact(row: Mapping[str, Any], key: str) -> str:

@@ -77,6 +77,7 @@ def test_the_pages_are_there():
         "adding-a-metric.md",
         "agreement.md",
         "conventions.md",
+        "explain.md",
         "inputs.md",
         "metrics.md",
         "outputs.md",

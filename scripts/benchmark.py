@@ -1,0 +1,97 @@
+"""What all metrics cost beside one: nDCG at four cut-offs against every metric at them, in one session, by turns.
+
+    python scripts/benchmark.py [--users 138000] [--items 27000] [--length 100] [--rounds 3] [--data FOLDER]
+
+Times of a machine drift, so the figure is the ratio of the medians. The data are random: `length` recommendations for each
+user and about 23 true items, popular ones more often, of which some 30 % are recommended. They are written once and used again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+CUTS = (5, 10, 20, 50)
+RATINGS, SHARES = (1, 2, 3, 4, 5), (0.06, 0.11, 0.27, 0.35, 0.21)
+USERS_A_FILE = 20_000
+
+
+def write_data(folder: Path, n_users: int, n_items: int, length: int) -> None:
+    """Predictions (user_id, item_id, score) and truth (user_id, item_id, rating, propensity) as parquet."""
+    rng = np.random.default_rng(1)
+    for table in ("predictions", "truth"):
+        (folder / table).mkdir(parents=True)
+
+    def pairs(users: np.ndarray, lengths: np.ndarray | int) -> np.ndarray:
+        owner = np.repeat(users, lengths)
+        return np.unique(owner * n_items + (n_items * rng.random(owner.size) ** 3).astype(np.int64))
+
+    def write(table: str, first: int, keys: np.ndarray, **columns: np.ndarray) -> None:
+        ids = {"user_id": keys // n_items, "item_id": keys % n_items}
+        pq.write_table(pa.table({**ids, **columns}), folder / table / f"{first}.parquet")
+
+    for first in range(0, n_users, USERS_A_FILE):
+        users = np.arange(first, min(n_users, first + USERS_A_FILE), dtype=np.int64)
+        true = pairs(users, np.clip(rng.lognormal(2.7, 1.0, users.size).astype(int), 1, 500))
+        rating = rng.choice(RATINGS, p=SHARES, size=true.size).astype(np.float32)
+        write("truth", first, true, rating=rating, propensity=rng.choice([0.1, 0.2, 0.5], size=true.size))
+        listed = rng.permutation(np.union1d(pairs(users, length), true[rng.random(true.size) < 0.3]))
+        write("predictions", first, listed, score=rng.random(listed.size))
+
+
+def main() -> None:
+    """Write the data if they are not there, run, and print seconds and ratio."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--users", type=int, default=138_000)
+    parser.add_argument("--items", type=int, default=27_000)
+    parser.add_argument("--length", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--data", type=Path, help="default: a folder of the system's temporary one")
+    chosen = parser.parse_args()
+    size = (chosen.users, chosen.items, chosen.length)
+    folder = (chosen.data or Path(tempfile.gettempdir())) / "-".join(["recmetrics", *map(str, size)])
+    if not folder.exists():
+        part = folder.with_name(folder.name + ".part")
+        write_data(part, *size)
+        part.rename(folder)
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    import spark_recmetrics as srm
+
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.memory", "8g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    predictions, truth = (spark.read.parquet(str(folder / table)) for table in ("predictions", "truth"))
+    asked = {"ndcg": ["ndcg"], "all": srm.metrics.names()}
+    seconds: dict[str, list[float]] = {name: [] for name in asked}
+    for turn in range(chosen.rounds + 1):
+        for name, metrics in asked.items():
+            start = time.perf_counter()
+            result = srm.evaluate(predictions, truth, metrics=metrics, k=CUTS, threshold=4.0, catalog=chosen.items)
+            result.release()
+            took = time.perf_counter() - start
+            print(f"{turn or 'warm-up':>7}  {name:<5} {len(result.rows):>4} values {took:7.1f} s", flush=True)
+            if turn:
+                seconds[name].append(took)
+    medians = {name: statistics.median(taken) for name, taken in seconds.items()}
+    print(f"medians: ndcg {medians['ndcg']:.1f} s, all {medians['all']:.1f} s, ratio {medians['all'] / medians['ndcg']:.2f}")
+
+
+if __name__ == "__main__":
+    main()
