@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, columns_of, score_columns
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from spark_recmetrics.metrics.registry import Need
-
-PAIR_SCORES, PAIR_RANKS = "pair_scores", "pair_ranks"
-"""Columns of arrays that stand in PER_USER until the values across users are known."""
 
 
 @dataclass(frozen=True)
@@ -337,7 +335,7 @@ def _batch(n_cells: int, rows: _Rows, truth: _Truth, truth_cell: Ints, truth_pla
     truth_rating = truth.rating[truth_place]
     ideal = np.flatnonzero(~np.isnan(truth_rating))
     ideal = ideal[np.lexsort((-truth_rating[ideal], truth_cell[ideal]))]
-    if "n_repeats" in rows.frame:
+    if "n_repeats" in rows.frame and scoring.convention.candidates != "judged":
         n_recommended = _largest(rows.cell, rows.rank, n_cells)
     else:
         n_recommended = np.bincount(rows.cell, minlength=n_cells)

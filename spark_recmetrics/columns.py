@@ -68,3 +68,6 @@ USER_COUNTERS = (
 
 COUNTERS = (*USER_COUNTERS, "n_pair_duplicates")
 """All counters, with that of the rating metrics, which stands beside their moments."""
+
+PAIR_SCORES, PAIR_RANKS = "pair_scores", "pair_ranks"
+"""Columns of arrays that stand in PER_USER until the values across users are known."""

@@ -295,30 +295,63 @@ def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool
     return truth.select("user", "item", F.when(relevant, rating).alias("rating"), *values, *chances)
 
 
-def with_seen(rows: DataFrame, train: DataFrame, *, counted: bool = False) -> DataFrame:
-    """The rows with `seen`: whether they are training rows too; and with `n_seen`, the user's training rows, if counted.
+def with_seen(truth: DataFrame, train: DataFrame) -> DataFrame:
+    """Truth with `seen`, whether its rows are training rows too, and `n_seen`, how many training rows the user has.
 
     Args:
-        rows: Predictions or truth with `bucket`.
+        truth: Truth with `bucket`.
         train: `bucket, user, item`, each once.
-        counted: Whether to add `n_seen`.
     """
-    keys = ["bucket", "user", "item"]
-    seen = rows.join(train.withColumn("seen", F.lit(True)).hint("shuffle_hash"), keys, "left")
-    seen = seen.withColumn("seen", F.coalesce("seen", F.lit(False)))
-    if not counted:
-        return seen
     sizes = train.groupBy("bucket", "user").agg(F.count(F.lit(1)).alias("n_seen"))
-    return seen.join(sizes.hint("shuffle_hash"), ["bucket", "user"], "left").withColumn(
-        "n_seen", F.coalesce("n_seen", F.lit(0))
+    found = truth.join(train.withColumn("seen", F.lit(True)), ["bucket", "user", "item"], "left")
+    found = found.join(sizes, ["bucket", "user"], "left")
+    return found.withColumns({"seen": F.coalesce("seen", F.lit(False)), "n_seen": F.coalesce("n_seen", F.lit(0))})
+
+
+def with_flags(rows: DataFrame, truth: DataFrame, train: DataFrame | None, *, n_models: int, n_buckets: int) -> DataFrame:
+    """Predictions in buckets, one row per (model, user, item), with what truth and training rows say about each.
+
+    A join would move both sides again, because Spark wants them partitioned by all of its keys. So the three tables become one,
+    move once, and one aggregation matches their rows and finds repeats.
+
+    Args:
+        rows: Predictions with `score` and/or `rank`.
+        truth: Truth with `user` and `item`.
+        train: `user, item` of training rows, where these matter.
+        n_models: Number of models, where predictions have `model`.
+        n_buckets: Groups of users.
+
+    Returns:
+        `bucket, [model,] user, item`, the best `rank` or `score`, `copies`, how many rows there were, `judged`, and `seen`.
+    """
+    values = [name for name in ("score", "rank") if name in rows.columns]
+    marks = ("copies", "judged", *(["seen"] if train is not None else []))
+    models = [F.explode(F.array(*map(F.lit, range(n_models)))).alias("model")] if "model" in rows.columns else []
+
+    def marked(frame: DataFrame, mark: str) -> DataFrame:
+        """Rows of one table in the shape of all: 1 under its own mark."""
+        empty = [F.lit(None).cast(rows.schema[name].dataType).alias(name) for name in values]
+        found = [*values] if mark == "copies" else [*empty]
+        model = ["model"] if models and mark == "copies" else models
+        return frame.select(*model, "user", "item", *found, *(F.lit(int(name == mark)).alias(name) for name in marks))
+
+    tables = [marked(rows, "copies"), marked(truth, "judged"), *([marked(train, "seen")] if train is not None else [])]
+    together = in_buckets(reduce(lambda one, other: one.unionByName(other), tables), n_buckets)
+    best = {"score": F.max("score"), "rank": F.min("rank")}
+    if len(values) == 2:
+        best["score"] = F.min_by("score", "rank")
+    matched = together.groupBy("bucket", *(["model"] if models else []), "user", "item").agg(
+        *(best[name].alias(name) for name in values),
+        F.sum("copies").alias("copies"),
+        *((F.max(name) > 0).alias(name) for name in marks[1:]),
     )
+    return matched.where(F.col("copies") > 0)
 
 
 def with_judged(rows: DataFrame, truth: DataFrame) -> DataFrame:
     """Predictions with `judged`: whether they have a truth row. Both have `bucket`."""
     keys = ["bucket", "user", "item"]
-    # Hashing the smaller side spares sorting the larger one, which the ranking sorts in another order.
-    known = truth.select(*keys).distinct().withColumn("judged", F.lit(True)).hint("shuffle_hash")
+    known = truth.select(*keys).distinct().withColumn("judged", F.lit(True))
     return rows.join(known, keys, "left").withColumn("judged", F.coalesce("judged", F.lit(False)))
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from spark_recmetrics.columns import COUNTERS, PAIR_RANKS
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric, Sums
 from spark_recmetrics.metrics.rating import Moments
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CONFIDENCE = 0.95
 """Of the intervals in SUMMARY."""
@@ -75,6 +79,96 @@ MEMBERS: Mapping[str, tuple[str, ...]] = {
     "all": (),
 }
 """Who belongs to a user set: those for whom all of these counters are above 0."""
+
+
+TOTALS = ("model", "name", "n", "sum", "deviation", "undefined", "total", "count")
+"""The columns of `part_totals`."""
+
+_SETS = ("all", "truth", "relevant", "predicted", "truth_and_predicted")
+
+
+def with_pairs(k: int | None) -> str:
+    """Name of the user set with a matched pair within k, among the totals."""
+    return f"users_with_pairs_{k}"
+
+
+def part_totals(rows: pd.DataFrame, wanted: Collection[Tally], cuts: Sequence[int | None] = ()) -> pd.DataFrame:
+    """What a part of the rows of PER_USER adds to the totals: few rows, however many users there are.
+
+    Args:
+        rows: Some rows of PER_USER.
+        wanted: The tallies that are asked for.
+        cuts: The cut-offs of metrics that compare the pairs of different users.
+
+    Returns:
+        TOTALS, one row per model and name of a tally, user set (`users_…`), counter or moment: the number of values, their
+        sum, the sum of their squared deviations from their own mean, the undefined ones, and the sums of a pooled metric.
+    """
+    import pandas as pd
+
+    found: list[tuple[Any, ...]] = []
+    counters = [name for name in (*COUNTERS, *Moments._fields) if name in rows]
+    sets = (*_SETS, *([RATED] if "n_pairs" in rows else []))
+    for model, own in rows.groupby("model"):
+        belongs = {users: _belongs(own, users) for users in {*sets, *(tally.users for tally in wanted)}}
+        found += [(model, f"users_{users}", int(belongs[users].sum()), 0.0, 0.0, 0, 0.0, 0.0) for users in sets]
+        if cuts:
+            # The first pair of a user has the smallest rank.
+            first = own[PAIR_RANKS].map(lambda ranks: abs(ranks[0]) if len(ranks) else np.inf).to_numpy(np.float64)
+            within = {with_pairs(k): int((first <= (k or np.finfo(np.float64).max)).sum()) for k in cuts}
+            found += [(model, name, n, 0.0, 0.0, 0, 0.0, 0.0) for name, n in within.items()]
+        for name in counters:
+            known = own[name].dropna().to_numpy(np.float64)
+            found.append((model, name, len(known), float(known.sum()), 0.0, 0, 0.0, 0.0))
+        for tally in wanted:
+            members = belongs[tally.users]
+            values = own[tally.column].to_numpy(np.float64)[members]
+            missing = np.isnan(values)
+            counted = np.where(missing, 0.0, values) if tally.as_zero else values[~missing]
+            mean = counted.mean() if len(counted) else 0.0
+            deviation = float(((counted - mean) ** 2).sum())
+            sums = [
+                float(own[f"{tally.column}_{of}"].to_numpy(np.float64)[members].sum()) if tally.pooled else 0.0
+                for of in ("total", "count")
+            ]
+            found.append((model, tally.name, len(counted), float(counted.sum()), deviation, int(missing.sum()), *sums))
+    return pd.DataFrame(found, columns=TOTALS)
+
+
+def _belongs(rows: pd.DataFrame, users: str) -> Any:
+    found = np.ones(len(rows), dtype=bool)
+    for counter in MEMBERS[users]:
+        found &= rows[counter].fillna(0).to_numpy(np.float64) > 0
+    return found
+
+
+def combined(parts: Iterable[Sequence[Any]]) -> dict[Any, dict[str, Any]]:
+    """By model, the totals of all parts: a number for each user set, counter and moment, a mapping for each tally.
+
+    Sums are exact before they are rounded, so the order of the parts changes nothing.
+    """
+    found: dict[Any, dict[str, list[Sequence[Any]]]] = {}
+    for model, name, *numbers in parts:
+        found.setdefault(model, {}).setdefault(name, []).append(numbers)
+    return {model: {name: _whole(name, own) for name, own in names.items()} for model, names in found.items()}
+
+
+def _whole(name: str, parts: list[Sequence[Any]]) -> Any:
+    n = sum(part[0] for part in parts)
+    total = math.fsum(part[1] for part in parts)
+    if name.startswith("users_"):
+        return n
+    if " " not in name:
+        whole = None if n == 0 else total
+        return int(whole) if whole is not None and name.startswith("n_") else whole
+    mean = total / n if n else None
+    std = None
+    if mean is not None and n > 1:
+        spread = math.fsum(x for part in parts if part[0] for x in (part[2], part[0] * (part[1] / part[0] - mean) ** 2))
+        std = math.sqrt(spread / (n - 1))
+    undefined = sum(part[3] for part in parts)
+    pooled = {of: math.fsum(part[place] for part in parts) for place, of in ((4, "total"), (5, "count"))}
+    return {"mean": mean, "n": n, "std": std, "undefined": undefined, **pooled}
 
 
 def tallies(metric: Metric, convention: Convention) -> list[Tally]:

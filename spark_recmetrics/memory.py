@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.bucket import PAIR_RANKS, PAIR_SCORES, Demand, Scoring, score_bucket
-from spark_recmetrics.columns import COUNTERS, Columns
+from spark_recmetrics.bucket import Demand, Scoring, score_bucket
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
 from spark_recmetrics.facts import prediction_facts, truth_facts, user_facts
-from spark_recmetrics.means import MEMBERS, RATED, Tally, means, nothing, tallies
+from spark_recmetrics.means import combined, means, nothing, part_totals, tallies, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
 from spark_recmetrics.metrics.batch import Floats, Ints, Matched, place_in_user
-from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, refuse
 
@@ -103,11 +102,9 @@ def evaluate_in_memory(
     )
     lists = data.ranked(scoring, trusted=trusted)
     per_user = score_bucket(lists, data.truth, scoring)
-    totals = {
-        name: _totals(per_user[per_user["model"] == code], chosen, rules)
-        for code, name in enumerate(data.models)
-        if len(per_user)
-    }
+    wanted = {tally for metric in chosen for tally in tallies(metric, rules)}
+    coded = combined(part_totals(per_user, wanted, [m.k for m in chosen if m.definition.across_users]).itertuples(index=False))
+    totals = {name: coded[code] for code, name in enumerate(data.models) if code in coded}
     named = per_user.assign(
         model=per_user["model"].map(dict(enumerate(data.models))),
         user=data.users.take(per_user["user"].to_numpy(np.int64)),
@@ -127,7 +124,7 @@ def evaluate_in_memory(
     refuse(facts, users_with)
     return MemoryResult(
         means={
-            name: means(totals[name], chosen, rules, _across(per_user[per_user["model"] == code], scoring))
+            name: means(totals[name], chosen, rules, _across(per_user[per_user["model"] == code], totals[name], scoring))
             if name in totals
             else nothing(chosen, rules)
             for code, name in enumerate(data.models)
@@ -314,45 +311,15 @@ def _is_relevant(truth: pd.DataFrame, rules: Convention) -> Any:
     return rating > 0 if rules.relevance == "positive" else rating >= rules.threshold
 
 
-def _totals(rows: pd.DataFrame, metrics: Sequence[Metric], rules: Convention) -> dict[str, Any]:
-    """What `means` and the facts need, of the rows of one model."""
-    sums = {name: rows[name].sum() for name in (*COUNTERS, *Moments._fields) if name in rows}
-    rated = [RATED] if "n_pairs" in rows else []
-    users = ("all", "truth", "relevant", "predicted", "truth_and_predicted", *rated)
-    wanted = {tally for metric in metrics for tally in tallies(metric, rules)}
-    return {
-        **sums,
-        **{f"users_{name}": int(_belongs(rows, name).sum()) for name in users},
-        **{tally.name: _tallied(rows[_belongs(rows, tally.users)], tally) for tally in wanted},
-    }
-
-
-def _belongs(rows: pd.DataFrame, users: str) -> Any:
-    return (rows[list(MEMBERS[users])].fillna(0) > 0).all(axis=1)
-
-
-def _tallied(rows: pd.DataFrame, tally: Tally) -> dict[str, Any]:
-    values = rows[tally.column].astype(np.float64)
-    counted = values.fillna(0.0) if tally.as_zero else values.dropna()
-    return {
-        "mean": float(counted.mean()) if len(counted) else None,
-        "n": len(counted),
-        "std": float(counted.std()) if len(counted) > 1 else None,
-        "undefined": int(values.isna().sum()),
-        **{of: float(rows[f"{tally.column}_{of}"].sum()) for of in ("total", "count") if tally.pooled},
-    }
-
-
-def _across(rows: pd.DataFrame, scoring: Scoring) -> dict[str, tuple[float | None, int]]:
+def _across(rows: pd.DataFrame, totals: Mapping[str, Any], scoring: Scoring) -> dict[str, tuple[float | None, int]]:
     """By slug, the value over the pairs of all users of a model, and how many users have some."""
     found: dict[str, tuple[float | None, int]] = {}
     for metric in scoring.metrics:
         if metric.definition.across_users:
             ranks, scores = (np.concatenate(rows[name].to_list()) for name in (PAIR_RANKS, PAIR_SCORES))
-            users = np.repeat(np.arange(len(rows)), rows[PAIR_RANKS].map(len))
             kept = np.abs(ranks) <= (np.inf if metric.k is None else metric.k)
             value = float(score(metric.at(None), _one_user(ranks[kept], scores[kept]), scoring.convention)[0])
-            found[metric.slug] = (None if np.isnan(value) else value, len(np.unique(users[kept])))
+            found[metric.slug] = (None if np.isnan(value) else value, totals[with_pairs(metric.k)])
     return found
 
 

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
+import numpy as np
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_recmetrics.bucket import PAIR_RANKS, PAIR_SCORES
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _N_RANGES = 64
+_SCHEMA = "model string, range int, cut int, relevant bigint, others bigint, won double"
 
 
 def score_edges(per_user: DataFrame) -> DataFrame:
     """`model, edges`: scores that cut the pairs of a model into ranges of about equal size.
 
     Args:
-        per_user: As for `pooled_auc`.
+        per_user: As for `won_in_ranges`.
     """
     steps = [n / _N_RANGES for n in range(1, _N_RANGES)]
-    return _pairs(per_user).groupBy("model").agg(F.percentile_approx("score", steps).alias("edges"))
+    return _pairs(per_user).groupBy("model").agg(F.percentile_approx("score", steps, 1000).alias("edges"))
 
 
-def pooled_auc(per_user: DataFrame, cuts: Sequence[int | None], edges: Mapping[str, Sequence[float]]) -> DataFrame:
-    """How often a relevant pair has a higher score than one that is not, a tie counting half.
-
-    Pairs are counted by score. A window over all scores of a model would be one task, so it runs over ranges of scores, of
-    which each then only needs to know how many pairs stand below it.
+def won_in_ranges(per_user: DataFrame, cuts: Sequence[int | None], edges: Mapping[str, Sequence[float]]) -> DataFrame:
+    """Within ranges of scores: relevant pairs, others, and how many comparisons of the two the relevant ones win.
 
     Args:
         per_user: `model`, and arrays of each user's pairs: PAIR_SCORES, and PAIR_RANKS, negative where an item is not relevant.
@@ -34,34 +38,63 @@ def pooled_auc(per_user: DataFrame, cuts: Sequence[int | None], edges: Mapping[s
         edges: By model, where its ranges end, as `score_edges` gives them. They change nothing but the work that a task has.
 
     Returns:
-        One row per model: for the cut-off at place i, `auc_i`, null if all its pairs are relevant or none is, and `users_i`,
-        how many users have a pair.
+        One row per model, range and place of a cut-off; `range` ascends with the scores, and a tie is half a win.
     """
-    within = [_within(F.col("rank"), k) for k in cuts]
-    counts = [
-        F.count_if(kept & side).alias(f"{name}_{i}")
-        for i, kept in enumerate(within)
-        for name, side in (("relevant", F.col("rank") > 0), ("others", F.col("rank") < 0))
-    ]
     place = F.lit(0)
     for model, ends in edges.items():
         place = F.when(F.col("model") == model, _range(sorted(set(ends)), 0)).otherwise(place)
-    ranged = _pairs(per_user).groupBy("model", "score").agg(*counts).withColumn("range", place)
-    sizes = ranged.groupBy("model", "range").agg(*(F.sum(f"others_{i}").alias(f"size_{i}") for i in range(len(cuts))))
-    below = Window.partitionBy("model").orderBy("range").rowsBetween(Window.unboundedPreceding, -1)
-    starts = sizes.select("model", "range", *(_sum(f"size_{i}", below).alias(f"start_{i}") for i in range(len(cuts))))
-    lower = Window.partitionBy("model", "range").orderBy("score").rowsBetween(Window.unboundedPreceding, -1)
-    beaten = ranged.join(F.broadcast(starts), ["model", "range"]).select(
-        "model",
-        *(f"{side}_{i}" for side in ("relevant", "others") for i in range(len(cuts))),
-        *((F.col(f"start_{i}") + _sum(f"others_{i}", lower)).alias(f"below_{i}") for i in range(len(cuts))),
-    )
-    found = beaten.groupBy("model").agg(*(_auc(i).alias(f"auc_{i}") for i in range(len(cuts))))
-    users = per_user.groupBy("model").agg(
-        # The first pair of a user has the smallest rank.
-        *(F.count_if(_within(F.get(PAIR_RANKS, F.lit(0)), k)).alias(f"users_{i}") for i, k in enumerate(cuts))
-    )
-    return found.join(users, "model")
+
+    def of_range(pairs: pd.DataFrame) -> pd.DataFrame:
+        return _won(pairs, cuts)
+
+    return _pairs(per_user).withColumn("range", place).groupBy("model", "range").applyInPandas(of_range, _SCHEMA)
+
+
+def pooled_auc(ranges: Iterable[Sequence[Any]], cut: int) -> dict[str, float]:
+    """By model, how often a relevant pair has a higher score than one that is not; none if all are relevant or none is.
+
+    Args:
+        ranges: Rows of `won_in_ranges`.
+        cut: Place of the cut-off.
+
+    Example:
+        Two relevant pairs and one other below, where one of two comparisons is won; above them one that is relevant:
+
+        >>> pooled_auc([("als", 1, 0, 1, 0, 0.0), ("als", 0, 0, 2, 1, 1.0), ("pop", 0, 0, 3, 0, 0.0)], 0)
+        {'als': 0.6666666666666666}
+    """
+    by_model: dict[str, list[tuple[int, int, float]]] = {}
+    for model, _, place, relevant, others, won in sorted(ranges, key=lambda row: (row[0], row[1])):
+        if place == cut:
+            by_model.setdefault(model, []).append((relevant, others, won))
+    found = {}
+    for model, own in by_model.items():
+        below, won = 0, []
+        for relevant, others, within in own:
+            won += [within, float(relevant * below)]
+            below += others
+        compared = below * sum(relevant for relevant, _, _ in own)
+        if compared:
+            found[model] = math.fsum(won) / compared
+    return found
+
+
+def _won(pairs: pd.DataFrame, cuts: Sequence[int | None]) -> pd.DataFrame:
+    import pandas as pd
+
+    order = np.argsort(pairs["score"].to_numpy(), kind="stable")
+    score, rank = pairs["score"].to_numpy()[order], pairs["rank"].to_numpy()[order]
+    rows = []
+    for cut, k in enumerate(cuts):
+        kept = np.abs(rank) <= (np.inf if k is None else k)
+        relevant, own = rank[kept] > 0, score[kept]
+        start = np.flatnonzero(np.append(True, own[1:] != own[:-1])[: len(own)])
+        size = np.diff(start, append=len(own))
+        hits = np.add.reduceat(relevant.astype(np.int64), start) if len(own) else size
+        others = size - hits
+        won = float((hits * (np.cumsum(others) - others + others / 2)).sum())
+        rows.append((pairs["model"].iloc[0], pairs["range"].iloc[0], cut, int(hits.sum()), int(others.sum()), won))
+    return pd.DataFrame(rows, columns=["model", "range", "cut", "relevant", "others", "won"])
 
 
 def _pairs(per_user: DataFrame) -> DataFrame:
@@ -75,17 +108,3 @@ def _range(ends: Sequence[float], first: int) -> Column:
     half = len(ends) // 2
     lower, upper = _range(ends[:half], first), _range(ends[half + 1 :], first + half + 1)
     return F.when(F.col("score") <= ends[half], lower).otherwise(upper)
-
-
-def _within(rank: Column, k: int | None) -> Column:
-    return rank.isNotNull() if k is None else F.abs(rank) <= k
-
-
-def _sum(column: str, window: WindowSpec) -> Column:
-    return F.coalesce(F.sum(column).over(window), F.lit(0))
-
-
-def _auc(i: int) -> Column:
-    relevant, others, below = (F.col(f"{name}_{i}").cast("double") for name in ("relevant", "others", "below"))
-    pairs = F.sum(relevant) * F.sum(others)
-    return F.when(pairs > 0, F.sum(relevant * (below + others / 2)) / pairs)

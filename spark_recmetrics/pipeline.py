@@ -13,20 +13,20 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import user_totals
-from spark_recmetrics.bucket import PAIR_RANKS, PAIR_SCORES, Demand
-from spark_recmetrics.columns import Columns
+from spark_recmetrics.bucket import Demand
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import prediction_facts, truth_facts, user_facts
 from spark_recmetrics.inputs import Inputs, clean_predictions, column_of, read_inputs, read_predictions
-from spark_recmetrics.means import means, nothing
+from spark_recmetrics.means import combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.registry import whole_number
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, refuse
-from spark_recmetrics.pairs import pooled_auc, score_edges
+from spark_recmetrics.pairs import pooled_auc, score_edges, won_in_ranges
 from spark_recmetrics.plan import Plan
 from spark_recmetrics.rank import top_rows
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY
@@ -193,7 +193,7 @@ def evaluate(
     plan = Plan(inputs, chosen, rules, names, n_buckets, n_items)
     kept = tables.materialise(plan.per_user)
     per_user = kept.drop(PAIR_SCORES, PAIR_RANKS)
-    totals = {row["model"]: row.asDict() for row in tables.collect_rows(user_totals(kept, chosen, rules))}
+    totals = combined(tables.collect_rows(user_totals(kept, chosen, rules)))
     seen = {table: tables.observed(*watch) for table, watch in plan.watched.items()}
     facts = [
         *(fact for table in seen if table != "truth" for fact in prediction_facts(table, seen[table], rules)),
@@ -206,7 +206,7 @@ def evaluate(
         tables.release(kept)
         raise
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
-    across = _across_users(kept, plan)
+    across = _across_users(kept, totals, plan)
     return Result(
         per_user=per_user,
         means={
@@ -336,21 +336,21 @@ def _models_of(inputs: Inputs) -> list[str]:
     )
 
 
-def _across_users(per_user: DataFrame, plan: Plan) -> dict[str, dict[str, tuple[float | None, int]]]:
+def _across_users(
+    per_user: DataFrame, totals: Mapping[str, Mapping[str, Any]], plan: Plan
+) -> dict[str, dict[str, tuple[float | None, int]]]:
     """By model and slug, value and number of users of the metrics that compare the pairs of different users."""
     metrics = [metric for metric in plan.metrics if metric.definition.across_users]
-    found = {}
-    if metrics:
-        edges = {row["model"]: row["edges"] or () for row in tables.collect_rows(score_edges(per_user))}
-        rows = tables.collect_rows(pooled_auc(per_user, [metric.k for metric in metrics], edges))
-        found = {row["model"]: row for row in rows}
-    return {
-        model: {
-            metric.slug: (found[model][f"auc_{i}"], found[model][f"users_{i}"]) if model in found else (None, 0)
-            for i, metric in enumerate(metrics)
-        }
-        for model in plan.models
-    }
+    found: dict[str, dict[str, tuple[float | None, int]]] = {model: {} for model in plan.models}
+    if not metrics:
+        return found
+    edges = {row["model"]: row["edges"] or () for row in tables.collect_rows(score_edges(per_user))}
+    ranges = tables.collect_rows(won_in_ranges(per_user, [metric.k for metric in metrics], edges))
+    for place, metric in enumerate(metrics):
+        values = pooled_auc(ranges, place)
+        for model, own in found.items():
+            own[metric.slug] = (values.get(model), totals.get(model, {}).get(with_pairs(metric.k), 0))
+    return found
 
 
 def _users_with(per_user: DataFrame, counter: str, model: str) -> str | None:

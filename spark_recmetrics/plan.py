@@ -19,6 +19,7 @@ from spark_recmetrics.inputs import (
     prediction_counts,
     relevant_only,
     truth_counts,
+    with_flags,
     with_judged,
     with_model_codes,
     with_seen,
@@ -134,7 +135,7 @@ class Plan:
         needs = self.scoring.needs if self.scoring else frozenset()
         rows = relevant_only(self.truth, self.convention, has_ratings=self.inputs.has_ratings, judged="matched" in needs)
         rows = in_buckets(rows, self.n_buckets)
-        return with_seen(rows, self._train, counted=True) if "unseen" in needs else rows
+        return with_seen(rows, self._train) if "unseen" in needs else rows
 
     @cached_property
     def ranked(self) -> DataFrame:
@@ -145,16 +146,18 @@ class Plan:
         rows = self.predicted["predictions"]
         if "rank" in rows.columns and "scores" not in scoring.needs:
             rows = rows.drop("score")
-        rows = in_buckets(rows, self.n_buckets)
-        if convention.duplicates == "first":
-            rows = without_repeats(rows)
         if scoring.k is not None:
+            rows = in_buckets(rows, self.n_buckets)
+            rows = without_repeats(rows) if convention.duplicates == "first" else rows
             return _without(top_rows(rows, k=scoring.k, ties=convention.ties, trust_rank=self.trusts_ranks), scoring)
-        if convention.duplicates == "error" and not judged_only:
-            rows = without_repeats(rows, counted=True)
-        rows = with_judged(rows, self.judged)
-        if "unseen" in scoring.needs:
-            rows = with_seen(rows, self._train)
+        if convention.duplicates == "keep":
+            # No metric that has to know what a user has seen is computed here.
+            rows = with_judged(in_buckets(rows, self.n_buckets), self.judged)
+        else:
+            train = self.inputs.train if "unseen" in scoring.needs else None
+            rows = with_flags(rows, self.truth, train, n_models=len(self.models), n_buckets=self.n_buckets)
+            if convention.duplicates == "first":
+                rows = rows.drop("copies")
         found = rows_that_matter(
             rows,
             k_listed=scoring.k_listed,

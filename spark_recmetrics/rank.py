@@ -53,8 +53,7 @@ def rows_that_matter(
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     place = F.row_number().over(in_order)
     found: dict[str, Column] = {"last": F.lead("user").over(in_order).isNull()}
-    if not judged_only:
-        found["n_repeats"] = F.sum(F.col("copies") - 1).over(so_far) if "copies" in rows.columns else F.lit(0)
+    found["n_repeats"] = F.sum(F.col("copies") - 1).over(so_far) if "copies" in rows.columns else F.lit(0)
     if trust_rank:
         found["n_faults"] = F.sum((F.col("rank") != place).cast("long")).over(so_far)
     else:
@@ -85,14 +84,13 @@ def rows_that_matter(
     return (by_place.withColumns(ties_of) if ties_of else by_place).where(kept)
 
 
-def without_repeats(rows: DataFrame, *, counted: bool = False) -> DataFrame:
-    """One row per (model, user, item): the best-ranked or best-scored one; with `copies`, how many there were, if counted."""
+def without_repeats(rows: DataFrame) -> DataFrame:
+    """One row per (model, user, item): the best-ranked or best-scored one."""
     by = [column for column in rows.columns if column not in ("score", "rank")]
-    copies = [F.count(F.lit(1)).alias("copies")] if counted else []
     if "rank" not in rows.columns:
-        return rows.groupBy(*by).agg(F.max("score").alias("score"), *copies)
+        return rows.groupBy(*by).agg(F.max("score").alias("score"))
     scores = [F.min_by("score", "rank").alias("score")] if "score" in rows.columns else []
-    return rows.groupBy(*by).agg(F.min("rank").alias("rank"), *scores, *copies)
+    return rows.groupBy(*by).agg(F.min("rank").alias("rank"), *scores)
 
 
 def _lists(rows: DataFrame) -> WindowSpec:

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StructField, StructType
 
-from spark_recmetrics.bucket import PAIR_RANKS, PAIR_SCORES, Scoring, score_bucket
-from spark_recmetrics.columns import USER_COUNTERS
+from spark_recmetrics.bucket import Scoring, score_bucket
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, USER_COUNTERS
 
 if TYPE_CHECKING:
     import pandas as pd
