@@ -29,7 +29,7 @@ def write_data(folder: Path, n_users: int, n_items: int, length: int) -> None:
     """Predictions (user_id, item_id, score) and truth (user_id, item_id, rating, propensity) as parquet."""
     rng = np.random.default_rng(1)
     for table in ("predictions", "truth"):
-        (folder / table).mkdir(parents=True)
+        (folder / table).mkdir(parents=True, exist_ok=True)
 
     def pairs(users: np.ndarray, lengths: np.ndarray | int) -> np.ndarray:
         owner = np.repeat(users, lengths)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spark_recmetrics.columns import PAIR_RANKS
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.means import MEMBERS, part_totals, tallies
 from spark_recmetrics.metrics import Metric
@@ -35,11 +35,8 @@ def user_totals(per_user: DataFrame, metrics: Sequence[Metric], convention: Conv
     named = {tally.column for tally in wanted}
     pooled = {f"{tally.column}_{of}" for tally in wanted for of in ("total", "count") if tally.pooled}
     counters = {counter for members in MEMBERS.values() for counter in members}
-    kept = [
-        name
-        for name in per_user.columns
-        if name == "model" or name in named | pooled | counters or name == PAIR_RANKS or name.startswith(("n_", "sum_"))
-    ]
+    wide = {"model", PAIR_RANKS, PAIR_SCORES, *named, *pooled, *counters}
+    kept = [name for name in per_user.columns if name in wide or name.startswith(("n_", "sum_"))]
 
     def of_part(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for rows in parts:

@@ -261,13 +261,15 @@ def _pairs(batch: RankedBatch) -> dict[str, Any]:
     pairs = batch.matched
     if pairs is None:
         raise ValueError("the batch lacks its pairs")
-    ends = np.cumsum(np.bincount(pairs.user, minlength=batch.size))[:-1]
+    sizes = np.bincount(pairs.user, minlength=batch.size)
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
     ranks = np.where(pairs.relevant, pairs.rank, -pairs.rank)
     columns = {PAIR_SCORES: pairs.score, PAIR_RANKS: ranks}
     # A list of arrays of one length would become a matrix.
     found = {name: np.empty(batch.size, dtype=object) for name in columns}
     for name, values in columns.items():
-        found[name][:] = np.split(values, ends) if batch.size else []
+        found[name][:] = [values[start:end] for start, end in zip(starts, ends, strict=True)]
     return found
 
 

@@ -186,7 +186,7 @@ class ModelInputs(Section):
     predictions: InputTable
     """Predictions of this model."""
     rating_predictions: InputTable | None = None
-    """Predicted ratings of this model for rmse, mse and mae. Default: its predictions."""
+    """Predicted ratings of this model for rating metrics. Default: its predictions."""
 
 
 class Inputs(Section):
@@ -195,7 +195,7 @@ class Inputs(Section):
     predictions: InputTable | None = None
     """Predictions of one model, or of several that the model column tells apart."""
     rating_predictions: InputTable | None = None
-    """Predicted ratings for rmse, mse and mae. Default: the predictions."""
+    """Predicted ratings for rating metrics. Default: the predictions."""
     models: dict[PlainText, ModelInputs] | None = None
     """Instead of `predictions`: the tables of each model, by its name."""
     truth: InputTable

@@ -9,6 +9,7 @@ from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.memory import evaluate_in_memory
 from spark_recmetrics.metrics import DEFAULT_METRICS, Metric, expand
 
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ def compute_metrics(
         >>> compute_metrics(rated, ["precision", "recall", "mae"], k=2)
         {'precision': 0.3333333333333333, 'recall': 0.5, 'mae': 1.0}
     """
-    from spark_recmetrics.memory import evaluate_in_memory
-
     rows = [
         (user, *_triple(user, place, entry)) for user, entries in user_pred_true.items() for place, entry in enumerate(entries)
     ]
@@ -139,13 +138,9 @@ class Evaluator:
             result = evaluate(recommendations, truth, catalog=catalog_size, **given)
             result.release()
             return _only(result.to_dict())
-        from spark_recmetrics.memory import evaluate_in_memory
-
         if kinds[0] == "dict":
-            given["columns"] = Columns()
             recommendations, truth = _lists(recommendations), _items(truth)
-            if "rank" in recommendations:
-                given["columns"] = Columns(rank="rank")
+            given["columns"] = Columns(rank="rank" if "rank" in recommendations else None)
         return _only(evaluate_in_memory(recommendations, truth, catalog_size=catalog_size, **given).to_dict())
 
 

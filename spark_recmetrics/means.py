@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.columns import COUNTERS, PAIR_RANKS
+from spark_recmetrics.columns import COUNTERS, PAIR_RANKS, PAIR_SCORES
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric, Sums
 from spark_recmetrics.metrics.rating import Moments
@@ -87,6 +87,12 @@ TOTALS = ("model", "name", "n", "sum", "deviation", "undefined", "total", "count
 _SETS = ("all", "truth", "relevant", "predicted", "truth_and_predicted")
 
 
+SCORE_EDGES = "edges of score ranges"
+"""Name of the scores that cut the pairs of a model into ranges of about equal size, among the totals."""
+
+_STEPS = np.arange(1, 64) / 64
+
+
 def with_pairs(k: int | None) -> str:
     """Name of the user set with a matched pair within k, among the totals."""
     return f"users_with_pairs_{k}"
@@ -117,6 +123,9 @@ def part_totals(rows: pd.DataFrame, wanted: Collection[Tally], cuts: Sequence[in
             first = own[PAIR_RANKS].map(lambda ranks: abs(ranks[0]) if len(ranks) else np.inf).to_numpy(np.float64)
             within = {with_pairs(k): int((first <= (k or np.finfo(np.float64).max)).sum()) for k in cuts}
             found += [(model, name, n, 0.0, 0.0, 0, 0.0, 0.0) for name, n in within.items()]
+            scores = np.concatenate(own[PAIR_SCORES].to_list())
+            edges = np.quantile(scores, _STEPS, method="lower") if len(scores) else ()
+            found += [(model, SCORE_EDGES, 0, float(edge), 0.0, 0, 0.0, 0.0) for edge in edges]
         for name in counters:
             known = own[name].dropna().to_numpy(np.float64)
             found.append((model, name, len(known), float(known.sum()), 0.0, 0, 0.0, 0.0))
@@ -155,6 +164,9 @@ def combined(parts: Iterable[Sequence[Any]]) -> dict[Any, dict[str, Any]]:
 
 def _whole(name: str, parts: list[Sequence[Any]]) -> Any:
     n = sum(part[0] for part in parts)
+    if name == SCORE_EDGES:
+        # Quantiles of the parts' quantiles; any scores will do, so long as the ranges between them are of like size.
+        return sorted(set(np.quantile([part[1] for part in parts], _STEPS, method="lower").tolist()))
     total = math.fsum(part[1] for part in parts)
     if name.startswith("users_"):
         return n
@@ -193,7 +205,7 @@ def means(
     totals: Mapping[str, Any],
     metrics: Sequence[Metric],
     convention: Convention,
-    across: Mapping[str, tuple[float | None, int]] | None = None,
+    across: Mapping[str, tuple[float | None, int]],
 ) -> list[Mean]:
     """The values of one model.
 
@@ -210,7 +222,7 @@ def means(
         if absent and metric.definition.kind == "ranking":
             found += nothing([metric], convention)
         elif metric.definition.across_users:
-            value, n_users = (across or {})[metric.slug]
+            value, n_users = across[metric.slug]
             n_undefined = totals[tallies(metric, convention)[0].name]["undefined"]
             none = replace(nothing([metric], convention)[0], n_undefined=n_undefined)
             found.append(none if value is None else Mean(metric, value, n_users, n_undefined))

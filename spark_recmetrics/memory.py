@@ -112,7 +112,7 @@ def evaluate_in_memory(
     facts = [
         *prediction_facts("predictions", data.seen["predictions"], rules),
         *truth_facts(data.seen["truth"], rules, has_ratings=data.has_ratings),
-        *user_facts(totals, rules, rated=bool(rating)),
+        *user_facts({name: totals.get(name, {}) for name in data.models}, rules, rated=bool(rating)),
     ]
 
     def users_with(counter: str, model: str) -> str | None:
@@ -186,7 +186,7 @@ class _Data:
         )
         lists["model"] = pd.Index(models).get_indexer(pd.Index(lists["model"])) if modelled else 0
         if rules.nan_scores == "drop":
-            lists = lists if by_rank else lists[lists["score"].notna()]
+            lists = lists[lists["score"].notna()] if scored else lists
             judged = judged if not rated else judged[judged["rating"].notna()]
         judged["value"] = judged["rating"].astype(np.float64) if rated else 1.0
         judged["rating"] = judged["value"].fillna(0.0).where(_is_relevant(judged, rules)) if rated else 1.0
@@ -273,7 +273,7 @@ def _in_order(ids: Any) -> pd.Index[Any]:
 def _prediction_counts(rows: pd.DataFrame, demand: Demand) -> dict[str, Any]:
     ids = [name for name in ("model", "user", "item") if name in rows]
     score = rows["score"].astype(np.float64) if "score" in rows else np.zeros(len(rows))
-    faults = {"null_ids": rows[ids].isna().any(axis=1), "nan_scores": np.isnan(score) & ("rank" not in rows)}
+    faults = {"null_ids": rows[ids].isna().any(axis=1), "nan_scores": np.isnan(score)}
     if "rank" in rows:
         faults["bad_ranks"] = rows["rank"].isna() | (rows["rank"] < 1)
     if demand.rating or demand.asked_by("listed"):
@@ -305,10 +305,14 @@ def _counted(rows: pd.DataFrame, faults: Mapping[str, Any]) -> dict[str, Any]:
 def _is_relevant(truth: pd.DataFrame, rules: Convention) -> Any:
     rating = truth["rating"].astype(np.float64)
     if rules.relevance == "present":
-        return rating.notna() | True
+        return np.ones(len(truth), dtype=bool)
     if rules.relevance == "truthy":
         return rating != 0
-    return rating > 0 if rules.relevance == "positive" else rating >= rules.threshold
+    if rules.relevance == "positive":
+        return rating > 0
+    # 4.1 stored as a float is below 4.1 as a double, so the threshold is compared in the type of the ratings.
+    single = truth["rating"].dtype == np.float32
+    return rating >= (float(np.float32(rules.threshold)) if single else rules.threshold)
 
 
 def _across(rows: pd.DataFrame, totals: Mapping[str, Any], scoring: Scoring) -> dict[str, tuple[float | None, int]]:

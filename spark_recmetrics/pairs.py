@@ -15,18 +15,7 @@ from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES
 if TYPE_CHECKING:
     import pandas as pd
 
-_N_RANGES = 64
 _SCHEMA = "model string, range int, cut int, relevant bigint, others bigint, won double"
-
-
-def score_edges(per_user: DataFrame) -> DataFrame:
-    """`model, edges`: scores that cut the pairs of a model into ranges of about equal size.
-
-    Args:
-        per_user: As for `won_in_ranges`.
-    """
-    steps = [n / _N_RANGES for n in range(1, _N_RANGES)]
-    return _pairs(per_user).groupBy("model").agg(F.percentile_approx("score", steps, 1000).alias("edges"))
 
 
 def won_in_ranges(per_user: DataFrame, cuts: Sequence[int | None], edges: Mapping[str, Sequence[float]]) -> DataFrame:
@@ -35,14 +24,14 @@ def won_in_ranges(per_user: DataFrame, cuts: Sequence[int | None], edges: Mappin
     Args:
         per_user: `model`, and arrays of each user's pairs: PAIR_SCORES, and PAIR_RANKS, negative where an item is not relevant.
         cuts: Cut-offs of the ranks, None for whole lists.
-        edges: By model, where its ranges end, as `score_edges` gives them. They change nothing but the work that a task has.
+        edges: By model, where its ranges end, as `means.combined` has them. They change nothing but the work that a task has.
 
     Returns:
         One row per model, range and place of a cut-off; `range` ascends with the scores, and a tie is half a win.
     """
     place = F.lit(0)
     for model, ends in edges.items():
-        place = F.when(F.col("model") == model, _range(sorted(set(ends)), 0)).otherwise(place)
+        place = F.when(F.col("model") == model, _range(ends, 0)).otherwise(place)
 
     def of_range(pairs: pd.DataFrame) -> pd.DataFrame:
         return _won(pairs, cuts)

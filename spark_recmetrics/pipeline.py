@@ -21,12 +21,12 @@ from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import prediction_facts, truth_facts, user_facts
 from spark_recmetrics.inputs import Inputs, clean_predictions, column_of, read_inputs, read_predictions
-from spark_recmetrics.means import combined, means, nothing, with_pairs
+from spark_recmetrics.means import SCORE_EDGES, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.registry import whole_number
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, refuse
-from spark_recmetrics.pairs import pooled_auc, score_edges, won_in_ranges
+from spark_recmetrics.pairs import pooled_auc, won_in_ranges
 from spark_recmetrics.plan import Plan
 from spark_recmetrics.rank import top_rows
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY
@@ -344,7 +344,7 @@ def _across_users(
     found: dict[str, dict[str, tuple[float | None, int]]] = {model: {} for model in plan.models}
     if not metrics:
         return found
-    edges = {row["model"]: row["edges"] or () for row in tables.collect_rows(score_edges(per_user))}
+    edges = {model: own[SCORE_EDGES] for model, own in totals.items() if SCORE_EDGES in own}
     ranges = tables.collect_rows(won_in_ranges(per_user, [metric.k for metric in metrics], edges))
     for place, metric in enumerate(metrics):
         values = pooled_auc(ranges, place)

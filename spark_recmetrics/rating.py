@@ -63,7 +63,12 @@ def rating_range(truth: DataFrame, convention: Convention) -> DataFrame:
 
 def _true_ratings(truth: DataFrame, convention: Convention) -> DataFrame:
     rating = F.col("rating").cast("double")
-    rated = truth.where(rating.isNotNull() & ~F.isnan(rating) & (F.lit(convention.rating_rows == "all") | (rating > 0)))
+    rated = truth.where(
+        rating.isNotNull()
+        & ~F.isnan(rating)
+        & (F.abs(rating) < float("inf"))
+        & (F.lit(convention.rating_rows == "all") | (rating > 0))
+    )
     return rated.groupBy("user", "item").agg(F.max(rating).alias("true"), (F.count(F.lit(1)) - 1).alias("repeats"))
 
 

@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 
 
 def score_users(ranked: DataFrame, truth: DataFrame, scoring: Scoring) -> DataFrame:
-    """Per-user values of every ranking metric.
+    """Per-user values of every metric that can be computed from lists.
 
     Args:
-        ranked: `bucket, [model,] user, item, rank`, and what `rank.ranked_rows` adds for the metrics that need it.
-        truth: `bucket, user, item, rating`, the rating null where the row is not relevant, and what `inputs.truth_for` adds.
+        ranked: `bucket, [model,] user, item, rank`, and what `rank.rows_that_matter` adds for the metrics that need it.
+        truth: `bucket, user, item, rating`, the rating null where the row is not relevant, and what `inputs.relevant_only` and
+            `inputs.with_seen` add.
         scoring: Metrics and their definitions.
 
     Returns:
         One row per model and user of truth or predictions: `model` (its place in the list of models), `user`, the
-        counters of `columns.USER_COUNTERS`, and nullable doubles: the columns of every metric (`Scoring.columns`).
+        counters of `columns.USER_COUNTERS`, nullable doubles (`Scoring.columns` and `Scoring.rating_columns`), and arrays of
+        pairs where a metric compares those of different users.
     """
     schema = StructType(
         [

@@ -61,7 +61,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name if name == "default" else pytest.param(name, marks=pytest.mark.once) for name in CASES])
 def test_values_are_those_of_per_user(spark, name):
     options = {option: value for option, value in CASES[name].items() if option != "ranks"}
     rules = CONVENTIONS[name].override(**options)
@@ -78,7 +78,7 @@ def test_values_are_those_of_per_user(spark, name):
     known = {"train": frame_of(spark, case.train), "catalog": len(set(case.catalog))}
     result = evaluate_case(spark, case, rules, metrics=metrics, k=None, **known)
     users = sorted({row["user"] for row in case.truth + case.predictions}, key=str)
-    for user in users[list(CASES).index(name) % 5 :: 5]:
+    for user in users[list(CASES).index(name) % 7 :: 7]:
         found, expected = result.explain(user), per_user_of(result, user)
         assert found.models == ("als", "few", "pop")
         assert [(value["model"], value["metric"]) for value in values_of(found) if value["model"] == "als"] == [
@@ -97,6 +97,7 @@ def test_values_are_those_of_per_user(spark, name):
     result.release()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("k", [2, None])
 def test_a_row_adds_what_cutting_the_list_behind_it_adds(spark, k):
     case = oracle.random_case(31, ratings=True, propensities=True)
@@ -180,6 +181,7 @@ def test_the_text_of_an_explanation(spark):
     ]
 
 
+@pytest.mark.once
 def test_the_value_of_an_empty_list_comes_first(spark):
     """The relevant item of a list without candidates is tied with all others."""
     found = tiny(
@@ -195,6 +197,7 @@ def test_the_value_of_an_empty_list_comes_first(spark):
     assert "empty list" in str(found)
 
 
+@pytest.mark.once
 def test_a_long_list_is_summed_up(spark):
     lists = [("als", "ann", f"i{n:03}", -float(n)) for n in range(120)]
     truth = [("ann", f"i{n:03}", 5.0) for n in (3, 70, 119, 500)]
@@ -214,6 +217,7 @@ def test_a_long_list_is_summed_up(spark):
     assert_sums(found)
 
 
+@pytest.mark.once
 def test_scores_of_a_list_that_is_too_long(spark, monkeypatch):
     monkeypatch.setattr(explain, "LONGEST", 60)
     lists = [("als", "ann", f"i{n:03}", -float(n)) for n in range(120)]
@@ -231,6 +235,7 @@ def test_scores_of_a_list_that_is_too_long(spark, monkeypatch):
     assert reasons == {"ctr(estimator=dr)": "a list too long to look at", "ctr(estimator=dr)@55": None, "map": None}
 
 
+@pytest.mark.once
 def test_judged_candidates_leave_the_rest_out(spark):
     found = tiny(spark, metrics=["precision"], convention="threshold", threshold=None).explain("ann")
     assert [(row["rank"], row["item"]) for row in found.rows] == [(1, "y"), (2, "w")]
@@ -238,6 +243,7 @@ def test_judged_candidates_leave_the_rest_out(spark):
     assert [row["item"] for row in found.missed] == ["q"]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("metrics", "lists", "user", "metric", "reason"),
     [
@@ -266,12 +272,14 @@ def test_undefined_values_have_a_reason(spark, metrics, lists, user, metric, rea
     assert reason in str(found)
 
 
+@pytest.mark.once
 def test_how_a_value_enters_the_mean(spark):
     rules = srm.convention("ranx").override(users="truth")
     found = tiny(spark, metrics=["ndcg"], truth=[*TRUTH, ("cid", "x", 1.0)], convention=rules)
     assert [values_of(found.explain(user))[0]["in_mean"] for user in ("ann", "cid")] == ["value", "0"]
 
 
+@pytest.mark.once
 def test_rating_predictions_of_their_own(spark):
     rated = spark.createDataFrame([("als", "ann", "q", 3.0)], "model string, user_id string, item_id string, score double")
     result = tiny(spark, metrics=["hit", "rmse"], rating_predictions=rated)
@@ -308,6 +316,7 @@ def test_lists_that_come_as_arrays(spark):
     ]
 
 
+@pytest.mark.once
 def test_hostile_ids_stay_in_their_line(spark):
     lists = [("al\ns", "a\x1b[31mnn", "x\ny", 1.0)]
     text = str(
@@ -317,12 +326,14 @@ def test_hostile_ids_stay_in_their_line(spark):
     assert "x\N{REPLACEMENT CHARACTER}y" in text
 
 
+@pytest.mark.once
 def test_many_metrics_stand_in_tables_that_fit_a_line(spark):
     text = str(tiny(spark, metrics=["precision", "recall", "ndcg", "map", "mrr", "hit"], k=[1, 2, 3]).explain("ann"))
     assert text.count("rank ") > 1
     assert max(map(len, text.splitlines())) <= report._LINE
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("user", "shown"), [("ann", "user ann, model als, convention default"), ("Ann", "warning: --explain-user: user 'Ann'")]
 )

@@ -80,7 +80,7 @@ def auc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, t
     skips_undefined=True,
 )
 def gauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str, weight: str) -> Sums:
-    """Mean of the users' AUC.
+    """Mean of the users' AUC: sum of w AUC / sum of w.
 
     Args:
         batch: U users.

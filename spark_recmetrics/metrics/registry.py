@@ -93,7 +93,7 @@ class Definition:
             options where these decide.
         users: Its population, where that does not follow the convention's `users`.
         skips_undefined: Undefined users are left out under every convention, because 0 would not be the worst value.
-        across_users: The value of a model compares the pairs of different users, so it is no mean or sum over users.
+        across_users: The value of a model is the ROC AUC of the matched pairs of all users, which is no mean or sum over users.
         divides_by_pairs: A rating metric whose count is the number of pairs, and may be that of users (`rating_average=users`).
     """
 
