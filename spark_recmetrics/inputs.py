@@ -1,8 +1,8 @@
 """From the caller's tables to canonical rows, with their faults counted in the same pass.
 
 Canonical predictions are `user, item`, `score` and/or `rank`, perhaps `model` (the caller's name until `with_model_codes` makes
-it a number) and `bucket` (of those that came as arrays). Canonical truth is `user, item, rating`, and `propensity` where it is needed; `relevant_only` then
-sets the rating of what is not relevant to null.
+it a number) and `bucket` (of those that came as arrays). Canonical truth is `user, item, rating`, and `propensity` where it is
+needed; `relevant_only` then sets the rating of what is not relevant to null.
 """
 
 from __future__ import annotations
