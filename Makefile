@@ -27,7 +27,7 @@ unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE PYSPARK_SUBMIT_ARGS PYTHONPATH H
 SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file conf/spark-defaults.conf
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format typecheck docs bench clean check-java
+.PHONY: help demo test test-heavy lint format typecheck docs bench clean check-java
 # The Java check comes first, and two Spark runs at once would fight for the cores.
 .NOTPARALLEL:
 
@@ -40,8 +40,11 @@ demo: check-java $(READY) $(if $(filter ml-100k,$(DATA)),$(WHEEL)) ## evaluate t
 	$(SUBMIT) jobs/evaluate.py --config $(CONF)
 
 test: check-java lint typecheck ## lint, type check, and the suite on classic Spark and on Spark Connect
-	$(BIN)/pytest
-	$(BIN)/pytest -m "spark and not once" --session=connect
+	$(BIN)/pytest -m "not heavy"
+	$(BIN)/pytest -m "spark and not once and not heavy" --session=connect
+
+test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions
+	$(BIN)/pytest -m heavy
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .

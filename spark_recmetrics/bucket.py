@@ -13,7 +13,7 @@ from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, columns_of, score_columns
-from spark_recmetrics.metrics.batch import Candidates, Ints, Listed, Matched, place_in_user, sum_by_user
+from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, sum_by_user
 from spark_recmetrics.metrics.ranking import raw_gain
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished
@@ -39,6 +39,7 @@ class Scoring:
         n_items: Size of the catalogue, where it is known.
         trained: There are training rows, so that unseen candidates are fewer than all.
         clip: Smallest and largest rating, which predicted ratings are clipped to, if they are.
+        n_shown: The first rows of each list that are wanted as they are, to be shown.
     """
 
     metrics: tuple[Metric, ...]
@@ -50,6 +51,7 @@ class Scoring:
     n_items: int | None = None
     trained: bool = False
     clip: tuple[float, float] | None = None
+    n_shown: int = 0
 
     @classmethod
     def of(
@@ -95,9 +97,10 @@ class Scoring:
         return None if whole else self.longest
 
     @cached_property
-    def k_listed(self) -> int | None:
-        """How much of each list is wanted with its misses, None for all of it, and 0 for nothing."""
-        return _longest([metric for metric in self.metrics if "listed" in metric.needs(self.convention)])
+    def cuts_listed(self) -> list[int]:
+        """The cut-offs up to which all scores are summed."""
+        listed = [part for metric in self.metrics for part in metric.tree() if "listed" in part.needs(self.convention)]
+        return sorted({part.k for part in listed if part.k is not None})
 
 
 def _longest(metrics: Sequence[Metric]) -> int | None:
@@ -371,10 +374,20 @@ def _batch(n_cells: int, rows: _Rows, truth: _Truth, truth_cell: Ints, truth_pla
         n_judged=np.bincount(truth_cell, minlength=n_cells),
         n_items=scoring.n_items,
         matched=matched,
-        listed=Listed(rows.cell, rows.rank, score),
+        listed=_listed(rows, score, scoring),
         every=every,
         unseen=unseen,
     )
+
+
+def _listed(rows: _Rows, score: Floats, scoring: Scoring) -> Listed:
+    """All rows with their scores; or, of whole lists, those that came, each with the sum of the scores since the one before."""
+    if "score_so_far" not in rows.frame or scoring.n_shown:
+        return Listed(rows.cell, rows.rank, score)
+    order = np.lexsort((rows.rank, rows.cell))
+    cell, so_far = rows.cell[order], rows.frame["score_so_far"].to_numpy(np.float64)[order]
+    first = np.append(True, cell[1:] != cell[:-1])[: len(cell)]
+    return Listed(cell, rows.rank[order], np.where(first, so_far, so_far - np.roll(so_far, 1)))
 
 
 def _unseen(n_cells: int, rows: _Rows, truth: _Truth, hit: Ints, truth_cell: Ints, truth_place: Ints) -> Candidates:

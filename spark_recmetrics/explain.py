@@ -171,6 +171,7 @@ def _read(plan: Plan, table: str, user: Any, models: Sequence[str]) -> _Table:
         metrics=[*(metric for metric in ranking if metric not in listed), *shown],
         models=models,
         n_buckets=1,
+        n_shown=longest,
     )
     if own.scoring is None:
         raise ValueError("there is no ranking metric")

@@ -48,6 +48,7 @@ class Plan:
         models: The models to evaluate.
         n_buckets: Groups of users that are scored together.
         n_items: Size of the catalogue, where it is known.
+        n_shown: The first rows of each list that are wanted as they are, to be shown.
     """
 
     inputs: Inputs
@@ -56,6 +57,7 @@ class Plan:
     models: Sequence[str]
     n_buckets: int
     n_items: int | None = None
+    n_shown: int = 0
 
     @cached_property
     def scoring(self) -> Scoring | None:
@@ -71,6 +73,7 @@ class Plan:
             given_ranks=self.trusts_ranks,
             n_items=self.n_items,
             trained=self.inputs.train is not None,
+            n_shown=self.n_shown,
         )
 
     @cached_property
@@ -160,7 +163,8 @@ class Plan:
                 rows = rows.drop("copies")
         found = rows_that_matter(
             rows,
-            k_listed=scoring.k_listed,
+            cuts=scoring.cuts_listed,
+            n_shown=scoring.n_shown,
             ties=convention.ties,
             trust_rank=self.trusts_ranks,
             judged_only=judged_only,

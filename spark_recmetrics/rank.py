@@ -26,16 +26,24 @@ def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool) -> 
 
 
 def rows_that_matter(
-    rows: DataFrame, *, k_listed: int | None, ties: str, trust_rank: bool, judged_only: bool, needs: Collection[str]
+    rows: DataFrame,
+    *,
+    cuts: Collection[int],
+    n_shown: int,
+    ties: str,
+    trust_rank: bool,
+    judged_only: bool,
+    needs: Collection[str],
 ) -> DataFrame:
-    """Of whole lists, the rows that can change a number: those with a truth row, each last one, and the first `k_listed`.
+    """Of whole lists, the rows that can change a number: those with a truth row, each last one, and those at `cuts`.
 
     A list of millions stays in the JVM, where a window may spill, and its ranks and counts leave it.
 
     Args:
         rows: Canonical predictions with `bucket` and `judged`, and `seen` where `needs` has "unseen". With `copies`, how many
             rows stand behind each, where that was counted.
-        k_listed: How much of each list is wanted with its misses, None for all.
+        cuts: Ranks up to which scores are summed.
+        n_shown: The first rows of each list that are wanted as they are.
         ties: As for `top_rows`.
         trust_rank: As for `top_rows`.
         judged_only: Rank the judged rows before all others, of which only the first of a list is kept, so that no user is lost.
@@ -43,8 +51,8 @@ def rows_that_matter(
 
     Returns:
         The rows with `rank`, and counts that run along the list, so that the last row has them all: `n_repeats` repeated items,
-        `n_faults` ranks that are not the row's place, `unseen_place`. With ties also `n_above` and `n_tied`, `unseen_above` and
-        `unseen_tied`.
+        `n_faults` ranks that are not the row's place, `unseen_place`, `score_so_far` (a missing score adds nothing). With ties
+        also `n_above` and `n_tied`, `unseen_above` and `unseen_tied`.
     """
     first = [F.col("judged").desc()] if judged_only else []
     order = [*first, *_order(rows)]
@@ -58,6 +66,9 @@ def rows_that_matter(
         found["n_faults"] = F.sum((F.col("rank") != place).cast("long")).over(so_far)
     else:
         found["rank"] = place
+    if "listed" in needs:
+        score = F.col("score").cast("double")
+        found["score_so_far"] = F.sum(F.when(score.isNull() | F.isnan(score), 0.0).otherwise(score)).over(so_far)
     if "unseen" in needs:
         found["unseen_place"] = F.sum((~F.col("seen")).cast("long")).over(so_far)
     by_place = rows.withColumns(found)
@@ -76,10 +87,10 @@ def rows_that_matter(
                 n_tied = F.sum(counted).over(peers)
                 ties_of |= {names[0]: F.sum(counted).over(up_to_peers) - n_tied, names[1]: n_tied}
     kept = F.col("judged") | (F.col("rank") == 1 if judged_only else F.col("last"))
-    if k_listed is None:
-        kept = F.lit(True)
-    elif k_listed:
-        kept |= F.col("rank") <= k_listed
+    if cuts:
+        kept |= F.col("rank").isin(*cuts)
+    if n_shown:
+        kept |= F.col("rank") <= n_shown
     # A Connect client refuses to add no columns.
     return (by_place.withColumns(ties_of) if ties_of else by_place).where(kept)
 

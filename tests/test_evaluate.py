@@ -76,16 +76,16 @@ def assert_agrees(result, expected, metrics):
         assert (row["n_users"], row["n_undefined"]) == (want["n_users"], want["n_undefined"]), row
 
 
-ON_BOTH_SESSIONS = ("default", "jurity", "threshold")
+ON_BOTH_SESSIONS = ("default", "threshold")
 
 
 @pytest.mark.parametrize(
     "convention_name",
-    [pytest.param(name, marks=[] if name in ON_BOTH_SESSIONS else pytest.mark.once) for name in sorted(CONVENTIONS)],
+    [pytest.param(name, marks=[] if name in ON_BOTH_SESSIONS else pytest.mark.heavy) for name in sorted(CONVENTIONS)],
 )
 def test_every_metric_agrees_with_the_oracle_under_every_convention(spark, convention_name):
     """Five random data sets at once; tests/test_memory.py has fifty for the same kernels without Spark."""
-    across = convention_name in ON_BOTH_SESSIONS
+    across = convention_name in (*ON_BOTH_SESSIONS, "jurity")
     metrics = expand([name for name in ALL if across or name != "matched_auc"], 3)
     case = oracle.merged_cases(range(5), propensities=True)
     result, expected = evaluate_all(spark, case, CONVENTIONS[convention_name], metrics)

@@ -61,7 +61,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", [name if name == "default" else pytest.param(name, marks=pytest.mark.once) for name in CASES])
+@pytest.mark.parametrize("name", [name if name == "default" else pytest.param(name, marks=pytest.mark.heavy) for name in CASES])
 def test_values_are_those_of_per_user(spark, name):
     options = {option: value for option, value in CASES[name].items() if option != "ranks"}
     rules = CONVENTIONS[name].override(**options)
@@ -97,7 +97,7 @@ def test_values_are_those_of_per_user(spark, name):
     result.release()
 
 
-@pytest.mark.once
+@pytest.mark.heavy
 @pytest.mark.parametrize("k", [2, None])
 def test_a_row_adds_what_cutting_the_list_behind_it_adds(spark, k):
     case = oracle.random_case(31, ratings=True, propensities=True)

@@ -122,6 +122,7 @@ def test_from_als(spark):
         srm.from_als(model, k=0)
 
 
+@pytest.mark.heavy
 def test_two_million_candidates_of_one_user_stay_in_the_jvm(spark):
     """What reaches Python are the relevant items and the end of the list; a metric of the test tells what the worker held."""
     from spark_recmetrics.metrics import registry

@@ -57,7 +57,12 @@ def differences(result, expected, metrics):
             yield row, want
 
 
-@pytest.mark.parametrize("name", sorted(CONVENTIONS))
+OFTEN = ("default", "lenskit", "torchmetrics", "warprec")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in OFTEN else pytest.mark.heavy) for name in sorted(CONVENTIONS)]
+)
 def test_fifty_random_data_sets_agree_with_the_oracle(name):
     """With all edge users; a pandas frame has an order, which the oracle's `input` does not keep."""
     rules = CONVENTIONS[name]
