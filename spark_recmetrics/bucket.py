@@ -152,7 +152,9 @@ class Demand:
     def longest(self) -> int | None:
         """Behind which rank nothing of a list is wanted, None if all is."""
         ranking = [metric for metric in self.metrics if metric.definition.kind == "ranking"]
-        return Scoring.of(ranking, self.convention, 1, given_ranks=False).k if ranking else None
+        # Repeats that are dropped let what stands behind k move up.
+        cut = bool(ranking) and self.convention.duplicates != "first"
+        return Scoring.of(ranking, self.convention, 1, given_ranks=False).k if cut else None
 
 
 def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> pd.DataFrame:

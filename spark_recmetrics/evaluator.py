@@ -50,6 +50,8 @@ def compute_metrics(
         >>> compute_metrics(rated, ["precision", "recall", "mae"], k=2)
         {'precision': 0.3333333333333333, 'recall': 0.5, 'mae': 1.0}
     """
+    if not isinstance(user_pred_true, Mapping):
+        raise DataError(f"user_pred_true: expected a dict from user to pairs, found {type(user_pred_true).__name__}")
     rows = [
         (user, *_triple(user, place, entry)) for user, entries in user_pred_true.items() for place, entry in enumerate(entries)
     ]
@@ -175,11 +177,15 @@ def _lists(recommendations: Mapping[Any, Any]) -> pd.DataFrame:
     """One row per recommendation, with a score where there is one, else with a rank."""
     scored, ranked = [], []
     for user, entries in recommendations.items():
-        pairs = entries.items() if isinstance(entries, Mapping) else entries
-        if isinstance(entries, Mapping) or all(isinstance(entry, tuple) and len(entry) == 2 for entry in entries):
+        if isinstance(entries, str | bytes | set | frozenset) or not isinstance(entries, Iterable):
+            raise DataError(
+                f"recommendations of user {user!r}: expected a list of items in order, found {type(entries).__name__}"
+            )
+        pairs = list(entries.items() if isinstance(entries, Mapping) else entries)
+        if all(isinstance(entry, tuple) and len(entry) == 2 for entry in pairs):
             scored += [(user, item, value) for item, value in pairs]
         else:
-            ranked += [(user, item, place) for place, item in enumerate(entries, 1)]
+            ranked += [(user, item, place) for place, item in enumerate(pairs, 1)]
     if scored and ranked:
         raise DataError("recommendations: expected scores for all users or for none, found both")
     if scored:
@@ -189,6 +195,11 @@ def _lists(recommendations: Mapping[Any, Any]) -> pd.DataFrame:
 
 def _items(truth: Mapping[Any, Any]) -> pd.DataFrame:
     """One row per true item, with a rating where there is one."""
+    for user, items in truth.items():
+        if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+            raise DataError(
+                f"truth of user {user!r}: expected items, or a dict from item to rating, found {type(items).__name__}"
+            )
     rated = any(isinstance(items, Mapping) for items in truth.values())
     if rated and not all(isinstance(items, Mapping) for items in truth.values()):
         raise DataError("truth: expected ratings for all users or for none, found both")

@@ -279,7 +279,9 @@ def truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool) 
 def clean_truth(rows: DataFrame, convention: Convention) -> DataFrame:
     """Canonical truth without null ids, and without missing ratings where these are to be dropped."""
     kept = rows.where(~_no_id(rows))
-    return kept.where(~_missing_number(_double("rating"))) if convention.nan_scores == "drop" else kept
+    rating = _double("rating")
+    bad = _missing_number(rating) | (F.abs(rating) == float("inf"))
+    return kept.where(~bad) if convention.nan_scores == "drop" else kept
 
 
 def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool, judged: bool = False) -> DataFrame:

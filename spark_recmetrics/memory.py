@@ -17,6 +17,7 @@ from spark_recmetrics.facts import prediction_facts, truth_facts, user_facts
 from spark_recmetrics.means import combined, means, nothing, part_totals, tallies, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
 from spark_recmetrics.metrics.batch import Floats, Ints, Matched, place_in_user
+from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, refuse
 
@@ -82,6 +83,8 @@ def evaluate_in_memory(
     rules = named_populations(named_convention(convention, threshold))
     demand = Demand(chosen, rules)
     demand.check()
+    if catalog_size is not None:
+        catalog_size = whole_number(catalog_size, "catalog_size", LARGEST_CATALOG)
     if catalog_size is None and (first := demand.asked_by("catalog")):
         raise ConfigError(f"{first} needs the catalogue: give catalog_size, the number of items that could be recommended")
     if demand.asked_by("unseen") is None:
@@ -166,18 +169,25 @@ class _Data:
         import pandas as pd
 
         ids = {"user": columns.user, "item": columns.item}
+        _same_kind({"predictions": predictions, "truth": truth, **({} if train is None else {"train": train})}, ids)
         needs_score = demand.scores(rated_apart=False)
         by_rank = {} if columns.rank is None else {"rank": columns.rank}
         scored = {"score": columns.score} if not by_rank or needs_score else {}
-        modelled = {"model": columns.model} if columns.model in predictions else {}
-        rated = {"rating": columns.rating} if columns.rating in truth or demand.rating or threshold is not None else {}
+        modelled = {"model": columns.model} if columns.model in predictions or columns.model != Columns.model else {}
+        needs_rating = demand.rating or threshold is not None or columns.rating != Columns.rating
+        rated = {"rating": columns.rating} if columns.rating in truth or needs_rating else {}
         chance = {"propensity": columns.propensity} if demand.asked_by("propensity") else {}
         lists = _chosen("predictions", predictions, modelled | ids | scored | by_rank)
         judged = _chosen("truth", truth, ids | rated | chance)
         known = _chosen("train", train, ids) if train is not None else judged.iloc[:0]
+        if modelled:
+            lists["model"] = lists["model"].map(str, na_action="ignore")
         models = sorted(lists["model"].dropna().unique()) if modelled else [model_name]
         counts = {"predictions": _prediction_counts(lists, demand), "truth": _truth_counts(judged, rules)}
-        lists, judged, known = (frame.dropna(subset=["user", "item"]) for frame in (lists, judged, known))
+        lists, judged, known = (
+            frame.dropna(subset=[name for name in ("model", "user", "item") if name in frame])
+            for frame in (lists, judged, known)
+        )
         users = pd.Index(pd.concat([lists["user"], judged["user"], known["user"]], ignore_index=True).unique())
         items = _in_order(pd.concat([lists["item"], judged["item"], known["item"]], ignore_index=True).unique())
         lists, judged, known = (
@@ -187,7 +197,7 @@ class _Data:
         lists["model"] = pd.Index(models).get_indexer(pd.Index(lists["model"])) if modelled else 0
         if rules.nan_scores == "drop":
             lists = lists[lists["score"].notna()] if scored else lists
-            judged = judged if not rated else judged[judged["rating"].notna()]
+            judged = judged[np.isfinite(judged["rating"].astype(np.float64))] if rated else judged
         judged["value"] = judged["rating"].astype(np.float64) if rated else 1.0
         judged["rating"] = judged["value"].fillna(0.0).where(_is_relevant(judged, rules)) if rated else 1.0
         if train is not None:
@@ -256,6 +266,29 @@ def _chosen(table: str, frame: pd.DataFrame, names: Mapping[str, str]) -> pd.Dat
         if name not in frame:
             raise DataError(f"{table}: no column {name!r} (columns.{key}){did_you_mean(name, map(str, frame.columns))}")
     return frame[list(names.values())].set_axis(list(names), axis=1).reset_index(drop=True)
+
+
+def _same_kind(frames: Mapping[str, pd.DataFrame], ids: Mapping[str, str]) -> None:
+    """Refuse ids that are floating point numbers, and those of one kind here and of another there."""
+    import pandas as pd
+
+    kinds = {"i": "whole numbers", "u": "whole numbers", "f": "floating point numbers"}
+    for key, name in ids.items():
+        found: dict[str, str] = {}
+        for table, frame in frames.items():
+            known = frame[name].dropna() if name in frame else pd.Series(dtype=object)
+            if len(known):
+                inside = "whole numbers" if isinstance(known.iloc[0], int) else type(known.iloc[0]).__name__
+                found[table] = kinds.get(known.dtype.kind, inside)
+            if found.get(table) == "floating point numbers":
+                # pandas makes floats of whole numbers beside a missing one.
+                if not frame[name].isna().any() or (known % 1 != 0).any():
+                    raise DataError(f"{table}: column {name!r} (columns.{key}): expected whole numbers or texts, found floats")
+                found[table] = "whole numbers"
+        if len(set(found.values())) > 1:
+            sides = ", ".join(f"{kind} in {table}" for table, kind in found.items())
+            told = f"column {name!r} (columns.{key}): expected one type on all sides, found {sides}"
+            raise DataError(f"{told}: cast one of them first")
 
 
 def _in_order(ids: Any) -> pd.Index[Any]:

@@ -23,7 +23,7 @@ from spark_recmetrics.facts import prediction_facts, truth_facts, user_facts
 from spark_recmetrics.inputs import Inputs, clean_predictions, column_of, read_inputs, read_predictions
 from spark_recmetrics.means import SCORE_EDGES, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
-from spark_recmetrics.metrics.registry import whole_number
+from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, refuse
 from spark_recmetrics.pairs import pooled_auc, won_in_ranges
@@ -158,7 +158,7 @@ def evaluate(
     if slices:
         raise ConfigError(f"slices: expected none in this version, found {', '.join(slices)}")
     n_buckets = whole_number(n_buckets, "n_buckets")
-    size = whole_number(catalog, "catalog") if isinstance(catalog, int) else None
+    size = whole_number(catalog, "catalog", LARGEST_CATALOG) if isinstance(catalog, int) else None
     items = None if isinstance(catalog, int) else catalog
     given = {"train": train, "catalog": items, "user_segments": user_segments, "item_features": item_features}
     _check_frames(columns, predictions=predictions, truth=truth, rating_predictions=rating_predictions, **given)
@@ -298,6 +298,7 @@ def from_als(model: Any, users: DataFrame | None = None, k: int = 10) -> DataFra
     if not hasattr(model, "recommendForAllUsers"):
         raise ConfigError(f"model: expected a fitted ALSModel, found {type(model).__name__}")
     k = whole_number(k, "k")
+    _check_frames(Columns(), users=users)
     name = model.getUserCol()
     if users is None:
         lists = model.recommendForAllUsers(k)

@@ -44,7 +44,7 @@ METRICS_OF_METRICS = (
     "f1(f1(map, mar), f1(beta=2))@5",
     "f1(gauc, ndcg)@10",
     "f1(gauc(candidates=listed, weight=relevant), r_precision)@10",
-    "f1(rbp(p=0.5), ctr(estimator=ips), beta=3)",
+    "f1(rbp(p=0.5), gauc(weight=relevant), beta=3)",
 )
 
 
@@ -259,6 +259,8 @@ def test_columns():
         ("rbp(p=1)", "'rbp(p=1)': p: expected a finite number above 0 and below 1, found '1'"),
         ("rbp(p=-0.5)", "'rbp(p=-0.5)': p: expected a finite number above 0 and below 1, found '-0.5'"),
         ("rbp(p=half)", "'rbp(p=half)': p: expected a finite number above 0 and below 1, found 'half'"),
+        ("f1(ndcg, mcc)@3", "f1 combines metrics that are never below 0 and better if higher: mcc is none"),
+        ("f1(ndcg, average_rank)@3", "average_rank is none"),
         ("ctr(estimator=snips)", "'ctr(estimator=snips)': estimator: expected one of matching, ips, dr, found 'snips'"),
         ("ips(estimator=dr)", "'ips(estimator=dr)': estimator is given twice"),
         ("gauc(weight=pairs)", "'gauc(weight=pairs)': weight: expected one of uniform, relevant, recommended, found 'pairs'"),

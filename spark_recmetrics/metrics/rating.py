@@ -11,8 +11,8 @@ from spark_recmetrics.metrics.registry import Sums, quotient, register
 
 _AVERAGE = {"average": "rating_average"}
 
-_ROUNDING = 2.0**-52
-"""Each number that is added may change a sum by this share of it."""
+_ROUNDING = 1e-10
+"""A difference of two sums below this share of them has lost too many digits to rounding."""
 
 
 class Moments(NamedTuple):
@@ -156,7 +156,7 @@ def r_squared(moments: Moments, *, average: str = "pairs") -> Sums:
         average: As for `mae`; `users` is the same as `pairs`.
 
     Returns:
-        The two sums. Undefined where all ratings are equal.
+        The two sums. Undefined where all ratings are equal, or differ by less than a 100,000th of their size.
 
     Source:
         Kvålseth, Cautionary note about R2, The American Statistician 39(4), 1985, its formula 1.
@@ -190,7 +190,8 @@ def explained_variance(moments: Moments, *, average: str = "pairs") -> Sums:
         average: As for `mae`; `users` is the same as `pairs`.
 
     Returns:
-        The two variances, times n. Undefined where all ratings are equal.
+        The two variances, times n. Undefined as `r2`, and where the errors are 100,000 times as large as the ratings differ:
+        rounding would decide then.
 
     Source:
         scikit-learn, its explained_variance_score.
@@ -202,10 +203,12 @@ def explained_variance(moments: Moments, *, average: str = "pairs") -> Sums:
         0.0
     """
     del average
-    return Sums(moments.sum_squared_error - moments.sum_error * moments.sum_error / moments.n_pairs, *_deviation(moments))
+    varying = moments.sum_squared_error - moments.sum_error * moments.sum_error / moments.n_pairs
+    deviation, floor = _deviation(moments)
+    return Sums(varying, deviation, floor + _ROUNDING * moments.sum_squared_error)
 
 
 def _deviation(moments: Moments) -> tuple[Any, Any]:
     """Sum of the squared deviations of the ratings from their mean, and how much of it may be rounding."""
     deviation = moments.sum_squared_rating - moments.sum_rating * moments.sum_rating / moments.n_pairs
-    return deviation, _ROUNDING * (moments.n_pairs + 2) * moments.sum_squared_rating
+    return deviation, _ROUNDING * moments.sum_squared_rating

@@ -29,6 +29,9 @@ DEFAULT_K = (10,)
 DEFAULT_N_BUCKETS = 32
 """The number of groups of users that are scored together, where none is given."""
 
+LARGEST_CATALOG = 10**15
+"""Of the number of items of a catalogue."""
+
 LARGEST = 10_000_000
 """Of cut-offs and numbers of buckets. A longer list is a whole list; discounts of more ranks would fill the memory."""
 
@@ -290,14 +293,14 @@ def fold(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", name.strip().lower())
 
 
-def whole_number(value: object, name: str) -> int:
-    """A whole number from 1 to LARGEST, and nothing that only looks like one.
+def whole_number(value: object, name: str, largest: int = LARGEST) -> int:
+    """A whole number from 1 to the largest, and nothing that only looks like one.
 
     Raises:
         ConfigError: It is not; the message begins with the name.
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= LARGEST:
-        limit = f" to {LARGEST}" if isinstance(value, int) and value > LARGEST else ""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= largest:
+        limit = f" to {largest}" if isinstance(value, int) and value > largest else ""
         raise ConfigError(f"{name}: expected a whole number from 1{limit}, found {value!r}")
     return int(value)
 
