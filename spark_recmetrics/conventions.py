@@ -154,7 +154,8 @@ class Convention:
         object.__setattr__(self, "users_by_metric", pairs)
         for metric, users in self.users_by_metric:
             if users not in USER_SETS:
-                raise ConfigError(f"users_by_metric.{metric}: expected one of {', '.join(USER_SETS)}, found {users!r}")
+                shown = metric if metric.isprintable() else repr(metric)
+                raise ConfigError(f"users_by_metric.{shown}: expected one of {', '.join(USER_SETS)}, found {users!r}")
 
     def override(self, **options: Any) -> Convention:
         """The same convention with some fields changed; the changes show in its text.

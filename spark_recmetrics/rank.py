@@ -66,7 +66,7 @@ def rows_that_matter(
         found["n_faults"] = F.sum((F.col("rank") != place).cast("long")).over(so_far)
     else:
         found["rank"] = place
-    if "listed" in needs:
+    if "listed" in needs and "score" in rows.columns:
         score = F.col("score").cast("double")
         found["score_so_far"] = F.sum(F.when(score.isNull() | F.isnan(score), 0.0).otherwise(score)).over(so_far)
     if "unseen" in needs:
