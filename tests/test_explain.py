@@ -100,7 +100,7 @@ def test_values_are_those_of_per_user(spark, name):
 @pytest.mark.heavy
 @pytest.mark.parametrize("k", [2, None])
 def test_a_row_adds_what_cutting_the_list_behind_it_adds(spark, k):
-    case = oracle.random_case(31, ratings=True, propensities=True)
+    case = oracle.random_case(31, ids="text", ratings=True, propensities=True)
     catalog = len(set(case.catalog))
     metrics = expand([m for m in ALL if srm.metrics.parse(m).definition.kind == "ranking"], k)
     train = frame_of(spark, case.train)
