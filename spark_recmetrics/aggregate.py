@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES
+from spark_recmetrics.columns import COUNTERS, PAIR_RANKS, PAIR_SCORES
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.means import MEMBERS, part_totals, tallies
+from spark_recmetrics.means import part_totals, tallies
 from spark_recmetrics.metrics import Metric
+from spark_recmetrics.metrics.rating import Moments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,9 +35,8 @@ def user_totals(per_user: DataFrame, metrics: Sequence[Metric], convention: Conv
     cuts = [metric.k for metric in metrics if metric.definition.across_users]
     named = {tally.column for tally in wanted}
     pooled = {f"{tally.column}_{of}" for tally in wanted for of in ("total", "count") if tally.pooled}
-    counters = {counter for members in MEMBERS.values() for counter in members}
-    wide = {"model", PAIR_RANKS, PAIR_SCORES, *named, *pooled, *counters}
-    kept = [name for name in per_user.columns if name in wide or name.startswith(("n_", "sum_"))]
+    used = {"model", PAIR_RANKS, PAIR_SCORES, *COUNTERS, *Moments._fields, *named, *pooled}
+    kept = [name for name in per_user.columns if name in used]
 
     def of_part(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for rows in parts:

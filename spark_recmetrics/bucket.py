@@ -240,7 +240,7 @@ def rating_pairs(batch: RankedBatch, scoring: Scoring) -> Matched:
     kept = np.isfinite(pairs.score) & np.isfinite(pairs.rating)
     if scoring.convention.rating_rows == "positive":
         kept &= pairs.rating > 0
-    found = Matched(*(getattr(pairs, name)[kept] for name in Matched.__dataclass_fields__))
+    found = pairs.kept(kept)
     return found if scoring.clip is None else replace(found, score=np.clip(found.score, *scoring.clip))
 
 

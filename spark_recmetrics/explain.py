@@ -265,7 +265,7 @@ class _List:
     def _kept(self, part: Any, lengths: Ints) -> Any:
         """The rows of `matched` or `listed` before each cut."""
         copy, places = self._within(part.user, part.rank, lengths)
-        return type(part)(user=copy, **{f.name: getattr(part, f.name)[places] for f in fields(part) if f.name != "user"})
+        return replace(part.kept(places), user=copy)
 
     def n_unseen(self, lengths: Ints) -> Ints:
         """How many candidates that are not training rows each cut list has."""

@@ -261,7 +261,7 @@ def clean_predictions(rows: DataFrame, convention: Convention) -> DataFrame:
 def truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool) -> list[Column]:
     """What is counted of canonical truth: rows, faults with an example, relevant rows, the range of ratings, and a hash."""
     rating = _double("rating")
-    bad_rating = _missing_number(rating) | (F.abs(rating) == float("inf"))
+    bad_rating = _no_finite_number(rating)
     faults = {"null_ids": _no_id(rows), "nan_ratings": bad_rating}
     if "propensity" in rows.columns:
         chance = F.col("propensity")
@@ -279,9 +279,7 @@ def truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool) 
 def clean_truth(rows: DataFrame, convention: Convention) -> DataFrame:
     """Canonical truth without null ids, and without missing ratings where these are to be dropped."""
     kept = rows.where(~_no_id(rows))
-    rating = _double("rating")
-    bad = _missing_number(rating) | (F.abs(rating) == float("inf"))
-    return kept.where(~bad) if convention.nan_scores == "drop" else kept
+    return kept.where(~_no_finite_number(_double("rating"))) if convention.nan_scores == "drop" else kept
 
 
 def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool, judged: bool = False) -> DataFrame:
@@ -395,6 +393,10 @@ def _double(column: str) -> Column:
 
 def _missing_number(number: Column) -> Column:
     return number.isNull() | F.isnan(number)
+
+
+def _no_finite_number(number: Column) -> Column:
+    return _missing_number(number) | (F.abs(number) == float("inf"))
 
 
 def _counts(faults: Mapping[str, Column]) -> list[Column]:

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+class Part:
+    """Columns of one length, by user and rank."""
+
+    rank: Ints
+
+    def kept(self, which: Any) -> Self:
+        """The rows that a mask or an index names."""
+        return type(self)(**{column.name: getattr(self, column.name)[which] for column in fields(self)})  # type: ignore[arg-type]
+
+    def within(self, k: int | None) -> Self:
+        """The rows within the first k ranks; all for k None."""
+        return self if k is None else self.kept(self.rank <= k)
+
+
 @dataclass(frozen=True)
-class Listed:
+class Listed(Part):
     """Every recommended item, for formulas that misses count in.
 
     Args:
@@ -30,7 +47,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Matched:
+class Matched(Part):
     """The recommended items that have a truth row, relevant or not.
 
     Args:

@@ -6,13 +6,14 @@ A recommended item is *matched* if it has a truth row, relevant or not. `batch.m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from spark_recmetrics.metrics.batch import Floats, Listed, Matched, RankedBatch, place_in_user, ratio, sum_by_user
+from spark_recmetrics.metrics.batch import Floats, RankedBatch, place_in_user, ratio, sum_by_user
 from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
 
+_T = TypeVar("_T")
 _ESTIMATORS = ("matching", "ips", "dr")
 
 
@@ -63,13 +64,13 @@ def click_through_rate(batch: RankedBatch, k: int | None, *, estimator: str) -> 
         >>> total, count
         (array([7., 0., 0.]), array([2, 0, 0]))
     """
-    matched = _within(batch.matched, k)
+    matched = _known(batch.matched).within(k)
     rating = _number(matched.rating)
     if estimator == "matching":
         return Sums(sum_by_user(matched.user, rating, batch.size), np.bincount(matched.user, minlength=batch.size))
     if estimator == "ips":
         return Sums(sum_by_user(matched.user, rating / matched.propensity, batch.size), batch.list_length(k))
-    listed = _listed_within(batch.listed, k)
+    listed = _known(batch.listed).within(k)
     predicted = sum_by_user(listed.user, _number(listed.score), batch.size)
     correction = (rating - _number(matched.score)) / matched.propensity
     return Sums(predicted + sum_by_user(matched.user, correction, batch.size), batch.list_length(k))
@@ -108,7 +109,7 @@ def effective_sample_size(batch: RankedBatch, k: int | None) -> Sums:
         >>> total, count
         (array([6., 0., 0.]), array([20.,  0.,  0.]))
     """
-    matched = _within(batch.matched, k)
+    matched = _known(batch.matched).within(k)
     weight = 1 / matched.propensity
     return Sums(sum_by_user(matched.user, weight, batch.size), sum_by_user(matched.user, weight * weight, batch.size))
 
@@ -148,7 +149,7 @@ def matched_auc(batch: RankedBatch, k: int | None) -> Floats:
         >>> matched_auc(batch, 3)
         array([0.75,  nan,  nan])
     """
-    matched = _within(batch.matched, k)
+    matched = _known(batch.matched).within(k)
     order = np.lexsort((matched.score, matched.user))
     user, score, relevant = matched.user[order], matched.score[order], matched.relevant[order]
     # Infinite scores are equal to each other, but their difference is not 0.
@@ -191,7 +192,7 @@ def binary_preference(batch: RankedBatch, k: int | None) -> Floats:
         >>> binary_preference(batch, None)
         array([0.5, 1. , nan])
     """
-    matched = _within(batch.matched, k)
+    matched = _known(batch.matched).within(k)
     n_relevant = batch.n_relevant
     others = _known(batch.n_judged) - n_relevant
     number = place_in_user(matched.user, batch.size)
@@ -208,23 +209,7 @@ def _number(values: Floats) -> Floats:
     return np.where(np.isfinite(values), values, 0.0)
 
 
-def _within(matched: Matched | None, k: int | None) -> Matched:
-    found: Matched = _known(matched)
-    if k is None:
-        return found
-    kept = found.rank <= k
-    return Matched(*(getattr(found, name)[kept] for name in Matched.__dataclass_fields__))
-
-
-def _listed_within(listed: Listed | None, k: int | None) -> Listed:
-    found: Listed = _known(listed)
-    if k is None:
-        return found
-    kept = found.rank <= k
-    return Listed(found.user[kept], found.rank[kept], found.score[kept])
-
-
-def _known(part: Any) -> Any:
+def _known(part: _T | None) -> _T:
     """A part of the batch that the metric has declared to need."""
     if part is None:
         raise ValueError("the batch lacks a part that this metric needs")
