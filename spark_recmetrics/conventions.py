@@ -180,6 +180,11 @@ class Convention:
         """All fields but the name, as (field, value)."""
         return ((f.name, getattr(self, f.name)) for f in fields(self) if f.name != "name")
 
+    @property
+    def keeps_lists(self) -> bool:
+        """Nothing is left out of a list before it is ranked, so that ranks which came with it are its places."""
+        return self.candidates != "judged" and self.duplicates != "first"
+
     def users_of(self, metric: str) -> str:
         """The user set that a metric, by its plain name, is averaged over."""
         return dict(self.users_by_metric).get(metric, self.users)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_recmetrics.conventions import Convention
@@ -24,6 +24,32 @@ class Fact(NamedTuple):
         example = f", e.g. {self.example}" if self.example and self.n_rows else ""
         advice = f": {ADVICE[self.check]}" if self.check in ADVICE else ""
         return f"{self.table}: {self.check} = {self.n_rows}{share}{example}{advice}"
+
+
+def data_report(
+    observed: Mapping[str, Mapping[str, Any]],
+    totals: Mapping[str, Mapping[str, Any]],
+    models: Sequence[str],
+    convention: Convention,
+    *,
+    has_ratings: bool,
+    rated: bool,
+) -> list[Fact]:
+    """The rows of DATA_REPORT.
+
+    Args:
+        observed: By table, what was observed of its rows; truth is one of them.
+        totals: By model, the totals of its rows of PER_USER; a model may have none.
+        models: The models that were asked for.
+        convention: What is refused.
+        has_ratings: Whether the truth has a rating column.
+        rated: Whether there are rating metrics.
+    """
+    return [
+        *(fact for table in observed if table != "truth" for fact in prediction_facts(table, observed[table], convention)),
+        *truth_facts(observed["truth"], convention, has_ratings=has_ratings),
+        *user_facts({model: totals.get(model, {}) for model in models}, convention, rated=rated),
+    ]
 
 
 def prediction_facts(table: str, observed: Mapping[str, Any], convention: Convention) -> list[Fact]:

@@ -13,7 +13,7 @@ from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
-from spark_recmetrics.facts import prediction_facts, truth_facts, user_facts
+from spark_recmetrics.facts import data_report
 from spark_recmetrics.means import combined, means, nothing, part_totals, tallies, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
 from spark_recmetrics.metrics.batch import Floats, Ints, Matched, place_in_user
@@ -92,18 +92,17 @@ def evaluate_in_memory(
     data = _Data.read(predictions, truth, train, columns, demand, rules, threshold, model_name)
     ranking = [metric for metric in chosen if metric.definition.kind == "ranking"]
     rating = [metric for metric in chosen if metric.definition.kind == "rating"]
-    trusted = data.has_rank and rules.candidates != "judged" and rules.duplicates != "first"
     scoring = Scoring.of(
         ranking,
         rules,
         len(data.models),
         rating=rating,
         clip=data.rating_range if rules.rating_clip == "truth_range" else None,
-        given_ranks=trusted,
+        given_ranks=data.has_rank and rules.keeps_lists,
         n_items=catalog_size,
         trained=train is not None,
     )
-    lists = data.ranked(scoring, trusted=trusted)
+    lists = data.ranked(scoring)
     per_user = score_bucket(lists, data.truth, scoring)
     wanted = {tally for metric in chosen for tally in tallies(metric, rules)}
     coded = combined(part_totals(per_user, wanted, [m.k for m in chosen if m.definition.across_users]).itertuples(index=False))
@@ -112,11 +111,7 @@ def evaluate_in_memory(
         model=per_user["model"].map(dict(enumerate(data.models))),
         user=data.users.take(per_user["user"].to_numpy(np.int64)),
     )
-    facts = [
-        *prediction_facts("predictions", data.seen["predictions"], rules),
-        *truth_facts(data.seen["truth"], rules, has_ratings=data.has_ratings),
-        *user_facts({name: totals.get(name, {}) for name in data.models}, rules, rated=bool(rating)),
-    ]
+    facts = data_report(data.seen, totals, data.models, rules, has_ratings=data.has_ratings, rated=bool(rating))
 
     def users_with(counter: str, model: str) -> str | None:
         if counter not in named:
@@ -215,7 +210,7 @@ class _Data:
         known = known[np.isfinite(known) & ((known > 0) | (self.rules.rating_rows == "all"))]
         return float(known.min()), float(known.max())
 
-    def ranked(self, scoring: Scoring, *, trusted: bool) -> pd.DataFrame:
+    def ranked(self, scoring: Scoring) -> pd.DataFrame:
         """The rows that the kernels see: lists cut at k, or whole lists with places among candidates and ties."""
         import pandas as pd
 
@@ -234,7 +229,7 @@ class _Data:
             order = order[~rows[["model", "user", "item"]].iloc[order].duplicated().to_numpy()]
         rows, value, judged = rows.iloc[order].reset_index(drop=True), value[order], judged[order]
         cell = np.unique(rows["model"] * len(self.users) + rows["user"], return_inverse=True)[1]
-        if not trusted:
+        if not scoring.given_ranks:
             rows["rank"] = place_in_user(cell, int(cell.max(initial=-1)) + 1)
         if "score" in rows:
             # Missing scores stand where they are ranked: behind all numbers, or before them.

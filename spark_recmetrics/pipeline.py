@@ -19,7 +19,7 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.explain import Explanation, explain_user
-from spark_recmetrics.facts import prediction_facts, truth_facts, user_facts
+from spark_recmetrics.facts import data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, column_of, read_inputs, read_predictions
 from spark_recmetrics.means import SCORE_EDGES, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
@@ -195,11 +195,7 @@ def evaluate(
     per_user = kept.drop(PAIR_SCORES, PAIR_RANKS)
     totals = combined(tables.collect_rows(user_totals(kept, chosen, rules)))
     seen = {table: tables.observed(*watch) for table, watch in plan.watched.items()}
-    facts = [
-        *(fact for table in seen if table != "truth" for fact in prediction_facts(table, seen[table], rules)),
-        *truth_facts(seen["truth"], rules, has_ratings=inputs.has_ratings),
-        *user_facts({name: totals.get(name, {}) for name in names}, rules, rated=bool(needs.rating)),
-    ]
+    facts = data_report(seen, totals, names, rules, has_ratings=inputs.has_ratings, rated=bool(needs.rating))
     try:
         refuse(facts, partial(_users_with, per_user))
     except DataError:

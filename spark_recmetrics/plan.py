@@ -79,8 +79,7 @@ class Plan:
     @cached_property
     def trusts_ranks(self) -> bool:
         """Ranks came with the predictions, and nothing is left out of the lists."""
-        given = "rank" in self.inputs.predicted["predictions"].columns
-        return given and self.convention.candidates != "judged" and self.convention.duplicates != "first"
+        return "rank" in self.inputs.predicted["predictions"].columns and self.convention.keeps_lists
 
     @cached_property
     def rating(self) -> list[Metric]:

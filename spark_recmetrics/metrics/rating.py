@@ -1,15 +1,21 @@
 """Rating metrics: formulas over error moments, the same for one user and for all.
 
-A formula uses arithmetic only, so it takes moments that are numbers, numpy arrays or Spark columns alike.
+A formula uses arithmetic only, so it takes moments that are numbers, numpy arrays or Spark columns alike. The option `average`
+says which moments: `pairs`, those of all pairs of all users; `per_user`, those of each user, then the mean of the values, so
+for `rmse` of the roots; `users`, the sum over all pairs, divided by the number of users, which for `r2` and
+`explained_variance` is the same as `pairs`.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from spark_recmetrics.metrics.registry import Sums, quotient, register
 
-_AVERAGE = {"average": "rating_average"}
+_rating = partial(register, kind="rating", options={"average": "rating_average"}, averaged_by="average")
+_error = partial(_rating, higher_is_better=False, upper=None)
+_share = partial(_rating, lower=None, pooled=lambda sums: 1 - quotient(sums), skips_undefined=True, divides_by_pairs=False)
 
 _ROUNDING = 1e-10
 """A difference of two sums below this share of them has lost too many digits to rounding."""
@@ -35,23 +41,16 @@ class Moments(NamedTuple):
     sum_squared_rating: Any
 
 
-@register(
+@_error(
     "mae",
-    kind="rating",
-    options=_AVERAGE,
     aliases=("mean_absolute_error",),
-    higher_is_better=False,
-    upper=None,
     pooled=quotient,
-    averaged_by="average",
 )
-def mean_absolute_error(moments: Moments, *, average: str = "pairs") -> Sums:
+def mean_absolute_error(moments: Moments) -> Sums:
     """Mean absolute error: (1/n) sum |p - r|, in units of the rating.
 
     Args:
         moments: Of one user or of many.
-        average: `pairs`: over all pairs of all users; `per_user`: of each user, then the mean; `users`: their sum over the
-            number of users.
 
     Returns:
         Sum and number of errors. Undefined without a pair.
@@ -65,26 +64,19 @@ def mean_absolute_error(moments: Moments, *, average: str = "pairs") -> Sums:
         >>> quotient(mean_absolute_error(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0)))
         2.0
     """
-    del average  # acts on the sums
     return Sums(moments.sum_absolute_error, moments.n_pairs)
 
 
-@register(
+@_error(
     "mse",
-    kind="rating",
-    options=_AVERAGE,
     aliases=("mean_squared_error",),
-    higher_is_better=False,
-    upper=None,
     pooled=quotient,
-    averaged_by="average",
 )
-def mean_squared_error(moments: Moments, *, average: str = "pairs") -> Sums:
+def mean_squared_error(moments: Moments) -> Sums:
     """Mean squared error: (1/n) sum (p - r)^2, in squared units of the rating.
 
     Args:
         moments: Of one user or of many.
-        average: As for `mae`.
 
     Returns:
         Sum and number of squared errors. Undefined without a pair.
@@ -98,26 +90,19 @@ def mean_squared_error(moments: Moments, *, average: str = "pairs") -> Sums:
         >>> round(quotient(mean_squared_error(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0))), 4)
         4.6667
     """
-    del average
     return Sums(moments.sum_squared_error, moments.n_pairs)
 
 
-@register(
+@_error(
     "rmse",
-    kind="rating",
-    options=_AVERAGE,
     aliases=("root_mean_squared_error",),
-    higher_is_better=False,
-    upper=None,
     pooled=lambda sums: quotient(sums) ** 0.5,
-    averaged_by="average",
 )
-def root_mean_squared_error(moments: Moments, *, average: str = "pairs") -> Sums:
+def root_mean_squared_error(moments: Moments) -> Sums:
     """Root mean squared error: sqrt((1/n) sum (p - r)^2), in units of the rating.
 
     Args:
         moments: Of one user or of many.
-        average: As for `mae`; `per_user` is the mean of the users' roots.
 
     Returns:
         Sum and number of squared errors, of whose quotient the value is the root. Undefined without a pair.
@@ -131,29 +116,20 @@ def root_mean_squared_error(moments: Moments, *, average: str = "pairs") -> Sums
         >>> round(quotient(root_mean_squared_error(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0))) ** 0.5, 4)
         2.1602
     """
-    del average
     return Sums(moments.sum_squared_error, moments.n_pairs)
 
 
-@register(
+@_share(
     "r2",
-    kind="rating",
-    options=_AVERAGE,
     aliases=("r_squared", "rsquared", "r2_score"),
-    lower=None,
-    pooled=lambda sums: 1 - quotient(sums),
-    averaged_by="average",
-    skips_undefined=True,
-    divides_by_pairs=False,
 )
-def r_squared(moments: Moments, *, average: str = "pairs") -> Sums:
+def r_squared(moments: Moments) -> Sums:
     """Share of the squared deviation of the ratings that predictions explain: 1 - sum (p - r)^2 / sum (r - mean r)^2.
 
     Below 0 where the mean rating would predict better.
 
     Args:
         moments: Of one user or of many.
-        average: As for `mae`; `users` is the same as `pairs`.
 
     Returns:
         The two sums. Undefined where all ratings are equal, or differ by less than a 100,000th of their size.
@@ -167,27 +143,18 @@ def r_squared(moments: Moments, *, average: str = "pairs") -> Sums:
         >>> 1 - quotient(r_squared(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0)))
         -6.0
     """
-    del average
     return Sums(moments.sum_squared_error, *_deviation(moments))
 
 
-@register(
+@_share(
     "explained_variance",
-    kind="rating",
-    options=_AVERAGE,
     aliases=("exp_var", "expvar", "explained_variance_score"),
-    lower=None,
-    pooled=lambda sums: 1 - quotient(sums),
-    averaged_by="average",
-    skips_undefined=True,
-    divides_by_pairs=False,
 )
-def explained_variance(moments: Moments, *, average: str = "pairs") -> Sums:
+def explained_variance(moments: Moments) -> Sums:
     """The same as r2 for errors without their mean, a bias that does not vary: 1 - Var(p - r) / Var(r).
 
     Args:
         moments: Of one user or of many.
-        average: As for `mae`; `users` is the same as `pairs`.
 
     Returns:
         The two variances, times n. Undefined as `r2`, and where the errors are 100,000 times as large as the ratings differ:
@@ -202,7 +169,6 @@ def explained_variance(moments: Moments, *, average: str = "pairs") -> Sums:
         >>> 1 - quotient(explained_variance(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0)))
         0.0
     """
-    del average
     varying = moments.sum_squared_error - moments.sum_error * moments.sum_error / moments.n_pairs
     deviation, floor = _deviation(moments)
     return Sums(varying, deviation, floor + _ROUNDING * moments.sum_squared_error)
