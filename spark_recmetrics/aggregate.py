@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spark_recmetrics.columns import COUNTERS, PAIR_RANKS, PAIR_SCORES
+from pyspark.sql import functions as F
+
+from spark_recmetrics.columns import COUNTERS, PAIR_RANKS, PAIR_SCORES, PART_TOTALS
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.means import part_totals, tallies
+from spark_recmetrics.means import Wanted, part_totals
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.schema import TOTALS
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
 
-_SCHEMA = "model string, name string, n bigint, sum double, deviation double, undefined bigint, total double, count double"
-
 
 def user_totals(per_user: DataFrame, metrics: Sequence[Metric], convention: Convention) -> DataFrame:
-    """What each partition of PER_USER adds to the totals; `means.combined` puts the parts together.
+    """What each part of PER_USER adds to the totals; `means.combined` puts the parts together.
 
-    Hundreds of aggregates as Spark expressions take longer to plan than all users take in numpy.
+    The workers that score add up what they score. Where PER_USER is joined of two tables, they are given its rows once more:
+    hundreds of aggregates as Spark expressions take longer to plan than all users take in numpy.
 
     Args:
         per_user: PER_USER.
@@ -31,15 +33,16 @@ def user_totals(per_user: DataFrame, metrics: Sequence[Metric], convention: Conv
     Returns:
         The rows of `means.part_totals`, whose number does not depend on that of users.
     """
-    wanted = sorted({tally for metric in metrics for tally in tallies(metric, convention)})
-    cuts = [metric.k for metric in metrics if metric.definition.across_users]
-    named = {tally.column for tally in wanted}
-    pooled = {f"{tally.column}_{of}" for tally in wanted for of in ("total", "count") if tally.pooled}
+    if PART_TOTALS in per_user.columns:
+        return per_user.select(F.inline(PART_TOTALS))
+    wanted = Wanted.of(metrics, convention)
+    named = {tally.column for tally in wanted.tallies}
+    pooled = {f"{tally.column}_{of}" for tally in wanted.tallies for of in ("total", "count") if tally.pooled}
     used = {"model", PAIR_RANKS, PAIR_SCORES, *COUNTERS, *Moments._fields, *named, *pooled}
     kept = [name for name in per_user.columns if name in used]
 
     def of_part(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for rows in parts:
-            yield part_totals(rows, wanted, cuts)
+            yield part_totals(rows, wanted)
 
-    return per_user.select(*kept).mapInPandas(of_part, _SCHEMA)
+    return per_user.select(*kept).mapInPandas(of_part, TOTALS)

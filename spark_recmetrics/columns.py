@@ -71,3 +71,6 @@ COUNTERS = (*USER_COUNTERS, "n_pair_duplicates")
 
 PAIR_SCORES, PAIR_RANKS = "pair_scores", "pair_ranks"
 """Columns of arrays that stand in PER_USER until the values across users are known."""
+
+PART_TOTALS = "part_totals"
+"""Column of PER_USER, until the values of the models are known: in one row of each bucket, what its rows add to the totals."""

@@ -308,21 +308,22 @@ def with_seen(truth: DataFrame, train: DataFrame) -> DataFrame:
     return found.withColumns({"seen": F.coalesce("seen", F.lit(False)), "n_seen": F.coalesce("n_seen", F.lit(0))})
 
 
-def with_flags(rows: DataFrame, truth: DataFrame, train: DataFrame | None, *, n_models: int, n_buckets: int) -> DataFrame:
-    """Predictions in buckets, one row per (model, user, item), with what truth and training rows say about each.
+def with_flags(rows: DataFrame, truth: DataFrame, train: DataFrame | None, *, n_models: int, n_parts: int) -> DataFrame:
+    """Predictions, one row per (model, user, item), with what truth and training rows say about each.
 
     A join would move both sides again, because Spark wants them partitioned by all of its keys. So the three tables become one,
-    move once, and one aggregation matches their rows and finds repeats.
+    move once, and one aggregation matches their rows and finds repeats. Partitions by user serve a
+    window, too, and need no bucket to hash and sort by; buckets are made of the few rows that are left behind the window.
 
     Args:
         rows: Predictions with `score` and/or `rank`.
         truth: Truth with `user` and `item`.
         train: `user, item` of training rows, where these matter.
         n_models: Number of models, where predictions have `model`.
-        n_buckets: Groups of users.
+        n_parts: Number of partitions.
 
     Returns:
-        `bucket, [model,] user, item`, the best `rank` or `score`, `copies`, how many rows there were, `judged`, and `seen`.
+        `[model,] user, item`, the best `rank` or `score`, `copies`, how many rows there were, `judged`, and `seen`.
     """
     values = [name for name in ("score", "rank") if name in rows.columns]
     marks = ("copies", "judged", *(["seen"] if train is not None else []))
@@ -336,11 +337,11 @@ def with_flags(rows: DataFrame, truth: DataFrame, train: DataFrame | None, *, n_
         return frame.select(*model, "user", "item", *found, *(F.lit(int(name == mark)).alias(name) for name in marks))
 
     tables = [marked(rows, "copies"), marked(truth, "judged"), *([marked(train, "seen")] if train is not None else [])]
-    together = in_buckets(reduce(lambda one, other: one.unionByName(other), tables), n_buckets)
+    together = reduce(lambda one, other: one.unionByName(other), tables).repartition(n_parts, "user")
     best = {"score": F.max("score"), "rank": F.min("rank")}
     if len(values) == 2:
         best["score"] = F.min_by("score", "rank")
-    matched = together.groupBy("bucket", *(["model"] if models else []), "user", "item").agg(
+    matched = together.groupBy(*(["model"] if models else []), "user", "item").agg(
         *(best[name].alias(name) for name in values),
         F.sum("copies").alias("copies"),
         *((F.max(name) > 0).alias(name) for name in marks[1:]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -81,8 +81,23 @@ MEMBERS: Mapping[str, tuple[str, ...]] = {
 """Who belongs to a user set: those for whom all of these counters are above 0."""
 
 
-TOTALS = ("model", "name", "n", "sum", "deviation", "undefined", "total", "count")
-"""The columns of `part_totals`."""
+class Wanted(NamedTuple):
+    """What has to be known of PER_USER, so that every value of a model can be told.
+
+    Args:
+        tallies: Of its columns.
+        cuts: The cut-offs of metrics that compare the pairs of different users.
+    """
+
+    tallies: tuple[Tally, ...]
+    cuts: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, metrics: Sequence[Metric], convention: Convention) -> Wanted:
+        """What these metrics are made of."""
+        found = {tally for metric in metrics for tally in tallies(metric, convention)}
+        return cls(tuple(sorted(found)), tuple(metric.k for metric in metrics if metric.definition.across_users))
+
 
 _SETS = ("all", "truth", "relevant", "predicted", "truth_and_predicted")
 
@@ -90,7 +105,10 @@ _SETS = ("all", "truth", "relevant", "predicted", "truth_and_predicted")
 SCORE_EDGES = "edges of score ranges"
 """Name of the scores that cut the pairs of a model into ranges of about equal size, among the totals."""
 
-_STEPS = np.arange(1, 64) / 64
+PAIRS_A_RANGE, MOST_RANGES = 1_000_000, 64
+"""How many pairs a range of scores has at most, as long as there are no more ranges than these."""
+
+_STEPS = np.arange(1, MOST_RANGES) / MOST_RANGES
 
 
 def with_pairs(k: int | None) -> str:
@@ -98,17 +116,16 @@ def with_pairs(k: int | None) -> str:
     return f"users_with_pairs_{k}"
 
 
-def part_totals(rows: pd.DataFrame, wanted: Collection[Tally], cuts: Sequence[int | None] = ()) -> pd.DataFrame:
+def part_totals(rows: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
     """What a part of the rows of PER_USER adds to the totals: few rows, however many users there are.
 
     Args:
         rows: Some rows of PER_USER.
-        wanted: The tallies that are asked for.
-        cuts: The cut-offs of metrics that compare the pairs of different users.
+        wanted: What is asked for.
 
     Returns:
-        TOTALS, one row per model and name of a tally, user set (`users_…`), counter or moment: the number of values, their
-        sum, the sum of their squared deviations from their own mean, the undefined ones, and the sums of a pooled metric.
+        `schema.TOTALS`, one row per model and name of a tally, user set (`users_…`), counter or moment: the number of values,
+        their sum, the sum of their squared deviations from their own mean, the undefined ones, and the sums of a pooled metric.
     """
     import pandas as pd
 
@@ -116,20 +133,22 @@ def part_totals(rows: pd.DataFrame, wanted: Collection[Tally], cuts: Sequence[in
     counters = [name for name in (*COUNTERS, *Moments._fields) if name in rows]
     sets = (*_SETS, *([RATED] if "n_pairs" in rows else []))
     for model, own in rows.groupby("model"):
-        belongs = {users: _belongs(own, users) for users in {*sets, *(tally.users for tally in wanted)}}
+        belongs = {users: _belongs(own, users) for users in {*sets, *(tally.users for tally in wanted.tallies)}}
         found += [(model, f"users_{users}", int(belongs[users].sum()), 0.0, 0.0, 0, 0.0, 0.0) for users in sets]
-        if cuts:
+        if wanted.cuts:
             # The first pair of a user has the smallest rank.
             first = own[PAIR_RANKS].map(lambda ranks: abs(ranks[0]) if len(ranks) else np.inf).to_numpy(np.float64)
-            within = {with_pairs(k): int((first <= (k or np.finfo(np.float64).max)).sum()) for k in cuts}
+            within = {with_pairs(k): int((first <= (k or np.finfo(np.float64).max)).sum()) for k in wanted.cuts}
             found += [(model, name, n, 0.0, 0.0, 0, 0.0, 0.0) for name, n in within.items()]
             scores = np.concatenate(own[PAIR_SCORES].to_list())
             edges = np.quantile(scores, _STEPS, method="lower") if len(scores) else ()
-            found += [(model, SCORE_EDGES, 0, float(edge), 0.0, 0, 0.0, 0.0) for edge in edges]
+            # The first edge of a part carries how many pairs the part has.
+            counts = [len(scores), *[0] * len(edges)]
+            found += [(model, SCORE_EDGES, n, float(edge), 0.0, 0, 0.0, 0.0) for edge, n in zip(edges, counts, strict=False)]
         for name in counters:
             known = own[name].dropna().to_numpy(np.float64)
             found.append((model, name, len(known), float(known.sum()), 0.0, 0, 0.0, 0.0))
-        for tally in wanted:
+        for tally in wanted.tallies:
             members = belongs[tally.users]
             values = own[tally.column].to_numpy(np.float64)[members]
             missing = np.isnan(values)
@@ -141,7 +160,8 @@ def part_totals(rows: pd.DataFrame, wanted: Collection[Tally], cuts: Sequence[in
                 for of in ("total", "count")
             ]
             found.append((model, tally.name, len(counted), float(counted.sum()), deviation, int(missing.sum()), *sums))
-    return pd.DataFrame(found, columns=TOTALS)
+    columns = ["model", "name", "n", "sum", "deviation", "undefined", "total", "count"]
+    return pd.DataFrame(found, columns=columns)
 
 
 def _belongs(rows: pd.DataFrame, users: str) -> Any:
@@ -166,7 +186,9 @@ def _whole(name: str, parts: list[Sequence[Any]]) -> Any:
     n = sum(part[0] for part in parts)
     if name == SCORE_EDGES:
         # Quantiles of the parts' quantiles; any scores will do, so long as the ranges between them are of like size.
-        return sorted(set(np.quantile([part[1] for part in parts], _STEPS, method="lower").tolist()))
+        n_ranges = min(math.ceil(n / PAIRS_A_RANGE), MOST_RANGES)
+        steps = np.arange(1, n_ranges) / n_ranges
+        return sorted(set(np.quantile([part[1] for part in parts], steps, method="lower").tolist()))
     total = math.fsum(part[1] for part in parts)
     if name.startswith("users_"):
         return n

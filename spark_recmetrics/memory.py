@@ -14,7 +14,7 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
 from spark_recmetrics.facts import data_report
-from spark_recmetrics.means import combined, means, nothing, part_totals, tallies, with_pairs
+from spark_recmetrics.means import Wanted, combined, means, nothing, part_totals, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
 from spark_recmetrics.metrics.batch import Floats, Ints, Matched, place_in_user
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
@@ -104,8 +104,7 @@ def evaluate_in_memory(
     )
     lists = data.ranked(scoring)
     per_user = score_bucket(lists, data.truth, scoring)
-    wanted = {tally for metric in chosen for tally in tallies(metric, rules)}
-    coded = combined(part_totals(per_user, wanted, [m.k for m in chosen if m.definition.across_users]).itertuples(index=False))
+    coded = combined(part_totals(per_user, Wanted.of(chosen, rules)).itertuples(index=False))
     totals = {name: coded[code] for code, name in enumerate(data.models) if code in coded}
     named = per_user.assign(
         model=per_user["model"].map(dict(enumerate(data.models))),

@@ -24,6 +24,7 @@ from spark_recmetrics.inputs import (
     with_model_codes,
     with_seen,
 )
+from spark_recmetrics.means import Wanted
 from spark_recmetrics.rank import rows_that_matter, top_rows, without_repeats
 from spark_recmetrics.rating import rating_errors
 from spark_recmetrics.score import named_models, score_users
@@ -125,11 +126,12 @@ class Plan:
     @cached_property
     def per_user(self) -> DataFrame:
         """PER_USER."""
-        scored = [] if self.scoring is None else [score_users(self.ranked, self.judged, self.scoring)]
-        rated = [self._rated()] if self.rating and not (scored and self._rates_lists) else []
+        rated = [self._rated()] if self.rating and not (self.scoring and self._rates_lists) else []
+        wanted = None if rated else Wanted.of(self.metrics, self.convention)
+        scored = [] if self.scoring is None else [score_users(self.ranked, self.judged, self.scoring, self.models, wanted)]
         # Every pair has a truth row, so a user with a pair has a row on the left; and there all truth rows are looked at.
         joined = reduce(lambda left, right: left.join(right.drop(*USER_COUNTERS), ["model", "user"], "left"), [*scored, *rated])
-        return _named_columns(named_models(joined, self.models), self.metrics)
+        return _in_order(named_models(joined, self.models))
 
     @cached_property
     def judged(self) -> DataFrame:
@@ -157,7 +159,9 @@ class Plan:
             rows = with_judged(in_buckets(rows, self.n_buckets), self.judged)
         else:
             train = self.inputs.train if "unseen" in scoring.needs else None
-            rows = with_flags(rows, self.truth, train, n_models=len(self.models), n_buckets=self.n_buckets)
+            # The truth is counted where it is scored; here it is read once more.
+            truth = clean_truth(self.inputs.truth, convention)
+            rows = with_flags(rows, truth, train, n_models=len(self.models), n_parts=self.n_buckets)
             if convention.duplicates == "first":
                 rows = rows.drop("copies")
         found = rows_that_matter(
@@ -169,7 +173,7 @@ class Plan:
             judged_only=judged_only,
             needs=scoring.needs,
         )
-        return _without(found, scoring)
+        return in_buckets(_without(found, scoring), self.n_buckets)
 
     @cached_property
     def _train(self) -> DataFrame:
@@ -197,12 +201,10 @@ def _without(rows: DataFrame, scoring: Scoring) -> DataFrame:
     return kept.withColumn("score", F.when(F.isnan(score), F.lit(float("inf"))).otherwise(score))
 
 
-def _named_columns(per_user: DataFrame, metrics: Sequence[Metric]) -> DataFrame:
-    """The columns of PER_USER in order: counters, null where nothing was ranked, then metrics with their text as metadata."""
-    labels = {metric.slug: {"label": str(metric)} for metric in metrics}
+def _in_order(per_user: DataFrame) -> DataFrame:
+    """The columns of PER_USER in order: counters, null where nothing was ranked, then metrics."""
     found = per_user.columns
-    counters = (F.col(name) if name in found else F.lit(None).cast("long").alias(name) for name in USER_COUNTERS)
-    rest = (name for name in found if name not in ("model", "user", *USER_COUNTERS))
+    counters = [name if name in found else F.lit(None).cast("long").alias(name) for name in USER_COUNTERS]
     return per_user.select(
-        "model", "user", *counters, *(F.col(name).alias(name, metadata=labels.get(name, {})) for name in rest)
+        "model", "user", *counters, *(name for name in found if name not in ("model", "user", *USER_COUNTERS))
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
@@ -40,7 +42,7 @@ def rows_that_matter(
     A list of millions stays in the JVM, where a window may spill, and its ranks and counts leave it.
 
     Args:
-        rows: Canonical predictions with `bucket` and `judged`, and `seen` where `needs` has "unseen". With `copies`, how many
+        rows: Canonical predictions with `judged`, and `seen` where `needs` has "unseen". With `copies`, how many
             rows stand behind each, where that was counted.
         cuts: Ranks up to which scores are summed.
         n_shown: The first rows of each list that are wanted as they are.
@@ -71,28 +73,32 @@ def rows_that_matter(
         found["score_so_far"] = F.sum(F.when(score.isNull() | F.isnan(score), 0.0).otherwise(score)).over(so_far)
     if "unseen" in needs:
         found["unseen_place"] = F.sum((~F.col("seen")).cast("long")).over(so_far)
-    by_place = rows.withColumns(found)
-    # Ranks that were given leave no ties. The windows of ties come second, because they find the rows sorted then.
-    ties_of: dict[str, Column] = {}
-    if "ties" in needs and "rank" not in rows.columns:
-        tied = lists.orderBy(*order)
-        peers, up_to_peers = (
-            tied.rangeBetween(start, Window.currentRow) for start in (Window.currentRow, Window.unboundedPreceding)
-        )
-        for need, names, counted in (
-            ("every", ("n_above", "n_tied"), F.lit(1)),
-            ("unseen", ("unseen_above", "unseen_tied"), (~F.col("seen")).cast("long")),
-        ):
-            if need in needs:
-                n_tied = F.sum(counted).over(peers)
-                ties_of |= {names[0]: F.sum(counted).over(up_to_peers) - n_tied, names[1]: n_tied}
     kept = F.col("judged") | (F.col("rank") == 1 if judged_only else F.col("last"))
     if cuts:
         kept |= F.col("rank").isin(*cuts)
     if n_shown:
         kept |= F.col("rank") <= n_shown
-    # A Connect client refuses to add no columns.
-    return (by_place.withColumns(ties_of) if ties_of else by_place).where(kept)
+    # Ranks that were given leave no ties.
+    if "ties" not in needs or "rank" in rows.columns:
+        return rows.withColumns(found).where(kept)
+    keys = ["judged", "score"] if judged_only else ["score"]
+
+    def tied_with(beside: Callable[[str], Column]) -> Column:
+        return reduce(and_, (beside(key).over(in_order).eqNullSafe(F.col(key)) for key in keys))
+
+    found |= {"after_tie": (place > 1) & tied_with(F.lag), "before_tie": ~found["last"] & tied_with(F.lead)}
+    # Most rows have no tie. The first and the last row of a tie tell where it stands, and how many are unseen above and in it.
+    few = rows.withColumns(found).where(kept | (F.col("after_tie") != F.col("before_tie")))
+    peers = lists.orderBy(*order).rangeBetween(Window.currentRow, Window.currentRow)
+    ties_of: dict[str, Column] = {}
+    for need, names, counted, own in (
+        ("every", ("n_above", "n_tied"), F.col("rank"), F.lit(1)),
+        ("unseen", ("unseen_above", "unseen_tied"), F.col("unseen_place"), (~F.col("seen")).cast("long")),
+    ):
+        if need in needs:
+            above = F.min(counted - own).over(peers)
+            ties_of |= {names[0]: above, names[1]: F.max(counted).over(peers) - above}
+    return few.withColumns(ties_of).where(kept).drop("after_tie", "before_tie")
 
 
 def without_repeats(rows: DataFrame) -> DataFrame:

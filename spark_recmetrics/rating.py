@@ -53,7 +53,7 @@ def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Me
         _sum(F.col("pairs.true")).alias("sum_rating"),
         _sum(F.transform("pairs.true", _square)).alias("sum_squared_rating"),
     )
-    return moments.select("*", *(_value(metric).alias(metric.slug) for metric in metrics))
+    return moments.select("*", *(_value(metric).alias(metric.slug, metadata={"label": str(metric)}) for metric in metrics))
 
 
 def rating_range(truth: DataFrame, convention: Convention) -> DataFrame:

@@ -48,6 +48,20 @@ DATA_REPORT = StructType(
 )
 """One row per fact about the input; `level` is `info`, `warn` or `error`, `share` is of the rows or users of the table."""
 
+TOTALS = StructType(
+    [
+        StructField("model", StringType()),
+        StructField("name", StringType()),
+        StructField("n", LongType()),
+        StructField("sum", DoubleType()),
+        StructField("deviation", DoubleType()),
+        StructField("undefined", LongType()),
+        StructField("total", DoubleType()),
+        StructField("count", DoubleType()),
+    ]
+)
+"""The rows of `means.part_totals`."""
+
 RUN_COLUMNS = ("as_of", "run_id")
 """The columns that every published table is partitioned by."""
 

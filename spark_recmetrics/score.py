@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StructField, StructType
 
 from spark_recmetrics.bucket import Scoring, score_bucket
-from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, USER_COUNTERS
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PART_TOTALS, USER_COUNTERS
+from spark_recmetrics.means import Wanted, part_totals
+from spark_recmetrics.schema import TOTALS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def score_users(ranked: DataFrame, truth: DataFrame, scoring: Scoring) -> DataFrame:
+def score_users(
+    ranked: DataFrame, truth: DataFrame, scoring: Scoring, models: Sequence[str], wanted: Wanted | None = None
+) -> DataFrame:
     """Per-user values of every metric that can be computed from lists.
 
     Args:
@@ -24,31 +29,45 @@ def score_users(ranked: DataFrame, truth: DataFrame, scoring: Scoring) -> DataFr
         truth: `bucket, user, item, rating`, the rating null where the row is not relevant, and what `inputs.relevant_only` and
             `inputs.with_seen` add.
         scoring: Metrics and their definitions.
+        models: Names of the models.
+        wanted: What is to be added up, too, where the rows below are all that the values of the models are made of.
 
     Returns:
         One row per model and user of truth or predictions: `model` (its place in the list of models), `user`, the
         counters of `columns.USER_COUNTERS`, nullable doubles (`Scoring.columns` and `Scoring.rating_columns`), and arrays of
-        pairs where a metric compares those of different users.
+        pairs where a metric compares those of different users. One row of each bucket has the totals of all its rows.
     """
+    labels = {metric.slug: {"label": str(metric)} for metric in (*scoring.metrics, *scoring.rating)}
     schema = StructType(
         [
             StructField("model", IntegerType()),
             StructField("user", truth.schema["user"].dataType),
             *(StructField(name, LongType()) for name in USER_COUNTERS),
-            *(StructField(name, DoubleType()) for name in scoring.columns),
-            *(StructField(name, LongType() if name.startswith("n_") else DoubleType()) for name in scoring.rating_columns),
+            *(StructField(name, DoubleType(), metadata=labels.get(name)) for name in scoring.columns),
+            *(
+                StructField(name, LongType() if name.startswith("n_") else DoubleType(), metadata=labels.get(name))
+                for name in scoring.rating_columns
+            ),
             *([StructField(PAIR_SCORES, ArrayType(DoubleType()))] if scoring.across else []),
             *([StructField(PAIR_RANKS, ArrayType(LongType()))] if scoring.across else []),
+            *([StructField(PART_TOTALS, ArrayType(TOTALS))] if wanted else []),
         ]
     )
 
     def of_bucket(lists: pd.DataFrame, relevant: pd.DataFrame) -> pd.DataFrame:
-        return score_bucket(lists, relevant, scoring)
+        rows = score_bucket(lists, relevant, scoring)
+        if wanted:
+            totals = part_totals(rows, wanted)
+            totals["model"] = [models[code] for code in totals["model"]]
+            column = np.empty(len(rows), dtype=object)
+            column[:1] = [totals.to_dict("records")][: len(rows)]
+            rows[PART_TOTALS] = column
+        return rows
 
     scored = ranked.groupBy("bucket").cogroup(truth.groupBy("bucket")).applyInPandas(of_bucket, schema)
     # A Connect client (seen on 4.2) reports the observations of the left side of a cogroup alone. It does look into both sides
     # of a union, and the optimiser removes this one, because its other side is empty.
-    nobody = truth.where(F.lit(False)).select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in schema))
+    nobody = truth.where(F.lit(False)).select(F.lit(None).cast(schema).alias("row")).select("row.*")
     return scored.union(nobody)
 
 
