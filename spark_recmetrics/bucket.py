@@ -342,7 +342,7 @@ def _batch(n_cells: int, rows: _Rows, truth: _Truth, truth_cell: Ints, truth_pla
     truth_rating = truth.rating[truth_place]
     ideal = np.flatnonzero(~np.isnan(truth_rating))
     ideal = ideal[np.lexsort((-truth_rating[ideal], truth_cell[ideal]))]
-    if "n_repeats" in rows.frame and scoring.convention.candidates != "judged":
+    if scoring.k is None and scoring.convention.candidates != "judged":
         n_recommended = _largest(rows.cell, rows.rank, n_cells)
     else:
         n_recommended = np.bincount(rows.cell, minlength=n_cells)
@@ -423,9 +423,10 @@ def _repeats(lists: pd.DataFrame, key: Any, cell: Ints, n_cells: int, n_items: i
     """(n_cells,) how many recommendations of a cell repeat an item of its list."""
     ordered = np.sort(key)
     repeated = np.bincount(ordered[1:][ordered[1:] == ordered[:-1]] // n_items, minlength=n_cells)
-    if "n_repeats" not in lists:
+    if "copies" not in lists:
         return repeated
-    return np.maximum(repeated, _largest(cell, lists["n_repeats"].to_numpy(np.int64), n_cells))
+    # Repeats were merged before they came here.
+    return sum_by_user(cell, lists["copies"].to_numpy(np.float64) - 1, n_cells).astype(np.int64)
 
 
 def _rank_faults(rows: _Rows, n_cells: int, scoring: Scoring) -> Any:

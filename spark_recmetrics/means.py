@@ -130,33 +130,37 @@ def part_totals(rows: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
     import pandas as pd
 
     found: list[tuple[Any, ...]] = []
-    counters = [name for name in (*COUNTERS, *Moments._fields) if name in rows]
+    whole = {str(name): column.to_numpy() for name, column in rows.items()}
     sets = (*_SETS, *([RATED] if "n_pairs" in rows else []))
-    for model, own in rows.groupby("model"):
+    for model in rows["model"].unique():
+        of_model = whole["model"] == model
+        own = {name: values if of_model.all() else values[of_model] for name, values in whole.items()}
         belongs = {users: _belongs(own, users) for users in {*sets, *(tally.users for tally in wanted.tallies)}}
         found += [(model, f"users_{users}", int(belongs[users].sum()), 0.0, 0.0, 0, 0.0, 0.0) for users in sets]
         if wanted.cuts:
             # The first pair of a user has the smallest rank.
-            first = own[PAIR_RANKS].map(lambda ranks: abs(ranks[0]) if len(ranks) else np.inf).to_numpy(np.float64)
-            within = {with_pairs(k): int((first <= (k or np.finfo(np.float64).max)).sum()) for k in wanted.cuts}
+            first = np.array([abs(ranks[0]) for ranks in own[PAIR_RANKS] if len(ranks)])
+            within = {with_pairs(k): int((first <= (k or np.inf)).sum()) for k in wanted.cuts}
             found += [(model, name, n, 0.0, 0.0, 0, 0.0, 0.0) for name, n in within.items()]
-            scores = np.concatenate(own[PAIR_SCORES].to_list())
+            scores = np.concatenate(list(own[PAIR_SCORES]))
             edges = np.quantile(scores, _STEPS, method="lower") if len(scores) else ()
             # The first edge of a part carries how many pairs the part has.
             counts = [len(scores), *[0] * len(edges)]
             found += [(model, SCORE_EDGES, n, float(edge), 0.0, 0, 0.0, 0.0) for edge, n in zip(edges, counts, strict=False)]
-        for name in counters:
-            known = own[name].dropna().to_numpy(np.float64)
-            found.append((model, name, len(known), float(known.sum()), 0.0, 0, 0.0, 0.0))
+        for name in (*COUNTERS, *Moments._fields):
+            if name in own:
+                known = _numbers(own[name])
+                known = known[~np.isnan(known)]
+                found.append((model, name, len(known), float(known.sum()), 0.0, 0, 0.0, 0.0))
         for tally in wanted.tallies:
             members = belongs[tally.users]
-            values = own[tally.column].to_numpy(np.float64)[members]
+            values = _numbers(own[tally.column])[members]
             missing = np.isnan(values)
             counted = np.where(missing, 0.0, values) if tally.as_zero else values[~missing]
             mean = counted.mean() if len(counted) else 0.0
             deviation = float(((counted - mean) ** 2).sum())
             sums = [
-                float(own[f"{tally.column}_{of}"].to_numpy(np.float64)[members].sum()) if tally.pooled else 0.0
+                float(_numbers(own[f"{tally.column}_{of}"])[members].sum()) if tally.pooled else 0.0
                 for of in ("total", "count")
             ]
             found.append((model, tally.name, len(counted), float(counted.sum()), deviation, int(missing.sum()), *sums))
@@ -164,11 +168,17 @@ def part_totals(rows: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
     return pd.DataFrame(found, columns=columns)
 
 
-def _belongs(rows: pd.DataFrame, users: str) -> Any:
-    found = np.ones(len(rows), dtype=bool)
+def _belongs(own: Mapping[str, Any], users: str) -> Any:
+    found = np.ones(len(own["model"]), dtype=bool)
     for counter in MEMBERS[users]:
-        found &= rows[counter].fillna(0).to_numpy(np.float64) > 0
+        # A counter that is missing is NaN, which is not above 0.
+        found &= _numbers(own[counter]) > 0
     return found
+
+
+def _numbers(values: Any) -> Any:
+    """A column as doubles, None as NaN."""
+    return np.asarray(values, dtype=np.float64)
 
 
 def combined(parts: Iterable[Sequence[Any]]) -> dict[Any, dict[str, Any]]:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from spark_recmetrics.inputs import Inputs
     from spark_recmetrics.metrics import Metric
 
+PARTS_A_BUCKET = 4
+"""Whole lists are matched and ranked in smaller parts than those that Python sees: hash tables and sorts fit into caches."""
+
 Watch = tuple[Observation, DataFrame, list[Column]]
 """An observation, the rows that it looks at, and what it counts of them."""
 
@@ -161,7 +164,7 @@ class Plan:
             train = self.inputs.train if "unseen" in scoring.needs else None
             # The truth is counted where it is scored; here it is read once more.
             truth = clean_truth(self.inputs.truth, convention)
-            rows = with_flags(rows, truth, train, n_models=len(self.models), n_parts=self.n_buckets)
+            rows = with_flags(rows, truth, train, n_models=len(self.models), n_parts=PARTS_A_BUCKET * self.n_buckets)
             if convention.duplicates == "first":
                 rows = rows.drop("copies")
         found = rows_that_matter(
@@ -192,7 +195,7 @@ class Plan:
 
 def _without(rows: DataFrame, scoring: Scoring) -> DataFrame:
     """Only the columns that the workers look at."""
-    spare = {"judged", "seen", "last", "copies"} | (set() if "scores" in scoring.needs else {"score"})
+    spare = {"judged", "seen", "last"} | (set() if "scores" in scoring.needs else {"score"})
     kept = rows.select(*(name for name in rows.columns if name not in spare))
     if "score" not in kept.columns:
         return kept

@@ -37,7 +37,7 @@ def rows_that_matter(
     judged_only: bool,
     needs: Collection[str],
 ) -> DataFrame:
-    """Of whole lists, the rows that can change a number: those with a truth row, each last one, and those at `cuts`.
+    """Of whole lists, the rows that can change a number: those with a truth row, each last one, repeats, and those at `cuts`.
 
     A list of millions stays in the JVM, where a window may spill, and its ranks and counts leave it.
 
@@ -52,7 +52,7 @@ def rows_that_matter(
         needs: "every" and "unseen": places among all or among unseen candidates; "ties": with how many are tied.
 
     Returns:
-        The rows with `rank`, and counts that run along the list, so that the last row has them all: `n_repeats` repeated items,
+        The rows with `rank`, and counts that run along the list, so that the last row has them all:
         `n_faults` ranks that are not the row's place, `unseen_place`, `score_so_far` (a missing score adds nothing). With ties
         also `n_above` and `n_tied`, `unseen_above` and `unseen_tied`.
     """
@@ -63,7 +63,6 @@ def rows_that_matter(
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     place = F.row_number().over(in_order)
     found: dict[str, Column] = {"last": F.lead("user").over(in_order).isNull()}
-    found["n_repeats"] = F.sum(F.col("copies") - 1).over(so_far) if "copies" in rows.columns else F.lit(0)
     if trust_rank:
         found["n_faults"] = F.sum((F.col("rank") != place).cast("long")).over(so_far)
     else:
@@ -76,6 +75,8 @@ def rows_that_matter(
     kept = F.col("judged") | (F.col("rank") == 1 if judged_only else F.col("last"))
     if cuts:
         kept |= F.col("rank").isin(*cuts)
+    if "copies" in rows.columns and not judged_only:
+        kept |= F.col("copies") > 1
     if n_shown:
         kept |= F.col("rank") <= n_shown
     # Ranks that were given leave no ties.
