@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from spark_recmetrics.columns import COUNTERS, PAIR_RANKS, PAIR_SCORES, PART_TOTALS
+from spark_recmetrics.columns import COUNTERS, PART_TOTALS, PASSING
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.means import Wanted, part_totals
 from spark_recmetrics.metrics import Metric
@@ -38,7 +38,7 @@ def user_totals(per_user: DataFrame, metrics: Sequence[Metric], convention: Conv
     wanted = Wanted.of(metrics, convention)
     named = {tally.column for tally in wanted.tallies}
     pooled = {f"{tally.column}_{of}" for tally in wanted.tallies for of in ("total", "count") if tally.pooled}
-    used = {"model", PAIR_RANKS, PAIR_SCORES, *COUNTERS, *Moments._fields, *named, *pooled}
+    used = {"model", *PASSING, *COUNTERS, *Moments._fields, *named, *pooled}
     kept = [name for name in per_user.columns if name in used]
 
     def of_part(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

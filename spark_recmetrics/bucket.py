@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, columns_of, score_columns
@@ -178,7 +178,7 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
             **counters,
             **dict(_values(batch, scoring)),
             **(rating_values(batch, scoring) if scoring.rating else {}),
-            **(_pairs(batch) if scoring.across else {}),
+            **(_pairs(batch, scoring.n_models) if scoring.across else {}),
         }
     )
 
@@ -261,20 +261,20 @@ def rating_values(batch: RankedBatch, scoring: Scoring) -> dict[str, Any]:
     return found
 
 
-def _pairs(batch: RankedBatch) -> dict[str, Any]:
-    """The matched pairs of each cell as arrays: scores, and ranks, negative where the item is not relevant."""
+def _pairs(batch: RankedBatch, n_models: int) -> dict[str, Any]:
+    """The matched pairs of each model, in the row of its first user: see `columns.PAIR_SCORES`."""
     pairs = batch.matched
     if pairs is None:
         raise ValueError("the batch lacks its pairs")
-    sizes = np.bincount(pairs.user, minlength=batch.size)
-    ends = np.cumsum(sizes)
-    starts = ends - sizes
     ranks = np.where(pairs.relevant, pairs.rank, -pairs.rank)
-    columns = {PAIR_SCORES: pairs.score, PAIR_RANKS: ranks}
-    # A list of arrays of one length would become a matrix.
-    found = {name: np.empty(batch.size, dtype=object) for name in columns}
-    for name, values in columns.items():
-        found[name][:] = [values[start:end] for start, end in zip(starts, ends, strict=True)]
+    n_users = batch.size // n_models
+    found = {name: np.full(batch.size, None) for name in (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS)}
+    ends = np.searchsorted(pairs.user, np.arange(n_models + 1) * n_users)
+    for first, start, end in zip(range(0, batch.size, max(n_users, 1)), ends, ends[1:], strict=False):
+        new = np.diff(pairs.user[start:end], prepend=-1) != 0
+        found[PAIR_SCORES][first] = pairs.score[start:end]
+        found[PAIR_RANKS][first] = ranks[start:end]
+        found[PAIR_STARTS][first] = np.flatnonzero(new)
     return found
 
 

@@ -69,8 +69,12 @@ USER_COUNTERS = (
 COUNTERS = (*USER_COUNTERS, "n_pair_duplicates")
 """All counters, with that of the rating metrics, which stands beside their moments."""
 
-PAIR_SCORES, PAIR_RANKS = "pair_scores", "pair_ranks"
-"""Columns of arrays that stand in PER_USER until the values across users are known."""
+PAIR_SCORES, PAIR_RANKS, PAIR_STARTS = "pair_scores", "pair_ranks", "pair_starts"
+"""Columns of PER_USER, until the values across users are known: in one row of each model and bucket, the matched pairs of its
+users as arrays, ranks negative where an item is not relevant, and where the pairs of each user start."""
 
 PART_TOTALS = "part_totals"
 """Column of PER_USER, until the values of the models are known: in one row of each bucket, what its rows add to the totals."""
+
+PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS)
+"""The columns that PER_USER does not keep."""

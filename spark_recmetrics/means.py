@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.columns import COUNTERS, PAIR_RANKS, PAIR_SCORES
+from spark_recmetrics.columns import COUNTERS, PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric, Sums
 from spark_recmetrics.metrics.rating import Moments
@@ -138,11 +138,14 @@ def part_totals(rows: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
         belongs = {users: _belongs(own, users) for users in {*sets, *(tally.users for tally in wanted.tallies)}}
         found += [(model, f"users_{users}", int(belongs[users].sum()), 0.0, 0.0, 0, 0.0, 0.0) for users in sets]
         if wanted.cuts:
+            # Few rows have pairs, those of many users.
+            known = np.array([ranks is not None for ranks in own[PAIR_RANKS]])
+            pairs = [own[name][known] for name in (PAIR_RANKS, PAIR_STARTS)]
             # The first pair of a user has the smallest rank.
-            first = np.array([abs(ranks[0]) for ranks in own[PAIR_RANKS] if len(ranks)])
+            first = np.concatenate([np.zeros(0), *(np.abs(ranks[starts]) for ranks, starts in zip(*pairs, strict=True))])
             within = {with_pairs(k): int((first <= (k or np.inf)).sum()) for k in wanted.cuts}
             found += [(model, name, n, 0.0, 0.0, 0, 0.0, 0.0) for name, n in within.items()]
-            scores = np.concatenate(list(own[PAIR_SCORES]))
+            scores = np.concatenate([np.zeros(0), *own[PAIR_SCORES][known]])
             edges = np.quantile(scores, _STEPS, method="lower") if len(scores) else ()
             # The first edge of a part carries how many pairs the part has.
             counts = [len(scores), *[0] * len(edges)]

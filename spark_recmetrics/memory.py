@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_recmetrics.bucket import Demand, Scoring, score_bucket
-from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, Columns
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PASSING, Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
@@ -131,7 +131,7 @@ def evaluate_in_memory(
         run=Run(),
         data_hash=None,
         warnings=[fact.line() for fact in facts if fact.level == "warn"],
-        per_user=named.drop(columns=[PAIR_RANKS, PAIR_SCORES], errors="ignore"),
+        per_user=named.drop(columns=list(PASSING), errors="ignore"),
     )
 
 
@@ -347,7 +347,7 @@ def _across(rows: pd.DataFrame, totals: Mapping[str, Any], scoring: Scoring) -> 
     found: dict[str, tuple[float | None, int]] = {}
     for metric in scoring.metrics:
         if metric.definition.across_users:
-            ranks, scores = (np.concatenate(rows[name].to_list()) for name in (PAIR_RANKS, PAIR_SCORES))
+            ranks, scores = (np.concatenate(rows[name].dropna().to_list()) for name in (PAIR_RANKS, PAIR_SCORES))
             kept = np.abs(ranks) <= (np.inf if metric.k is None else metric.k)
             value = float(score(metric.at(None), _one_user(ranks[kept], scores[kept]), scoring.convention)[0])
             found[metric.slug] = (None if np.isnan(value) else value, totals[with_pairs(metric.k)])

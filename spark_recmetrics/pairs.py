@@ -22,7 +22,7 @@ def won_in_ranges(per_user: DataFrame, cuts: Sequence[int | None], edges: Mappin
     """Within ranges of scores: relevant pairs, others, and how many comparisons of the two the relevant ones win.
 
     Args:
-        per_user: `model`, and arrays of each user's pairs: PAIR_SCORES, and PAIR_RANKS, negative where an item is not relevant.
+        per_user: `model`, and arrays of pairs: PAIR_SCORES, and PAIR_RANKS, negative where an item is not relevant.
         cuts: Cut-offs of the ranks, None for whole lists.
         edges: By model, where its ranges end, as `means.combined` has them. They change nothing but the work that a task has.
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import user_totals
 from spark_recmetrics.bucket import Demand
-from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PART_TOTALS, Columns
+from spark_recmetrics.columns import PASSING, Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError
@@ -192,7 +192,7 @@ def evaluate(
     n_items = size if inputs.catalog is None else tables.count_distinct(inputs.catalog)
     plan = Plan(inputs, chosen, rules, names, n_buckets, n_items)
     kept = tables.materialise(plan.per_user)
-    per_user = kept.drop(PAIR_SCORES, PAIR_RANKS, PART_TOTALS)
+    per_user = kept.drop(*PASSING)
     totals = combined(tables.collect_rows(user_totals(kept, chosen, rules)))
     seen = {table: tables.observed(*watch) for table, watch in plan.watched.items()}
     facts = data_report(seen, totals, names, rules, has_ratings=inputs.has_ratings, rated=bool(needs.rating))

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StructField, StructType
 
 from spark_recmetrics.bucket import Scoring, score_bucket
-from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PART_TOTALS, USER_COUNTERS
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS, PART_TOTALS, USER_COUNTERS
 from spark_recmetrics.means import Wanted, part_totals
 from spark_recmetrics.schema import TOTALS
 
@@ -49,7 +49,7 @@ def score_users(
                 for name in scoring.rating_columns
             ),
             *([StructField(PAIR_SCORES, ArrayType(DoubleType()))] if scoring.across else []),
-            *([StructField(PAIR_RANKS, ArrayType(LongType()))] if scoring.across else []),
+            *([StructField(name, ArrayType(LongType())) for name in (PAIR_RANKS, PAIR_STARTS)] if scoring.across else []),
             *([StructField(PART_TOTALS, ArrayType(TOTALS))] if wanted else []),
         ]
     )
