@@ -326,27 +326,37 @@ def with_flags(rows: DataFrame, truth: DataFrame, train: DataFrame | None, *, n_
         `[model,] user, item`, the best `rank` or `score`, `copies`, how many rows there were, `judged`, and `seen`.
     """
     values = [name for name in ("score", "rank") if name in rows.columns]
-    marks = ("copies", "judged", *(["seen"] if train is not None else []))
-    models = [F.explode(F.array(*map(F.lit, range(n_models)))).alias("model")] if "model" in rows.columns else []
+    by_model = "model" in rows.columns
+    models = [F.explode(F.array(*map(F.lit, range(n_models)))).alias("model")] if by_model else []
+    nothing = [F.lit(None).cast(rows.schema[name].dataType).alias(name) for name in values]
 
-    def marked(frame: DataFrame, mark: str) -> DataFrame:
-        """Rows of one table in the shape of all: 1 under its own mark."""
-        empty = [F.lit(None).cast(rows.schema[name].dataType).alias(name) for name in values]
-        found = [*values] if mark == "copies" else [*empty]
-        model = ["model"] if models and mark == "copies" else models
-        return frame.select(*model, "user", "item", *found, *(F.lit(int(name == mark)).alias(name) for name in marks))
+    def marked(frame: DataFrame, mark: int, *, seen: bool = False) -> DataFrame:
+        """Rows of one table in the shape of all."""
+        own: Sequence[Column | str] = ["model"] if by_model and frame is rows else models
+        found: Sequence[Column | str] = values if frame is rows else nothing
+        flags = [] if train is None else [F.lit(seen).alias("seen")]
+        return frame.select(*own, "user", "item", *found, F.lit(mark).cast("long").alias("mark"), *flags)
 
-    tables = [marked(rows, "copies"), marked(truth, "judged"), *([marked(train, "seen")] if train is not None else [])]
+    tables = [marked(rows, 1), marked(truth, _TRUTH_ROW), *([] if train is None else [marked(train, 0, seen=True)])]
     together = reduce(lambda one, other: one.unionByName(other), tables).repartition(n_parts, "user")
     best = {"score": F.max("score"), "rank": F.min("rank")}
     if len(values) == 2:
         best["score"] = F.min_by("score", "rank")
-    matched = together.groupBy(*(["model"] if models else []), "user", "item").agg(
+    keys = [*(["model"] if by_model else []), "user", "item"]
+    # One sum counts the rows of two tables: a column less to move, to hash and to sort is an eighth of the time.
+    matched = together.groupBy(*keys).agg(
         *(best[name].alias(name) for name in values),
-        F.sum("copies").alias("copies"),
-        *((F.max(name) > 0).alias(name) for name in marks[1:]),
+        F.sum("mark").alias("mark"),
+        *([] if train is None else [F.max("seen").alias("seen")]),
     )
-    return matched.where(F.col("copies") > 0)
+    copies = F.col("mark").bitwiseAND(F.lit(_TRUTH_ROW - 1)).alias("copies")
+    judged = (F.col("mark") >= _TRUTH_ROW).alias("judged")
+    kept: list[Column | str] = [*keys, *values, copies, judged, *([] if train is None else ["seen"])]
+    return matched.select(*kept).where(F.col("copies") > 0)
+
+
+_TRUTH_ROW = 2**32
+"""What a truth row counts where a prediction counts 1: no pair has as many rows as would make one the other."""
 
 
 def with_judged(rows: DataFrame, truth: DataFrame) -> DataFrame:
