@@ -182,7 +182,8 @@ def run_doctor(session_kind, tmp_path):
         environment = {name: value for name, value in os.environ.items() if "SPARK" not in name and name != "PYTHONPATH"}
         environment |= {"SPARK_CONF_DIR": str(ROOT / "conf"), "SPARK_LOCAL_IP": "127.0.0.1", **variables}
         if session_kind == "connect":
-            environment["SPARK_REMOTE"] = "local[1]"
+            # The server of the other tests has the port that a local server takes unless Spark itself is tested.
+            environment |= {"SPARK_REMOTE": "local[1]", "SPARK_TESTING": "1"}
         code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from spark_recmetrics.cli import run; run(['doctor'])"
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment, timeout=300)
