@@ -38,7 +38,7 @@ _EXIT_CODES = """exit codes:
   1    unexpected error
   2    usage or configuration; found before a session starts
   3    a gate failed
-  4    input data missing, refused, or nobody to average
+  4    input data missing, refused, or nobody to average; a check of doctor failed
   5    the output tables could not be replaced
   130  interrupted"""
 
@@ -103,13 +103,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"spark-recmetrics {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    def add(name: str, command: Callable[[argparse.Namespace], int], text: str, *, configured: bool) -> argparse.ArgumentParser:
+    def add(
+        name: str, command: Callable[[argparse.Namespace], int], text: str, *, configured: bool, required: bool = True
+    ) -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name, help=text, description=text, epilog=_EXIT_CODES, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         sub.set_defaults(command=command)
         if configured:
-            sub.add_argument("--config", required=True, metavar="FILE", help="configuration file: YAML, TOML or JSON")
+            sub.add_argument("--config", required=required, metavar="FILE", help="configuration file: YAML, TOML or JSON")
             sub.add_argument(
                 "--set", action="append", default=[], metavar="KEY=VALUE", help="change one value, e.g. evaluation.top_k=[5]"
             )
@@ -119,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     job = add("evaluate", _evaluate, "Evaluate models and write the tables.", configured=True)
     job.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
     job.add_argument("--explain-user", metavar="ID", help="also print the lists of this user, row by row, with their values")
+    add("doctor", _doctor, "Check the session, its workers, and where the output goes.", configured=True, required=False)
     add("validate-config", _validate, "Check a configuration without starting Spark.", configured=True)
     add("explain-config", _explain, "Print the configuration with every default, and its hash.", configured=True)
     add("config-schema", _schema, "Print the JSON Schema of the configuration.", configured=False)
@@ -128,6 +131,38 @@ def _parser() -> argparse.ArgumentParser:
 
 def _load(arguments: argparse.Namespace) -> Config:
     return configuration.load(arguments.config, arguments.set, arguments.as_of)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    """Print one line per check. Exit code 4 says that the run that was asked about would fail, too."""
+    from spark_recmetrics.doctor import examine
+
+    output = None
+    if arguments.config is not None:
+        config = _load(arguments)
+        output = config.located(config.output)
+    elif arguments.set or arguments.as_of:
+        raise ConfigError("--set and --as-of: expected a configuration that they change, found none: add --config FILE")
+    started = []
+
+    def start() -> SparkSession:
+        spark, own = _session()
+        if own:
+            started.append(spark)
+        return spark
+
+    checks = []
+    try:
+        for check in examine(start, output):
+            print(check, flush=True)
+            checks.append(check)
+    finally:
+        for spark in started:
+            spark.stop()
+    failed = [check.name for check in checks if check.level == "FAIL"]
+    if failed:
+        raise DataError(f"doctor: {len(failed)} of {len(checks)} checks failed: {', '.join(failed)}")
+    return 0
 
 
 def _validate(arguments: argparse.Namespace) -> int:

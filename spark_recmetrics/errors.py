@@ -25,7 +25,7 @@ class GateError(RecMetricsError):
 
 
 class DataError(RecMetricsError):
-    """The input data are missing or refused.
+    """The input data are missing or refused; or `doctor` found a session that could not evaluate any.
 
     Args:
         message: What is wrong, where, what was expected, and what to do.

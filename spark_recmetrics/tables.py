@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
+import secrets
+import shutil
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -12,10 +16,10 @@ from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_recmetrics.errors import DataError, PublishError
+from spark_recmetrics.outcome import Run
 from spark_recmetrics.schema import RUN_COLUMNS
 
 if TYPE_CHECKING:
-    from spark_recmetrics.outcome import Run
     from spark_recmetrics.schema import Location, Output
 
 _log = logging.getLogger(__name__)
@@ -137,6 +141,40 @@ def publish(frame: DataFrame, output: Output, name: str, run: Run) -> str:
     except Exception as error:
         raise PublishError(f"cannot write {target!r}: {_first_line(error)}") from error
     return target
+
+
+def try_output(spark: SparkSession, output: Output) -> str | None:
+    """Write a table of one row where the output tables go, in the way of `publish`, and remove it. No other table is touched.
+
+    Returns:
+        The table, if it had to stay: Spark's DataFrame API deletes no files, so those of a path are deleted only where
+        the path is a folder of this machine. It is always the same one then, and `_` hides it from readers. None: it is gone.
+
+    Raises:
+        PublishError: It cannot be written, or not be removed from the catalog.
+    """
+    if output.path is None:
+        # Nobody has a table of this name, so none is replaced and none is dropped.
+        target = publish(spark.range(1), output, f"probe_{secrets.token_hex(8)}", Run())
+        try:
+            spark.sql("DROP TABLE IDENTIFIER(:target)", args={"target": target})
+        except Exception as error:
+            raise PublishError(f"cannot remove {target!r}, delete it by hand: {_first_line(error)}") from error
+        return None
+    folder = Path(re.sub("^file:/+", "/", output.path))
+    probe = folder / "_recmetrics_probe"
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    target = publish(spark.range(1), output, probe.name, Run())
+    if not probe.is_dir():
+        return target
+    try:
+        shutil.rmtree(probe)
+    except OSError:
+        return target
+    with suppress(OSError):  # what others have written there meanwhile stays
+        for place in made:
+            place.rmdir()
+    return None
 
 
 def _same_columns(rows: DataFrame, target: str) -> list[str]:

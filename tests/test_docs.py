@@ -204,7 +204,8 @@ def read_commands() -> Iterator[Command]:
 
 COMMANDS = list(read_commands())
 OWN = [command for command in COMMANDS if command.words[0] == "spark-recmetrics"]
-WITHOUT_SPARK = [command for command in OWN if command.words[1] != "evaluate"]
+WITH_SPARK = ("evaluate", "doctor")
+WITHOUT_SPARK = [command for command in OWN if command.words[1] not in WITH_SPARK]
 SUBMIT_FLAGS = {"--properties-file", "--py-files", "--master", "--deploy-mode", "--conf", "--files"}
 
 
@@ -233,15 +234,15 @@ def test_the_run_id_on_the_page_of_outputs_is_real(monkeypatch, capsys):
     assert "".join(f"    {line}\n" for line in last) in text_of("docs/outputs.md")
 
 
-def check_arguments(words: tuple[str, ...]) -> None:
-    """The arguments of `evaluate` are legal, and the configuration is there."""
-    arguments = cli._parser().parse_args(["evaluate", *words])
-    assert (ROOT / arguments.config).is_file()
+def check_arguments(command: str, words: tuple[str, ...]) -> None:
+    """The arguments of a command are legal, and the configuration is there."""
+    arguments = cli._parser().parse_args([command, *words])
+    assert (command == "doctor" and arguments.config is None) or (ROOT / arguments.config).is_file()
 
 
-@pytest.mark.parametrize("command", [c for c in OWN if c.words[1] == "evaluate"], ids=str)
+@pytest.mark.parametrize("command", [c for c in OWN if c.words[1] in WITH_SPARK], ids=str)
 def test_commands_with_spark_have_flags_and_files_that_exist(command):
-    check_arguments(command.words[2:])
+    check_arguments(command.words[1], command.words[2:])
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.words[0] == "spark-submit"], ids=str)
@@ -252,7 +253,7 @@ def test_submitted_jobs_have_flags_and_files_that_exist(command):
     assert set(flags) <= SUBMIT_FLAGS
     for flag, value in zip(flags, values, strict=True):
         assert flag != "--properties-file" or (ROOT / value).is_file()
-    check_arguments(command.words[job + 1 :])
+    check_arguments("evaluate", command.words[job + 1 :])
 
 
 def test_make_targets_exist():
