@@ -8,7 +8,7 @@ Spark has no transaction over several tables, so there is one table more, `runs`
    one file, so that on a file system one rename of a folder makes the attempt visible, and on an object store one upload.
    It is not the partition of the run that is overwritten: that is a delete and a rename, and a run killed between them
    would be gone.
-3. *Clean up*: attempts that a later one has superseded are removed where that can be done, their rows first.
+3. *Clean up*: the rows of attempts that a later one has superseded are removed where that can be done.
 
 Readers keep the newest attempt of each run. A run that is killed before its commit is as if it had never begun, and a run
 that is killed after it is complete. Of two that publish one run at once both commit, and the later counts.
@@ -179,8 +179,12 @@ def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
     count, observation = F.count(F.lit(1)).alias("rows"), Observation()
     tables.add_partitions(rows.observe(observation, count), output, name, _PARTITIONS)
     n_sent: int = tables.observed(observation, rows, [count])["rows"]
-    there = tables.published(rows.sparkSession, output, name, rows.schema)
-    n_found = 0 if there is None else tables.collect_rows(there.where(F.col(ATTEMPT) == attempt).agg(count))[0]["rows"]
+
+    def arrived() -> DataFrame | None:
+        there = tables.published(rows.sparkSession, output, name, rows.schema)
+        return None if there is None else there.where(F.col(ATTEMPT) == attempt).agg(count)
+
+    n_found = sum(row["rows"] for row in tables.collect_again(arrived))
     if n_found != n_sent:
         raise PublishError(
             f"{tables.place(output, name)}: expected {n_sent} rows of this run, found {n_found} after they were written: "
@@ -194,13 +198,17 @@ def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
 
 def _attempts(spark: SparkSession, output: Output, identity: Mapping[str, str] | None = None) -> list[_Attempt]:
     """The committed attempts that are in `runs`, of one run or of all."""
-    runs = tables.published(spark, output, "runs", RUNS)
-    if runs is None:
-        return []
-    for column, value in (identity or {}).items():
-        runs = runs.where(F.col(column) == value)
+
+    def entries() -> DataFrame | None:
+        runs = tables.published(spark, output, "runs", RUNS)
+        if runs is None:
+            return None
+        for column, value in (identity or {}).items():
+            runs = runs.where(F.col(column) == value)
+        return runs.select(*_PARTITIONS, "sequence", "committed_at", "table", "n_rows")
+
     found: dict[str, dict[str, int]] = {}
-    rows = tables.collect_rows(runs.select(*_PARTITIONS, "sequence", "committed_at", "table", "n_rows"))
+    rows = tables.collect_again(entries)
     for row in rows:
         found.setdefault(row[ATTEMPT], {})[row["table"]] = row["n_rows"]
     return [
@@ -216,15 +224,20 @@ def _newest(attempts: Iterable[_Attempt]) -> list[_Attempt]:
 
 def _published_columns(spark: SparkSession, output: Output) -> dict[str, dict[str, StructField]]:
     """The columns of each table that were published so far, by name; those of the first run come first."""
-    runs = tables.published(spark, output, "runs", RUNS)
-    if runs is None:
-        return {}
-    if ATTEMPT not in runs.columns:
-        raise _not_ours(output, "runs", runs)
-    # Almost all runs have the same columns, and their texts are long.
-    kinds = tables.collect_rows(runs.groupBy("table", "columns").agg(F.min("committed_at").alias("since")))
-    if any(row["columns"] is None for row in kinds):
-        raise _not_ours(output, "runs", runs)
+
+    def entries() -> DataFrame | None:
+        runs = tables.published(spark, output, "runs", RUNS)
+        if runs is None:
+            return None
+        if ATTEMPT not in runs.columns:
+            raise _not_ours(output, "runs", runs)
+        # Almost all runs have the same columns, and their texts are long.
+        return runs.groupBy("table", "columns").agg(F.min("committed_at").alias("since"))
+
+    kinds = tables.collect_again(entries)
+    there = tables.published(spark, output, "runs") if any(row["columns"] is None for row in kinds) else None
+    if there is not None:
+        raise _not_ours(output, "runs", there)
     found: dict[str, dict[str, StructField]] = {}
     for row in sorted(kinds, key=lambda row: (row["since"], row["columns"])):
         for column in StructType.fromJson(json.loads(row["columns"])):
@@ -240,13 +253,13 @@ def _refuse_other_columns(spark: SparkSession, staged: Mapping[str, DataFrame], 
 
     Columns may be new. Only a table of the catalog cannot take them, since it is Delta alone that adds them by itself.
     """
-    there = {name: tables.published(spark, output, name) for name in (*staged, "runs")}
-    for name, frame in there.items():
-        if frame is not None and not {*_PARTITIONS} <= set(frame.columns):
-            raise _not_ours(output, name, frame)
     published = _published_columns(spark, output)
     for name, rows in staged.items():
-        frame, place = there[name], tables.place(output, name)
+        place = tables.place(output, name)
+        # Files with committed rows are ours, and need no look into them for their columns.
+        frame = tables.published(spark, output, name) if output.path is None or name not in published else None
+        if frame is not None and not {*_PARTITIONS} <= set(frame.columns):
+            raise _not_ours(output, name, frame)
         in_catalog = output.path is None and frame is not None
         fields = frame.schema if in_catalog and frame is not None else published.get(name, {}).values()
         known = {field.name: field.dataType.simpleString() for field in fields}
@@ -296,7 +309,7 @@ def _clean_up(output: Output, identity: Mapping[str, str], committed: Sequence[_
 
 
 def _remove(path: str, identity: Mapping[str, str], superseded: set[str], committed: set[str]) -> None:
-    """Remove folders of attempts, with those in `runs` last: what is still there is removed by the next run."""
+    """Remove folders of attempts. Their entries in `runs` stay, so that no reader of that table meets a file that has gone."""
     from pyarrow import fs
 
     files, root = fs.FileSystem.from_uri(path if ":/" in path else str(Path(path).absolute()))
@@ -305,7 +318,7 @@ def _remove(path: str, identity: Mapping[str, str], superseded: set[str], commit
         # Where a path has no scheme, Spark may mean another file system; then there is no such folder here.
         return list(files.get_file_info(fs.FileSelector(folder, allow_not_found=True)))
 
-    for name in (*TABLES, "runs"):
+    for name in TABLES:
         table = inside(f"{root.rstrip('/')}/{name}")
         folders = table
         for column, value in identity.items():  # Spark has escaped what may not stand in a path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -30,8 +30,11 @@ _CONFLICT = re.compile(
 )
 """What Delta says where another writer has changed the table meanwhile: names of its error classes and exceptions."""
 
-_CONFLICTS = 3
-"""How often a conflict is tried again."""
+_GONE = re.compile("FILE_NOT_EXIST|FileNotFoundException|File .* does not exist")
+"""What Spark says where a file was removed between looking for it and reading it."""
+
+_RETRIES = 3
+"""How often what another process has hindered is tried again."""
 
 
 def read_table(spark: SparkSession, location: Location, key: str) -> DataFrame:
@@ -67,6 +70,23 @@ def distinct_models(predictions: DataFrame) -> list[str]:
 def collect_rows(frame: DataFrame) -> list[Row]:
     """The rows of a table whose size does not depend on the number of users."""
     return frame.collect()
+
+
+def collect_again(look: Callable[[], DataFrame | None], tries: int = _RETRIES) -> list[Row]:
+    """The rows of a small table that others may be cleaning; none where there is no table.
+
+    Args:
+        look: Looks the table up.
+        tries: How often it is asked again where a file has gone since it looked.
+    """
+    try:
+        frame = look()
+        return [] if frame is None else frame.collect()
+    except Exception as error:
+        if not tries or not _GONE.search(str(error)):
+            raise
+        _log.debug("looking again: %s", _first_line(error))
+    return collect_again(look, tries - 1)
 
 
 def count_distinct(frame: DataFrame) -> int:
@@ -161,7 +181,7 @@ def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Seque
         PublishError: The rows cannot be written.
     """
     target = place(output, name)
-    for again in range(_CONFLICTS, -1, -1):
+    for again in range(_RETRIES, -1, -1):
         try:
             _add_partitions(rows, output, target, partitions)
         except Exception as error:
@@ -197,8 +217,8 @@ def _add_partitions(rows: DataFrame, output: Output, target: str, partitions: Se
     # A catalog table inserts by position. It can only append: it does not look at the option of a dynamic overwrite, and an
     # overwrite without it would take away all other runs. So callers count what has arrived.
     there = spark.table(target).schema.fields
-    null = {field.name: F.lit(None).cast(field.dataType) for field in there if field.name not in rows.columns}
-    ordered = rows.withColumns(null).select(*(_named(field.name) for field in there))
+    null = {field.name: F.lit(None).cast(field.dataType).alias(field.name) for field in there if field.name not in rows.columns}
+    ordered = rows.select(*(null.get(field.name, F.col(_named(field.name))) for field in there))
     ordered.write.insertInto(target, overwrite=False)
 
 

@@ -124,26 +124,27 @@ def test_a_run_published_again_replaces_its_own_rows_and_no_others(spark, tmp_pa
     assert places == {table: f"{tmp_path}/out/{table}" for table in TABLES}
     expected = {table: rows + complete(2, 4)[table] for table, rows in complete(7, run=other).items()}
     assert numbers(spark, output) == expected
-    for table in (*TABLES, "runs"):
+    for table in TABLES:
         assert len(attempts(tmp_path / "out", table)) == 2, "one for each run"
     assert read_history(spark, output).columns == ["model", "metric", "n_users", "as_of", "run_id"]
     assert dict(read_history(spark, output).dtypes)["as_of"] == "string"
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_killed_at_every_step_and_run_again(spark, tmp_path, steps):
     """Before the commit the run is what it was, behind it what it has become."""
     place = str(tmp_path)
     publish(frames_of(spark, 0), Output(path=place), RUN)
-    shown, last = 0, 2 * (COMMITTED + len(TABLES) + 1)
+    shown, n_committed, last = 0, 0, 2 * (COMMITTED + len(TABLES))
     for until in range(last):
         committed = steps.publish(frames_of(spark, until + 1), Output(path=place), RUN, until=until)
         assert committed == (until >= 2 * COMMITTED - 1)
-        shown = until + 1 if committed else shown
+        shown, n_committed = (until + 1, n_committed + 1) if committed else (shown, n_committed)
         assert numbers(spark, place) == complete(shown), f"killed at step {until}"
     assert steps.publish(frames_of(spark, 99), Output(path=place), RUN)
     assert numbers(spark, place) == complete(99)
-    assert len(attempts(place, "runs")) == 1
+    assert len(attempts(place, "runs")) == n_committed + 2
 
 
 @pytest.mark.spark
@@ -168,7 +169,7 @@ def test_200_cycles_with_a_kill_at_a_random_step(spark, tmp_path, steps):
         shown[run] = (0, 3)
     for cycle in range(1, 201):
         run, n_users = chance.choice(runs), chance.randint(1, 4)
-        until = chance.randrange(2 * (COMMITTED + len(TABLES) + 1))
+        until = chance.randrange(2 * (COMMITTED + len(TABLES)))
         if steps.publish(frames_of(spark, cycle, n_users), Output(path=place), run, until=until):
             shown[run] = (cycle, n_users)
         else:
@@ -226,7 +227,24 @@ def test_two_at_once(spark, tmp_path):
             found = numbers(spark, place)
             assert found in [complete(first, first), complete(first + 1, first + 1)]
     publish(frames_of(spark, 9), Output(path=place), RUN)
-    assert [len(attempts(place, table)) for table in (*TABLES, "runs")] == [1] * 4
+    assert [len(attempts(place, table)) for table in TABLES] == [1] * 3
+
+
+@pytest.mark.parametrize(("n_gone", "n_looks"), [(2, 3), (9, 4)])
+def test_a_file_that_goes_while_it_is_read_is_looked_for_again(n_gone, n_looks):
+    looks = []
+
+    def look():
+        looks.append(1)
+        if len(looks) <= n_gone:
+            raise PublishError("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file")
+
+    if n_gone < n_looks:
+        assert tables.collect_again(look) == []
+    else:
+        with pytest.raises(PublishError, match="FILE_NOT_EXIST"):
+            tables.collect_again(look)
+    assert len(looks) == n_looks
 
 
 @pytest.mark.spark
@@ -274,7 +292,7 @@ def test_the_report_of_a_refused_run_does_not_replace_a_complete_run(spark, tmp_
     assert len(attempts(place, "data_report")) == 2
     publish(frames_of(spark, 2), Output(path=place), RUN)
     assert numbers(spark, place) == complete(2)
-    assert [len(attempts(place, table)) for table in (*TABLES, "runs")] == [1] * 4
+    assert [len(attempts(place, table)) for table in TABLES] == [1] * 3
 
 
 @pytest.mark.spark
@@ -290,7 +308,7 @@ def test_what_a_killed_run_left_is_removed_when_it_is_old(spark, tmp_path, steps
     for folder in (*tmp_path.rglob("attempt=*"), staging):
         os.utime(folder, (old, old))
     publish(frames_of(spark, 3), Output(path=place), RUN)
-    assert [len(attempts(place, table)) for table in (*TABLES, "runs")] == [1] * 4
+    assert [len(attempts(place, table)) for table in TABLES] == [1] * 3
     assert not staging.exists()
     assert numbers(spark, place) == complete(3)
 
