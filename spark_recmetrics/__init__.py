@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
     from spark_recmetrics.errors import ConfigError, DataError, GateError, PublishError, RecMetricsError
     from spark_recmetrics.evaluator import Evaluator, compute_metrics
+    from spark_recmetrics.history import read_history
     from spark_recmetrics.memory import MemoryResult, evaluate_in_memory
     from spark_recmetrics.outcome import Run
     from spark_recmetrics.pipeline import Result, evaluate, from_als, rank_items
+    from spark_recmetrics.schema import Output
 
 _HOME = {
     "CONVENTIONS": "conventions",
@@ -30,6 +32,7 @@ _HOME = {
     "Evaluator": "evaluator",
     "GateError": "errors",
     "MemoryResult": "memory",
+    "Output": "schema",
     "PublishError": "errors",
     "RecMetricsError": "errors",
     "Result": "pipeline",
@@ -41,6 +44,7 @@ _HOME = {
     "from_als": "pipeline",
     "metrics": "metrics",
     "rank_items": "pipeline",
+    "read_history": "history",
 }
 
 __all__ = [
@@ -52,6 +56,7 @@ __all__ = [
     "Evaluator",
     "GateError",
     "MemoryResult",
+    "Output",
     "PublishError",
     "RecMetricsError",
     "Result",
@@ -64,6 +69,7 @@ __all__ = [
     "from_als",
     "metrics",
     "rank_items",
+    "read_history",
 ]
 
 

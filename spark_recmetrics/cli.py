@@ -238,10 +238,10 @@ def _result_file(name: str | None) -> Path | None:
 
 
 def _run_job(config: Config, outcome: dict[str, Any], user: str | None) -> None:
-    from spark_recmetrics import tables
+    from spark_recmetrics import history
     from spark_recmetrics.outcome import Run
     from spark_recmetrics.pipeline import evaluate as evaluate_frames
-    from spark_recmetrics.schema import DATA_REPORT
+    from spark_recmetrics.schema import DATA_REPORT, TABLES
 
     spark, own = _session()
     run, output = Run(config.run_id, config.as_of, config.hash), config.located(config.output)
@@ -259,12 +259,10 @@ def _run_job(config: Config, outcome: dict[str, Any], user: str | None) -> None:
         except DataError as error:
             if error.facts:
                 report = spark.createDataFrame(list(error.facts), DATA_REPORT)
-                outcome["tables"]["data_report"] = tables.publish(report, output, "data_report", run)
+                outcome["tables"] = history.publish({"data_report": report}, output, run)
             raise
         try:
-            # The summary comes last: a run that has one is complete.
-            for name in ("data_report", "per_user", "summary"):
-                outcome["tables"][name] = tables.publish(getattr(result, name), output, name, run)
+            outcome["tables"] = history.publish({name: getattr(result, name) for name in TABLES}, output, run)
         finally:
             result.release()
         outcome |= {"status": result.status, "models": _finite(result.to_dict()), "warnings": list(result.warnings)}

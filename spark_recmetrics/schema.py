@@ -63,7 +63,29 @@ TOTALS = StructType(
 """The rows of `means.part_totals`."""
 
 RUN_COLUMNS = ("as_of", "run_id")
-"""The columns that every published table is partitioned by."""
+"""The columns that name a run in every published table."""
+
+ATTEMPT = "attempt"
+"""Published tables are partitioned by the run and by this column: a random id of each time that the run was published."""
+
+RUNS = StructType(
+    [
+        StructField("sequence", LongType()),
+        StructField("table", StringType()),
+        StructField("n_rows", LongType()),
+        StructField("columns", StringType()),
+        StructField("config_hash", StringType()),
+        StructField("version", StringType()),
+        StructField("committed_at", TimestampType()),
+        StructField("as_of", StringType()),
+        StructField("run_id", StringType()),
+        StructField("attempt", StringType()),
+    ]
+)
+"""One row per committed attempt and table. `columns` is the schema of the table without the last three, as JSON."""
+
+TABLES = ("data_report", "per_user", "summary")
+"""The tables of a run."""
 
 FileFormat = Literal["parquet", "csv", "json", "orc", "delta"]
 """The formats of files that can be read."""
@@ -158,5 +180,5 @@ class Output:
             raise ConfigError(f"unknown format {self.format!r}{did_you_mean(str(self.format), get_args(TableFormat))}")
 
     def table(self, name: str) -> str:
-        """Path or name of the table `summary`, `per_user` or `data_report`."""
+        """Path or name of the table `summary`, `per_user`, `data_report` or `runs`."""
         return f"{self.table_prefix}{name}" if self.path is None else f"{self.path.rstrip('/')}/{name}"

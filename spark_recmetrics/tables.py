@@ -6,7 +6,7 @@ import logging
 import re
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,15 +16,29 @@ from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_recmetrics.errors import DataError, PublishError
-from spark_recmetrics.outcome import Run
-from spark_recmetrics.schema import RUN_COLUMNS
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
     from spark_recmetrics.schema import Location, Output
 
 _log = logging.getLogger(__name__)
 
 _CSV_DEFAULTS = {"header": "true", "inferSchema": "true"}
+
+_NOTHING_THERE = re.compile("PATH_NOT_FOUND|PATH_DOES_NOT_EXIST|UNABLE_TO_INFER_SCHEMA")
+"""What Spark and Delta say of a path without files. A killed run may leave an empty folder."""
+
+_CONFLICT = re.compile(
+    "DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent|MetadataChanged|ProtocolChanged"
+)
+"""What Delta says where another writer has changed the table meanwhile: names of its error classes and exceptions."""
+
+_GONE = re.compile("FILE_NOT_EXIST|FileNotFoundException|File .* does not exist")
+"""What Spark says where a file was removed between looking for it and reading it."""
+
+_RETRIES = 3
+"""How often what another process has hindered is tried again."""
 
 
 def read_table(spark: SparkSession, location: Location, key: str) -> DataFrame:
@@ -60,6 +74,23 @@ def distinct_models(predictions: DataFrame) -> list[str]:
 def collect_rows(frame: DataFrame) -> list[Row]:
     """The rows of a table whose size does not depend on the number of users."""
     return frame.collect()
+
+
+def collect_again(look: Callable[[], DataFrame | None], tries: int = _RETRIES) -> list[Row]:
+    """The rows of a small table that others may be cleaning; none where there is no table.
+
+    Args:
+        look: Looks the table up.
+        tries: How often it is asked again where a file has gone since it looked.
+    """
+    try:
+        frame = look()
+        return [] if frame is None else frame.collect()
+    except Exception as error:
+        if not tries or not _GONE.search(str(error)):
+            raise
+        _log.debug("looking again: %s", _first_line(error))
+    return collect_again(look, tries - 1)
 
 
 def count_distinct(frame: DataFrame) -> int:
@@ -108,43 +139,68 @@ def release(frame: DataFrame) -> None:
         _log.debug("nothing to give back: %s", _first_line(error))
 
 
-def publish(frame: DataFrame, output: Output, name: str, run: Run) -> str:
-    """Write the rows of one run into a table, in place of the rows that the run had there.
+def published(spark: SparkSession, output: Output, name: str, schema: StructType | None = None) -> DataFrame | None:
+    """A table of the output as it is now, or None where there is none yet.
 
     Args:
-        frame: The rows; the run's own columns may be among them.
+        spark: The session.
         output: Where the tables are, and their format.
-        name: Which table: `summary`, `per_user` or `data_report`.
-        run: The run, whose `schema.RUN_COLUMNS` the table is partitioned by; what it lacks is `none` there.
-
-    Returns:
-        Path or name of the table.
+        name: Which table.
+        schema: The columns of files of parquet and ORC; None: those of one file. Other tables know their own.
 
     Raises:
-        PublishError: The table is there with other columns, or cannot be written.
+        PublishError: What is there cannot be read as a table of that format.
     """
-    rows = frame.drop(*RUN_COLUMNS).withColumns({column: F.lit(getattr(run, column) or "none") for column in RUN_COLUMNS})
-    target = output.table(name) if output.path is not None else quoted(output.table(name))
-    # Only the partitions that the rows belong to are replaced.
-    writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+    target = place(output, name)
     try:
-        if output.path is not None:
-            writer.format(output.format).partitionBy(*RUN_COLUMNS).save(target)
-        elif not rows.sparkSession.catalog.tableExists(target):
-            writer.format(output.format).partitionBy(*RUN_COLUMNS).saveAsTable(target)
+        if output.path is None:
+            if not spark.catalog.tableExists(target):
+                return None
+            spark.catalog.refreshTable(target)  # another process may have written since this session last looked
+            frame = spark.table(target)
         else:
-            rows.select(*_same_columns(rows, target)).write.option("partitionOverwriteMode", "dynamic").insertInto(
-                target, overwrite=True
-            )
-    except PublishError:
-        raise
+            reader = spark.read.format(output.format)
+            frame = (reader if schema is None or output.format == "delta" else reader.schema(schema)).load(target)
+        _ = frame.schema  # Spark Connect looks a table up when its schema is asked for
     except Exception as error:
-        raise PublishError(f"cannot write {target!r}: {_first_line(error)}") from error
-    return target
+        if _NOTHING_THERE.search(str(error)):
+            return None
+        raise PublishError(
+            f"{target}: expected a table of spark-recmetrics in format {output.format}, found what cannot be read: "
+            f"{_first_line(error)}: give another output"
+        ) from error
+    return frame
+
+
+def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Sequence[str]) -> None:
+    """Write rows into partitions that do not exist yet, which become visible when the job ends, or never.
+
+    Args:
+        rows: The rows, with the columns of the partitions last.
+        output: Where the tables are, and their format.
+        name: Which table; it is made if it is not there.
+        partitions: The columns that the table is partitioned by.
+
+    Raises:
+        PublishError: The rows cannot be written.
+    """
+    target = place(output, name)
+    for again in range(_RETRIES, -1, -1):
+        try:
+            _add_partitions(rows, output, target, partitions)
+        except Exception as error:
+            # Delta has written nothing if it reports a conflict.
+            if again and output.format == "delta" and _CONFLICT.search(str(error)):
+                _log.warning("%s: another writer was faster, once more: %s", target, _first_line(error))
+                continue
+            raise PublishError(
+                f"cannot write {target!r}: {_first_line(error)}: check the location and who may write"
+            ) from error
+        return
 
 
 def try_output(spark: SparkSession, output: Output) -> str | None:
-    """Write a table of one row where the output tables go, in the way of `publish`, and remove it. No other table is touched.
+    """Write a table of one row where the output tables go, as they are written, and remove it. No other table is touched.
 
     Returns:
         The table, if it had to stay: Spark's DataFrame API deletes no files, so those of a path are deleted only where
@@ -153,9 +209,12 @@ def try_output(spark: SparkSession, output: Output) -> str | None:
     Raises:
         PublishError: It cannot be written, or not be removed from the catalog.
     """
+    rows = spark.range(1).withColumn("part", F.lit("probe"))
     if output.path is None:
         # Nobody has a table of this name, so none is replaced and none is dropped.
-        target = publish(spark.range(1), output, f"probe_{secrets.token_hex(8)}", Run())
+        name = f"probe_{secrets.token_hex(8)}"
+        add_partitions(rows, output, name, ["part"])
+        target = place(output, name)
         try:
             spark.sql("DROP TABLE IDENTIFIER(:target)", args={"target": target})
         except Exception as error:
@@ -163,29 +222,56 @@ def try_output(spark: SparkSession, output: Output) -> str | None:
         return None
     folder = Path(re.sub("^file:/+", "/", output.path))
     probe = folder / "_recmetrics_probe"
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
-    target = publish(spark.range(1), output, probe.name, Run())
+    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    add_partitions(rows, output, probe.name, ["part"])
     if not probe.is_dir():
-        return target
+        return place(output, probe.name)
     try:
         shutil.rmtree(probe)
     except OSError:
-        return target
+        return str(probe)
     with suppress(OSError):  # what others have written there meanwhile stays
-        for place in made:
-            place.rmdir()
+        for parent in made:
+            parent.rmdir()
     return None
 
 
-def _same_columns(rows: DataFrame, target: str) -> list[str]:
-    """The columns in the order of the catalog table, which inserts by position."""
-    there = rows.sparkSession.table(target)
-    if set(there.dtypes) != set(rows.dtypes):
-        raise PublishError(
-            f"table {target}: expected the columns {_shown(rows)}, found {_shown(there)}: "
-            "write runs with other metrics or ids to another output.table_prefix"
-        )
-    return there.columns
+def _add_partitions(rows: DataFrame, output: Output, target: str, partitions: Sequence[str]) -> None:
+    if output.format == "delta":
+        writer = rows.write.format("delta").mode("append").option("mergeSchema", "true").partitionBy(*partitions)
+        if output.path is not None:
+            writer.save(target)
+        else:
+            writer.saveAsTable(target)
+        return
+    # Two appends to one folder share its `_temporary`, and the first to end deletes it, with rows of the other that are then
+    # missing without an error. A dynamic overwrite has a staging folder of its own, and renames one whole folder for each
+    # partition. Nothing is overwritten, since the partitions are new.
+    if output.path is not None:
+        writer = rows.write.format(output.format).mode("overwrite").option("partitionOverwriteMode", "dynamic")
+        writer.partitionBy(*partitions).save(target)
+        return
+    spark = rows.sparkSession
+    if not spark.catalog.tableExists(target):
+        # An empty table first, so that a run that is killed while it writes leaves no folder without its table.
+        spark.createDataFrame([], rows.schema).write.format(output.format).partitionBy(*partitions).saveAsTable(target)
+    # A catalog table inserts by position. It can only append: it does not look at the option of a dynamic overwrite, and an
+    # overwrite without it would take away all other runs. So callers count what has arrived.
+    there = spark.table(target).schema.fields
+    null = {field.name: F.lit(None).cast(field.dataType).alias(field.name) for field in there if field.name not in rows.columns}
+    ordered = rows.select(*(null.get(field.name, F.col(_named(field.name))) for field in there))
+    ordered.write.insertInto(target, overwrite=False)
+
+
+def place(output: Output, name: str) -> str:
+    """Path of a table of the output, or its name in the catalog, quoted.
+
+    Example:
+        >>> from spark_recmetrics.schema import Output
+        >>> place(Output(table_prefix="my-cat.recs.nightly_"), "summary")
+        '`my-cat`.`recs`.`nightly_summary`'
+    """
+    return output.table(name) if output.path is not None else quoted(output.table(name))
 
 
 def quoted(name: str) -> str:
@@ -199,8 +285,8 @@ def quoted(name: str) -> str:
     return ".".join(part if part.startswith("`") else f"`{part}`" for part in parts)
 
 
-def _shown(frame: DataFrame) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in frame.dtypes)
+def _named(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
 
 
 def _first_line(error: BaseException) -> str:

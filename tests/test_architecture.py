@@ -24,7 +24,7 @@ LAYERS = {
     "4": (("bucket", "facts", "means", "report"), {"numpy"}),
     "5": (("inputs", "rank", "score", "rating", "pairs", "aggregate", "outcome"), {"numpy", "pyspark"}),
     "6": (("plan", "tables", "memory"), {"numpy", "pyspark"}),
-    "7": (("explain", "doctor"), {"numpy", "pyspark"}),
+    "7": (("explain", "history", "doctor"), {"numpy", "pyspark"}),
     "8": (("pipeline",), {"pyspark"}),
     "9": (("evaluator", "source"), {"yaml", "tomli"}),
     "10": (("config",), {"pydantic", "pydantic_core"}),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_recmetrics import __version__
+from spark_recmetrics import Output, __version__, read_history
 from spark_recmetrics.cli import RESULT_MARK, main, run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,21 +68,22 @@ def test_evaluate_writes_its_tables_and_says_where(job, spark, tmp_path, capsys)
     ndcg = 0.5 / math.log2(3)
     assert outcome["models"]["pop"] == pytest.approx({"hit@1": 0.0, "hit@2": 0.5, "ndcg@1": 0.0, "ndcg@2": ndcg, "mae": 4.0})
     assert "hit" in out
-    summary = spark.read.parquet(outcome["tables"]["summary"])
+    out = str(tmp_path / "out")
+    assert outcome["tables"] == {name: f"{out}/{name}" for name in ("data_report", "per_user", "summary")}
+    summary = read_history(spark, out)
     assert summary.count() == 10
     assert {(row["run_id"], str(row["as_of"])) for row in summary.collect()} == {(outcome["run_id"], "2026-11-28")}
-    per_user = spark.read.parquet(outcome["tables"]["per_user"])
+    per_user = read_history(spark, out, table="per_user")
     assert {(row["model"], row["user"]) for row in per_user.collect()} == {
         (m, f"u{n}") for m in ("als", "pop") for n in (1, 2, 3)
     }
     assert "label" in next(field for field in per_user.schema.fields if field.name == "hit_at_1").metadata
-    assert (
-        spark.read.parquet(outcome["tables"]["data_report"]).where("check = 'rows' and table = 'truth'").first()["n_rows"] == 3
-    )
+    report = read_history(spark, out, table="data_report")
+    assert report.where("check = 'rows' and table = 'truth'").first()["n_rows"] == 3
 
 
 @pytest.mark.spark
-def test_a_repeated_run_replaces_its_own_rows_and_no_others(job, spark, capsys):
+def test_a_repeated_run_replaces_its_own_rows_and_no_others(job, spark, tmp_path, capsys):
     conf = job()
     runs = []
     for day in ("2026-11-27", "2026-11-28", "2026-11-28"):
@@ -90,24 +91,26 @@ def test_a_repeated_run_replaces_its_own_rows_and_no_others(job, spark, capsys):
         runs.append(result_of(capsys)[1])
     assert runs[1]["run_id"] == runs[2]["run_id"] != runs[0]["run_id"]
     for table, n in (("summary", 10), ("per_user", 6)):
-        rows = spark.read.parquet(runs[0]["tables"][table]).groupBy("run_id").count().collect()
-        assert {row["run_id"]: row["count"] for row in rows} == {runs[0]["run_id"]: n, runs[1]["run_id"]: n}
+        for frame in (read_history(spark, tmp_path / "out", table=table), spark.read.parquet(runs[0]["tables"][table])):
+            rows = frame.groupBy("run_id").count().collect()
+            assert {row["run_id"]: row["count"] for row in rows} == {runs[0]["run_id"]: n, runs[1]["run_id"]: n}
 
 
 @pytest.mark.spark
 def test_catalog_tables(job, spark, capsys):
-    for name in ("summary", "per_user", "data_report"):
+    for name in ("summary", "per_user", "data_report", "runs"):
         spark.sql(f"drop table if exists nightly_{name}")
     conf = job(output={"path": None, "table_prefix": "default.nightly_"})
     for _ in range(2):
         assert main(["evaluate", "--config", conf]) == 0
     outcome = result_of(capsys)[1]
     assert outcome["tables"]["summary"] == "`default`.`nightly_summary`"
-    assert spark.table("nightly_summary").count() == 10
+    assert read_history(spark, Output(table_prefix="default.nightly_")).count() == 10
     assert main(["evaluate", "--config", conf, "--set", "evaluation.metrics=[map]"]) == 5
     outcome = result_of(capsys)[1]
     assert outcome["error"]["type"] == "PublishError"
     assert "nightly_per_user" in outcome["error"]["message"]
+    assert outcome["tables"] == {}
 
 
 @pytest.mark.spark
