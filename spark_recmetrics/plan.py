@@ -19,11 +19,9 @@ from spark_recmetrics.inputs import (
     prediction_counts,
     relevant_only,
     truth_counts,
-    with_flags,
-    with_judged,
     with_model_codes,
-    with_seen,
 )
+from spark_recmetrics.match import with_flags, with_judged, with_seen
 from spark_recmetrics.means import Wanted
 from spark_recmetrics.rank import rows_that_matter, top_rows, without_repeats
 from spark_recmetrics.rating import rating_errors

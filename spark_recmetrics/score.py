@@ -27,7 +27,7 @@ def score_users(
     Args:
         ranked: `bucket, [model,] user, item, rank`, and what `rank.rows_that_matter` adds for the metrics that need it.
         truth: `bucket, user, item, rating`, the rating null where the row is not relevant, and what `inputs.relevant_only` and
-            `inputs.with_seen` add.
+            `match.with_seen` add.
         scoring: Metrics and their definitions.
         models: Names of the models.
         wanted: What is to be added up, too, where the rows below are all that the values of the models are made of.

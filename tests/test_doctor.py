@@ -198,6 +198,7 @@ def server(session_kind):
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_a_worker_without_packages(run_doctor, session_kind, tmp_path):
     venv.create(tmp_path / "bare", symlinks=True)
     python = str(tmp_path / "bare" / "bin" / "python")
@@ -241,6 +242,7 @@ def renamed_python(folder):
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 @pytest.mark.parametrize("other_python", [real_python, renamed_python])
 def test_a_worker_of_another_python(run_doctor, session_kind, other_python, tmp_path):
     version, python = other_python(tmp_path)
@@ -253,6 +255,7 @@ def test_a_worker_of_another_python(run_doctor, session_kind, other_python, tmp_
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_a_worker_that_is_not_there(run_doctor, session_kind):
     checks, _ = run_doctor(PYSPARK_PYTHON="/nowhere/python")
     level, told = checks["worker"]
