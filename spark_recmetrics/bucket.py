@@ -421,12 +421,11 @@ def _largest(cell: Ints, values: Any, n_cells: int) -> Ints:
 
 def _repeats(lists: pd.DataFrame, key: Any, cell: Ints, n_cells: int, n_items: int) -> Any:
     """(n_cells,) how many recommendations of a cell repeat an item of its list."""
+    if "copies" in lists:
+        # Repeats were merged before they came here.
+        return sum_by_user(cell, lists["copies"].to_numpy(np.float64) - 1, n_cells).astype(np.int64)
     ordered = np.sort(key)
-    repeated = np.bincount(ordered[1:][ordered[1:] == ordered[:-1]] // n_items, minlength=n_cells)
-    if "copies" not in lists:
-        return repeated
-    # Repeats were merged before they came here.
-    return sum_by_user(cell, lists["copies"].to_numpy(np.float64) - 1, n_cells).astype(np.int64)
+    return np.bincount(ordered[1:][ordered[1:] == ordered[:-1]] // n_items, minlength=n_cells)
 
 
 def _rank_faults(rows: _Rows, n_cells: int, scoring: Scoring) -> Any:

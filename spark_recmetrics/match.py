@@ -29,8 +29,8 @@ def with_flags(rows: DataFrame, truth: DataFrame, train: DataFrame | None, *, n_
     """Predictions, one row per (model, user, item), with what truth and training rows say about each.
 
     A join would move both sides again, because Spark wants them partitioned by all of its keys. So the three tables become one,
-    move once, and one aggregation matches their rows and finds repeats. Partitions by user serve a
-    window, too, and need no bucket to hash and sort by; buckets are made of the few rows that are left behind the window.
+    move once, and one aggregation matches their rows and finds repeats. Partitions by user serve
+    a window, too, and need no bucket to hash and sort by; buckets are made of the few rows that are left behind the window.
 
     Args:
         rows: Predictions with `score` and/or `rank`.
