@@ -38,7 +38,7 @@ def user_totals(per_user: DataFrame, metrics: Sequence[Metric], convention: Conv
     wanted = Wanted.of(metrics, convention)
     named = {tally.column for tally in wanted.tallies}
     pooled = {f"{tally.column}_{of}" for tally in wanted.tallies for of in ("total", "count") if tally.pooled}
-    used = {"model", *PASSING, *COUNTERS, *Moments._fields, *named, *pooled}
+    used = {"model", "user", *PASSING, *COUNTERS, *Moments._fields, *named, *pooled}
     kept = [name for name in per_user.columns if name in used]
 
     def of_part(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

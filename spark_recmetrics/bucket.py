@@ -12,7 +12,7 @@ import numpy as np
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, columns_of, score_columns
+from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, columns_of, cut_offs, score_columns
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, sum_by_user
 from spark_recmetrics.metrics.ranking import raw_gain
 from spark_recmetrics.metrics.rating import Moments
@@ -88,7 +88,8 @@ class Scoring:
     @cached_property
     def longest(self) -> int | None:
         """The largest cut-off, None where a metric has none."""
-        return _longest(self.metrics)
+        cuts = cut_offs(self.metrics)
+        return cuts[-1] if cuts else 0
 
     @cached_property
     def k(self) -> int | None:
@@ -97,15 +98,15 @@ class Scoring:
         return None if whole else self.longest
 
     @cached_property
+    def cuts(self) -> list[int]:
+        """All cut-offs."""
+        return [k for k in cut_offs(self.metrics) if k is not None]
+
+    @cached_property
     def cuts_listed(self) -> list[int]:
         """The cut-offs up to which all scores are summed."""
         listed = [part for metric in self.metrics for part in metric.tree() if "listed" in part.needs(self.convention)]
         return sorted({part.k for part in listed if part.k is not None})
-
-
-def _longest(metrics: Sequence[Metric]) -> int | None:
-    cuts = [part.k for metric in metrics for part in metric.tree()]
-    return None if None in cuts else max((k for k in cuts if k is not None), default=0)
 
 
 @dataclass(frozen=True)
@@ -223,6 +224,8 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> t
         "n_relevant": batch.n_relevant,
         "n_truth": batch.n_judged,
         "n_recommended": batch.list_length(scoring.longest),
+        "n_matched": np.bincount(rows.cell[_is_matched(rows, scoring)], minlength=n_cells),
+        "n_tied_at_cut": np.bincount(rows.cell[rows.column("tied", np.zeros(len(rows.cell), dtype=bool))], minlength=n_cells),
         "n_duplicates": _repeats(lists, cell * n_items + list_item, cell, n_cells, n_items),
         "n_truth_duplicates": np.tile(np.bincount(truth_user[repeated], minlength=n_users), scoring.n_models),
         "n_rank_faults": _rank_faults(rows, n_cells, scoring),
@@ -437,6 +440,11 @@ def _rank_faults(rows: _Rows, n_cells: int, scoring: Scoring) -> Any:
     order = np.lexsort((rows.rank, rows.cell))
     wrong = rows.rank[order] != place_in_user(rows.cell[order], n_cells)
     return np.bincount(rows.cell[order][wrong], minlength=n_cells)
+
+
+def _is_matched(rows: _Rows, scoring: Scoring) -> Any:
+    """Which rows have a truth row, up to the largest cut-off."""
+    return (rows.truth >= 0) & (True if scoring.longest is None else rows.rank <= scoring.longest)
 
 
 def _negative(rating: Any, scoring: Scoring) -> Any:

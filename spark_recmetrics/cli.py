@@ -253,6 +253,8 @@ def _run_job(config: Config, outcome: dict[str, Any], user: str | None) -> None:
                 threshold=config.evaluation.threshold,
                 convention=config.evaluation.convention,
                 columns=config.columns,
+                checks=config.checks,
+                cast_ids=config.inputs.cast_ids,
                 n_buckets=config.evaluation.n_buckets,
                 run=run,
             )
@@ -291,7 +293,7 @@ def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
 
     def union(tables: dict[str, Location], key: str) -> DataFrame:
         frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}
-        return union_models(key, frames, config.columns)
+        return union_models(key, frames, config.columns, config.inputs.cast_ids)
 
     for key in ("predictions", "rating_predictions", "truth", "train", "catalog"):
         given = getattr(inputs, key)

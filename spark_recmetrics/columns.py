@@ -54,20 +54,16 @@ class Columns:
                 raise ConfigError(f"columns.{twin} and columns.{column.name} are both {name!r}: expected different columns")
 
 
-USER_COUNTERS = (
-    "n_relevant",
-    "n_truth",
-    "n_recommended",
-    "n_duplicates",
-    "n_truth_duplicates",
-    "n_rank_faults",
-    "n_negative_gains",
-    "n_beyond_catalog",
-)
+_USER_FAULTS = ("n_duplicates", "n_truth_duplicates", "n_rank_faults", "n_negative_gains", "n_beyond_catalog")
+
+USER_COUNTERS = ("n_relevant", "n_truth", "n_recommended", "n_matched", "n_tied_at_cut", *_USER_FAULTS)
 """The counters of PER_USER: columns beside `model` and `user`, before the metrics."""
 
 COUNTERS = (*USER_COUNTERS, "n_pair_duplicates")
 """All counters, with that of the rating metrics, which stands beside their moments."""
+
+FAULTS = (*_USER_FAULTS, "n_pair_duplicates")
+"""Counters of what may be refused, whose users are named."""
 
 PAIR_SCORES, PAIR_RANKS, PAIR_STARTS = "pair_scores", "pair_ranks", "pair_starts"
 """Columns of PER_USER, until the values across users are known: in one row of each model and bucket, the matched pairs of its

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -35,6 +35,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
 from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.facts import POLICIES, checked_policies
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
 from spark_recmetrics.metrics.registry import LARGEST, whole_number
 from spark_recmetrics.metrics.text import named_populations
@@ -105,6 +106,20 @@ def _users_by_metric(value: object) -> dict[str, Any]:
     return value
 
 
+def _checks(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"expected a mapping of checks to policies, found {shown(value)}")
+    problems = dict[Keys, str]()
+    for check, policy in value.items():
+        try:
+            checked_policies({check: policy})
+        except ConfigError as error:  # noqa: PERF203 - one message for all of them
+            problems[(check,)] = str(error).removeprefix(f"{check}: ")
+    if problems:
+        raise _several(problems)
+    return checked_policies(value)
+
+
 def _spelled_out(chosen: Convention) -> dict[str, Any]:
     return {"name": chosen.name, **dict(chosen.options()), "users_by_metric": dict(chosen.users_by_metric)}
 
@@ -141,6 +156,11 @@ _OPTIONS: dict[str, Any] = {
     "users_by_metric": {"type": "object", "additionalProperties": {"enum": list(USER_SETS)}},
 }
 _OPTIONS_SCHEMA = {"type": "object", "properties": _OPTIONS, "additionalProperties": False}
+_CHECKS_SCHEMA = {
+    "type": "object",
+    "properties": {check: {"enum": list(policies)} for check, policies in POLICIES.items()},
+    "additionalProperties": False,
+}
 _COUNT = {"type": "integer", "minimum": 1, "maximum": LARGEST}
 _COUNTS = {"anyOf": [_COUNT, {"type": "array", "items": _COUNT}, {"type": "null"}]}
 
@@ -165,6 +185,7 @@ ConventionChoice = Annotated[
     PlainSerializer(_spelled_out),
     WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}]}),
 ]
+Checks = Annotated[dict[str, str], PlainValidator(_checks), WithJsonSchema(_CHECKS_SCHEMA)]
 InputTable = Annotated[Location, AfterValidator(_placed)]
 NumberOfItems = Annotated[int, PlainValidator(_number_of_items), WithJsonSchema(_COUNT)]
 Catalog = Annotated[
@@ -204,6 +225,8 @@ class Inputs(Section):
     """What the users had before, which is no candidate of auc, gauc and lauc. Default: nothing."""
     catalog: Catalog | None = None
     """All items that could be recommended, or their number, for the metrics that need it. Default: not known."""
+    cast_ids: Literal["string"] | None = None
+    """`string`: ids that have different types in these tables become texts. Default: they are refused."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Inputs:
@@ -307,6 +330,8 @@ class Config(Section):
     """Name of the only model of predictions without a model column."""
     evaluation: Evaluation = Field(default_factory=Evaluation)
     """What to compute, and how."""
+    checks: Checks = Field(default_factory=lambda: checked_policies({}))
+    """What becomes of faulty rows, and how loud a finding is, by check."""
     output: OutputTables
     """Where the tables go."""
 

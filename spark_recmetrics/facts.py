@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_recmetrics.conventions import Convention
+from spark_recmetrics.errors import ConfigError, did_you_mean
+
+POLICIES: Mapping[str, tuple[str, ...]] = {
+    "null_ids": ("error", "drop"),
+    "bad_ranks": ("error", "drop"),
+    "infinite_scores": ("error", "drop"),
+    "bad_propensities": ("error", "drop"),
+    "unknown_items": ("warn", "info", "error", "drop"),
+    "users_in_both": ("error", "warn"),
+    "items_in_both": ("error", "warn"),
+    "users_without_list": ("warn", "info", "error"),
+    "users_without_truth": ("warn", "info", "error"),
+    "short_lists": ("info", "warn", "error"),
+    "tied_at_cut": ("warn", "info", "error"),
+}
+"""What may become of rows or users that a check counts, its default first. `drop` leaves the rows out, and warns of them."""
+
+_OF_THE_CONVENTION = ("duplicates", "nan_scores", "negative_gains")
 
 
 class Fact(NamedTuple):
@@ -26,14 +44,80 @@ class Fact(NamedTuple):
         return f"{self.table}: {self.check} = {self.n_rows}{share}{example}{advice}"
 
 
+def checked_policies(chosen: Mapping[str, str] | None) -> dict[str, str]:
+    """The policy of every check, those that are not chosen by default.
+
+    Raises:
+        ConfigError: There is no such check, or it has no such policy.
+
+    Example:
+        >>> checked_policies({"null_ids": "drop"})["null_ids"]
+        'drop'
+        >>> checked_policies({"null_ids": "warn"})
+        Traceback (most recent call last):
+        spark_recmetrics.errors.ConfigError: null_ids: expected error or drop, found 'warn'
+    """
+    found = {check: policies[0] for check, policies in POLICIES.items()}
+    for check, policy in (chosen or {}).items():
+        if check in _OF_THE_CONVENTION:
+            raise ConfigError(f"{check}: expected a check, found an option of the convention: give it there")
+        if check not in POLICIES:
+            raise ConfigError(f"{check}: unknown check{did_you_mean(str(check), POLICIES)}")
+        if policy not in POLICIES[check]:
+            raise ConfigError(f"{check}: expected {' or '.join(POLICIES[check])}, found {policy!r}")
+        found[check] = policy
+    return found
+
+
+class Judge(NamedTuple):
+    """What decides the level of a fact.
+
+    Args:
+        policies: Of every check.
+        convention: Its own policies: `duplicates`, `nan_scores` and `negative_gains`.
+        as_numbers: Tables whose scores are more than an order: of them an infinite one would make every mean infinite.
+    """
+
+    policies: Mapping[str, str]
+    convention: Convention
+    as_numbers: Collection[str] = ()
+
+    def level(self, check: str) -> str:
+        """The level of a fact about rows that there are."""
+        options = self.convention
+        own = {
+            "nan_scores": options.nan_scores,
+            "nan_ratings": options.nan_scores,
+            "duplicates": options.duplicates,
+            "truth_duplicates": options.duplicates,
+            "pair_duplicates": options.duplicates,
+            "negative_gains": options.negative_gains,
+        }
+        policy = own.get(check) or self.policies.get(check, "error")
+        return policy if policy in ("error", "warn", "info") else "warn"
+
+    def counted(self, check: str, table: str, n_rows: int, of: int | None = None, example: str | None = None) -> Fact:
+        """A fact that is worth its level where there is one such row at all."""
+        return Fact(check, table, self.level(check) if n_rows else "info", n_rows, n_rows / of if of else None, example)
+
+    def needed(self, check: str, table: str, n_rows: int, of: int | None, example: str | None = None) -> Fact:
+        """A fact that is worth its level, an error by default, where there is no such row."""
+        return Fact(check, table, "info" if n_rows else self.level(check), n_rows, n_rows / of if of else None, example)
+
+    def fault(self, check: str, table: str, observed: Mapping[str, Any]) -> Fact:
+        """A fact about the rows of a table."""
+        return self.counted(check, table, observed.get(check) or 0, observed.get("rows"), observed.get(f"{check}_example"))
+
+
 def data_report(
     observed: Mapping[str, Mapping[str, Any]],
     totals: Mapping[str, Mapping[str, Any]],
     models: Sequence[str],
-    convention: Convention,
+    judge: Judge,
     *,
     has_ratings: bool,
     rated: bool,
+    in_both: Mapping[str, tuple[int, int]] = {},
 ) -> list[Fact]:
     """The rows of DATA_REPORT.
 
@@ -41,105 +125,105 @@ def data_report(
         observed: By table, what was observed of its rows; truth is one of them.
         totals: By model, the totals of its rows of PER_USER; a model may have none.
         models: The models that were asked for.
-        convention: What is refused.
+        judge: What is refused.
         has_ratings: Whether the truth has a rating column.
         rated: Whether there are rating metrics.
+        in_both: By model, how many items of truth it predicts, and how many there are; of models without a pair in common.
     """
-    return [
-        *(fact for table in observed if table != "truth" for fact in prediction_facts(table, observed[table], convention)),
-        *truth_facts(observed["truth"], convention, has_ratings=has_ratings),
-        *user_facts({model: totals.get(model, {}) for model in models}, convention, rated=rated),
-    ]
+    facts = [fact for table in observed if table != "truth" for fact in prediction_facts(table, observed[table], judge)]
+    facts += truth_facts(observed["truth"], judge, has_ratings=has_ratings)
+    # Every model is scored against the same truth; without a ranking metric only rows that have a prediction are looked at.
+    counted = [sums for sums in totals.values() if sums.get("n_truth_duplicates") is not None]
+    if counted:
+        most = max(counted, key=lambda sums: sums["n_truth_duplicates"])
+        facts.append(
+            judge.counted("truth_duplicates", "truth", most["n_truth_duplicates"], None, _users(most, "n_truth_duplicates"))
+        )
+    for model in models:
+        facts += model_facts(model, totals.get(model, {}), judge, rated=rated)
+        if model in in_both:
+            facts.append(judge.needed("items_in_both", f"predictions/{model}", *in_both[model]))
+    return facts
 
 
-def prediction_facts(table: str, observed: Mapping[str, Any], convention: Convention) -> list[Fact]:
+def prediction_facts(table: str, observed: Mapping[str, Any], judge: Judge) -> list[Fact]:
     """Facts about predictions from what was observed of their rows; nothing is observed of an empty table."""
-    rows = observed.get("rows") or 0
+    infinite = judge.fault("infinite_scores", table, observed)
     return [
-        _needed("rows", table, rows, None),
-        _fault("null_ids", table, observed, "error"),
-        _fault("nan_scores", table, observed, "error" if convention.nan_scores == "error" else "warn"),
-        _fault("bad_ranks", table, observed, "error"),
-        _fault("infinite_scores", table, observed, "error"),
+        judge.needed("rows", table, observed.get("rows") or 0, None),
+        *(judge.fault(check, table, observed) for check in ("null_ids", "nan_scores", "bad_ranks")),
+        infinite._replace(level="info") if infinite.level == "error" and table not in judge.as_numbers else infinite,
+        *_unknown(table, observed, judge),
     ]
 
 
-def truth_facts(observed: Mapping[str, Any], convention: Convention, *, has_ratings: bool) -> list[Fact]:
+def truth_facts(observed: Mapping[str, Any], judge: Judge, *, has_ratings: bool) -> list[Fact]:
     """Facts about the truth from what was observed of its rows."""
     rows, lowest, highest = observed.get("rows") or 0, observed.get("lowest"), observed.get("highest")
     spread = None if not has_ratings or lowest is None else f"{lowest:g} to {highest:g}"
     return [
-        _needed("rows", "truth", rows, None, spread),
-        _fault("null_ids", "truth", observed, "error"),
-        _fault("nan_ratings", "truth", observed, "error" if convention.nan_scores == "error" else "warn"),
-        *([_fault("bad_propensities", "truth", observed, "error")] if "bad_propensities" in observed else []),
-        _needed("relevant", "truth", observed.get("relevant") or 0, rows, spread),
+        judge.needed("rows", "truth", rows, None, spread),
+        judge.fault("null_ids", "truth", observed),
+        judge.fault("nan_ratings", "truth", observed),
+        *([judge.fault("bad_propensities", "truth", observed)] if "bad_propensities" in observed else []),
+        *_unknown("truth", observed, judge),
+        judge.needed("relevant", "truth", observed.get("relevant") or 0, rows, spread),
     ]
 
 
-def user_facts(totals: Mapping[str, Mapping[str, Any]], convention: Convention, *, rated: bool) -> list[Fact]:
-    """Facts about lists and users, from the totals of each model's rows of PER_USER. What was not counted has no fact."""
-    repeats = "error" if convention.duplicates == "error" else "warn"
-    facts = [fact for model, sums in totals.items() for fact in _model_facts(model, sums, convention, repeats, rated=rated)]
-    # Every model is scored against the same truth; without a ranking metric only rows that have a prediction are looked at.
-    counted = [sums["n_truth_duplicates"] for sums in totals.values() if sums.get("n_truth_duplicates") is not None]
-    return [_counted("truth_duplicates", "truth", max(counted), repeats), *facts] if counted else facts
-
-
-def _model_facts(model: str, sums: Mapping[str, Any], convention: Convention, repeats: str, *, rated: bool) -> Iterator[Fact]:
+def model_facts(model: str, sums: Mapping[str, Any], judge: Judge, *, rated: bool) -> Iterator[Fact]:
+    """Facts about lists and users, from the totals of a model's rows of PER_USER. What was not counted has no fact."""
     table, users = f"predictions/{model}", sums.get("users_all", 0)
-    gains = "error" if convention.negative_gains == "error" else "warn"
-    levels = {
-        "duplicates": repeats,
-        "pair_duplicates": repeats,
-        "rank_faults": "error",
-        "negative_gains": gains,
-        "beyond_catalog": "error",
-    }
-    for check, level in levels.items():
+
+    def counted(check: str, name: str, of: int | None = None) -> Fact:
+        return judge.counted(check, table, sums[name], of, _users(sums, name))
+
+    for check in ("duplicates", "pair_duplicates", "rank_faults", "negative_gains", "beyond_catalog"):
         if sums.get(f"n_{check}") is not None:
-            yield _counted(check, table, sums[f"n_{check}"], level)
-    yield _needed("users", table, users, None)
+            yield counted(check, f"n_{check}")
+    yield judge.needed("users", table, users, None)
     if sums.get("n_recommended") is not None:
-        both = sums["users_truth_and_predicted"]
-        yield _needed("users_with_relevant", table, sums["users_relevant"], users)
-        yield _needed("users_with_list", table, sums["users_predicted"], users)
-        yield _needed("users_in_both", table, both, users)
-        yield _counted("users_without_list", table, sums["users_truth"] - both, "warn", users)
-        yield _counted("users_without_truth", table, sums["users_predicted"] - both, "warn", users)
+        listed, recommended = sums["users_predicted"], sums["n_recommended"]
+        yield judge.needed("users_with_relevant", table, sums["users_relevant"], users)
+        yield judge.needed("users_with_list", table, listed, users)
+        both = judge.needed("users_in_both", table, sums["users_truth_and_predicted"], users)
+        # That one side is empty is told by other checks.
+        yield both if listed and sums["users_truth"] else both._replace(level="info")
+        yield counted("users_without_list", "users_without_list", users)
+        yield counted("users_without_truth", "users_without_truth", users)
+        yield counted("short_lists", "users_with_short_list", listed)
+        yield counted("tied_at_cut", "users_with_tie_at_cut", listed)
+        yield Fact("matched", table, "info", sums["n_matched"], sums["n_matched"] / recommended if recommended else None, None)
     if rated:
-        yield _needed("users_rated", table, sums.get("users_rated", 0), users)
+        yield judge.needed("users_rated", table, sums.get("users_rated", 0), users)
 
 
-def _counted(check: str, table: str, n_rows: int, level: str, of: int | None = None, example: str | None = None) -> Fact:
-    """A fact that is worth its level where there is one such row at all."""
-    return Fact(check, table, level if n_rows else "info", n_rows, n_rows / of if of else None, example)
+def _unknown(table: str, observed: Mapping[str, Any], judge: Judge) -> list[Fact]:
+    """Items that the catalogue lacks, where there is one."""
+    return [judge.fault("unknown_items", table, observed)] if "unknown_items" in observed else []
 
 
-def _needed(check: str, table: str, n_rows: int, of: int | None, example: str | None = None) -> Fact:
-    """A fact that is an error where there is no such row."""
-    return Fact(check, table, "info" if n_rows else "error", n_rows, n_rows / of if of else None, example)
+def _users(sums: Mapping[str, Any], name: str) -> str | None:
+    found = sums.get(f"{name}_example")
+    return f"users {', '.join(found)}" if found else None
 
 
-def _fault(check: str, table: str, observed: Mapping[str, Any], level: str) -> Fact:
-    return _counted(check, table, observed.get(check) or 0, level, observed.get("rows"), observed.get(f"{check}_example"))
-
-
-EMPTINESS = ("rows", "relevant", "users", "users_with_relevant", "users_with_list", "users_in_both", "users_rated")
+EMPTINESS = ("rows", "relevant", "users", "users_with_relevant", "users_with_list", "users_rated")
 """Checks whose level `error` means that there is nothing to average, not that rows are wrong."""
 
 ADVICE: Mapping[str, str] = {
     "rows": "the table is empty: check its location and filters",
-    "null_ids": "a user, item or model is null: remove these rows",
+    "null_ids": "a user, item or model is null: remove these rows, or set checks.null_ids to drop",
     "nan_scores": "a score is NaN or null: remove these rows, or set nan_scores to drop, last or first",
     "nan_ratings": "a rating is NaN, null or infinite: remove these rows, or set nan_scores to drop",
-    "bad_ranks": "a rank is null or below 1: ranks count from 1",
+    "bad_ranks": "a rank is null or below 1: ranks count from 1; or set checks.bad_ranks to drop",
     "relevant": "no truth row is relevant: check threshold against the ratings",
     "duplicates": "a (model, user, item) is predicted more than once: remove the repeats, or set duplicates to first",
     "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats, or set duplicates to first",
     "rank_faults": "the ranks of a list are not 1, 2, 3, … without gap or repeat: mend them, or rank by a score",
     "negative_gains": "a rating gives a gain below 0, or one too large: use gain=binary, or set negative_gains to clip",
-    "bad_propensities": "a propensity is null, NaN, not above 0 or above 1: it is the probability that the item was shown",
+    "bad_propensities": "a propensity is null, NaN, not above 0 or above 1: it is the probability that the item was shown; "
+    "remove these rows, or set checks.bad_propensities to drop",
     "beyond_catalog": "list, relevant items and training rows of a user are more than the catalogue: give the whole catalogue",
     "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats, or set duplicates to first",
     "users_without_list": "users of truth to whom the model recommends nothing",
@@ -148,7 +232,12 @@ ADVICE: Mapping[str, str] = {
     "users_with_relevant": "nobody has a relevant item: check threshold, and that users are the same ids on both sides",
     "users_with_list": "the model recommends nothing to anybody: check its name and its predictions",
     "users_in_both": "users of truth with a list: if there are none, check that users are the same ids on both sides",
-    "infinite_scores": "an infinite score is no predicted rating: remove these rows",
+    "items_in_both": "no item of truth is ever predicted: check that items are the same ids on both sides",
+    "unknown_items": "the catalogue lacks these items: check that its ids are the same, or set checks.unknown_items to drop",
+    "short_lists": "lists that are shorter than the largest cut-off",
+    "tied_at_cut": "lists with equal scores on both sides of a cut-off, so that the order of the ids decides what is in",
+    "matched": "recommendations that have a truth row",
+    "infinite_scores": "an infinite score is no predicted rating: remove these rows, or set checks.infinite_scores to drop",
     "users_rated": "no pair of predicted and true rating: check that users and items are the same ids on both sides",
 }
 """What a fact means and what to do about it, by check."""

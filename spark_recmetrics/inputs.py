@@ -41,7 +41,7 @@ class Inputs:
         truth: Canonical truth.
         has_ratings: Whether the truth has a rating column.
         train: `user, item` of the training rows, where these are needed.
-        catalog: `item` of the catalogue, where it is needed.
+        catalog: `item` of the catalogue, where there is a table of it.
     """
 
     predicted: Mapping[str, DataFrame]
@@ -67,6 +67,7 @@ def read_inputs(
     needs_score: Mapping[str, str] | None = None,
     needs_ratings: str | None = None,
     needs_propensity: str | None = None,
+    cast_ids: str | None = None,
     n_buckets: int = 1,
     longest: int | None = None,
 ) -> Inputs:
@@ -78,10 +79,11 @@ def read_inputs(
         columns: The caller's names.
         rating_predictions: Predicted ratings of (model, user, item) in the score column, where they are not the predictions.
         train: One row per (user, item), for metrics that leave out what a user has seen.
-        catalog: One row per item, for metrics that need to know how many there are.
+        catalog: One row per item. Predictions and truth get `known`, null where it lacks the item.
         needs_score: By table, what cannot do without its score, for the message.
         needs_ratings: What cannot do without a rating column in the truth, for the message.
         needs_propensity: What cannot do without a propensity column in the truth, for the message.
+        cast_ids: `string`: ids of different types become texts. None: they are refused.
         n_buckets: Arrays are moved to this many buckets of users before they become rows.
         longest: Arrays are cut at this length, None for no cut.
 
@@ -93,13 +95,13 @@ def read_inputs(
         given["rating_predictions"] = rating_predictions
     needs_score = needs_score or {}
     beside = {"truth": truth, **({} if train is None else {"train": train})}
-    users = _common_type("user", {**given, **beside}, columns.user)
+    users = _common_type("user", {**given, **beside}, columns.user, cast_ids)
     frames = {
         table: _opened(table, frame, columns, users, n_buckets, None if table in needs_score else longest)
         for table, frame in given.items()
     }
     with_items = {**frames, **beside, **({} if catalog is None else {"catalog": catalog})}
-    items = _common_type("item", with_items, columns.item)
+    items = _common_type("item", with_items, columns.item, cast_ids)
     has_ratings = columns.rating in truth.columns
     if columns.rating != Columns.rating:
         needs_ratings = needs_ratings or "a name that is given"
@@ -123,13 +125,19 @@ def read_inputs(
     if needs_propensity is not None:
         reason = f"{needs_propensity} needs it"
         chosen.append(_number("truth", truth, "propensity", columns.propensity, reason).cast("double").alias("propensity"))
+    canonical = truth.select(*chosen)
+    known = None if catalog is None else catalog.select(column_of(catalog, columns.item).cast(items).alias("item"))
+    if known is not None:
+        predicted = {table: _with_known(rows, known) for table, rows in predicted.items()}
+        canonical = _with_known(canonical, known)
     return Inputs(
-        predicted,
-        truth.select(*chosen),
-        has_ratings,
-        None if train is None else train.select(*_ids(train, columns, users, items)),
-        None if catalog is None else catalog.select(column_of(catalog, columns.item).cast(items).alias("item")),
+        predicted, canonical, has_ratings, None if train is None else train.select(*_ids(train, columns, users, items)), known
     )
+
+
+def _with_known(rows: DataFrame, catalog: DataFrame) -> DataFrame:
+    flagged = rows.join(catalog.distinct().withColumn("known", F.lit(True)), "item", "left")
+    return flagged.select(*rows.columns, "known")
 
 
 _BUCKET, _PLACE = "bucket of users", "place in the list"
@@ -172,23 +180,24 @@ def _ids(frame: DataFrame, columns: Columns, users: DataType, items: DataType) -
     ]
 
 
-def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns) -> DataFrame:
+def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, cast_ids: str | None = None) -> DataFrame:
     """One table of predictions out of one per model.
 
     Args:
         table: `predictions` or `rating_predictions`.
         frames: The tables by model name; a model column of their own is not read.
         columns: The caller's names, which the result has, too.
+        cast_ids: As for `read_inputs`.
 
     Raises:
         DataError: An id column is missing or its type differs between the tables.
     """
     named = {f"{table} of {model}": frame for model, frame in frames.items()}
-    users = _common_type("user", named, columns.user)
+    users = _common_type("user", named, columns.user, cast_ids)
     if all(_has_arrays(frame, columns) for frame in frames.values()):
         numbers, item = {}, None
     else:
-        item = _common_type("item", named, columns.item)
+        item = _common_type("item", named, columns.item, cast_ids)
         numbers = {"rank": columns.rank} if columns.rank and table == "predictions" else {"score": columns.score}
         if "rank" in numbers and all(columns.score in frame.columns for frame in frames.values()):
             numbers["score"] = columns.score
@@ -230,23 +239,17 @@ def read_predictions(predictions: DataFrame, columns: Columns) -> DataFrame:
     ).drop("bucket")
 
 
-def prediction_counts(rows: DataFrame, *, as_ratings: bool) -> list[Column]:
-    """What is counted of predictions: rows, and each fault with an example.
-
-    Args:
-        rows: Canonical predictions.
-        as_ratings: The scores are predicted ratings, too, of which an infinite one would make every error infinite.
-    """
-    score = _double("score") if "score" in rows.columns else F.lit(0.0)
-    faults = {"null_ids": _no_id(rows), "nan_scores": _missing_number(score), "bad_ranks": _no_rank(rows)}
-    if as_ratings:
-        faults["infinite_scores"] = F.abs(score) == float("inf")
-    return _counts(faults)
+def prediction_faults(rows: DataFrame) -> dict[str, Column]:
+    """What is wrong with a row of canonical predictions, by check."""
+    faults = {"null_ids": _no_id(rows), "bad_ranks": _no_rank(rows), **_unknown(rows)}
+    if "score" in rows.columns:
+        faults |= {"nan_scores": _missing_number(_double("score")), "infinite_scores": _infinite(_double("score"))}
+    return faults
 
 
-def clean_predictions(rows: DataFrame, convention: Convention) -> DataFrame:
-    """Canonical predictions without null ids and impossible ranks; descending scores put NaN where the convention says."""
-    kept = rows.where(~_no_id(rows) & ~_no_rank(rows))
+def clean_predictions(rows: DataFrame, convention: Convention, policies: Mapping[str, str] = {}) -> DataFrame:
+    """Canonical predictions without faulty rows; descending scores put NaN where the convention says."""
+    kept = _without(rows, prediction_faults(rows), policies)
     if "score" not in rows.columns:
         return kept
     score, missing = F.col("score"), _missing_number(_double("score"))
@@ -258,27 +261,31 @@ def clean_predictions(rows: DataFrame, convention: Convention) -> DataFrame:
     return kept.withColumn("score", F.when(~missing, score))
 
 
-def truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool) -> list[Column]:
-    """What is counted of canonical truth: rows, faults with an example, relevant rows, the range of ratings, and a hash."""
-    rating = _double("rating")
-    bad_rating = _no_finite_number(rating)
-    faults = {"null_ids": _no_id(rows), "nan_ratings": bad_rating}
+def truth_faults(rows: DataFrame) -> dict[str, Column]:
+    """What is wrong with a row of canonical truth, by check."""
+    faults = {"null_ids": _no_id(rows), "nan_ratings": _no_finite_number(_double("rating")), **_unknown(rows)}
     if "propensity" in rows.columns:
         chance = F.col("propensity")
         faults["bad_propensities"] = _missing_number(chance) | (chance <= 0) | (chance > 1)
+    return faults
+
+
+def truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool) -> list[Column]:
+    """What else is counted of canonical truth: relevant rows, the range of ratings, and a hash."""
+    rating = _double("rating")
+    number = F.when(~_no_finite_number(rating), rating)
     return [
-        *_counts(faults),
         F.count_if(_is_relevant(rows, convention, has_ratings=has_ratings)).alias("relevant"),
-        F.min(F.when(~bad_rating, rating)).alias("lowest"),
-        F.max(F.when(~bad_rating, rating)).alias("highest"),
+        F.min(number).alias("lowest"),
+        F.max(number).alias("highest"),
         # A sum does not depend on the order of the rows, and as a decimal it cannot overflow.
         F.sum(F.xxhash64("user", "item", rating).cast("decimal(20,0)")).alias("hash"),
     ]
 
 
-def clean_truth(rows: DataFrame, convention: Convention) -> DataFrame:
-    """Canonical truth without null ids, and without missing ratings where these are to be dropped."""
-    kept = rows.where(~_no_id(rows))
+def clean_truth(rows: DataFrame, convention: Convention, policies: Mapping[str, str] = {}) -> DataFrame:
+    """Canonical truth without faulty rows, and without missing ratings where these are to be dropped."""
+    kept = _without(rows, truth_faults(rows), policies)
     return kept.where(~_no_finite_number(_double("rating"))) if convention.nan_scores == "drop" else kept
 
 
@@ -336,17 +343,22 @@ def _missing_number(number: Column) -> Column:
 
 
 def _no_finite_number(number: Column) -> Column:
-    return _missing_number(number) | (F.abs(number) == float("inf"))
+    return _missing_number(number) | _infinite(number)
 
 
-def _counts(faults: Mapping[str, Column]) -> list[Column]:
-    sides = (F.concat(F.lit(f"{side} "), F.coalesce(F.col(side).cast("string"), F.lit("null"))) for side in ("user", "item"))
-    ids = F.concat_ws(", ", *sides)
-    return [
-        F.count(F.lit(1)).alias("rows"),
-        *(F.count_if(fault).alias(check) for check, fault in faults.items()),
-        *(F.max(F.when(fault, ids)).alias(f"{check}_example") for check, fault in faults.items()),
-    ]
+def _infinite(number: Column) -> Column:
+    return F.abs(number) == float("inf")
+
+
+def _unknown(rows: DataFrame) -> dict[str, Column]:
+    """Which items the catalogue lacks, where there is one."""
+    return {"unknown_items": F.col("item").isNotNull() & F.col("known").isNull()} if "known" in rows.columns else {}
+
+
+def _without(rows: DataFrame, faults: Mapping[str, Column], policies: Mapping[str, str]) -> DataFrame:
+    """The rows without null ids and impossible ranks, which are nowhere of use, and without those that a policy drops."""
+    left_out = [fault for check, fault in faults.items() if check in ("null_ids", "bad_ranks") or policies.get(check) == "drop"]
+    return reduce(lambda kept, fault: kept.where(~F.coalesce(fault, F.lit(False))), left_out, rows).drop("known")
 
 
 def _canonical(
@@ -418,12 +430,14 @@ def _number(table: str, frame: DataFrame, key: str, name: str, reason: str = "")
     return column_of(frame, name)
 
 
-def _common_type(key: str, frames: Mapping[str, DataFrame], name: str) -> DataType:
+def _common_type(key: str, frames: Mapping[str, DataFrame], name: str, cast_ids: str | None = None) -> DataType:
     found = {table: _type_of(table, frame, key, name) for table, frame in frames.items()}
     for table, kind in found.items():
         if not isinstance(kind, IntegralType | DecimalType | StringType):
             raise _wrong_type(table, key, name, "a whole number or a string as an id", kind)
     kinds = list(found.values())
+    if cast_ids == "string":
+        return StringType()
     if all(isinstance(kind, IntegralType) for kind in kinds):
         return kinds[0] if all(kind == kinds[0] for kind in kinds) else LongType()
     if all(isinstance(kind, StringType) for kind in kinds):
@@ -431,4 +445,7 @@ def _common_type(key: str, frames: Mapping[str, DataFrame], name: str) -> DataTy
     if all(kind == kinds[0] for kind in kinds):
         return kinds[0]
     sides = ", ".join(f"{kind.simpleString()} in {table}" for table, kind in found.items())
-    raise DataError(f"column {name!r} (columns.{key}): expected one type on all sides, found {sides}: cast one of them first")
+    raise DataError(
+        f"column {name!r} (columns.{key}): expected one type on all sides, found {sides}: "
+        "cast one of them first, or set cast_ids to string"
+    )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.columns import COUNTERS, PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
+from spark_recmetrics.columns import COUNTERS, FAULTS, PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.metrics import Metric, Sums
+from spark_recmetrics.metrics import Metric, Sums, cut_offs
 from spark_recmetrics.metrics.rating import Moments
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 """Of the intervals in SUMMARY."""
+
+N_EXAMPLES = 5
+"""How many users are named of those that a check counts."""
 
 RATED = "rated"
 """The user set of rating metrics: users with a pair."""
@@ -87,16 +91,19 @@ class Wanted(NamedTuple):
     Args:
         tallies: Of its columns.
         cuts: The cut-offs of metrics that compare the pairs of different users.
+        largest_cut: How long a list has to be, 0 where there is no cut-off.
     """
 
     tallies: tuple[Tally, ...]
     cuts: tuple[int | None, ...]
+    largest_cut: int
 
     @classmethod
     def of(cls, metrics: Sequence[Metric], convention: Convention) -> Wanted:
         """What these metrics are made of."""
         found = {tally for metric in metrics for tally in tallies(metric, convention)}
-        return cls(tuple(sorted(found)), tuple(metric.k for metric in metrics if metric.definition.across_users))
+        across = tuple(metric.k for metric in metrics if metric.definition.across_users)
+        return cls(tuple(sorted(found)), across, max((k for k in cut_offs(metrics) if k is not None), default=0))
 
 
 _SETS = ("all", "truth", "relevant", "predicted", "truth_and_predicted")
@@ -125,7 +132,8 @@ def part_totals(rows: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
 
     Returns:
         `schema.TOTALS`, one row per model and name of a tally, user set (`users_…`), counter or moment: the number of values,
-        their sum, the sum of their squared deviations from their own mean, the undefined ones, and the sums of a pooled metric.
+        their sum, the sum of their squared deviations from their own mean, the undefined ones, the sums of a pooled metric,
+        and of what is perhaps to be reported, up to five users.
     """
     import pandas as pd
 
@@ -136,7 +144,18 @@ def part_totals(rows: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
         of_model = whole["model"] == model
         own = {name: values if of_model.all() else values[of_model] for name, values in whole.items()}
         belongs = {users: _belongs(own, users) for users in {*sets, *(tally.users for tally in wanted.tallies)}}
-        found += [(model, f"users_{users}", int(belongs[users].sum()), 0.0, 0.0, 0, 0.0, 0.0) for users in sets]
+        found += [(model, f"users_{users}", int(belongs[users].sum()), 0.0, 0.0, 0, 0.0, 0.0, []) for users in sets]
+        listed = belongs["predicted"]
+        told = {
+            "users_without_list": belongs["truth"] & ~listed,
+            "users_without_truth": listed & ~belongs["truth"],
+            "users_with_short_list": listed & (_numbers(own["n_recommended"]) < wanted.largest_cut),
+            "users_with_tie_at_cut": _numbers(own["n_tied_at_cut"]) > 0,
+        }
+        found += [
+            (model, name, int(which.sum()), 0.0, 0.0, 0, 0.0, 0.0, _examples(own["user"], which))
+            for name, which in told.items()
+        ]
         if wanted.cuts:
             # Few rows have pairs, those of many users.
             known = np.array([ranks is not None for ranks in own[PAIR_RANKS]])
@@ -144,17 +163,20 @@ def part_totals(rows: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
             # The first pair of a user has the smallest rank.
             first = np.concatenate([np.zeros(0), *(np.abs(ranks[starts]) for ranks, starts in zip(*pairs, strict=True))])
             within = {with_pairs(k): int((first <= (k or np.inf)).sum()) for k in wanted.cuts}
-            found += [(model, name, n, 0.0, 0.0, 0, 0.0, 0.0) for name, n in within.items()]
+            found += [(model, name, n, 0.0, 0.0, 0, 0.0, 0.0, []) for name, n in within.items()]
             scores = np.concatenate([np.zeros(0), *own[PAIR_SCORES][known]])
             edges = np.quantile(scores, _STEPS, method="lower") if len(scores) else ()
             # The first edge of a part carries how many pairs the part has.
             counts = [len(scores), *[0] * len(edges)]
-            found += [(model, SCORE_EDGES, n, float(edge), 0.0, 0, 0.0, 0.0) for edge, n in zip(edges, counts, strict=False)]
+            found += [
+                (model, SCORE_EDGES, n, float(edge), 0.0, 0, 0.0, 0.0, []) for edge, n in zip(edges, counts, strict=False)
+            ]
         for name in (*COUNTERS, *Moments._fields):
             if name in own:
-                known = _numbers(own[name])
-                known = known[~np.isnan(known)]
-                found.append((model, name, len(known), float(known.sum()), 0.0, 0, 0.0, 0.0))
+                values = _numbers(own[name])
+                known = values[~np.isnan(values)]
+                examples = _examples(own["user"], values > 0) if name in FAULTS else []
+                found.append((model, name, len(known), float(known.sum()), 0.0, 0, 0.0, 0.0, examples))
         for tally in wanted.tallies:
             members = belongs[tally.users]
             values = _numbers(own[tally.column])[members]
@@ -166,9 +188,19 @@ def part_totals(rows: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
                 float(_numbers(own[f"{tally.column}_{of}"])[members].sum()) if tally.pooled else 0.0
                 for of in ("total", "count")
             ]
-            found.append((model, tally.name, len(counted), float(counted.sum()), deviation, int(missing.sum()), *sums))
-    columns = ["model", "name", "n", "sum", "deviation", "undefined", "total", "count"]
+            found.append((model, tally.name, len(counted), float(counted.sum()), deviation, int(missing.sum()), *sums, []))
+    columns = ["model", "name", "n", "sum", "deviation", "undefined", "total", "count", "examples"]
     return pd.DataFrame(found, columns=columns)
+
+
+def _examples(users: Any, which: Any) -> list[str]:
+    """Up to five users, as text. Of each part the same ones in every run, whatever the order of its rows."""
+    return _first(str(user) for user in users[which])
+
+
+def _first(users: Iterable[str]) -> list[str]:
+    # By length first, numbers come in their own order.
+    return nsmallest(N_EXAMPLES, users, key=lambda user: (len(user), user))
 
 
 def _belongs(own: Mapping[str, Any], users: str) -> Any:
@@ -187,12 +219,19 @@ def _numbers(values: Any) -> Any:
 def combined(parts: Iterable[Sequence[Any]]) -> dict[Any, dict[str, Any]]:
     """By model, the totals of all parts: a number for each user set, counter and moment, a mapping for each tally.
 
+    Under `…_example` stand some users, as text, of what is perhaps to be reported.
     Sums are exact before they are rounded, so the order of the parts changes nothing.
     """
     found: dict[Any, dict[str, list[Sequence[Any]]]] = {}
-    for model, name, *numbers in parts:
+    examples: dict[Any, dict[str, list[str]]] = {}
+    for model, name, *numbers, users in parts:
         found.setdefault(model, {}).setdefault(name, []).append(numbers)
-    return {model: {name: _whole(name, own) for name, own in names.items()} for model, names in found.items()}
+        examples.setdefault(model, {}).setdefault(f"{name}_example", []).extend(users)
+    return {
+        model: {name: _whole(name, own) for name, own in names.items()}
+        | {name: _first(users) for name, users in examples[model].items() if users}
+        for model, names in found.items()
+    }
 
 
 def _whole(name: str, parts: list[Sequence[Any]]) -> Any:

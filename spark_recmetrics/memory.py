@@ -13,8 +13,8 @@ from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PASSING, Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
-from spark_recmetrics.facts import data_report
-from spark_recmetrics.means import Wanted, combined, means, nothing, part_totals, with_pairs
+from spark_recmetrics.facts import Judge, checked_policies, data_report
+from spark_recmetrics.means import N_EXAMPLES, Wanted, combined, means, nothing, part_totals, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
 from spark_recmetrics.metrics.batch import Floats, Ints, Matched, place_in_user
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
@@ -104,21 +104,19 @@ def evaluate_in_memory(
     )
     lists = data.ranked(scoring)
     per_user = score_bucket(lists, data.truth, scoring)
-    coded = combined(part_totals(per_user, Wanted.of(chosen, rules)).itertuples(index=False))
-    totals = {name: coded[code] for code, name in enumerate(data.models) if code in coded}
     named = per_user.assign(
         model=per_user["model"].map(dict(enumerate(data.models))),
         user=data.users.take(per_user["user"].to_numpy(np.int64)),
     )
-    facts = data_report(data.seen, totals, data.models, rules, has_ratings=data.has_ratings, rated=bool(rating))
-
-    def users_with(counter: str, model: str) -> str | None:
-        if counter not in named:
-            return None
-        rows = named[(named[counter] > 0) & ((named["model"] == model) | (not model))]
-        return ", ".join(map(str, rows["user"].head().tolist()))
-
-    refuse(facts, users_with)
+    totals = combined(part_totals(named, Wanted.of(chosen, rules)).itertuples(index=False))
+    # A single user may be asked about here, and then a list without a truth row is an answer.
+    judge = Judge(
+        checked_policies({"users_in_both": "warn"}),
+        rules,
+        {"predictions"} if demand.rating or demand.asked_by("listed") else (),
+    )
+    facts = data_report(data.seen, totals, data.models, judge, has_ratings=data.has_ratings, rated=bool(rating))
+    refuse(facts)
     return MemoryResult(
         means={
             name: means(totals[name], chosen, rules, _across(per_user[per_user["model"] == code], totals[name], scoring))
@@ -177,7 +175,7 @@ class _Data:
         if modelled:
             lists["model"] = lists["model"].map(str, na_action="ignore")
         models = sorted(lists["model"].dropna().unique()) if modelled else [model_name]
-        counts = {"predictions": _prediction_counts(lists, demand), "truth": _truth_counts(judged, rules)}
+        counts = {"predictions": _prediction_counts(lists), "truth": _truth_counts(judged, rules)}
         lists, judged, known = (
             frame.dropna(subset=[name for name in ("model", "user", "item") if name in frame])
             for frame in (lists, judged, known)
@@ -233,6 +231,8 @@ class _Data:
         if "score" in rows:
             # Missing scores stand where they are ranked: behind all numbers, or before them.
             rows["score"] = rows["score"].astype(np.float64).fillna(np.inf if rules.nan_scores == "first" else -np.inf)
+        same = (cell[1:] == cell[:-1]) & (value[1:] == value[:-1]) & (judged[1:] == judged[:-1]) & (not self.has_rank)
+        rows["tied"] = np.append(same, False)[: len(rows)] & rows["rank"].isin(scoring.cuts)
         if scoring.k is not None:
             return rows[rows["rank"] <= scoring.k]
         peers = np.unique(np.column_stack([cell, ~judged, value]), axis=0, return_inverse=True)[1].ravel()
@@ -241,7 +241,8 @@ class _Data:
         rows["n_above"], rows["n_tied"], _ = _standing(cell, peers, every)
         if "seen" in rows:
             rows["unseen_above"], rows["unseen_tied"], rows["unseen_place"] = _standing(cell, peers, every - rows["seen"])
-        return rows[judged | (rows["rank"] == 1)]
+        kept: pd.DataFrame = rows[judged | (rows["rank"] == 1) | rows["tied"]]
+        return kept
 
 
 def _standing(cell: Any, peers: Any, counts: Any) -> tuple[Any, Any, Any]:
@@ -297,14 +298,12 @@ def _in_order(ids: Any) -> pd.Index[Any]:
     return found
 
 
-def _prediction_counts(rows: pd.DataFrame, demand: Demand) -> dict[str, Any]:
+def _prediction_counts(rows: pd.DataFrame) -> dict[str, Any]:
     ids = [name for name in ("model", "user", "item") if name in rows]
     score = rows["score"].astype(np.float64) if "score" in rows else np.zeros(len(rows))
-    faults = {"null_ids": rows[ids].isna().any(axis=1), "nan_scores": np.isnan(score)}
+    faults = {"null_ids": rows[ids].isna().any(axis=1), "nan_scores": np.isnan(score), "infinite_scores": np.isinf(score)}
     if "rank" in rows:
         faults["bad_ranks"] = rows["rank"].isna() | (rows["rank"] < 1)
-    if demand.rating or demand.asked_by("listed"):
-        faults["infinite_scores"] = np.isinf(score)
     return _counted(rows, faults)
 
 
@@ -324,8 +323,10 @@ def _counted(rows: pd.DataFrame, faults: Mapping[str, Any]) -> dict[str, Any]:
     for check, fault in faults.items():
         wrong = rows[np.asarray(fault)]
         found[check] = len(wrong)
-        if len(wrong):
-            found[f"{check}_example"] = f"user {wrong['user'].iloc[0]}, item {wrong['item'].iloc[0]}"
+        few = wrong.head(N_EXAMPLES)
+        found[f"{check}_example"] = "; ".join(
+            f"user {user}, item {item}" for user, item in zip(few["user"], few["item"], strict=True)
+        )
     return found
 
 

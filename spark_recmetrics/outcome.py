@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -109,22 +109,15 @@ class Outcome:
         return pd.DataFrame(self.rows)
 
 
-def refuse(facts: Sequence[Fact], users_with: Callable[[str, str], str | None]) -> None:
+def refuse(facts: Sequence[Fact]) -> None:
     """Raise for rows that would corrupt a number. Emptiness is no fault of a row: the values are undefined then.
 
     Args:
         facts: The rows of DATA_REPORT.
-        users_with: From a counter of PER_USER and a model, empty for all, to some users that it counts, as text.
 
     Raises:
         DataError: A fact is an error; the message has all of these.
     """
-    wrong = {fact for fact in facts if fact.level == "error" and fact.check not in EMPTINESS}
-    if not wrong:
-        return
-    told = []
-    for fact in facts:
-        users = users_with(f"n_{fact.check}", fact.table.partition("/")[2]) if fact in wrong else None
-        told.append(fact if users is None else fact._replace(example=f"users {users}"))
-    lines = [fact.line() for fact in told if fact.level == "error" and fact.check not in EMPTINESS]
-    raise DataError("\n".join(lines), told)
+    wrong = [fact.line() for fact in facts if fact.level == "error" and fact.check not in EMPTINESS]
+    if wrong:
+        raise DataError("\n".join(wrong), facts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -19,17 +18,20 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.explain import Explanation, explain_user
-from spark_recmetrics.facts import data_report
-from spark_recmetrics.inputs import Inputs, clean_predictions, column_of, read_inputs, read_predictions
+from spark_recmetrics.facts import Judge, checked_policies, data_report
+from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, column_of, read_inputs, read_predictions
 from spark_recmetrics.means import SCORE_EDGES, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, refuse
 from spark_recmetrics.pairs import pooled_auc, won_in_ranges
-from spark_recmetrics.plan import Plan
+from spark_recmetrics.plan import Plan, Watch
 from spark_recmetrics.rank import top_rows
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY
+
+_EXAMPLE = (("user ", "user"), (", item ", "item"))
+"""How a row is named among the examples of a fault."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ def evaluate(
     rating_predictions: DataFrame | None = None,
     model_name: str = "model",
     models: Sequence[str] | None = None,
+    checks: Mapping[str, str] | None = None,
+    cast_ids: str | None = None,
     n_buckets: int = DEFAULT_N_BUCKETS,
     run: Run = Run(),
 ) -> Result:
@@ -130,6 +134,8 @@ def evaluate(
         rating_predictions: Predicted ratings in the score column, for rating metrics; None: the predictions.
         model_name: Name of the one model of a frame without a model column.
         models: The models to evaluate; rows of others are left out. None: all there are, found by an extra look at the column.
+        checks: What becomes of faulty rows, by check, such as `{"null_ids": "drop"}`; None: see `facts.POLICIES`.
+        cast_ids: `string`: ids of different types become texts, `10` and `"10"` the same. None: they are refused.
         n_buckets: Groups of users that are scored together, on every model. More of them need less memory per worker; a
             group of about a million recommendations is a good size.
         run: Identity that is written into the tables.
@@ -155,6 +161,12 @@ def evaluate(
     """
     chosen = expand(metrics, k)
     rules = named_populations(named_convention(convention, threshold))
+    try:
+        policies = checked_policies(checks)
+    except ConfigError as error:
+        raise ConfigError(f"checks: {error}") from error
+    if cast_ids not in (None, "string"):
+        raise ConfigError(f"cast_ids: expected 'string' or None, found {cast_ids!r}")
     if slices:
         raise ConfigError(f"slices: expected none in this version, found {', '.join(slices)}")
     n_buckets = whole_number(n_buckets, "n_buckets")
@@ -171,7 +183,8 @@ def evaluate(
         raise ConfigError(
             f"{first} needs the catalogue: give catalog, one row per item that could be recommended, or their number"
         )
-    used = {"train": bool(needs.asked_by("unseen")), "catalog": bool(needs.asked_by("catalog"))}
+    sized = bool(needs.asked_by("catalog"))
+    used = {"train": bool(needs.asked_by("unseen")), "catalog": True}
     warnings = [
         f"{name} is not used by any of the metrics" for name, frame in given.items() if frame is not None and not used.get(name)
     ]
@@ -181,23 +194,33 @@ def evaluate(
         columns=columns,
         rating_predictions=rating_predictions if needs.rating else None,
         train=train if used["train"] else None,
-        catalog=items if used["catalog"] else None,
+        catalog=items,
         needs_score=needs.scores(rated_apart=rating_predictions is not None),
         needs_ratings=needs.rating or (None if threshold is None else "threshold"),
         needs_propensity=needs.asked_by("propensity"),
+        cast_ids=cast_ids,
         n_buckets=n_buckets,
-        longest=needs.longest,
+        longest=None if "drop" in policies.values() else needs.longest,  # what stands behind a dropped row moves up
     )
     names = list(models) if models is not None else _models_of(inputs) or [model_name]
-    n_items = size if inputs.catalog is None else tables.count_distinct(inputs.catalog)
-    plan = Plan(inputs, chosen, rules, names, n_buckets, n_items)
+    n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
+    plan = Plan(inputs, chosen, rules, policies, names, n_buckets, n_items)
     kept = tables.materialise(plan.per_user)
     per_user = kept.drop(*PASSING)
     totals = combined(tables.collect_rows(user_totals(kept, chosen, rules)))
-    seen = {table: tables.observed(*watch) for table, watch in plan.watched.items()}
-    facts = data_report(seen, totals, names, rules, has_ratings=inputs.has_ratings, rated=bool(needs.rating))
+    seen = {table: _observed(watch) for table, watch in plan.watched.items()}
+    judge = Judge(policies, rules, plan.as_numbers)
+    facts = data_report(
+        seen,
+        totals,
+        names,
+        judge,
+        has_ratings=inputs.has_ratings,
+        rated=bool(needs.rating),
+        in_both=_items_in_both(plan, totals),
+    )
     try:
-        refuse(facts, partial(_users_with, per_user))
+        refuse(facts)
     except DataError:
         tables.release(kept)
         raise
@@ -350,12 +373,32 @@ def _across_users(
     return found
 
 
-def _users_with(per_user: DataFrame, counter: str, model: str) -> str | None:
-    """Some users that PER_USER has counted a fault for."""
-    if counter not in per_user.columns:
-        return None
-    rows = per_user.where(F.col(counter) > 0)
-    return tables.example_values(rows.where(F.col("model") == model) if model else rows, "user")
+def _observed(watch: Watch) -> dict[str, Any]:
+    """What was counted of a table; of each fault that there is, a second look finds examples."""
+    found = tables.observed(watch.observation, watch.rows, watch.counts)
+    ids = F.concat(*(F.concat(F.lit(text), F.coalesce(F.col(key).cast("string"), F.lit("null"))) for text, key in _EXAMPLE))
+    for check, fault in watch.faults.items():
+        if found.get(check):
+            found[f"{check}_example"] = tables.example_values(watch.rows.where(fault).select(ids), sep="; ")
+    return found
+
+
+def _items_in_both(plan: Plan, totals: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """Of models that predict no pair of truth: how many items of truth they predict at all, and how many there are.
+
+    Ids of two kinds, such as those of the shop and those of the model, look like a bad model. It takes a second look at the
+    tables, which a model with a single pair needs not.
+    """
+    asked = [model for model, own in totals.items() if own.get("n_matched") == 0 and own["users_truth_and_predicted"]]
+    if not asked:
+        return {}
+    truth = clean_truth(plan.inputs.truth, plan.convention, plan.policies).select("item").distinct()
+    n_items, found = tables.count_distinct(truth), {}
+    for model in asked:
+        rows = clean_predictions(plan.inputs.predicted["predictions"], plan.convention, plan.policies)
+        rows = rows.where(F.col("model") == model) if "model" in rows.columns else rows
+        found[model] = (tables.count_distinct(truth.join(rows.select("item"), "item", "left_semi")), n_items)
+    return found
 
 
 def _data_hash(observed: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
@@ -16,9 +16,10 @@ from spark_recmetrics.inputs import (
     clean_predictions,
     clean_truth,
     in_buckets,
-    prediction_counts,
+    prediction_faults,
     relevant_only,
     truth_counts,
+    truth_faults,
     with_model_codes,
 )
 from spark_recmetrics.match import with_flags, with_judged, with_seen
@@ -35,8 +36,27 @@ if TYPE_CHECKING:
 PARTS_A_BUCKET = 4
 """Whole lists are matched and ranked in smaller parts than those that Python sees: hash tables and sorts fit into caches."""
 
-Watch = tuple[Observation, DataFrame, list[Column]]
-"""An observation, the rows that it looks at, and what it counts of them."""
+
+class Watch(NamedTuple):
+    """What is counted of a table while it is read.
+
+    Args:
+        observation: What will know the counts.
+        rows: The rows that it looks at.
+        faults: What is wrong with a row, by check.
+        counts: All that is counted: the rows, those with each fault, and more.
+    """
+
+    observation: Observation
+    rows: DataFrame
+    faults: Mapping[str, Column]
+    counts: Sequence[Column]
+
+    @classmethod
+    def of(cls, rows: DataFrame, faults: Mapping[str, Column], more: Sequence[Column] = ()) -> Watch:
+        """A new observation of these rows."""
+        counted = [F.count(F.lit(1)).alias("rows"), *(F.count_if(fault).alias(check) for check, fault in faults.items())]
+        return cls(Observation(), rows, faults, [*counted, *more])
 
 
 @dataclass(frozen=True)
@@ -47,6 +67,7 @@ class Plan:
         inputs: The caller's tables in canonical form.
         metrics: All metrics.
         convention: Their definitions.
+        policies: What becomes of faulty rows, by check.
         models: The models to evaluate.
         n_buckets: Groups of users that are scored together.
         n_items: Size of the catalogue, where it is known.
@@ -56,6 +77,7 @@ class Plan:
     inputs: Inputs
     metrics: Sequence[Metric]
     convention: Convention
+    policies: Mapping[str, str]
     models: Sequence[str]
     n_buckets: int
     n_items: int | None = None
@@ -97,20 +119,22 @@ class Plan:
     def watched(self) -> dict[str, Watch]:
         """Of each table that is read: its observation, rows and counts."""
         inputs = self.inputs
-        with_scores = {inputs.rating_table} if self.rating else set()
-        if self.scoring is not None and "listed" in self.scoring.needs:
-            with_scores.add("predictions")
         reads = dict.fromkeys((*(["predictions"] if self.scoring else []), *([inputs.rating_table] if self.rating else [])))
-        counts = {"truth": truth_counts(inputs.truth, self.convention, has_ratings=inputs.has_ratings)}
-        counts |= {t: prediction_counts(inputs.predicted[t], as_ratings=t in with_scores) for t in reads}
-        rows = {"truth": inputs.truth, **inputs.predicted}
-        return {table: (Observation(), rows[table], counted) for table, counted in counts.items()}
+        more = truth_counts(inputs.truth, self.convention, has_ratings=inputs.has_ratings)
+        found = {"truth": Watch.of(inputs.truth, truth_faults(inputs.truth), more)}
+        return found | {table: Watch.of(inputs.predicted[table], prediction_faults(inputs.predicted[table])) for table in reads}
+
+    @cached_property
+    def as_numbers(self) -> set[str]:
+        """The tables whose scores are more than an order."""
+        found = {self.inputs.rating_table} if self.rating else set()
+        return found | ({"predictions"} if self.scoring is not None and "listed" in self.scoring.needs else set())
 
     @cached_property
     def predicted(self) -> Mapping[str, DataFrame]:
         """Clean predictions, `model` a number, by table."""
         return {
-            table: with_model_codes(clean_predictions(self._seen(table), self.convention), self.models)
+            table: with_model_codes(clean_predictions(self._seen(table), self.convention, self.policies), self.models)
             for table in self.watched
             if table != "truth"
         }
@@ -118,11 +142,11 @@ class Plan:
     @cached_property
     def truth(self) -> DataFrame:
         """Clean truth."""
-        return clean_truth(self._seen("truth"), self.convention)
+        return clean_truth(self._seen("truth"), self.convention, self.policies)
 
     def _seen(self, table: str) -> DataFrame:
-        observation, rows, counts = self.watched[table]
-        return rows.observe(observation, *counts)
+        watch = self.watched[table]
+        return watch.rows.observe(watch.observation, *watch.counts)
 
     @cached_property
     def per_user(self) -> DataFrame:
@@ -154,20 +178,23 @@ class Plan:
         if scoring.k is not None:
             rows = in_buckets(rows, self.n_buckets)
             rows = without_repeats(rows) if convention.duplicates == "first" else rows
-            return _without(top_rows(rows, k=scoring.k, ties=convention.ties, trust_rank=self.trusts_ranks), scoring)
+            return _without(
+                top_rows(rows, k=scoring.k, cuts=scoring.cuts, ties=convention.ties, trust_rank=self.trusts_ranks), scoring
+            )
         if convention.duplicates == "keep":
             # No metric that has to know what a user has seen is computed here.
             rows = with_judged(in_buckets(rows, self.n_buckets), self.judged)
         else:
             train = self.inputs.train if "unseen" in scoring.needs else None
             # The truth is counted where it is scored; here it is read once more.
-            truth = clean_truth(self.inputs.truth, convention)
+            truth = clean_truth(self.inputs.truth, convention, self.policies)
             rows = with_flags(rows, truth, train, n_models=len(self.models), n_parts=PARTS_A_BUCKET * self.n_buckets)
             if convention.duplicates == "first":
                 rows = rows.drop("copies")
         found = rows_that_matter(
             rows,
-            cuts=scoring.cuts_listed,
+            cuts=scoring.cuts,
+            cuts_listed=scoring.cuts_listed,
             n_shown=scoring.n_shown,
             ties=convention.ties,
             trust_rank=self.trusts_ranks,

@@ -10,41 +10,54 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 
-def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool) -> DataFrame:
+def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool, cuts: Collection[int] = ()) -> DataFrame:
     """The first k rows of each list, with their `rank`.
 
     Args:
         rows: Canonical predictions, with `bucket` where they are partitioned by it.
         k: Length to cut at, None for whole lists.
+        cuts: Ranks at which ties are looked for, up to k.
         ties: `item_asc`, `item_desc` or `input`, which a cluster cannot keep and takes as `item_asc`.
         trust_rank: Take the ranks that rows carry as they are; otherwise they only give the order.
 
     Returns:
-        The rows with `rank`, from 1 unless it is trusted. Null scores come last and NaN scores first.
+        The rows with `rank`, from 1 unless it is trusted. Null scores come last and NaN scores first. With cuts also
+        `tied`, whether the row stands at one and the row behind it has the same score; ranks that were given leave no ties.
     """
+    by_score, in_order = "rank" not in rows.columns, _lists(rows).orderBy(*_order(rows), _tie(ties))
     if not trust_rank:
-        rows = rows.withColumn("rank", F.row_number().over(_lists(rows).orderBy(*_order(rows), _tie(ties))))
-    return rows if k is None else rows.where(F.col("rank") <= k)
+        rows = rows.withColumn("rank", F.row_number().over(in_order))
+    if k is None:
+        return rows
+    if not (by_score and cuts):
+        return rows.where(F.col("rank") <= k)
+    # Spark drops what stands behind a limit before it ranks, if nothing but the rank is asked of that window. The second one
+    # finds its few rows in order already.
+    rows = rows.where(F.col("rank") <= k + 1)
+    same = F.lead("item").over(in_order).isNotNull() & F.lead("score").over(in_order).eqNullSafe(F.col("score"))
+    return rows.withColumn("tied", F.col("rank").isin(*cuts) & same).where(F.col("rank") <= k)
 
 
 def rows_that_matter(
     rows: DataFrame,
     *,
     cuts: Collection[int],
+    cuts_listed: Collection[int],
     n_shown: int,
     ties: str,
     trust_rank: bool,
     judged_only: bool,
     needs: Collection[str],
 ) -> DataFrame:
-    """Of whole lists, the rows that can change a number: those with a truth row, each last one, repeats, and those at `cuts`.
+    """Of whole lists, the rows that can change a number: those with a truth row, each last one, repeats, and those at cuts.
 
     A list of millions stays in the JVM, where a window may spill, and its ranks and counts leave it.
 
     Args:
         rows: Canonical predictions with `judged`, and `seen` where `needs` has "unseen". With `copies`, how many
             rows stand behind each, where that was counted.
-        cuts: Ranks up to which scores are summed.
+        cuts: Ranks at which ties are looked for.
+        cuts_listed: Ranks up to which scores are summed.
         n_shown: The first rows of each list that are wanted as they are.
         ties: As for `top_rows`.
         trust_rank: As for `top_rows`.
@@ -53,8 +66,8 @@ def rows_that_matter(
 
     Returns:
         The rows with `rank`, and counts that run along the list, so that the last row has them all:
-        `n_faults` ranks that are not the row's place, `unseen_place`, `score_so_far` (a missing score adds nothing). With ties
-        also `n_above` and `n_tied`, `unseen_above` and `unseen_tied`.
+        `n_faults` ranks that are not the row's place, `unseen_place`, `score_so_far` (a missing score adds nothing). `tied` as
+        for `top_rows`. With ties also `n_above` and `n_tied`, `unseen_above` and `unseen_tied`.
     """
     first = [F.col("judged").desc()] if judged_only else []
     order = [*first, *_order(rows)]
@@ -73,21 +86,26 @@ def rows_that_matter(
     if "unseen" in needs:
         found["unseen_place"] = F.sum((~F.col("seen")).cast("long")).over(so_far)
     kept = F.col("judged") | (F.col("rank") == 1 if judged_only else F.col("last"))
-    if cuts:
-        kept |= F.col("rank").isin(*cuts)
+    if cuts_listed:
+        kept |= F.col("rank").isin(*cuts_listed)
     if "copies" in rows.columns and not judged_only:
         kept |= F.col("copies") > 1
     if n_shown:
         kept |= F.col("rank") <= n_shown
     # Ranks that were given leave no ties.
-    if "ties" not in needs or "rank" in rows.columns:
+    if "rank" in rows.columns:
         return rows.withColumns(found).where(kept)
     keys = ["judged", "score"] if judged_only else ["score"]
 
     def tied_with(beside: Callable[[str], Column]) -> Column:
         return reduce(and_, (beside(key).over(in_order).eqNullSafe(F.col(key)) for key in keys))
 
-    found |= {"after_tie": (place > 1) & tied_with(F.lag), "before_tie": ~found["last"] & tied_with(F.lead)}
+    found["before_tie"] = ~found["last"] & tied_with(F.lead)
+    at_cut = F.col("rank").isin(*cuts) & F.col("before_tie") if cuts else F.lit(False)
+    kept |= at_cut
+    if "ties" not in needs:
+        return rows.withColumns(found).where(kept).withColumn("tied", at_cut).drop("before_tie")
+    found["after_tie"] = (place > 1) & tied_with(F.lag)
     # Most rows have no tie. The first and the last row of a tie tell where it stands, and how many are unseen above and in it.
     few = rows.withColumns(found).where(kept | (F.col("after_tie") != F.col("before_tie")))
     peers = lists.orderBy(*order).rangeBetween(Window.currentRow, Window.currentRow)
@@ -99,7 +117,7 @@ def rows_that_matter(
         if need in needs:
             above = F.min(counted - own).over(peers)
             ties_of |= {names[0]: above, names[1]: F.max(counted).over(peers) - above}
-    return few.withColumns(ties_of).where(kept).drop("after_tie", "before_tie")
+    return few.withColumns({**ties_of, "tied": at_cut}).where(kept).drop("after_tie", "before_tie")
 
 
 def without_repeats(rows: DataFrame) -> DataFrame:

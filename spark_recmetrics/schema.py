@@ -6,7 +6,17 @@ import unicodedata
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from pyspark.sql.types import BooleanType, DoubleType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from spark_recmetrics.errors import ConfigError, did_you_mean
 
@@ -58,6 +68,7 @@ TOTALS = StructType(
         StructField("undefined", LongType()),
         StructField("total", DoubleType()),
         StructField("count", DoubleType()),
+        StructField("examples", ArrayType(StringType())),
     ]
 )
 """The rows of `means.part_totals`."""

@@ -113,10 +113,9 @@ def observed(observation: Observation, rows: DataFrame, counts: Sequence[Column]
     return found if "rows" in found else rows.agg(*counts).collect()[0].asDict()
 
 
-def example_values(frame: DataFrame, column: str, n: int = 5) -> str | None:
-    """Up to n smallest values of a column, as text."""
-    rows = frame.select(column).orderBy(column).limit(n).collect()
-    return ", ".join(str(row[0]) for row in rows) or None
+def example_values(frame: DataFrame, n: int = 5, sep: str = ", ") -> str:
+    """Up to n smallest values of the only column of a table, as text."""
+    return sep.join(str(row[0]) for row in frame.orderBy(frame.columns[0]).limit(n).collect())
 
 
 def materialise(frame: DataFrame) -> DataFrame:

@@ -476,7 +476,8 @@ def test_a_metric_of_a_script_runs_on_the_workers(spark):
 
 def test_a_population_without_anybody_is_undefined(spark):
     """Everybody with a list lacks truth and the other way round."""
-    result = pairs(spark, [("u", "a", 1.0)], [("v", "a", 1.0)], metrics="hit", k=1, convention="mllib")
+    checks = {"users_in_both": "warn"}
+    result = pairs(spark, [("u", "a", 1.0)], [("v", "a", 1.0)], metrics="hit", k=1, convention="mllib", checks=checks)
     assert result.to_dict() == {"model": {"hit@1": None}}
     assert (result.status, result.emptiness[-1]) == ("undefined", "model model: nobody to average for hit@1")
 
@@ -581,10 +582,13 @@ def test_emptiness_is_undefined_whatever_spark_makes_of_the_plan(spark, metrics,
         assert result.to_dict() == {"model": dict.fromkeys(metrics, empty)}
 
 
-def test_no_user_or_pair_in_common_is_undefined(spark):
-    result = pairs(spark, [("zz", "q", 1.0)], [("u", "a", 5.0)], metrics=["hit@1", "mae"])
-    assert result.status == "undefined"
-    assert any("users_in_both = 0" in line for line in result.emptiness)
+def test_no_user_in_common_is_refused_and_no_pair_is_undefined(spark):
+    lists, truth = [("zz", "q", 1.0)], [("u", "a", 5.0)]
+    with pytest.raises(srm.DataError, match=r"predictions/model: users_in_both = 0 \(0.000%\)") as caught:
+        pairs(spark, lists, truth, metrics=["hit@1", "mae"])
+    assert {fact.check for fact in caught.value.facts} >= {"rows", "users", "users_in_both"}, "the report can be published"
+    result = pairs(spark, lists, truth, metrics=["hit@1", "mae"], checks={"users_in_both": "warn"})
+    assert result.to_dict() == {"model": {"hit@1": 0.0, "mae": None}}
     assert pairs(spark, [("u", "q", 1.0)], [("u", "a", 5.0)], metrics="mae").to_dict() == {"model": {"mae": None}}
 
 

@@ -26,7 +26,9 @@ TRUTH = [("ann", "y", 5.0), ("ann", "w", 2.0), ("ann", "q", 4.0), ("bob", "y", 4
 def tiny(spark, lists=LISTS, truth=TRUTH, **options):
     predictions = spark.createDataFrame(lists, "model string, user_id string, item_id string, score double")
     given = spark.createDataFrame(truth, "user_id string, item_id string, rating double")
-    return srm.evaluate(predictions, given, **{"k": 3, "threshold": 3.0, "n_buckets": 2, **options})
+    return srm.evaluate(
+        predictions, given, **{"k": 3, "threshold": 3.0, "n_buckets": 2, "checks": {"users_in_both": "warn"}, **options}
+    )
 
 
 def per_user_of(result, user):

@@ -342,3 +342,9 @@ def columns_of(metric: Metric) -> list[str]:
     """The columns of PER_USER of a ranking metric: its value, and of a pooled one the sums behind the value of a model."""
     sums = ("total", "count") if metric.definition.pooled is not None else ()
     return [metric.slug, *(f"{metric.slug}_{name}" for name in sums)]
+
+
+def cut_offs(metrics: Iterable[Metric]) -> list[int | None]:
+    """The cut-offs of metrics and their parts, each once, ascending, None last."""
+    found = {part.k for metric in metrics for part in metric.tree()}
+    return sorted(found, key=lambda k: (k is None, k))
