@@ -239,6 +239,7 @@ def _result_file(name: str | None) -> Path | None:
 
 def _run_job(config: Config, outcome: dict[str, Any], user: str | None) -> None:
     from spark_recmetrics import history
+    from spark_recmetrics.doctor import examine_worker
     from spark_recmetrics.outcome import Run
     from spark_recmetrics.pipeline import evaluate as evaluate_frames
     from spark_recmetrics.schema import DATA_REPORT, TABLES
@@ -246,6 +247,9 @@ def _run_job(config: Config, outcome: dict[str, Any], user: str | None) -> None:
     spark, own = _session()
     run, output = Run(config.run_id, config.as_of, config.hash), config.located(config.output)
     try:
+        worker = examine_worker(spark)
+        if worker.level == "FAIL":
+            raise DataError(f"{worker}: nothing was read or written")
         try:
             result = evaluate_frames(
                 **_inputs(spark, config),

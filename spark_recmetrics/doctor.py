@@ -77,15 +77,21 @@ def examine(start: Callable[[], SparkSession], output: Output | None = None) -> 
         )
         yield Check("FAIL", "session", f"cannot be started: {_reason(error)}", todo)
         return
-    place = " of the Spark Connect server" if _is_connect(spark) else ""
     yield _checked("session", partial(_session, spark))
-    worker = _checked("worker", partial(_worker, spark, probe, driver, place))
+    worker = examine_worker(spark)
     yield worker
     yield _checked("ANSI mode", partial(_setting, spark, "ANSI mode", "spark.sql.ansi.enabled"))
     yield _checked("time zone", partial(_setting, spark, "time zone", "spark.sql.session.timeZone"))
     yield _checked("cache", partial(_cache, spark))
     yield _checked("pandas UDFs", partial(_pandas_udfs, spark, worker))
     yield _checked("output", partial(_output, spark, output))
+
+
+def examine_worker(spark: SparkSession) -> Check:
+    """Whether a worker has the Python and the packages of the driver; it takes a second, and no stage of a run has begun."""
+    probe = _probe()
+    place = " of the Spark Connect server" if _is_connect(spark) else ""
+    return _checked("worker", partial(_worker, spark, probe, json.loads(probe()), place))
 
 
 def _checked(name: str, look: Callable[[], Check]) -> Check:

@@ -103,7 +103,8 @@ class Plan:
     @cached_property
     def trusts_ranks(self) -> bool:
         """Ranks came with the predictions, and nothing is left out of the lists."""
-        return "rank" in self.inputs.predicted["predictions"].columns and self.convention.keeps_lists
+        whole = self.convention.keeps_lists and "drop" not in self.policies.values()
+        return whole and "rank" in self.inputs.predicted["predictions"].columns
 
     @cached_property
     def rating(self) -> list[Metric]:

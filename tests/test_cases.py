@@ -250,3 +250,37 @@ def test_a9_explained_variance():
     # Errors .1, .2, 0, .2, .3 vary by .0104, ratings by .02; and 1 - .18/.1.
     found = one(predicted, truth, ["explained_variance", "r2"])
     assert found == {"explained_variance": close(0.48), "r2": close(-0.8)}
+
+
+# Duplicates ---------------------------------------------------------------------------------------------------------------
+
+FIRST = srm.convention("default").override(duplicates="first")
+
+
+def with_truth_rows(lists: dict[str, Items], rows: list[tuple[str, str]], metrics: list[str], **options):
+    """Evaluate against truth rows that may repeat."""
+    truth = pd.DataFrame(rows, columns=["user_id", "item_id"])
+    found = evaluate_in_memory(frame(lists, "score", default=True), truth, metrics=metrics, **options)
+    return found.to_dict()["model"]
+
+
+def test_d1_repeated_recommendations_raise_nothing():
+    asked = ["recall", "precision", "ndcg"]
+    with pytest.raises(srm.DataError, match="duplicates = 2"):
+        one(["a", "a", "a"], "ab", asked, k=3)
+    found = one(["a", "a", "a"], "ab", asked, k=3, convention=FIRST)
+    assert found == {"recall@3": close(1 / 2), "precision@3": close(1 / 3), "ndcg@3": six(0.613147)}
+
+
+def test_d2_d3_d4_repeated_truth_rows():
+    repeated = [("u", "1"), ("u", "1")]
+    with pytest.raises(srm.DataError, match="truth: truth_duplicates = 1"):
+        with_truth_rows({"u": "1"}, repeated, ["recall"], k=1)
+    assert with_truth_rows({"u": "1"}, repeated, ["recall"], k=1, convention=FIRST) == {"recall@1": 1}
+    found = with_truth_rows({"u": "123"}, repeated, ["precision", "recall", "hit"], k=3, convention=FIRST)
+    assert found == {"precision@3": close(1 / 3), "recall@3": 1, "hit@3": 1}
+    assert with_truth_rows({"u": "91"}, repeated, ["map"], k=2, convention=FIRST) == {"map@2": close(1 / 2)}
+
+
+def test_d5_ids_are_never_rewritten():
+    assert one(["a", "a", "z"], ["a_2"], "ndcg", k=3, convention=FIRST) == {"ndcg@3": 0}

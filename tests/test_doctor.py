@@ -175,19 +175,30 @@ def test_the_reason_is_the_line_that_says_most(text, reason):
 
 
 @pytest.fixture
-def run_doctor(session_kind, tmp_path):
-    """Run the command with other variables; only the driver knows where this package is."""
+def run_command(session_kind, tmp_path):
+    """Run a command with other variables, to exit code 4; only the driver knows where this package is."""
 
-    def run(**variables):
+    def run(*argv, **variables):
         environment = {name: value for name, value in os.environ.items() if "SPARK" not in name and name != "PYTHONPATH"}
         environment |= {"SPARK_CONF_DIR": str(ROOT / "conf"), "SPARK_LOCAL_IP": "127.0.0.1", **variables}
         if session_kind == "connect":
             # The server of the other tests has the port that a local server takes unless Spark itself is tested.
             environment |= {"SPARK_REMOTE": "local[1]", "SPARK_TESTING": "1"}
-        code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from spark_recmetrics.cli import run; run(['doctor'])"
+        code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from spark_recmetrics.cli import run; run({list(argv)!r})"
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment, timeout=300)
         assert done.returncode == 4, done.stderr[-3000:]
+        return done
+
+    return run
+
+
+@pytest.fixture
+def run_doctor(run_command):
+    """Its checks, and stderr."""
+
+    def run(**variables):
+        done = run_command("doctor", **variables)
         return checks_of(done.stdout), done.stderr
 
     return run
@@ -252,6 +263,17 @@ def test_a_worker_of_another_python(run_doctor, session_kind, other_python, tmp_
         f"to a Python {OWN_PYTHON} before the session starts, or run the driver with Python {version}"
     )
     assert checks["worker"] == ("FAIL", told)
+
+
+@pytest.mark.spark
+@pytest.mark.heavy
+def test_c8_a_run_with_two_pythons_ends_before_anything_is_read(run_command, conf, tmp_path):
+    version, python = renamed_python(tmp_path)
+    err = run_command("evaluate", "--config", conf(path=str(tmp_path / "out")), PYSPARK_PYTHON=python).stderr
+    told = f"error: FAIL  worker: Python {version} on the worker, Python {OWN_PYTHON} on the driver: set PYSPARK_PYTHON"
+    assert next(line for line in err.splitlines() if line.startswith("error: ")).startswith(told)
+    assert "inputs." not in err, "its tables are not there, and nobody has looked"
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.spark

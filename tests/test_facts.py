@@ -1,0 +1,276 @@
+"""What is counted of the input, and what a policy makes of it; the cases about repeats, ids, order and NaN, on Spark."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from pyspark.sql import functions as F
+
+import spark_recmetrics as srm
+from spark_recmetrics.facts import ADVICE, EMPTINESS, POLICIES
+
+PREDICTIONS, TRUTH = "user_id string, item_id string, score double", "user_id string, item_id string, rating double"
+ONE_GAIN_OF_TWO = 1 / (1 + 1 / math.log2(3))
+
+
+def run(spark, predictions, truth, metrics="hit", **options):
+    """Evaluate rows of (user, item, score) and (user, item, rating)."""
+    lists = predictions if hasattr(predictions, "columns") else spark.createDataFrame(predictions, PREDICTIONS)
+    wanted = truth if hasattr(truth, "columns") else spark.createDataFrame(truth, TRUTH)
+    return srm.evaluate(lists, wanted, metrics=metrics, **{"k": 2, "n_buckets": 2, **options})
+
+
+def fact(source, check: str, table: str = "predictions/model") -> tuple[str, int, float | None, str | None]:
+    """Level, number, share and examples of a fact of a result or of an error."""
+    (found,) = (fact for fact in source.facts if (fact.check, fact.table) == (check, table))
+    return found.level, found.n_rows, found.share, found.example
+
+
+# Policies -----------------------------------------------------------------------------------------------------------------
+
+
+def test_every_check_with_a_policy_says_what_it_means():
+    assert set(POLICIES) <= set(ADVICE)
+    assert set(EMPTINESS) <= set(ADVICE)
+    assert not set(EMPTINESS) & set(POLICIES)
+
+
+@pytest.mark.parametrize(
+    ("checks", "told"),
+    [
+        ({"null_id": "drop"}, r"checks: null_id: unknown check; did you mean 'null_ids'\?"),
+        ({"null_ids": "warn"}, "checks: null_ids: expected error or drop, found 'warn'"),
+        ({"null_ids": None}, "checks: null_ids: expected error or drop, found None"),
+        ({"duplicates": "first"}, "checks: duplicates: expected a check, found an option of the convention: give it there"),
+    ],
+)
+@pytest.mark.spark
+def test_what_is_no_policy_is_refused(spark, checks, told):
+    with pytest.raises(srm.ConfigError, match=told):
+        run(spark, [("u", "a", 1.0)], [("u", "a", 1.0)], checks=checks)
+
+
+NULLS = [("u", "a", 0.9), (None, "a", 0.8), ("u", None, 0.95), *((f"u{n}", None, 0.1) for n in range(10, 16))]
+
+
+@pytest.mark.spark
+def test_i3_null_ids_are_refused_or_dropped_and_never_a_user(spark):
+    truth = [("u", "a", 1.0), ("u", None, 1.0), (None, "b", 1.0)]
+    with pytest.raises(srm.DataError) as caught:
+        run(spark, NULLS, truth)
+    examples = "user null, item a; user u, item null; user u10, item null; user u11, item null; user u12, item null"
+    assert fact(caught.value, "null_ids", "predictions") == ("error", 8, 8 / 9, examples)
+    assert fact(caught.value, "null_ids", "truth") == ("error", 2, 2 / 3, "user null, item b; user u, item null")
+    result = run(spark, NULLS, truth, ["hit", "precision"], k=1, checks={"null_ids": "drop"})
+    assert result.to_dict() == {"model": {"hit@1": 1.0, "precision@1": 1.0}}
+    assert [row["user"] for row in result.per_user.collect()] == ["u"]
+    assert fact(result, "null_ids", "predictions")[:2] == ("warn", 8)
+    assert sum("null_ids = 8 (88.889%)" in line for line in result.warnings) == 1
+
+
+@pytest.mark.spark
+def test_a_list_that_loses_a_row_moves_up(spark):
+    """Lists that came as arrays, too: they are not cut before the rows are dropped."""
+    schema = "user_id string, items array<string>"
+    lists = spark.createDataFrame([("u", [None, "x", "a"]), ("v", ["a"])], schema)
+    truth = [("u", "a", 1.0), ("v", "a", 1.0)]
+    dropped = run(spark, lists, truth, "hit", k=[1, 2], checks={"null_ids": "drop"})
+    assert dropped.to_dict() == {"model": {"hit@1": 0.5, "hit@2": 1.0}}
+    catalog = spark.createDataFrame([("a",), ("z",)], "item_id string")
+    whole = spark.createDataFrame([("u", ["y", "x", "a"]), ("v", ["a"])], schema)
+    known = run(spark, whole, truth, "hit", k=1, catalog=catalog, checks={"unknown_items": "drop"})
+    assert known.to_dict() == {"model": {"hit@1": 1.0}}
+
+
+@pytest.mark.spark
+def test_ranks_infinities_and_propensities_that_are_dropped(spark):
+    ranked = spark.createDataFrame(
+        [("u", "x", 0), ("u", "a", 1), ("u", "b", None)], "user_id string, item_id string, place int"
+    )
+    columns = srm.Columns(rank="place")
+    with pytest.raises(srm.DataError, match=r"predictions: bad_ranks = 2 \(66.667%\), e.g. user u, item b; user u, item x: "):
+        run(spark, ranked, [("u", "a", 1.0)], columns=columns)
+    assert run(spark, ranked, [("u", "a", 1.0)], k=1, columns=columns, checks={"bad_ranks": "drop"}).rows[0]["value"] == 1.0
+
+    infinite = [("u", "a", math.inf), ("u", "b", 3.0)]
+    truth = [("u", "a", 5.0), ("u", "b", 4.0)]
+    with pytest.raises(srm.DataError, match="infinite_scores = 1"):
+        run(spark, infinite, truth, "mae")
+    result = run(spark, infinite, truth, "mae", checks={"infinite_scores": "drop"})
+    assert result.to_dict() == {"model": {"mae": 1.0}}
+    assert fact(result, "infinite_scores", "predictions") == ("warn", 1, 0.5, "user u, item a")
+    assert fact(run(spark, infinite, truth), "infinite_scores", "predictions")[:2] == ("info", 1), "an order takes them"
+
+    logged = spark.createDataFrame([("u", "a", 1.0, 0.5), ("u", "b", 1.0, 0.0)], f"{TRUTH}, propensity double")
+    with pytest.raises(srm.DataError, match="bad_propensities = 1"):
+        run(spark, [("u", "a", 0.9), ("u", "b", 0.8)], logged, "ess")
+    kept = run(spark, [("u", "a", 0.9), ("u", "b", 0.8)], logged, "ess", checks={"bad_propensities": "drop"})
+    assert fact(kept, "bad_propensities", "truth")[:2] == ("warn", 1)
+    assert kept.to_dict() == run(spark, [("u", "a", 0.9), ("u", "b", 0.8)], logged.limit(1), "ess").to_dict()
+
+
+@pytest.mark.spark
+def test_items_that_the_catalogue_lacks(spark):
+    """A3: counted on both sides, told once, dropped on request."""
+    lists = [("u", "x", 0.9), ("u", "y", 0.8), ("v", "w", 0.9), ("v", "z", 0.8)]
+    truth = [("u", "y", 1.0), ("v", "q", 1.0)]
+    catalog = spark.createDataFrame([("w",), ("x",), ("y",), ("y",), (None,)], "item_id string")
+    result = run(spark, lists, truth, catalog=catalog)
+    assert fact(result, "unknown_items", "predictions") == ("warn", 1, 0.25, "user v, item z")
+    assert fact(result, "unknown_items", "truth") == ("warn", 1, 0.5, "user v, item q")
+    assert run(spark, lists, truth, catalog=catalog, checks={"unknown_items": "info"}).warnings == []
+    with pytest.raises(srm.DataError, match="unknown_items = 1"):
+        run(spark, lists, truth, catalog=catalog, checks={"unknown_items": "error"})
+    dropped = run(spark, lists, truth, ["recall", "accuracy"], catalog=catalog, checks={"unknown_items": "drop"})
+    assert dropped.to_dict()["model"]["recall@2"] == 1.0, "v has no item of truth left"
+    assert {row["user"]: row["n_recommended"] for row in dropped.per_user.collect()} == {"u": 2, "v": 1}
+
+
+@pytest.mark.spark
+def test_users_and_lists_are_counted_with_five_examples(spark):
+    lists = [("u", "a", 0.9), ("u", "b", 0.8), *((f"only{n}", "a", 0.5) for n in range(7))]
+    truth = [("u", "a", 1.0), *((f"none{n}", "a", 1.0) for n in range(3, 10))]
+    result = run(spark, lists, truth)
+    assert fact(result, "users_without_list") == ("warn", 7, 7 / 15, "users none3, none4, none5, none6, none7")
+    assert fact(result, "users_without_truth") == ("warn", 7, 7 / 15, "users only0, only1, only2, only3, only4")
+    assert fact(result, "short_lists") == ("info", 7, 7 / 8, "users only0, only1, only2, only3, only4")
+    assert fact(result, "matched") == ("info", 1, 1 / 9, None)
+    assert len(result.warnings) == 2
+    loud = {"users_without_list": "error", "users_without_truth": "info", "short_lists": "warn"}
+    with pytest.raises(srm.DataError, match="users_without_list = 7") as caught:
+        run(spark, lists, truth, checks=loud)
+    assert [fact(caught.value, check)[0] for check in loud] == ["error", "info", "warn"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("metrics", ["hit", ["hit", "gauc(candidates=listed)"], ["hit", "map(normalizer=relevant)@1000000"]])
+def test_ties_at_a_cut_off_are_counted_whichever_way_lists_are_ranked(spark, metrics):
+    """At the cut-offs 1 and 2: u is tied at both, v behind them only, w at the first, x at the end of its list."""
+    lists = [
+        *(("u", item, 0.5) for item in "abc"),
+        *zip("vvvv", "abcd", (0.9, 0.8, 0.7, 0.7), strict=True),
+        *zip("www", "abc", (0.9, 0.9, 0.1), strict=True),
+        *zip("xx", "ab", (0.9, 0.8), strict=True),
+    ]
+    result = run(spark, lists, [(user, "a", 1.0) for user in "uvwx"], metrics, k=[1, 2])
+    assert {row["user"]: row["n_tied_at_cut"] for row in result.per_user.collect()} == {"u": 2, "v": 0, "w": 1, "x": 0}
+    assert fact(result, "tied_at_cut") == ("warn", 2, 0.5, "users u, w")
+
+
+# Repeats, ids and types ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_d1_repeated_recommendations(spark):
+    lists = spark.createDataFrame([("u", "a", n) for n in (1, 2, 3)], "user_id string, item_id string, score int")
+    truth = [("u", "a", 1.0), ("u", "b", 1.0)]
+    asked = ["recall@3", "precision@3", "ndcg@3"]
+    with pytest.raises(srm.DataError, match=r"duplicates = 2, e\.g\. users u"):
+        run(spark, lists, truth, asked)
+    values = run(spark, lists, truth, asked, convention=srm.convention("default").override(duplicates="first")).to_dict()
+    assert values["model"] == pytest.approx({"recall@3": 1 / 2, "precision@3": 1 / 3, "ndcg@3": ONE_GAIN_OF_TWO}, abs=1e-12)
+    assert pytest.approx(0.613147, abs=5e-7) == ONE_GAIN_OF_TWO
+
+
+@pytest.mark.spark
+def test_i1_ids_of_two_types(spark):
+    lists = spark.createDataFrame([(1, "10", 0.9)], "user_id bigint, item_id string, score double")
+    truth = spark.createDataFrame([(1, 10, 5.0)], "user_id bigint, item_id bigint, rating double")
+    told = r"column 'item_id' .*string in predictions, bigint in truth: cast one of them first, or set cast_ids to string"
+    with pytest.raises(srm.DataError, match=told):
+        run(spark, lists, truth)
+    assert run(spark, lists, truth, ["ndcg", "recall"], k=1, cast_ids="string").to_dict() == {
+        "model": {"ndcg@1": 1.0, "recall@1": 1.0}
+    }
+    with pytest.raises(srm.ConfigError, match="cast_ids: expected 'string' or None, found 'bigint'"):
+        run(spark, lists, truth, cast_ids="bigint")
+    floats = lists.withColumn("item_id", F.lit(10.0))
+    with pytest.raises(srm.DataError, match="expected a whole number or a string as an id, found double"):
+        run(spark, floats, truth, cast_ids="string")
+
+
+@pytest.mark.spark
+def test_i2_ids_stay_intact(spark):
+    large = [9007199254740992, 9007199254740993]
+    items = ["x1", "ü-é", "0f8fad5b-d9cb-469f-a165-70867728950e"]
+    lists = spark.createDataFrame(
+        [(user, item, float(place)) for user in large for place, item in enumerate(items)],
+        "user_id bigint, item_id string, score double",
+    )
+    truth = spark.createDataFrame(
+        [(user, item, 1.0) for user, item in zip(large, items, strict=False)], "user_id bigint, item_id string, rating double"
+    )
+    result = run(spark, lists, truth, "mrr", k=3)
+    assert {row["user"]: row["mrr_at_3"] for row in result.per_user.collect()} == {large[0]: 1 / 3, large[1]: 1 / 2}
+    ranked = srm.rank_items(lists, k=3).where(F.col("user") == large[1]).orderBy("rank").collect()
+    assert [row["item"] for row in ranked] == items[::-1]
+
+
+@pytest.mark.spark
+def test_i4_nothing_in_common_is_no_table_of_zeros(spark):
+    lists = [("u", "1", 0.9), ("v", "2", 0.9)]
+    with pytest.raises(srm.DataError, match=r"items_in_both = 0 \(0.000%\): no item of truth is ever predicted") as caught:
+        run(spark, lists, [("u", "sku-1", 1.0), ("v", "sku-2", 1.0)])
+    assert fact(caught.value, "matched")[1] == 0
+    crossed = run(spark, lists, [("u", "2", 1.0), ("v", "1", 1.0)])
+    assert crossed.to_dict() == {"model": {"hit@2": 0.0}}, "items in common, and a bad model"
+    assert fact(crossed, "items_in_both") == ("info", 2, 1.0, None)
+    allowed = run(spark, lists, [("u", "sku-1", 1.0), ("v", "sku-2", 1.0)], checks={"items_in_both": "warn"})
+    assert allowed.to_dict() == {"model": {"hit@2": 0.0}}
+    assert sum("items_in_both = 0" in line for line in allowed.warnings) == 1
+
+
+@pytest.mark.spark
+def test_i4_one_model_of_two_has_ids_of_its_own(spark):
+    lists = spark.createDataFrame([("good", "u", "a", 0.9), ("bad", "u", "7", 0.9)], f"model string, {PREDICTIONS}")
+    with pytest.raises(srm.DataError, match="predictions/bad: items_in_both = 0") as caught:
+        run(spark, lists, [("u", "a", 1.0)])
+    assert "predictions/good" not in str(caught.value)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("names", [("a.b", "a`b", "x) or 1=1 --"), ("user id", "item-id", "sum(score)"), ("`", "`.`", "``")])
+def test_i5_names_of_columns_are_only_names(spark, names):
+    user, item, score = names
+    lists = spark.createDataFrame([("u", "a", 0.9), ("u", "b", 0.8)], PREDICTIONS).toDF(user, item, score)
+    truth = spark.createDataFrame([("u", "b")], "user_id string, item_id string").toDF(user, item)
+    columns = srm.Columns(user=user, item=item, score=score)
+    assert run(spark, lists, truth, "mrr", columns=columns).to_dict() == {"model": {"mrr@2": 0.5}}
+
+
+# Order, ties and NaN ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_o2_a_tie_has_one_order_and_is_told(spark):
+    rows = [("u", "b", 0.5), ("u", "a", 0.5)]
+    for lists in (rows, rows[::-1]):
+        for n_parts in (1, 7):
+            frame = spark.createDataFrame(lists, PREDICTIONS).repartition(n_parts)
+            result = run(spark, frame, [("u", "b", 1.0)], k=1)
+            assert result.to_dict() == {"model": {"hit@1": 0.0}}
+            assert fact(result, "tied_at_cut") == ("warn", 1, 1.0, "users u")
+
+
+@pytest.mark.spark
+def test_o3_nan_is_not_the_best_score(spark):
+    lists = [("u", "a", math.nan), ("u", "b", 0.9), ("u", "c", 0.5)]
+    with pytest.raises(srm.DataError, match="nan_scores = 1"):
+        run(spark, lists, [("u", "b", 1.0)], "mrr")
+    for policy, value in (("drop", 1.0), ("last", 1.0), ("first", 0.5)):
+        rules = srm.convention("default").override(nan_scores=policy)
+        assert run(spark, lists, [("u", "b", 1.0)], "mrr", k=3, convention=rules).to_dict() == {"model": {"mrr@3": value}}
+
+
+@pytest.mark.spark
+def test_o4_equal_scores_are_never_ordered_by_the_label(spark):
+    """Grades 10, 0, 0, 1, 5 by item: the list is a, b, c, d, e, whoever has the grades."""
+    rules = srm.convention("default").override(gain="linear", relevance="present")
+    lists = [("u", item, 0.5) for item in "abcde"]
+    for grades in ((10, 0, 0, 1, 5), (0, 10, 0, 5, 1)):
+        truth = [("u", item, float(grade)) for item, grade in zip("abcde", grades, strict=True)]
+        gain = sum(grade / math.log2(rank + 1) for rank, grade in enumerate(grades, 1))
+        ideal = sum(grade / math.log2(rank + 1) for rank, grade in enumerate(sorted(grades, reverse=True), 1))
+        value = run(spark, lists, truth, "ndcg", k=5, convention=rules).to_dict()["model"]["ndcg@5"]
+        assert value == pytest.approx(gain / ideal, abs=1e-12)
