@@ -1,7 +1,4 @@
-"""The configuration of an evaluation: the shape of the file, its defaults, and its hash. Nothing here starts Spark.
-
-`load` names everything that is wrong with a file in one error. `conf/evaluate.yaml` explains every key.
-"""
+"""The configuration of an evaluation: the shape of the file, its defaults, and its hash. `conf/evaluate.yaml` explains it."""
 
 from __future__ import annotations
 
@@ -36,6 +33,7 @@ from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
 from spark_recmetrics.errors import ConfigError, did_you_mean
 from spark_recmetrics.facts import POLICIES, checked_policies
+from spark_recmetrics.gates import Gate, problems_of
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
 from spark_recmetrics.metrics.registry import LARGEST, whole_number
 from spark_recmetrics.metrics.text import named_populations
@@ -332,6 +330,8 @@ class Config(Section):
     """What to compute, and how."""
     checks: Checks = Field(default_factory=lambda: checked_policies({}))
     """What becomes of faulty rows, and how loud a finding is, by check."""
+    gates: tuple[Gate, ...] = ()
+    """What the values must reach, and how far they may fall behind a reference."""
     output: OutputTables
     """Where the tables go."""
 
@@ -348,6 +348,8 @@ class Config(Section):
                 if "catalog" in metric.needs(rules):
                     told = "give inputs.catalog, a table of all items that could be recommended, or their number"
                     problems[("evaluation", *keys)] = f"{metric} needs the catalogue: {told}"
+        refused = problems_of(self.gates, self.evaluation.expanded, dated=self.as_of is not None)
+        problems |= {("gates", *place): problem for place, problem in refused.items()}
         if problems:
             raise _several(problems)
         return self

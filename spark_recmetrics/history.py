@@ -169,6 +169,17 @@ def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *
     return rows.join(F.broadcast(whole), ATTEMPT, "left_semi").drop(ATTEMPT)
 
 
+def published_rows(spark: SparkSession, output: Output, job: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
+    """SUMMARY of all complete runs of a job, some metrics over all users, on the driver; no row on the first night."""
+    if tables.published(spark, output, "runs", RUNS) is None:
+        return []
+    rows = read_history(spark, output)
+    if "job" not in rows.columns:
+        return []
+    rows = rows.where((F.col("job") == job) & (F.col("slice") == "all") & F.col("metric").isin(*metrics))
+    return [row.asDict() for row in tables.collect_rows(rows)]
+
+
 def _known_table(name: str) -> None:
     if name not in TABLES:
         raise ConfigError(f"table {name!r}: expected the name of a table of a run{did_you_mean(str(name), TABLES)}")

@@ -26,11 +26,13 @@ class Run:
         run_id: Hash of job, as_of and configuration.
         as_of: The day, or other label, that the run speaks of.
         config_hash: Hash of the configuration.
+        job: Name of the job that it is a run of.
     """
 
     run_id: str | None = None
     as_of: str | None = None
     config_hash: str | None = None
+    job: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Outcome:
                 "data_hash": self.data_hash,
                 "version": __version__,
                 "computed_at": computed_at,
+                "job": self.run.job,
             }
             for model, of_model in self.means.items()
             for mean in of_model

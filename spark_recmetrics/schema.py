@@ -42,6 +42,7 @@ SUMMARY = StructType(
         StructField("data_hash", StringType()),
         StructField("version", StringType()),
         StructField("computed_at", TimestampType()),
+        StructField("job", StringType()),
     ]
 )
 """One row per model, slice and metric. `metric` is the whole text of the metric, its cut-off included."""
@@ -57,6 +58,22 @@ DATA_REPORT = StructType(
     ]
 )
 """One row per fact about the input; `level` is `info`, `warn` or `error`, `share` is of the rows or users of the table."""
+
+GATES = StructType(
+    [
+        StructField("gate", StringType()),
+        StructField("metric", StringType()),
+        StructField("model", StringType()),
+        StructField("value", DoubleType()),
+        StructField("n_users", LongType()),
+        StructField("reference", DoubleType()),
+        StructField("reference_run", StringType()),
+        StructField("drop", DoubleType()),
+        StructField("verdict", StringType()),
+        StructField("reason", StringType()),
+    ]
+)
+"""One row per gate and model; `verdict` is `pass`, `warn` or `fail`."""
 
 TOTALS = StructType(
     [
@@ -95,8 +112,8 @@ RUNS = StructType(
 )
 """One row per committed attempt and table. `columns` is the schema of the table without the last three, as JSON."""
 
-TABLES = ("data_report", "per_user", "summary")
-"""The tables of a run."""
+TABLES = ("data_report", "per_user", "summary", "gates")
+"""The tables of a run; the last one if it has gates."""
 
 FileFormat = Literal["parquet", "csv", "json", "orc", "delta"]
 """The formats of files that can be read."""

@@ -21,7 +21,7 @@ LAYERS = {
     "1": (("columns", "schema"), {"pyspark"}),
     "2": (("conventions",), {"numpy"}),
     "3": (("metrics",), {"numpy"}),
-    "4": (("bucket", "facts", "means", "report"), {"numpy"}),
+    "4": (("bucket", "facts", "gates", "means", "report"), {"numpy"}),
     "5": (("inputs", "match", "rank", "score", "rating", "pairs", "aggregate", "outcome"), {"numpy", "pyspark"}),
     "6": (("plan", "tables", "memory"), {"numpy", "pyspark"}),
     "7": (("explain", "history", "doctor"), {"numpy", "pyspark"}),
