@@ -10,14 +10,18 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics import config as configuration
-from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError
+from spark_recmetrics.credentials import Vault
+from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, printable
 from spark_recmetrics.metrics import DEFINITIONS
-from spark_recmetrics.report import metric_table, printable
+from spark_recmetrics.report import metric_table
+from spark_recmetrics.schema import Location
+from spark_recmetrics.source import dotted
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
@@ -26,7 +30,6 @@ if TYPE_CHECKING:
     from spark_recmetrics.config import Config
     from spark_recmetrics.means import Mean
     from spark_recmetrics.pipeline import Result
-    from spark_recmetrics.schema import Location
 
 RESULT_MARK = "RECMETRICS_RESULT"
 """First word of the last line on stdout; JSON follows."""
@@ -77,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return command(arguments)
     except RecMetricsError as error:
-        return _told(error)
+        return _told(str(error), error.exit_code)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -87,10 +90,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _told(error: RecMetricsError) -> int:
-    for line in str(error).split("\n"):
+def _told(message: str, code: int) -> int:
+    for line in message.split("\n"):
         print(f"error: {printable(line)}", file=sys.stderr)
-    return error.exit_code
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -201,28 +204,53 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     outcome: dict[str, Any] = {"status": "failed", "exit_code": 1, "run_id": None, "as_of": None, "tables": {}, "models": {}}
     outcome |= {"n_users": {}, "warnings": [], "error": None, "version": __version__}
     result_file = None
+    vault = Vault()
     try:
         result_file = _result_file(arguments.result_json)
         config = _load(arguments)
         outcome |= {"job": config.job, "run_id": config.run_id, "as_of": config.as_of, "config_hash": config.hash}
-        _run_job(config, outcome, arguments.explain_user)
+        vault.check((dotted(keys), place) for keys, place in configuration.places(config) if isinstance(place, Location))
+        with _covered_log(vault):
+            _run_job(config, outcome, arguments.explain_user, vault)
         code = 0
     except RecMetricsError as error:
-        code = _told(error)
-        outcome["error"] = {"type": type(error).__name__, "message": str(error)}
+        message = vault.covered(str(error))
+        code = _told(message, error.exit_code)
+        outcome["error"] = {"type": type(error).__name__, "message": message}
     except KeyboardInterrupt:
         code = INTERRUPTED
         outcome["error"] = {"type": "KeyboardInterrupt", "message": "interrupted"}
     except Exception as error:  # noqa: BLE001 - the outcome of a job must be told whatever it is
         code = 1
-        traceback.print_exc()
-        outcome["error"] = {"type": type(error).__name__, "message": str(error).strip().partition("\n")[0]}
+        print(vault.covered(traceback.format_exc()), end="", file=sys.stderr)
+        outcome["error"] = {"type": type(error).__name__, "message": vault.covered(str(error)).strip().partition("\n")[0]}
     outcome["exit_code"] = code
     text = json.dumps(outcome, allow_nan=False)
     if result_file is not None:
         result_file.write_text(text + "\n", encoding="utf-8")
     print(f"{RESULT_MARK} {text}", flush=True)
     return code
+
+
+@contextmanager
+def _covered_log(vault: Vault) -> Iterator[None]:
+    """Cover secrets in what is logged meanwhile, also in the logs of others who quote an error of Spark."""
+
+    def cover(record: logging.LogRecord) -> bool:
+        if record.exc_info:
+            trace = "".join(traceback.format_exception(*record.exc_info)).rstrip()
+            record.exc_info, record.exc_text = None, vault.covered(trace)
+        record.msg, record.args = vault.covered(record.getMessage()), ()
+        return True
+
+    handlers = list(logging.getLogger().handlers)
+    for handler in handlers:
+        handler.addFilter(cover)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(cover)
 
 
 def _result_file(name: str | None) -> Path | None:
@@ -237,7 +265,7 @@ def _result_file(name: str | None) -> Path | None:
     return path
 
 
-def _run_job(config: Config, outcome: dict[str, Any], user: str | None) -> None:
+def _run_job(config: Config, outcome: dict[str, Any], user: str | None, vault: Vault) -> None:
     from spark_recmetrics import history
     from spark_recmetrics.doctor import examine_worker
     from spark_recmetrics.outcome import Run
@@ -252,7 +280,7 @@ def _run_job(config: Config, outcome: dict[str, Any], user: str | None) -> None:
             raise DataError(f"{worker}: nothing was read or written")
         try:
             result = evaluate_frames(
-                **_inputs(spark, config),
+                **_inputs(spark, config, vault),
                 metrics=config.evaluation.expanded,
                 threshold=config.evaluation.threshold,
                 convention=config.evaluation.convention,
@@ -283,17 +311,16 @@ def _run_job(config: Config, outcome: dict[str, Any], user: str | None) -> None:
         raise DataError("\n".join(result.emptiness))
 
 
-def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
+def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
     """The frames of the configuration, as arguments of `evaluate`."""
     from spark_recmetrics.inputs import union_models
-    from spark_recmetrics.schema import Location
     from spark_recmetrics.tables import read_table
 
     inputs = config.inputs
     found: dict[str, Any] = {"model_name": config.model_name}
 
     def read(place: Location, key: str) -> DataFrame:
-        return read_table(spark, config.located(place), f"inputs.{key}")
+        return read_table(spark, config.located(place), f"inputs.{key}", vault)
 
     def union(tables: dict[str, Location], key: str) -> DataFrame:
         frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}

@@ -22,7 +22,7 @@ LAYERS = {
     "2": (("conventions",), {"numpy"}),
     "3": (("metrics",), {"numpy"}),
     "4": (("bucket", "facts", "means", "report"), {"numpy"}),
-    "5": (("inputs", "match", "rank", "score", "rating", "pairs", "aggregate", "outcome"), {"numpy", "pyspark"}),
+    "5": (("credentials", "inputs", "match", "rank", "score", "rating", "pairs", "aggregate", "outcome"), {"numpy", "pyspark"}),
     "6": (("plan", "tables", "memory"), {"numpy", "pyspark"}),
     "7": (("explain", "history", "doctor"), {"numpy", "pyspark"}),
     "8": (("pipeline",), {"pyspark"}),
