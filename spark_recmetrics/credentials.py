@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.schema import Location, Secret, without_password
@@ -170,7 +170,7 @@ def _dbutils() -> Any:
 def _forms(value: str) -> set[str]:
     """How a value may stand in a text: as it is, quoted by Python, JSON or an address, on one line, and each of its lines."""
     lines = [line.strip() for line in value.splitlines()]
-    quoted = (repr(value)[1:-1], json.dumps(value)[1:-1], quote(value), quote(value, safe=""))
+    quoted = (repr(value)[1:-1], json.dumps(value)[1:-1], quote(value), quote(value, safe=""), quote_plus(value))
     # A short line of a long value says nothing, and would cover half of the text.
     found = {value, value.strip(), " ".join(value.split()), *quoted, *(line for line in lines if len(line) >= 8)}
     return found - {""}

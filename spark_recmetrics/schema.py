@@ -128,7 +128,7 @@ def without_password(text: str) -> str:
         >>> without_password("jdbc:db://host/shop?user=ann&password=hunter2")
         'jdbc:db://host/shop?user=ann&password=***'
     """
-    return _PASSWORD.sub(r"\1***", text)
+    return _PASSWORD.sub(r"\1\2***", text)
 
 
 # A password in front of a host may hold slashes; a port has none behind it but the path. Names of parameters are those of
