@@ -105,9 +105,9 @@ class Vault:
     def covered(self, text: str) -> str:
         """The text with `***` for every value that was read, also where it stands quoted or split into lines."""
         forms = {form for value in self._values.values() for form in _forms(value)}
-        for form in sorted(forms, key=len, reverse=True):  # one value may be a part of another
-            text = text.replace(form, COVER)
-        return without_password(text)
+        # The longest first, since one value may be a part of another. Spark writes some in other case.
+        written = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
+        return without_password(re.sub(written, COVER, text, flags=re.IGNORECASE) if written else text)
 
     def _value(self, secret: Secret, key: str) -> str:
         if secret not in self._values:
