@@ -81,7 +81,7 @@ class Vault:
             for option, value in table.options.items():
                 try:
                     if isinstance(value, Secret) and (value.secret.startswith("env:") or not _may_have_dbutils()):
-                        self._value(value, f"{key}.options.{option}")
+                        self._value(value, _of(key, option))
                 except ConfigError as error:  # noqa: PERF203 - one message for all of them
                     missing.append(str(error))
         if missing:
@@ -98,7 +98,7 @@ class Vault:
             ConfigError: A value is not there.
         """
         return {
-            option: self._value(value, f"{key}.options.{option}") if isinstance(value, Secret) else value
+            option: self._value(value, _of(key, option)) if isinstance(value, Secret) else value
             for option, value in table.options.items()
         }
 
@@ -115,6 +115,10 @@ class Vault:
                 _from_environment(secret, key) if secret.secret.startswith("env:") else _from_scope(secret, key)
             )
         return self._values[secret]
+
+
+def _of(key: str, option: str) -> str:
+    return f"{key}.options" + (f".{option}" if re.fullmatch(r"[\w-]+", option) else f"[{option!r}]")
 
 
 def _from_environment(secret: Secret, key: str) -> str:

@@ -82,6 +82,7 @@ def test_the_pages_are_there():
         "metrics.md",
         "outputs.md",
         "running.md",
+        "security.md",
     ]
 
 
