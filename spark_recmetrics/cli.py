@@ -222,7 +222,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         outcome["error"] = {"type": "KeyboardInterrupt", "message": "interrupted"}
     except Exception as error:  # noqa: BLE001 - the outcome of a job must be told whatever it is
         code = 1
-        print(vault.covered(traceback.format_exc()), end="", file=sys.stderr)
+        for line in vault.covered(traceback.format_exc()).expandtabs(4).rstrip("\n").split("\n"):
+            print(printable(line), file=sys.stderr)
         outcome["error"] = {"type": type(error).__name__, "message": vault.covered(str(error)).strip().partition("\n")[0]}
     outcome["exit_code"] = code
     text = json.dumps(outcome, allow_nan=False)

@@ -169,6 +169,20 @@ def test_the_value_is_in_no_hash_and_in_nothing_that_is_printed(write: Write, mo
     assert load(path, ["inputs.truth.options['fs.s3a.secret.key']={secret: env:OTHER}"]).hash != config.hash
 
 
+@pytest.mark.parametrize("key", ["train", "catalog", "rating_predictions"])
+def test_every_table_may_have_one(write: Write, refused: Refused, monkeypatch, key: str) -> None:
+    content = SMALLEST.replace(
+        "inputs:", f"inputs:\n  {key}: {{path: /x, options: {{token: {{secret: env:RECMETRICS_TEST_A}}}}}}"
+    )
+    table = getattr(load(write(content)).inputs, key)
+    monkeypatch.setenv("RECMETRICS_TEST_A", VALUE)
+    assert Vault().options(table, f"inputs.{key}") == {"token": VALUE}
+    (line,) = refused(content.replace("{secret: env:RECMETRICS_TEST_A}", "5"))
+    assert line.startswith(f"c.yaml:2: inputs.{key}.options.token: expected a reference to the value")
+    (line,) = refused(content.replace("token: {secret: env:RECMETRICS_TEST_A}", "header: 5"))
+    assert line == f"c.yaml:2: inputs.{key}.options.header: expected a text, found 5: write it in quotes"
+
+
 @pytest.mark.parametrize("name", ["r.yaml", "r.json"])
 def test_what_is_resolved_reads_as_the_same_configuration(write: Write, name: str) -> None:
     config = load(write(WITH_SECRETS))
@@ -412,7 +426,7 @@ def test_tracebacks_logs_and_the_result_are_covered(monkeypatch, write: Write, t
             raise ValueError(f"cause with {VALUE}")  # noqa: TRY301 - there is to be a cause
         except ValueError as error:
             log.exception("failed")
-            raise RuntimeError(f"cannot reach s3a://ann:{VALUE}@b with {VALUE}") from error
+            raise RuntimeError(f"cannot reach s3a://ann:{VALUE}@b with {VALUE}\n\tat \x1b[31m") from error
 
     monkeypatch.setattr("spark_recmetrics.cli._session", fail)
     path, result = write(WITH_SECRETS), tmp_path / "result.json"
@@ -421,6 +435,7 @@ def test_tracebacks_logs_and_the_result_are_covered(monkeypatch, write: Write, t
     assert untold(printed.out + printed.err + result.read_text() + caplog.text)
     assert "RuntimeError: cannot reach s3a://ann:***@b with ***" in printed.err
     assert "ValueError: cause with ***" in printed.err
+    assert printed.err.endswith("\n    at \ufffd[31m\n"), "the terminal is left as it is"
     assert outcome_of(printed.out)["error"] == {"type": "RuntimeError", "message": "cannot reach s3a://ann:***@b with ***"}
     assert "option password is '***'" in caplog.text
     assert "ValueError: cause with ***" in caplog.text
