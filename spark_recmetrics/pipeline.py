@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegralType
 
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import user_totals
@@ -188,6 +189,7 @@ def evaluate(
     warnings = [
         f"{name} is not used by any of the metrics" for name, frame in given.items() if frame is not None and not used.get(name)
     ]
+    drops = "drop" in (rules.nan_scores, *policies.values())
     inputs = read_inputs(
         predictions,
         truth,
@@ -200,8 +202,16 @@ def evaluate(
         needs_propensity=needs.asked_by("propensity"),
         cast_ids=cast_ids,
         n_buckets=n_buckets,
-        longest=None if "drop" in policies.values() else needs.longest,  # what stands behind a dropped row moves up
+        # What stands behind a dropped row moves up, and which rows these are must not depend on the metrics.
+        longest=None if drops else needs.longest,
+        reads_scores=rules.nan_scores == "drop",
     )
+    by_model = any("model" in rows.columns for rows in inputs.predicted.values())
+    if models is not None and not by_model and list(models) != [model_name]:
+        raise ConfigError(
+            f"models: expected a column {columns.model!r} (columns.model) that tells {', '.join(models)} apart, found none: "
+            "give model_name for predictions of one model"
+        )
     names = list(models) if models is not None else _models_of(inputs) or [model_name]
     n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
     plan = Plan(inputs, chosen, rules, policies, names, n_buckets, n_items)
@@ -325,12 +335,17 @@ def from_als(model: Any, users: DataFrame | None = None, k: int = 10) -> DataFra
         own = next((column for column in (name, Columns.user) if column in users.columns), None)
         if own is None:
             raise DataError(f"users: no column {name!r}, the model's name for users, and none named {Columns.user!r}")
+        found = users.schema[own].dataType
+        if not isinstance(found, IntegralType):
+            raise DataError(
+                f"users: column {own!r}: expected whole numbers, by which ALS knows users, found {found.simpleString()}"
+            )
         lists = model.recommendForUserSubset(users.select(column_of(users, own).alias(name)).distinct(), k)
     kind = "array<struct<item_id: int, score: float>>"
-    found: DataFrame = lists.select(
+    renamed: DataFrame = lists.select(
         column_of(lists, name).alias(Columns.user), F.col("recommendations").cast(kind).alias(Columns.items)
     )
-    return found
+    return renamed
 
 
 def _check_frames(columns: Columns, **frames: DataFrame | None) -> None:
