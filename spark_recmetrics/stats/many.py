@@ -51,7 +51,8 @@ def adjust(p_values: Sequence[float | None], method: str) -> list[float | None]:
     if method not in METHODS:
         raise ConfigError(f"method: unknown method {method!r}{did_you_mean(str(method), METHODS)}")
     adjusted = list(p_values)
-    defined = [place for place, p in enumerate(adjusted) if p is not None and not np.isnan(p)]
+    undefined = [p is None or (isinstance(p, float) and math.isnan(p)) for p in adjusted]
+    defined = [place for place, out in enumerate(undefined) if not out]
     p = np.array([number(adjusted[place], f"p_values[{place}]", lowest=0.0) for place in defined])
     if (p > 1).any():
         raise ConfigError(f"p_values: expected numbers from 0 to 1, found {p.max():g}")

@@ -285,7 +285,8 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
         (True, 1.936492, 4)
         >>> print(paired_t_test([0.5, 0.2, 0.9], [0.5, 0.4, 0.6]))
         paired t: no difference found at 0.05 (3 pairs show one of 0.8214 with 80 % power)
-          b - a = -0.0333333, 95 % interval -0.658494 to 0.591828, p = 0.8399, d_z = -0.1325, n = 3: b higher in 1, lower in 1, tied in 1
+          b - a = -0.0333333, 95 % interval -0.658494 to 0.591828, p = 0.8399, d_z = -0.1325
+          n = 3: b higher in 1, lower in 1, tied in 1
     """
     found = _differences(a, b)
     return replace(t_from_moments(len(found.values), found.mean, found.variance, alpha=alpha), **found.counts)

@@ -79,7 +79,7 @@ class TestResult:
         return smallest_difference(self.std, self.n, alpha=self.alpha) if self.std and self.n > 1 else None
 
     def __str__(self) -> str:
-        why = f" ({REASONS.get(self.reason, self.reason)})" if self.reason else ""
+        why = f" ({REASONS[self.reason]})" if self.reason else ""
         pairs = f"n = {self.n}"
         if self.wins is not None:
             pairs += f": b higher in {self.wins}, lower in {self.losses}, tied in {self.ties}"
@@ -92,15 +92,14 @@ class TestResult:
             parts.append(f"p = {self.p_value:.4g}")
         if self.effect_size is not None:
             parts.append(f"d_z = {self.effect_size:.4g}")
+        least = None if self.significant else self.smallest_difference
         if self.p_value is None:
             verdict = f"undefined{why}"
-        elif self.significant:
-            verdict = f"difference found at {self.alpha:g}{why and f', effect size undefined{why}'}"
         else:
-            least = self.smallest_difference
-            power = "" if least is None else f" ({self.n} pairs show one of {least:.4g} with 80 % power)"
-            verdict = f"no difference found at {self.alpha:g}{power}"
-        return f"{self.test.replace('_', ' ')}: {verdict}\n  {', '.join([*parts, pairs])}"
+            verdict = f"{'' if self.significant else 'no '}difference found at {self.alpha:g}"
+            verdict += f" ({self.n} pairs show one of {least:.4g} with 80 % power)" if least else ""
+            verdict += f", effect size undefined{why}" if why else ""
+        return "\n  ".join(filter(None, (f"{self.test.replace('_', ' ')}: {verdict}", ", ".join(parts), pairs)))
 
 
 class Interval(NamedTuple):
