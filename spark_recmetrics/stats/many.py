@@ -51,7 +51,7 @@ def adjust(p_values: Sequence[float | None], method: str) -> list[float | None]:
     if method not in METHODS:
         raise ConfigError(f"method: unknown method {method!r}{did_you_mean(str(method), METHODS)}")
     adjusted = list(p_values)
-    undefined = [p is None or (isinstance(p, float) and math.isnan(p)) for p in adjusted]
+    undefined = [p is None or (isinstance(p, float | np.floating) and math.isnan(p)) for p in adjusted]
     defined = [place for place, out in enumerate(undefined) if not out]
     p = np.array([number(adjusted[place], f"p_values[{place}]", lowest=0.0) for place in defined])
     if (p > 1).any():

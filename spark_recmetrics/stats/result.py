@@ -99,7 +99,8 @@ class TestResult:
             verdict = f"{'' if self.significant else 'no '}difference found at {self.alpha:g}"
             verdict += f" ({self.n} pairs show one of {least:.4g} with 80 % power)" if least else ""
             verdict += f", effect size undefined{why}" if why else ""
-        return "\n  ".join(filter(None, (f"{self.test.replace('_', ' ')}: {verdict}", ", ".join(parts), pairs)))
+        lines = (f"{self.test.replace('_', ' ')}: {verdict}", ", ".join(parts), pairs)
+        return "\n  ".join(line for line in lines if line)
 
 
 class Interval(NamedTuple):
