@@ -10,6 +10,7 @@ import pkgutil
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -468,7 +469,7 @@ def test_every_statistic_is_explained():
     headings = " ".join(re.findall(r"^##+ (.*)$", page, re.MULTILINE))
     for name in stats.__all__:
         assert f"`{name}`" in (headings if inspect.isfunction(getattr(stats, name)) else page), name
-    for field in (*stats.TestResult.__dataclass_fields__, *stats.Interval._fields, *stats.REASONS):
+    for field in (*(field.name for field in fields(stats.TestResult)), *stats.Interval._fields, *stats.REASONS):
         assert f"`{field}`" in page, field
 
 
