@@ -1,7 +1,4 @@
-"""The configuration of an evaluation: the shape of the file, its defaults, and its hash. Nothing here starts Spark.
-
-`load` names everything that is wrong with a file in one error. `conf/evaluate.yaml` explains every key.
-"""
+"""The configuration of an evaluation: the shape of the file, its defaults, and its hash. `conf/evaluate.yaml` explains it."""
 
 from __future__ import annotations
 
@@ -36,6 +33,7 @@ from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
 from spark_recmetrics.errors import ConfigError, did_you_mean
 from spark_recmetrics.facts import POLICIES, checked_policies
+from spark_recmetrics.gates import Gate, problems_of
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
 from spark_recmetrics.metrics.registry import LARGEST, whole_number
 from spark_recmetrics.metrics.text import named_populations
@@ -332,6 +330,8 @@ class Config(Section):
     """What to compute, and how."""
     checks: Checks = Field(default_factory=lambda: checked_policies({}))
     """What becomes of faulty rows, and how loud a finding is, by check."""
+    gates: tuple[Gate, ...] = ()
+    """What the values must reach, and how far they may fall behind a reference."""
     output: OutputTables
     """Where the tables go."""
 
@@ -339,7 +339,7 @@ class Config(Section):
     def _is_complete(self) -> Config:
         problems: dict[Keys, str] = {}
         if self.as_of is None:
-            for keys, place in _places(self):
+            for keys, place in places(self):
                 if "{as_of}" in (place.path or ""):
                     problems[(*keys, "path")] = f"{place.path!r} needs an as_of: give --as-of, or as_of in the file"
         if self.inputs.catalog is None:
@@ -348,6 +348,8 @@ class Config(Section):
                 if "catalog" in metric.needs(rules):
                     told = "give inputs.catalog, a table of all items that could be recommended, or their number"
                     problems[("evaluation", *keys)] = f"{metric} needs the catalogue: {told}"
+        refused = problems_of(self.gates, self.evaluation.expanded, dated=self.as_of is not None)
+        problems |= {("gates", *place): problem for place, problem in refused.items()}
         if problems:
             raise _several(problems)
         return self
@@ -386,13 +388,13 @@ class Config(Section):
         return "r" + _digest([self.job, self.as_of, self.hash])[:12]
 
 
-def _places(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Location | Output]]:
+def places(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Location | Output]]:
     """Every place that a configuration names, with the keys that it stands under."""
     if isinstance(value, Location | Output):
         yield keys, value
     elif isinstance(value, Inputs | ModelInputs | Config | dict):
         for key, item in value.items() if isinstance(value, dict) else value:
-            yield from _places(item, (*keys, key))
+            yield from places(item, (*keys, key))
 
 
 def _digest(value: object) -> str:

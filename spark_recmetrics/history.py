@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_recmetrics import tables
-from spark_recmetrics.errors import ConfigError, DataError, PublishError, did_you_mean
+from spark_recmetrics.errors import ConfigError, DataError, PublishError, did_you_mean, printable
 from spark_recmetrics.outcome import Run
 from spark_recmetrics.schema import ATTEMPT, RUN_COLUMNS, RUNS, TABLES, Output
 from spark_recmetrics.version import __version__
@@ -169,6 +169,17 @@ def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *
     return rows.join(F.broadcast(whole), ATTEMPT, "left_semi").drop(ATTEMPT)
 
 
+def published_rows(spark: SparkSession, output: Output, job: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
+    """SUMMARY of all complete runs of a job, some metrics over all users, on the driver; no row on the first night."""
+    if tables.published(spark, output, "runs", RUNS) is None:
+        return []
+    rows = read_history(spark, output)
+    if "job" not in rows.columns:
+        return []
+    rows = rows.where((F.col("job") == job) & (F.col("slice") == "all") & F.col("metric").isin(*metrics))
+    return [row.asDict() for row in tables.collect_rows(rows)]
+
+
 def _known_table(name: str) -> None:
     if name not in TABLES:
         raise ConfigError(f"table {name!r}: expected the name of a table of a run{did_you_mean(str(name), TABLES)}")
@@ -280,7 +291,7 @@ def _refuse_other_columns(spark: SparkSession, staged: Mapping[str, DataFrame], 
 def _not_ours(output: Output, name: str, found: DataFrame) -> PublishError:
     return PublishError(
         f"{tables.place(output, name)}: expected a table that this package has published, with the columns "
-        f"{', '.join(_PARTITIONS)}, found the columns {', '.join(found.columns)}: give another {_key(output)}"
+        f"{', '.join(_PARTITIONS)}, found the columns {printable(', '.join(found.columns))}: give another {_key(output)}"
     )
 
 
@@ -305,7 +316,8 @@ def _clean_up(output: Output, identity: Mapping[str, str], committed: Sequence[_
         old = {known.attempt for known in committed if known.sequence < newest.sequence or "summary" in known.n_rows}
         _remove(output.path, identity, old - {newest.attempt}, {known.attempt for known in committed})
     except Exception as error:  # noqa: BLE001 - file systems fail in their own ways
-        _log.warning("older attempts of this run stay in %s, readers of the history leave them out: %s", output.path, error)
+        reason = printable(str(error))
+        _log.warning("older attempts of this run stay in %s, readers of the history leave them out: %s", output.path, reason)
 
 
 def _remove(path: str, identity: Mapping[str, str], superseded: set[str], committed: set[str]) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import DataError
+from spark_recmetrics.errors import DataError, printable
 from spark_recmetrics.facts import EMPTINESS, Fact
 from spark_recmetrics.means import Mean
 from spark_recmetrics.version import __version__
@@ -26,11 +26,13 @@ class Run:
         run_id: Hash of job, as_of and configuration.
         as_of: The day, or other label, that the run speaks of.
         config_hash: Hash of the configuration.
+        job: Name of the job that it is a run of.
     """
 
     run_id: str | None = None
     as_of: str | None = None
     config_hash: str | None = None
+    job: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Outcome:
                 "data_hash": self.data_hash,
                 "version": __version__,
                 "computed_at": computed_at,
+                "job": self.run.job,
             }
             for model, of_model in self.means.items()
             for mean in of_model
@@ -95,7 +98,11 @@ class Outcome:
         nobody = {model: [str(m.metric) for m in of_model if m.n_users == 0] for model, of_model in self.means.items()}
         return [
             *(fact.line() for fact in self.facts if fact.level == "error"),
-            *(f"model {model}: nobody to average for {', '.join(metrics)}" for model, metrics in nobody.items() if metrics),
+            *(
+                f"model {printable(model)}: nobody to average for {', '.join(metrics)}"
+                for model, metrics in nobody.items()
+                if metrics
+            ),
         ]
 
     def to_dict(self) -> dict[str, dict[str, float | None]]:

@@ -16,7 +16,7 @@ from spark_recmetrics.bucket import Demand
 from spark_recmetrics.columns import PASSING, Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.errors import ConfigError, DataError, printable
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, column_of, read_inputs, read_predictions
@@ -346,7 +346,7 @@ def _check_names(option: str, names: Sequence[str]) -> None:
     if isinstance(names, str) or not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"{option}: expected a list of names, found {names!r}")
     if len(set(names)) < len(names):
-        raise ConfigError(f"{option}: expected different names, found {', '.join(names)}")
+        raise ConfigError(f"{option}: expected different names, found {printable(', '.join(names))}")
 
 
 def _models_of(inputs: Inputs) -> list[str]:

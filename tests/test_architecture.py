@@ -21,8 +21,8 @@ LAYERS = {
     "1": (("columns", "schema"), {"pyspark"}),
     "2": (("conventions",), {"numpy"}),
     "3": (("metrics", "stats"), {"numpy"}),
-    "4": (("bucket", "facts", "means", "report"), {"numpy"}),
-    "5": (("inputs", "match", "rank", "score", "rating", "pairs", "aggregate", "outcome"), {"numpy", "pyspark"}),
+    "4": (("bucket", "facts", "gates", "means", "report"), {"numpy"}),
+    "5": (("credentials", "inputs", "match", "rank", "score", "rating", "pairs", "aggregate", "outcome"), {"numpy", "pyspark"}),
     "6": (("plan", "tables", "memory"), {"numpy", "pyspark"}),
     "7": (("explain", "history", "doctor"), {"numpy", "pyspark"}),
     "8": (("pipeline",), {"pyspark"}),
@@ -105,6 +105,17 @@ FORBIDDEN = {
 JOBS = {"collect", "toPandas", "take", "first", "head", "isEmpty", "toLocalIterator", "persist", "unpersist", "show", "foreach"}
 
 
+def is_text(node):
+    """Whether an expression is a text, as far as its form tells: a literal, an f-string, or one made of such by + % .format."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str)
+    if isinstance(node, ast.BinOp):
+        return is_text(node.left) or is_text(node.right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return is_text(node.func.value)
+    return isinstance(node, ast.JoinedStr)
+
+
 def faults(code, *, tables=False):
     """What a file may not do, by name; the same function reads the package and the bad examples below."""
     tree = ast.parse(code)
@@ -137,7 +148,10 @@ def faults(code, *, tables=False):
                 yield "a Spark setting"
             if name == "repartition" and len(node.args) < 2:
                 yield "repartition"
-            if name in ("where", "filter") and node.args and isinstance(node.args[0], ast.Constant | ast.JoinedStr):
+            condition = next(iter(node.args), None) or next((k.value for k in node.keywords if k.arg == "condition"), None)
+            if name in ("where", "filter") and is_text(condition):
+                yield "SQL text"
+            if name == "option" and isinstance(condition, ast.Constant) and str(condition.value).lower() == "replacewhere":
                 yield "SQL text"
 
 
@@ -165,6 +179,12 @@ def test_nothing_that_spark_code_may_not_use(path):
         "frame.repartition(8)",
         "frame.dropDuplicates(['user'])",
         "frame.where(f'user = {user}')",
+        "frame.where('user = ' + user)",
+        "frame.filter('user = {}'.format(user))",
+        "frame.filter(condition='user = %s' % user)",
+        "rows.write.option('replaceWhere', f'model = {model}')",
+        "spark.sql(f'SELECT * FROM {name}')",
+        "frame.selectExpr(name)",
         "F.expr('a + b')",
         "frame.cache()",
     ],
@@ -174,7 +194,15 @@ def test_the_rules_bite(code):
 
 
 @pytest.mark.parametrize(
-    "code", ["columns.count(name)", "F.count(F.lit(1))", "datetime.now(tz)", "rows.repartition(n, 'bucket')"]
+    "code",
+    [
+        "columns.count(name)",
+        "F.count(F.lit(1))",
+        "datetime.now(tz)",
+        "rows.repartition(n, 'bucket')",
+        "rows.where(F.col('user') == name)",
+        "rows.where(F.col('a') + F.lit('b') > 0)",
+    ],
 )
 def test_the_rules_let_good_code_pass(code):
     assert list(faults(code)) == []

@@ -78,11 +78,13 @@ def test_the_pages_are_there():
         "adding-a-metric.md",
         "agreement.md",
         "conventions.md",
+        "deciding.md",
         "explain.md",
         "inputs.md",
         "metrics.md",
         "outputs.md",
         "running.md",
+        "security.md",
         "statistics.md",
     ]
 

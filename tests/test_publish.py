@@ -17,7 +17,6 @@ import pytest
 
 from spark_recmetrics import ConfigError, DataError, Output, PublishError, Run, history, read_history, tables
 from spark_recmetrics.history import publish
-from spark_recmetrics.schema import TABLES
 
 RUN = Run(run_id="r1", as_of="2026-11-28", config_hash="c1")
 STAGED, COMMITTED = 3, 4
@@ -123,10 +122,10 @@ def test_a_run_published_again_replaces_its_own_rows_and_no_others(spark, tmp_pa
     publish(frames_of(spark, 7), output, other)
     for value in (1, 2):
         places = publish(frames_of(spark, value, n_users=2 * value), output, RUN)
-    assert places == {table: f"{tmp_path}/out/{table}" for table in TABLES}
+    assert places == {table: f"{tmp_path}/out/{table}" for table in NUMBER}
     expected = {table: rows + complete(2, 4)[table] for table, rows in complete(7, run=other).items()}
     assert numbers(spark, output) == expected
-    for table in TABLES:
+    for table in NUMBER:
         assert len(attempts(tmp_path / "out", table)) == 2, "one for each run"
     assert read_history(spark, output).columns == ["model", "metric", "n_users", "as_of", "run_id"]
     assert dict(read_history(spark, output).dtypes)["as_of"] == "string"
@@ -139,7 +138,7 @@ def test_killed_at_every_step_and_run_again(spark, tmp_path, steps):
     """Before the commit the run is what it was, behind it what it has become."""
     place = str(tmp_path)
     publish(frames_of(spark, 0), Output(path=place), RUN)
-    shown, n_committed, last = 0, 0, 2 * (COMMITTED + len(TABLES))
+    shown, n_committed, last = 0, 0, 2 * (COMMITTED + len(NUMBER))
     for until in range(last):
         committed = steps.publish(frames_of(spark, until + 1), Output(path=place), RUN, until=until)
         assert committed == (until >= 2 * COMMITTED - 1)
@@ -172,13 +171,13 @@ def test_cycles_with_a_kill_at_a_random_step(spark, tmp_path, steps):
         shown[run] = (0, 3)
     for cycle in range(1, N_CYCLES + 1):
         run, n_users = chance.choice(runs), chance.randint(1, 4)
-        until = chance.randrange(2 * (COMMITTED + len(TABLES)))
+        until = chance.randrange(2 * (COMMITTED + len(NUMBER)))
         if steps.publish(frames_of(spark, cycle, n_users), Output(path=place), run, until=until):
             shown[run] = (cycle, n_users)
         else:
             n_killed += 1
         both = [complete(*shown[run], run=run) for run in runs]
-        assert numbers(spark, place) == {table: both[0][table] + both[1][table] for table in TABLES}, f"cycle {cycle}"
+        assert numbers(spark, place) == {table: both[0][table] + both[1][table] for table in NUMBER}, f"cycle {cycle}"
     assert N_CYCLES / 4 < n_killed < N_CYCLES * 3 / 4, "as many before the commit as behind it"
 
 
@@ -231,7 +230,7 @@ def test_two_at_once(spark, tmp_path):
             found = numbers(spark, place)
             assert found in [complete(first, first), complete(first + 1, first + 1)]
     publish(frames_of(spark, 9), Output(path=place), RUN)
-    assert [len(attempts(place, table)) for table in TABLES] == [1] * 3
+    assert [len(attempts(place, table)) for table in NUMBER] == [1] * 3
 
 
 @pytest.mark.parametrize(("n_gone", "n_looks"), [(2, 3), (9, 4)])
@@ -296,7 +295,7 @@ def test_the_report_of_a_refused_run_does_not_replace_a_complete_run(spark, tmp_
     assert len(attempts(place, "data_report")) == 2
     publish(frames_of(spark, 2), Output(path=place), RUN)
     assert numbers(spark, place) == complete(2)
-    assert [len(attempts(place, table)) for table in TABLES] == [1] * 3
+    assert [len(attempts(place, table)) for table in NUMBER] == [1] * 3
 
 
 @pytest.mark.spark
@@ -312,7 +311,7 @@ def test_what_a_killed_run_left_is_removed_when_it_is_old(spark, tmp_path, steps
     for folder in (*tmp_path.rglob("attempt=*"), staging):
         os.utime(folder, (old, old))
     publish(frames_of(spark, 3), Output(path=place), RUN)
-    assert [len(attempts(place, table)) for table in TABLES] == [1] * 3
+    assert [len(attempts(place, table)) for table in NUMBER] == [1] * 3
     assert not staging.exists()
     assert numbers(spark, place) == complete(3)
 
@@ -420,7 +419,7 @@ def catalog(spark):
     """Tables of the catalog that are not there before and behind a test."""
 
     def drop():
-        for table in (*TABLES, "runs"):
+        for table in (*NUMBER, "runs"):
             spark.sql(f"drop table if exists `to_publish_{table}`")
 
     drop()
