@@ -341,6 +341,18 @@ def test_a_year_of_looks():
     assert plain / n_years > 0.3
 
 
+def test_a_year_of_looks_with_nights_as_observations():
+    """The promise is for large n: from the 30th night on it holds, from the second it does not."""
+    rng = np.random.default_rng(0)
+    late, early = [], []
+    for _ in range(300):
+        looks = stats.confidence_sequence([(1, float(d), None) for d in rng.normal(size=365)], n_target=90)
+        late.append(any(look.excludes_zero for look in looks[29:]))
+        early.append(any(look.excludes_zero for look in looks))
+    assert np.mean(late) <= 0.05
+    assert np.mean(early) > 0.1
+
+
 def test_a_confidence_sequence_finds_a_difference():
     looks = stats.confidence_sequence([(100, 0.1, 0.25)] * 50, n_target=1000)
     assert not looks[0].excludes_zero

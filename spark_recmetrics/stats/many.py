@@ -82,7 +82,7 @@ def confidence_sequence(
     where r = rho^2 makes it narrowest at n = `n_target`: there n r = -W(-alpha^2 / e) - 1 with the lower branch of Lambert's W.
 
     The differences have to be independent. Where the same users come back every night theirs are not, and a night is then one
-    observation: `(1, mean, None)`.
+    observation: `(1, mean, None)`. Below 30 differences, or 50 of skewed values, the interval promises too much.
 
     Args:
         nights: (number, mean, variance (n - 1)) of the paired differences of each night in turn. Variance may be None for
