@@ -87,32 +87,100 @@ def wilcoxon_from_histogram(
         >>> result.statistic, round(result.p_value, 4)
         (1.5, 0.1025)
     """
+    sums = rank_sums(magnitudes, n_positive, n_negative)
+    size = numbers(magnitudes, "magnitudes")
+    up, down = (frequencies(n, name, len(size)) for n, name in ((n_positive, "n_positive"), (n_negative, "n_negative")))
+    ties = count(ties, "ties")
+    n = sums.wins + sums.losses + ties
+    mean = float((size * (up - down)).sum()) / max(n, 1)
+    squares = up * (size - mean) ** 2 + down * (size + mean) ** 2
+    variance = float(squares.sum() + ties * mean**2) / max(n - 1, 1)
+    return wilcoxon_from_rank_sums(sums, ties=ties, mean=mean, variance=variance, alpha=alpha)
+
+
+class RankSums(NamedTuple):
+    """What the Wilcoxon test has to know of the ranks of |d|.
+
+    Args:
+        wins: Differences above 0.
+        losses: Differences below 0.
+        plus: Sum of the ranks of wins.
+        minus: Sum of the ranks of losses.
+        tied: Sum of t^3 - t over all magnitudes, t differences at each.
+    """
+
+    wins: int
+    losses: int
+    plus: float
+    minus: float
+    tied: float
+
+
+def rank_sums(magnitudes: ArrayLike, n_positive: ArrayLike, n_negative: ArrayLike) -> RankSums:
+    """Rank sums of the histogram of |d|. No scipy is needed, so that a worker of Spark can make them.
+
+    Args:
+        magnitudes: (M,) |d| above 0, in any order; equal ones, and those that differ by rounding alone, share their mean rank.
+        n_positive: (M,) how many differences are +|d|.
+        n_negative: (M,) how many are -|d|.
+
+    Raises:
+        ConfigError: The arrays differ in length, or hold what cannot be a magnitude or a count.
+
+    Example:
+        >>> rank_sums([1, 2, 3], [1, 1, 2], [1, 0, 0])
+        RankSums(wins=4, losses=1, plus=13.5, minus=1.5, tied=12.0)
+    """
     size = numbers(magnitudes, "magnitudes")
     up, down = (frequencies(n, name, len(size)) for n, name in ((n_positive, "n_positive"), (n_negative, "n_negative")))
     if not (size > 0).all():
         raise ConfigError("magnitudes: expected numbers above 0, found others: pairs without a difference are `ties`")
-    ties, order = count(ties, "ties"), np.argsort(size)
-    size, up, down = size[order], up[order], down[order]
-    wins, losses = int(up.sum()), int(down.sum())
-    n = wins + losses + ties
-    mean = float((size * (up - down)).sum()) / max(n, 1)
-    squares = up * (size - mean) ** 2 + down * (size + mean) ** 2
-    known = _moments(n, mean, float(squares.sum() + ties * mean**2) / max(n - 1, 1), alpha)
-    known |= {"wins": wins, "ties": ties, "losses": losses}
-    if n < 2:
+    if not len(size):
+        return RankSums(0, 0, 0.0, 0.0, 0.0)
+    order = np.argsort(size)
+    size = size[order]
+    starts = np.flatnonzero(np.diff(size, prepend=0.0) > ROUNDING * size)
+    up, down = (np.add.reduceat(side[order], starts) for side in (up, down))
+    shared = up + down
+    rank = np.cumsum(shared) - (shared - 1) / 2
+    sums = ((rank * up).sum(), (rank * down).sum(), (shared**3 - shared).sum())
+    return RankSums(int(up.sum()), int(down.sum()), *(float(total) for total in sums))
+
+
+def wilcoxon_from_rank_sums(
+    sums: RankSums, *, ties: int = 0, mean: float | None = None, variance: float | None = None, alpha: float = 0.05
+) -> TestResult:
+    """Wilcoxon signed-rank test, see `wilcoxon_from_histogram`, from `rank_sums`.
+
+    Args:
+        sums: The rank sums.
+        ties: Pairs without a difference.
+        mean: Of the differences, if the result is to name it.
+        variance: Of the differences (n - 1), if the result is to have effect size and interval.
+        alpha: Level.
+
+    Raises:
+        ConfigError: Mean, variance or alpha is no number or out of range.
+
+    Source:
+        As `wilcoxon_from_histogram`.
+
+    Example:
+        >>> round(wilcoxon_from_rank_sums(rank_sums([1, 2, 3], [1, 1, 2], [1, 0, 0])).p_value, 4)
+        0.1025
+    """
+    known = _moments(sums.wins + sums.losses + count(ties, "ties"), mean, variance, alpha, wanted=False)
+    known |= {"wins": sums.wins, "ties": ties, "losses": sums.losses}
+    if known["n"] < 2:
         return _result("wilcoxon", None, None, known)
-    if wins + losses == 0:
+    m = float(sums.wins + sums.losses)
+    if m == 0:
         return _result("wilcoxon", 0.0, 1.0, known)
     from scipy.special import ndtr
 
-    starts = np.flatnonzero(np.diff(size, prepend=0.0) > ROUNDING * size)
-    up, down = np.add.reduceat(up, starts), np.add.reduceat(down, starts)
-    shared, m = up + down, float(wins + losses)
-    rank = np.cumsum(shared) - (shared - 1) / 2
-    plus, minus = float((rank * up).sum()), float((rank * down).sum())
-    variance = (m * (m + 1) * (2 * m + 1) - float((shared**3 - shared).sum()) / 2) / 24
-    z = (min(plus, minus) - m * (m + 1) / 4) / math.sqrt(variance)
-    return _result("wilcoxon", min(plus, minus), min(2 * float(ndtr(z)), 1.0), known)
+    statistic = min(sums.plus, sums.minus)
+    z = (statistic - m * (m + 1) / 4) / math.sqrt((m * (m + 1) * (2 * m + 1) - sums.tied / 2) / 24)
+    return _result("wilcoxon", statistic, min(2 * float(ndtr(z)), 1.0), known)
 
 
 def sign_from_counts(
