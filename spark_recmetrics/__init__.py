@@ -14,6 +14,7 @@ from spark_recmetrics.version import __version__
 if TYPE_CHECKING:
     from spark_recmetrics import metrics, stats
     from spark_recmetrics.columns import Columns
+    from spark_recmetrics.comparison import Comparison, compare
     from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
     from spark_recmetrics.errors import ConfigError, DataError, GateError, PublishError, RecMetricsError
     from spark_recmetrics.evaluator import Evaluator, compute_metrics
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _HOME = {
     "CONVENTIONS": "conventions",
     "Columns": "columns",
+    "Comparison": "comparison",
     "ConfigError": "errors",
     "Convention": "conventions",
     "DataError": "errors",
@@ -37,6 +39,7 @@ _HOME = {
     "RecMetricsError": "errors",
     "Result": "pipeline",
     "Run": "outcome",
+    "compare": "comparison",
     "compute_metrics": "evaluator",
     "convention": "conventions",
     "evaluate": "pipeline",
@@ -51,6 +54,7 @@ _HOME = {
 __all__ = [
     "CONVENTIONS",
     "Columns",
+    "Comparison",
     "ConfigError",
     "Convention",
     "DataError",
@@ -63,6 +67,7 @@ __all__ = [
     "Result",
     "Run",
     "__version__",
+    "compare",
     "compute_metrics",
     "convention",
     "evaluate",

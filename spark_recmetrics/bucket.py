@@ -193,8 +193,8 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> t
         scoring: What to compute.
     """
     DEFINITIONS.update({definition.name: definition for definition in scoring.definitions})
-    (list_user, truth_user), users = _numbered(lists["user"], truth["user"])
-    (list_item, truth_item), items = _numbered(lists["item"], truth["item"])
+    (list_user, truth_user), users = numbered(lists["user"], truth["user"])
+    (list_item, truth_item), items = numbered(lists["item"], truth["item"])
     n_users, n_items = len(users), max(len(items), 1)
     n_cells = scoring.n_models * n_users
     model = lists["model"].to_numpy(np.int64) if "model" in lists else 0
@@ -313,7 +313,7 @@ class _Truth:
         self.n_seen = frame["n_seen"].to_numpy(np.int64) if "n_seen" in frame else np.zeros(len(user), dtype=np.int64)
 
 
-def _numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
+def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
     """Numbers from 0 for the ids of all columns together: the numbers of each column, and the ids by number."""
     import pandas as pd
     import pyarrow as pa

@@ -55,6 +55,47 @@ def metric_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return _aligned(table, n_left=1)
 
 
+def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
+    """One line per pair of models, slice and metric: the difference, its interval, and which is better.
+
+    Args:
+        rows: Rows of COMPARISON.
+        alpha: The level that winners are told at.
+
+    Example:
+        >>> row = {"model_a": "pop", "model_b": "als", "metric": "ndcg@10", "diff": 0.125, "ci_low": 0.0, "ci_high": 0.25}
+        >>> row |= {"p_adjusted": 0.05, "wins": 3, "ties": 1, "losses": 0, "n_users": 4, "winner": None, "reason": None}
+        >>> print(comparison_table([{**row, "slice": "all", "slice_value": "all", "smallest_difference": 0.5}], 0.01))
+        a    b    metric     b - a   99 % interval      p  +/=/-  users  found
+        pop  als  ndcg@10  +0.1250  0.0000..0.2500  0.050  3/1/0      4  no difference found (could show 0.5000)
+    """
+    sliced = any(row["slice"] != "all" for row in rows)
+    heads = ["a", "b", *(["slice"] if sliced else []), "metric"]
+    table = [[*heads, "b - a", f"{100 * (1 - alpha):g} % interval", "p", "+/=/-", "users", "found"]]
+    for row in rows:
+        least = row["smallest_difference"]
+        if row["winner"] is not None:
+            found = f"{row['winner']} is better"
+        elif row["p_adjusted"] is None:
+            found = f"undefined ({row['reason']})"
+        else:
+            found = "no difference found" + ("" if least is None else f" (could show {least:.4f})")
+        known = row["ci_low"] is not None and row["ci_high"] is not None
+        where = [f"{row['slice']}={row['slice_value']}"] if sliced else []
+        table.append(
+            [
+                *(printable(text) for text in (row["model_a"], row["model_b"], *where, row["metric"])),
+                "" if row["diff"] is None else f"{row['diff']:+.4f}",
+                f"{row['ci_low']:.4f}..{row['ci_high']:.4f}" if known else "",
+                "" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3f}",
+                "" if row["wins"] is None else f"{row['wins']}/{row['ties']}/{row['losses']}",
+                str(row["n_users"]),
+                printable(found),
+            ]
+        )
+    return _aligned(table, n_left=len(heads), n_last_left=1)
+
+
 def explanation(
     *,
     user: str,

@@ -76,6 +76,62 @@ GATES = StructType(
 )
 """One row per gate and model; `verdict` is `pass`, `warn` or `fail`."""
 
+COMPARISON = StructType(
+    [
+        StructField("model_a", StringType()),
+        StructField("model_b", StringType()),
+        StructField("slice", StringType()),
+        StructField("slice_value", StringType()),
+        StructField("metric", StringType()),
+        StructField("k", IntegerType()),
+        StructField("mean_a", DoubleType()),
+        StructField("mean_b", DoubleType()),
+        StructField("diff", DoubleType()),
+        StructField("ci_low", DoubleType()),
+        StructField("ci_high", DoubleType()),
+        StructField("test", StringType()),
+        StructField("statistic", DoubleType()),
+        StructField("p_value", DoubleType()),
+        StructField("p_adjusted", DoubleType()),
+        StructField("effect_size", DoubleType()),
+        StructField("wins", LongType()),
+        StructField("ties", LongType()),
+        StructField("losses", LongType()),
+        StructField("n_users", LongType()),
+        StructField("smallest_difference", DoubleType()),
+        StructField("winner", StringType()),
+        StructField("reason", StringType()),
+        StructField("seed", LongType()),
+    ]
+)
+"""One row per pair of models, slice, metric and test. Differences are b - a; a win is a user whose value of b is better."""
+
+_PAIRED = [StructField("pair", IntegerType()), StructField("column", IntegerType())]
+
+PART_DIFFERENCES = StructType(
+    [
+        *_PAIRED,
+        *(StructField(name, LongType()) for name in ("n", "n_left_out")),
+        *(StructField(name, DoubleType()) for name in ("sum_a", "sum_b", "total", "deviation")),
+        *(StructField(name, LongType()) for name in ("wins", "losses")),
+        StructField("magnitudes", ArrayType(DoubleType())),
+        *(StructField(name, ArrayType(LongType())) for name in ("n_positive", "n_negative")),
+        StructField("sums", ArrayType(DoubleType())),
+        StructField("counts", ArrayType(LongType())),
+    ]
+)
+"""The rows of `differences.part_differences`."""
+
+DIFFERENCES = StructType(
+    [
+        *_PAIRED,
+        *(StructField(name, LongType()) for name in ("n", "n_left_out", "wins", "losses")),
+        *(StructField(name, DoubleType()) for name in ("mean_a", "mean_b", "mean", "variance", "plus", "minus", "tied")),
+        StructField("replicates", ArrayType(DoubleType())),
+    ]
+)
+"""The rows of `differences.whole_differences`."""
+
 TOTALS = StructType(
     [
         StructField("model", StringType()),

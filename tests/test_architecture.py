@@ -22,11 +22,14 @@ LAYERS = {
     "2": (("conventions",), {"numpy"}),
     "3": (("metrics", "stats"), {"numpy"}),
     "4": (("bucket", "facts", "gates", "means", "report"), {"numpy"}),
-    "5": (("credentials", "inputs", "match", "rank", "score", "rating", "pairs", "aggregate", "outcome"), {"numpy", "pyspark"}),
+    "5": (
+        ("credentials", "inputs", "match", "rank", "score", "rating", "pairs", "differences", "aggregate", "outcome"),
+        {"numpy", "pyspark"},
+    ),
     "6": (("plan", "tables", "memory"), {"numpy", "pyspark"}),
     "7": (("explain", "history", "doctor"), {"numpy", "pyspark"}),
     "8": (("pipeline",), {"pyspark"}),
-    "9": (("evaluator", "source"), {"yaml", "tomli"}),
+    "9": (("comparison", "evaluator", "source"), {"yaml", "tomli"}),
     "10": (("config",), {"pydantic", "pydantic_core"}),
     "11": (("cli",), set()),
 }

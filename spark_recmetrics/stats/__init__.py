@@ -6,14 +6,17 @@ Poisson bootstrap. Differences are `b - a` throughout: a is the old model, b the
 
 from spark_recmetrics.stats.many import adjust, confidence_sequence
 from spark_recmetrics.stats.paired import (
+    RankSums,
     bootstrap_ci,
     bootstrap_from_replicates,
     bootstrap_test,
     paired_t_test,
+    rank_sums,
     sign_from_counts,
     sign_test,
     t_from_moments,
     wilcoxon_from_histogram,
+    wilcoxon_from_rank_sums,
     wilcoxon_test,
 )
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
@@ -23,6 +26,7 @@ __all__ = [
     "REASONS",
     "ROUNDING",
     "Interval",
+    "RankSums",
     "TestResult",
     "adjust",
     "bootstrap_ci",
@@ -32,10 +36,12 @@ __all__ = [
     "confidence_sequence",
     "paired_t_test",
     "poisson_weights",
+    "rank_sums",
     "sign_from_counts",
     "sign_test",
     "smallest_difference",
     "t_from_moments",
     "wilcoxon_from_histogram",
+    "wilcoxon_from_rank_sums",
     "wilcoxon_test",
 ]

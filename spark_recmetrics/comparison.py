@@ -1,0 +1,239 @@
+"""Compare models on the users that they share: is the difference more than chance, and which is better?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from spark_recmetrics import tables
+from spark_recmetrics.differences import Asked, paired_differences
+from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.means import tallies
+from spark_recmetrics.metrics import expand
+from spark_recmetrics.report import comparison_table
+from spark_recmetrics.schema import COMPARISON
+from spark_recmetrics.stats import (
+    RankSums,
+    TestResult,
+    adjust,
+    bootstrap_from_replicates,
+    sign_from_counts,
+    t_from_moments,
+    wilcoxon_from_rank_sums,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_recmetrics.conventions import Convention
+    from spark_recmetrics.metrics import Metric
+    from spark_recmetrics.pipeline import Result
+
+Test = Literal["paired_t", "wilcoxon", "sign", "bootstrap"]
+Correction = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found. Its text is a table; `no difference found` is not `equal`.
+
+    Args:
+        rows: The rows of COMPARISON.
+        alpha: Level of the tests, which `winner` is told at, by the adjusted p.
+    """
+
+    rows: tuple[Mapping[str, Any], ...]
+    alpha: float
+
+    def to_pandas(self) -> pd.DataFrame:
+        """COMPARISON as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.rows), columns=COMPARISON.names)
+
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        """COMPARISON as a Spark frame."""
+        rows = [tuple(row[name] for name in COMPARISON.names) for row in self.rows]
+        found: DataFrame = spark.createDataFrame(rows, COMPARISON)
+        return found
+
+    def __str__(self) -> str:
+        return comparison_table(self.rows, self.alpha)
+
+
+def compare(
+    result: Result,
+    *,
+    baseline: str | None = None,
+    metrics: Iterable[str | Metric] | None = None,
+    test: Test = "paired_t",
+    correction: Correction = "holm",
+    alpha: float = 0.05,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> Comparison:
+    """Which model of a result is better, and is it more than chance? The models are paired by user.
+
+    Args:
+        result: Of `evaluate`, with at least two models.
+        baseline: The model that all others are compared with; None: all pairs.
+        metrics: Texts of metrics of the result; None: all that have a value per user.
+        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`, see `stats`.
+        correction: For testing many pairs and metrics at once: `holm`, `bonferroni`, `benjamini_hochberg` or `none`.
+        alpha: Level of the tests, and of the intervals.
+        n_resamples: Of the bootstrap, from 100.
+        seed: Of the bootstrap: the same users have the same weights for every pair and metric, on every cluster.
+
+    Raises:
+        ConfigError: There is no such model, metric or option.
+
+    Example:
+        >>> from spark_recmetrics.pipeline import evaluate
+        >>> scores = [("pop", user, "xyz"[(n + user) % 3], 1.0 - n / 9) for user in range(6) for n in range(3)]
+        >>> scores += [("als", user, "xyz"[(n + user // 5) % 3], 1.0 - n / 9) for user in range(6) for n in range(3)]
+        >>> predictions = spark.createDataFrame(scores, "model string, user_id int, item_id string, score double")
+        >>> truth = spark.createDataFrame([(user, "x") for user in range(6)], "user_id int, item_id string")
+        >>> print(compare(evaluate(predictions, truth, metrics="mrr", k=3), baseline="pop"))
+        a    b    metric    b - a    95 % interval      p  +/=/-  users  found
+        pop  als  mrr@3   +0.2778  -0.1159..0.6715  0.129  3/2/1      6  no difference found (could show 0.5382)
+    """
+    asked = expand(metrics, None) if metrics is not None else [m for m in result.plan.metrics if not m.definition.across_users]
+    known = {str(metric): metric for metric in result.plan.metrics}
+    for metric in asked:
+        if str(metric) not in known:
+            raise ConfigError(f"metrics: {metric} was not evaluated{did_you_mean(str(metric), known)}")
+    return compared(
+        result.per_user,
+        result.plan.models,
+        asked,
+        result.convention,
+        baseline=baseline,
+        test=test,
+        correction=correction,
+        alpha=alpha,
+        n_resamples=n_resamples,
+        seed=seed,
+        n_parts=result.plan.n_buckets,
+    )
+
+
+def compared(
+    per_user: DataFrame,
+    models: Sequence[str],
+    metrics: Sequence[Metric],
+    convention: Convention,
+    *,
+    baseline: str | None = None,
+    test: Test = "paired_t",
+    correction: Correction = "holm",
+    alpha: float = 0.05,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    n_parts: int = 32,
+) -> Comparison:
+    """Test the differences of models, metric by metric, on the users whom both have a value for.
+
+    Args:
+        per_user: PER_USER of these models and metrics.
+        models: The models.
+        metrics: Metrics with a value per user. A pooled metric, such as RMSE over pairs, is tested by its values per user.
+        convention: Whose users are averaged, and what an undefined value counts.
+        baseline: The model a of every pair; None: all pairs, the earlier name being a.
+        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`.
+        correction: For the family of all pairs and metrics: `holm`, `bonferroni`, `benjamini_hochberg` or `none`.
+        alpha: Level.
+        n_resamples: Of the bootstrap, from 100.
+        seed: Of the bootstrap.
+        n_parts: Groups of users.
+
+    Raises:
+        ConfigError: There is no such model or option, or a metric has no value per user.
+    """
+    _check(models, baseline, test, correction, alpha, n_resamples)
+    for metric in metrics:
+        if metric.definition.across_users:
+            raise ConfigError(f"{metric}: expected a metric with a value for each user, found one that compares users")
+    pairs = [(baseline, other) for other in models if other != baseline] if baseline else list(combinations(models, 2))
+    columns = [tallies(metric, convention)[0] for metric in metrics]
+    asked = Asked(tuple(pairs), tuple(columns), test == "wilcoxon", n_resamples if test == "bootstrap" else 0, seed)
+    sums = {
+        (row["pair"], row["column"]): row for row in tables.collect_rows(paired_differences(per_user, asked, n_parts=n_parts))
+    }
+    found = []
+    for pair, (a, b) in enumerate(pairs):
+        for column, metric in enumerate(metrics):
+            known = sums.get((pair, column))
+            result = t_from_moments(0, None, None, alpha=alpha) if known is None else _tested(known, test, alpha)
+            found.append((a, b, metric, known, result))
+    adjusted = adjust([result.p_value for *_, result in found], correction)
+    drawn = seed if test == "bootstrap" else None
+    return Comparison(tuple(_row(*one, p, alpha, drawn) for one, p in zip(found, adjusted, strict=True)), alpha)
+
+
+def _check(models: Sequence[str], baseline: str | None, test: str, correction: str, alpha: float, n_resamples: int) -> None:
+    if len(models) < 2:
+        raise ConfigError(f"models: expected at least two to compare, found {', '.join(models) or 'none'}")
+    if baseline is not None and baseline not in models:
+        raise ConfigError(f"baseline: unknown model {baseline!r}{did_you_mean(baseline, models)}")
+    for option, value, choices in (("test", test, get_args(Test)), ("correction", correction, get_args(Correction))):
+        if value not in choices:
+            raise ConfigError(f"{option}: unknown value {value!r}{did_you_mean(str(value), choices)}")
+    if not isinstance(alpha, float) or not 0 < alpha < 1:
+        raise ConfigError(f"alpha: expected a number between 0 and 1, found {alpha!r}")
+    if test == "bootstrap" and (isinstance(n_resamples, bool) or not isinstance(n_resamples, int) or n_resamples < 100):
+        raise ConfigError(f"n_resamples: expected a whole number from 100, found {n_resamples!r}")
+
+
+def _tested(known: Any, test: str, alpha: float) -> TestResult:
+    n, mean, variance = known["n"], known["mean"], known["variance"]
+    wins, losses = known["wins"], known["losses"]
+    ties = n - wins - losses
+    if test == "wilcoxon":
+        ranks = RankSums(wins, losses, known["plus"], known["minus"], known["tied"])
+        result = wilcoxon_from_rank_sums(ranks, ties=ties, mean=mean, variance=variance, alpha=alpha)
+    elif test == "sign":
+        result = sign_from_counts(wins, losses, ties=ties, mean=mean, variance=variance, alpha=alpha)
+    elif test == "bootstrap":
+        result = bootstrap_from_replicates(mean, known["replicates"], n=n, variance=variance, alpha=alpha)
+    else:
+        result = t_from_moments(n, mean, variance, alpha=alpha)
+    return replace(result, wins=wins, ties=ties, losses=losses, n_left_out=known["n_left_out"])
+
+
+def _row(
+    a: str, b: str, metric: Metric, known: Any, result: TestResult, p_adjusted: float | None, alpha: float, seed: int | None
+) -> dict[str, Any]:
+    higher = metric.definition.higher_is_better
+    winner = None
+    if p_adjusted is not None and p_adjusted <= alpha and result.mean_difference:
+        winner = b if (result.mean_difference > 0) == higher else a
+    wins, losses = (result.wins, result.losses) if higher else (result.losses, result.wins)
+    return {
+        "model_a": a,
+        "model_b": b,
+        "slice": "all",
+        "slice_value": "all",
+        "metric": str(metric),
+        "k": metric.k,
+        "mean_a": None if known is None else known["mean_a"],
+        "mean_b": None if known is None else known["mean_b"],
+        "diff": result.mean_difference,
+        "ci_low": result.ci_low,
+        "ci_high": result.ci_high,
+        "test": result.test,
+        "statistic": result.statistic,
+        "p_value": result.p_value,
+        "p_adjusted": p_adjusted,
+        "effect_size": result.effect_size,
+        "wins": wins,
+        "ties": result.ties,
+        "losses": losses,
+        "n_users": result.n,
+        "smallest_difference": result.smallest_difference,
+        "winner": winner,
+        "reason": result.reason,
+        "seed": seed,
+    }

@@ -1,0 +1,193 @@
+"""What the tests of two models have to know of the differences of their users: PER_USER in, one row per pair and metric out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from pyspark.sql import functions as F
+
+from spark_recmetrics.bucket import numbered
+from spark_recmetrics.means import MEMBERS, Tally
+from spark_recmetrics.schema import DIFFERENCES, PART_DIFFERENCES
+from spark_recmetrics.stats.paired import rank_sums
+from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
+from spark_recmetrics.stats.result import ROUNDING
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+
+class Asked(NamedTuple):
+    """What is to be compared.
+
+    Args:
+        pairs: The models, a and b, of each pair.
+        tallies: The columns, their user sets, and whether undefined values count as 0.
+        ranks: Whether rank sums of |d| are wanted.
+        n_replicates: How many bootstrap replicates are wanted, 0 for none.
+        seed: Of the bootstrap.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    tallies: tuple[Tally, ...]
+    ranks: bool = False
+    n_replicates: int = 0
+    seed: int = 0
+
+
+def paired_differences(per_user: DataFrame, asked: Asked, *, n_parts: int) -> DataFrame:
+    """The sums of b - a over the users whom both models have a value for.
+
+    The users of a part are paired in numpy; then the parts of a pair and metric are put together on one worker. How much
+    reaches the driver does not depend on the number of users.
+
+    Args:
+        per_user: PER_USER.
+        asked: What is to be compared.
+        n_parts: Groups of users.
+
+    Returns:
+        `schema.DIFFERENCES`: one row per pair and column that has a user.
+    """
+    counters = {counter for tally in asked.tallies for counter in MEMBERS[tally.users]}
+    kept = ["model", "user", *sorted(counters | {tally.column for tally in asked.tallies})]
+    names = {model for pair in asked.pairs for model in pair}
+    rows = per_user.where(F.col("model").isin(*names)).select(*kept, F.xxhash64("user").alias("user_hash"))
+
+    def of_part(part: pd.DataFrame) -> pd.DataFrame:
+        return part_differences(part, asked)
+
+    def together(parts: pd.DataFrame) -> pd.DataFrame:
+        return whole_differences(parts, asked)
+
+    parts = rows.groupBy(F.pmod("user_hash", F.lit(n_parts)).alias("part")).applyInPandas(of_part, PART_DIFFERENCES)
+    return parts.groupBy("pair", "column").applyInPandas(together, DIFFERENCES)
+
+
+def part_differences(rows: pd.DataFrame, asked: Asked) -> pd.DataFrame:
+    """The sums of some users.
+
+    Args:
+        rows: All rows of PER_USER of these users, with `user_hash`.
+        asked: What is to be compared.
+
+    Returns:
+        `schema.PART_DIFFERENCES`: one row per pair and column, with the histogram of |d| and the replicates if they are wanted.
+    """
+    import pandas as pd
+
+    (user,), users = numbered(rows["user"])
+    place: dict[str, Any] = {}
+    model = rows["model"].to_numpy()
+    for name in {name for pair in asked.pairs for name in pair}:
+        own = np.flatnonzero(model == name)
+        place[name] = np.full(len(users), -1)
+        place[name][user[own]] = own
+    values = {name: rows[name].to_numpy(np.float64) for name in rows.columns if name not in ("model", "user", "user_hash")}
+    hashes = np.zeros(len(users), dtype=np.uint64)
+    hashes[user] = rows["user_hash"].to_numpy(np.int64).view(np.uint64)
+
+    found, columns = [], []
+    for pair, (a, b) in enumerate(asked.pairs):
+        both = np.flatnonzero((place[a] >= 0) & (place[b] >= 0))
+        one, other = place[a][both], place[b][both]
+        for column, tally in enumerate(asked.tallies):
+            member = np.ones(len(both), dtype=bool)
+            for counter in MEMBERS[tally.users]:
+                member &= (values[counter][one] > 0) & (values[counter][other] > 0)
+            old, new = values[tally.column][one], values[tally.column][other]
+            if tally.as_zero:
+                old, new = np.nan_to_num(old, nan=0.0), np.nan_to_num(new, nan=0.0)
+            known = member & ~np.isnan(old) & ~np.isnan(new)
+            found.append((pair, column, *_sums(old[known], new[known], n_left_out=int((member & ~known).sum()))))
+            if asked.n_replicates:
+                columns.append(np.full(len(users), np.nan))
+                columns[-1][both[known]] = _difference(old[known], new[known])
+    frame = pd.DataFrame(found, columns=["pair", "column", *_Sums._fields])
+    frame["sums"] = frame["counts"] = None
+    if columns:
+        weights = poisson_weights(hashes, asked.n_replicates, asked.seed)
+        sums, counts = bootstrap_sums(np.column_stack(columns), weights)
+        frame["sums"], frame["counts"] = list(sums.T), list(counts.T)
+    if not asked.ranks:
+        frame["magnitudes"] = frame["n_positive"] = frame["n_negative"] = None
+    return frame
+
+
+class _Sums(NamedTuple):
+    n: int
+    n_left_out: int
+    sum_a: float
+    sum_b: float
+    total: float
+    deviation: float
+    wins: int
+    losses: int
+    magnitudes: Any
+    n_positive: Any
+    n_negative: Any
+
+
+def _difference(old: Any, new: Any) -> Any:
+    """B - a, 0 where it is no more than rounding of the values."""
+    difference = new - old
+    difference[np.abs(difference) <= ROUNDING * np.maximum(np.abs(old), np.abs(new))] = 0.0
+    return difference
+
+
+def _sums(old: Any, new: Any, *, n_left_out: int) -> _Sums:
+    difference = _difference(old, new)
+    mean = difference.mean() if len(difference) else 0.0
+    size, group = np.unique(np.abs(difference), return_inverse=True)
+    up, down = (np.bincount(group[side], minlength=len(size)) for side in (difference > 0, difference < 0))
+    some = size > 0
+    return _Sums(
+        n=len(difference),
+        n_left_out=n_left_out,
+        sum_a=float(old.sum()),
+        sum_b=float(new.sum()),
+        total=float(difference.sum()),
+        deviation=float(((difference - mean) ** 2).sum()),
+        wins=int(up.sum()),
+        losses=int(down.sum()),
+        magnitudes=size[some],
+        n_positive=up[some],
+        n_negative=down[some],
+    )
+
+
+def whole_differences(parts: pd.DataFrame, asked: Asked) -> pd.DataFrame:
+    """The sums of all users of one pair and column.
+
+    Args:
+        parts: Rows of `part_differences`.
+        asked: What is to be compared.
+
+    Returns:
+        One row of `schema.DIFFERENCES`, none without a user.
+    """
+    import math
+
+    import pandas as pd
+
+    n = int(parts["n"].sum())
+    known = parts[parts["n"] > 0]
+    total = math.fsum(known["total"])
+    mean = total / n if n else 0.0
+    spread = math.fsum([*known["deviation"], *(known["n"] * (known["total"] / known["n"] - mean) ** 2)])
+    row: dict[str, Any] = {"pair": parts["pair"].iloc[0], "column": parts["column"].iloc[0], "n": n}
+    row |= {name: int(parts[name].sum()) for name in ("n_left_out", "wins", "losses")}
+    row |= {"mean_a": math.fsum(parts["sum_a"]) / max(n, 1), "mean_b": math.fsum(parts["sum_b"]) / max(n, 1)}
+    row |= {"mean": mean, "variance": spread / max(n - 1, 1)}
+    row |= {"plus": None, "minus": None, "tied": None, "replicates": None}
+    if asked.ranks:
+        histogram = (np.concatenate([np.zeros(0), *parts[name]]) for name in ("magnitudes", "n_positive", "n_negative"))
+        ranks = rank_sums(*histogram)
+        row |= {"plus": ranks.plus, "minus": ranks.minus, "tied": ranks.tied}
+    if asked.n_replicates:
+        sums, counts = (np.sum(np.stack(list(parts[name])), axis=0) for name in ("sums", "counts"))
+        with np.errstate(invalid="ignore"):
+            row["replicates"] = sums / counts
+    return pd.DataFrame([row])

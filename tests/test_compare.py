@@ -1,0 +1,177 @@
+"""Comparing models on Spark: the tests of `stats` on the pairs that a straightforward join makes, and scipy's."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+import spark_recmetrics as srm
+from spark_recmetrics.comparison import compared
+from spark_recmetrics.metrics import parse
+from spark_recmetrics.stats import adjust, paired_t_test, sign_test, smallest_difference, wilcoxon_test
+
+METRICS = [parse("ndcg@10"), parse("rmse")]
+MODELS = ("a", "b", "c")
+
+
+def values_of(seed=1, n_users=60):
+    """By model and metric the value of every user; users differ, some values are undefined, some are tied."""
+    chance = random.Random(seed)
+    found = {}
+    for place, model in enumerate(MODELS):
+        for metric in METRICS:
+            drawn = [round(chance.random() + 0.1 * place, 2) for _ in range(n_users)]
+            found[model, str(metric)] = [None if chance.random() < 0.1 else value for value in drawn]
+    return found
+
+
+def per_user_of(spark, values, left_out=()):
+    """PER_USER; the users of `left_out` have no row of model c. Every fifth user has nothing relevant."""
+    n_users = len(next(iter(values.values())))
+    rows = [
+        (model, f"u{user}", int(user % 5 > 0), 1, 3, 1.0, *(values[model, str(metric)][user] for metric in METRICS))
+        for model in MODELS
+        for user in range(n_users)
+        if not (model == "c" and user in left_out)
+    ]
+    slugs = ", ".join(f"{metric.slug} double" for metric in METRICS)
+    counters = "n_relevant long, n_truth long, n_recommended long, n_pairs double"
+    random.Random(2).shuffle(rows)
+    return spark.createDataFrame(rows, f"model string, user string, {counters}, {slugs}")
+
+
+def pairs_of(values, metric, a, b, left_out=()):
+    """The two arrays of a pair, NaN where a value is undefined: by a loop over the users."""
+    kept = [
+        user
+        for user in range(len(values[a, metric]))
+        if (metric == "rmse" or user % 5 > 0) and not ("c" in (a, b) and user in left_out)
+    ]
+    return tuple(np.array([math.nan if (v := values[m, metric][u]) is None else v for u in kept]) for m in (a, b))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("test", "direct"), [("paired_t", paired_t_test), ("wilcoxon", wilcoxon_test), ("sign", sign_test)])
+def test_the_same_as_on_arrays(spark, test, direct):
+    values, left_out = values_of(), {3, 7, 8}
+    frame = per_user_of(spark, values, left_out)
+    found = compared(frame, MODELS, METRICS, srm.convention("default"), test=test, n_parts=3).rows
+    assert [(row["model_a"], row["model_b"]) for row in found[::2]] == [("a", "b"), ("a", "c"), ("b", "c")]
+    for row in found:
+        one, other = pairs_of(values, row["metric"], row["model_a"], row["model_b"], left_out)
+        expected = direct(one, other)
+        assert row["n_users"] == expected.n
+        for ours, theirs in (("statistic",) * 2, ("p_value",) * 2, ("effect_size",) * 2, ("diff", "mean_difference")):
+            assert row[ours] == pytest.approx(getattr(expected, theirs), abs=1e-9), ours
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx((expected.ci_low, expected.ci_high), abs=1e-9)
+        better = (expected.wins, expected.losses)
+        assert (row["wins"], row["losses"]) == (better if row["metric"] != "rmse" else better[::-1])
+        both = ~np.isnan(one) & ~np.isnan(other)
+        assert (row["mean_a"], row["mean_b"]) == pytest.approx((one[both].mean(), other[both].mean()), abs=1e-12)
+        assert row["smallest_difference"] == pytest.approx(smallest_difference(expected.std, expected.n), abs=1e-9)
+    assert [row["p_adjusted"] for row in found] == adjust([row["p_value"] for row in found], "holm")
+
+
+@pytest.mark.spark
+def test_the_same_as_scipy(spark):
+    values = values_of(seed=5)
+    frame = per_user_of(spark, values)
+    for test, direct in (("paired_t", scipy_stats.ttest_rel), ("wilcoxon", scipy_stats.wilcoxon)):
+        options = {"correction": False, "method": "asymptotic"} if test == "wilcoxon" else {}
+        (row, _) = compared(frame, ("a", "b"), METRICS, srm.convention("default"), test=test, n_parts=4).rows
+        one, other = pairs_of(values, "ndcg@10", "a", "b")
+        both = ~np.isnan(one) & ~np.isnan(other)
+        # In hundredths, so that equal differences are equal numbers for scipy, too; both tests are free of the unit.
+        expected = direct((other[both] * 100).round(), (one[both] * 100).round(), **options)
+        assert row["p_value"] == pytest.approx(expected.pvalue, abs=1e-9)
+
+
+@pytest.mark.spark
+def test_the_bootstrap_is_the_same_in_any_partitioning(spark):
+    values = values_of(seed=7)
+    frame, options = per_user_of(spark, values), {"test": "bootstrap", "n_resamples": 200, "seed": 3}
+    one = compared(frame, MODELS, METRICS, srm.convention("default"), n_parts=1, baseline="b", **options).rows
+    other = compared(frame.repartition(7), MODELS, METRICS, srm.convention("default"), n_parts=5, baseline="b", **options).rows
+    assert [(row["model_a"], row["model_b"]) for row in one[::2]] == [("b", "a"), ("b", "c")]
+    for row, again in zip(one, other, strict=True):
+        assert row["p_value"] == again["p_value"] >= 1 / 201
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx((again["ci_low"], again["ci_high"]), abs=1e-12)
+        assert row["seed"] == 3
+        t = paired_t_test(*pairs_of(values, row["metric"], row["model_a"], row["model_b"]))
+        half = (t.ci_high - t.ci_low) / 2
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx((t.ci_low, t.ci_high), abs=half / 2), "about the t interval"
+
+
+@pytest.mark.spark
+def test_t1_a_model_against_itself_and_winners_by_direction(spark):
+    """b is a: no difference. c is better than a in nDCG and worse in RMSE, for every user but by different amounts."""
+    values = values_of(seed=9)
+    for metric in map(str, METRICS):
+        values["b", metric] = values["a", metric]
+        values["c", metric] = [None if v is None else v + 0.5 + 0.001 * n for n, v in enumerate(values["a", metric])]
+    found = compared(per_user_of(spark, values), MODELS, METRICS, srm.convention("default"), baseline="a", n_parts=2)
+    by = {(row["model_b"], row["metric"]): row for row in found.rows}
+    for metric in map(str, METRICS):
+        row = by["b", metric]
+        assert (row["statistic"], row["p_value"], row["effect_size"], row["winner"]) == (0, 1, 0, None)
+        assert (row["wins"], row["losses"]) == (0, 0)
+    assert (by["c", "ndcg@10"]["winner"], by["c", "rmse"]["winner"]) == ("c", "a")
+    assert by["c", "rmse"]["wins"] == 0 < by["c", "rmse"]["losses"]
+    text = str(found)
+    assert text.count("no difference found") == 2
+    assert "c is better" in text
+    assert "a is better" in text
+    frame = found.to_spark(spark)
+    assert [row["p_value"] for row in frame.collect()] == [row["p_value"] for row in found.rows]
+    assert list(found.to_pandas().columns) == frame.columns
+
+
+@pytest.mark.spark
+def test_nobody_in_common_is_undefined(spark):
+    values = {(model, str(metric)): [0.5] * 3 for model in MODELS for metric in METRICS}
+    frame = per_user_of(spark, values, left_out={0, 1, 2})
+    found = compared(frame, ("a", "c"), METRICS, srm.convention("default"), n_parts=2)
+    assert [(row["n_users"], row["p_value"], row["reason"], row["winner"]) for row in found.rows] == [
+        (0, None, "no_pair", None)
+    ] * 2
+    assert "undefined (no_pair)" in str(found)
+
+
+@pytest.mark.spark
+def test_a_result_is_compared(spark):
+    scores = [("pop", user, item, -float(n)) for user in range(8) for n, item in enumerate("xyz")]
+    scores += [("als", user, item, -float(n)) for user in range(8) for n, item in enumerate("yxz" if user % 4 else "xyz")]
+    predictions = spark.createDataFrame(scores, "model string, user_id int, item_id string, score double")
+    truth = spark.createDataFrame([(user, "y") for user in range(8)], "user_id int, item_id string")
+    result = srm.evaluate(predictions, truth, metrics=["mrr@3", "hit@3", "matched_auc@3"], n_buckets=2)
+    found = srm.compare(result, baseline="pop")
+    assert [(row["metric"], row["winner"], row["wins"], row["ties"]) for row in found.rows] == [
+        ("mrr@3", "als", 6, 2),
+        ("hit@3", None, 0, 8),
+    ]
+    with pytest.raises(srm.ConfigError, match=r"metrics: map@3 was not evaluated; did you mean"):
+        srm.compare(result, metrics=["map@3"])
+    with pytest.raises(srm.ConfigError, match="matched_auc@3: expected a metric with a value for each user"):
+        srm.compare(result, metrics=["matched_auc@3"])
+    result.release()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"baseline": "pop"}, "baseline: unknown model 'pop'"),
+        ({"test": "paired"}, r"test: unknown value 'paired'; did you mean 'paired_t'\?"),
+        ({"correction": "bonferoni"}, r"correction: unknown value 'bonferoni'; did you mean 'bonferroni'\?"),
+        ({"alpha": 5}, "alpha: expected a number between 0 and 1, found 5"),
+        ({"test": "bootstrap", "n_resamples": 1}, "n_resamples: expected a whole number from 100, found 1"),
+    ],
+)
+def test_t5_options_are_checked_before_any_job(options, told):
+    with pytest.raises(srm.ConfigError, match=told):
+        compared(None, MODELS, METRICS, srm.convention("default"), **options)
+    with pytest.raises(srm.ConfigError, match="models: expected at least two to compare, found a"):
+        compared(None, ["a"], METRICS, srm.convention("default"))
