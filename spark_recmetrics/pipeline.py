@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import user_totals
 from spark_recmetrics.bucket import Demand
-from spark_recmetrics.columns import PASSING, Columns
+from spark_recmetrics.columns import PASSING, Columns, checked_columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.errors import ConfigError, DataError, brief, writable
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, column_of, read_inputs, read_predictions
@@ -166,9 +166,9 @@ def evaluate(
     except ConfigError as error:
         raise ConfigError(f"checks: {error}") from error
     if cast_ids not in (None, "string"):
-        raise ConfigError(f"cast_ids: expected 'string' or None, found {cast_ids!r}")
-    if slices:
-        raise ConfigError(f"slices: expected none in this version, found {', '.join(slices)}")
+        raise ConfigError(f"cast_ids: expected 'string' or None, found {brief(cast_ids)}")
+    if not isinstance(slices, list | tuple) or slices:
+        raise ConfigError(f"slices: expected none in this version, found {brief(slices)}")
     n_buckets = whole_number(n_buckets, "n_buckets")
     size = whole_number(catalog, "catalog", LARGEST_CATALOG) if isinstance(catalog, int) else None
     items = None if isinstance(catalog, int) else catalog
@@ -334,8 +334,7 @@ def from_als(model: Any, users: DataFrame | None = None, k: int = 10) -> DataFra
 
 
 def _check_frames(columns: Columns, **frames: DataFrame | None) -> None:
-    if not isinstance(columns, Columns):
-        raise ConfigError(f"columns: expected srm.Columns(...), found {type(columns).__name__}")
+    checked_columns(columns)
     for name, frame in frames.items():
         # On Spark 3.5 a frame of Connect is of another class, so its kind is told by what it can do.
         if frame is not None and not hasattr(frame, "sparkSession"):
@@ -343,8 +342,11 @@ def _check_frames(columns: Columns, **frames: DataFrame | None) -> None:
 
 
 def _check_names(option: str, names: Sequence[str]) -> None:
-    if isinstance(names, str) or not names or not all(isinstance(name, str) and name for name in names):
-        raise ConfigError(f"{option}: expected a list of names, found {names!r}")
+    if not isinstance(names, list | tuple) or not names:
+        raise ConfigError(f"{option}: expected a list of names, found {brief(names)}")
+    for name in names:
+        if not isinstance(name, str) or not name or not writable(name):
+            raise ConfigError(f"{option}: expected names, texts without control characters, found {brief(name)}")
     if len(set(names)) < len(names):
         raise ConfigError(f"{option}: expected different names, found {', '.join(names)}")
 

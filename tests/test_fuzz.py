@@ -88,17 +88,92 @@ NUMBERS: tuple[Any, ...] = (
     *(Raw("0x" + "f" * 5000), Raw("1" * 5000), Raw("1e999"), Raw("-.inf"), Raw("0o17"), Raw("010"), Raw("1_000"), Raw("+5")),
 )
 TEXTS: tuple[Any, ...] = (
-    *("", " ", "x", "default", "\t", "\n", "a\nb", "\x00", "\x1b[31m", "\x7f", "\x85", "a\u2028b", "\u202eabc", "\ufeff", "\ud800"),
+    *(
+        "",
+        " ",
+        "x",
+        "default",
+        "\t",
+        "\n",
+        "a\nb",
+        "\x00",
+        "\x1b[31m",
+        "\x7f",
+        "\x85",
+        "a\u2028b",
+        "\u202eabc",
+        "\ufeff",
+        "\ud800",
+    ),
     *("ü", "e\u0301", "日本", "٣", "²", "\U0001f600", "\U0010ffff", "x" * 101, "x" * 10_000, "a" * 100 + "b"),
-    *("null", "true", "no", "~", "1", "1e3", ".nan", "2026-11-28", "12:30:45", "=", "<<", "*a", "&a", "!!str", "%YAML", "---", "..."),
-    *("..", ".", "/", "../../etc/x", "a/b", "C:\\x", "{as_of}", "{as_off}", "{}", "{{as_of}}", "{a,b}", "${HOME}", "%s", "'", '"', "`"),
-    *("ndcg@0", "f1(", "f1(f1(f1))", "ndcg@", "@5", "ndcg(gain=)", "spark.sql.x", "string", "error", "drop", "__class__", "self"),
+    *(
+        "null",
+        "true",
+        "no",
+        "~",
+        "1",
+        "1e3",
+        ".nan",
+        "2026-11-28",
+        "12:30:45",
+        "=",
+        "<<",
+        "*a",
+        "&a",
+        "!!str",
+        "%YAML",
+        "---",
+        "...",
+    ),
+    *(
+        "..",
+        ".",
+        "/",
+        "../../etc/x",
+        "a/b",
+        "C:\\x",
+        "{as_of}",
+        "{as_off}",
+        "{}",
+        "{{as_of}}",
+        "{a,b}",
+        "${HOME}",
+        "%s",
+        "'",
+        '"',
+        "`",
+    ),
+    *(
+        "ndcg@0",
+        "f1(",
+        "f1(f1(f1))",
+        "ndcg@",
+        "@5",
+        "ndcg(gain=)",
+        "spark.sql.x",
+        "string",
+        "error",
+        "drop",
+        "__class__",
+        "self",
+    ),
 )
 OTHERS: tuple[Any, ...] = (
     *(None, True, False, [], {}, [None], [[]], [{}], {"": 1}, {"a": 1}, {"name": "default"}, {"path": "/x"}, {"table": "t"}),
     *(["ndcg"], [1, 2], [1, "1"], ["a", "a"], {"spark": 1}, {"\n": 1}, {"\ud800": 1}, {"x" * 500: 1}, {"a.b": 1}, {"[0]": 1}),
     *(nested(5), nested(39), nested(41), nested(300), [0] * 2000, {"path": {"path": "/x"}}, {"predictions": {"path": "/x"}}),
-    *(Raw("2026-11-28"), Raw("12:30:45"), Raw("nan"), Raw("inf"), Raw("null"), Raw("{}"), Raw("[]"), Raw("''"), Raw("?"), Raw("'")),
+    *(
+        Raw("2026-11-28"),
+        Raw("12:30:45"),
+        Raw("nan"),
+        Raw("inf"),
+        Raw("null"),
+        Raw("{}"),
+        Raw("[]"),
+        Raw("''"),
+        Raw("?"),
+        Raw("'"),
+    ),
 )
 ODD = (*NUMBERS, *TEXTS, *OTHERS)
 
@@ -174,7 +249,15 @@ def holder_of(value: Any, keys: tuple[Any, ...]) -> Any:
 def misspelt(rng: random.Random, key: str) -> str:
     place = rng.randrange(len(key))
     return rng.choice(
-        [key[:place] + key[place + 1 :], key[:place] + "q" + key[place:], key.upper(), f" {key}", f"{key} ", f"{key}\u200b", "'"]
+        [
+            key[:place] + key[place + 1 :],
+            key[:place] + "q" + key[place:],
+            key.upper(),
+            f" {key}",
+            f"{key} ",
+            f"{key}\u200b",
+            "'",
+        ]
     )
 
 
@@ -210,7 +293,9 @@ def odd_keys(rng: random.Random) -> Iterator[Thrown]:
             twice = text.replace(found, f"{found}null, {found}", 1)
             yield Thrown("key given twice", twice.encode(), rng.choice([".json", ".yaml"]), wrong=True)
         for keys in sections:
-            for key in rng.sample(["x", "", "spark", "spark.sql.shuffle.partitions", "<<", "_target_", "$ref", "0", "self", "\n"], 4):
+            for key in rng.sample(
+                ["x", "", "spark", "spark.sql.shuffle.partitions", "<<", "_target_", "$ref", "0", "self", "\n"], 4
+            ):
                 changed = copy.deepcopy(base)
                 section = holder_of(changed, (*keys, ""))
                 section[key] = rng.choice([1, "x", None, {}, {"a": 1}])
@@ -219,8 +304,39 @@ def odd_keys(rng: random.Random) -> Iterator[Thrown]:
 
 def damaged(rng: random.Random) -> Iterator[Thrown]:
     """Files that are cut, or have characters and bytes where none belong."""
-    bits = [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\x00", b"\x07", b"\x1b", b"\t", b"\r", b"\xc2\x85", b"\xe2\x80\xa8", b"\xef\xbb\xbf"]
-    marks = [b"{", b"}", b"[", b"]", b":", b"- ", b"\n", b"'", b'"', b"&a ", b"*a ", b"!x ", b"!!int ", b"| ", b"> ", b"# ", b"? ", b"%"]
+    bits = [
+        b"\xff",
+        b"\xc3",
+        b"\xed\xa0\x80",
+        b"\x00",
+        b"\x07",
+        b"\x1b",
+        b"\t",
+        b"\r",
+        b"\xc2\x85",
+        b"\xe2\x80\xa8",
+        b"\xef\xbb\xbf",
+    ]
+    marks = [
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b":",
+        b"- ",
+        b"\n",
+        b"'",
+        b'"',
+        b"&a ",
+        b"*a ",
+        b"!x ",
+        b"!!int ",
+        b"| ",
+        b"> ",
+        b"# ",
+        b"? ",
+        b"%",
+    ]
     for base in BASES:
         for suffix, language in LANGUAGES.items():
             content = language(base).encode()
@@ -238,7 +354,22 @@ def damaged(rng: random.Random) -> Iterator[Thrown]:
             yield Thrown("two documents", content + b"\n---\n" + content, suffix, wrong=True)
             yield Thrown("unknown language", content, rng.choice([".txt", "", ".yaml~", ".ini"]), wrong=True)
     for suffix in LANGUAGES:
-        for content in (b"", b" ", b"\n\n", b"\t", b"# x", b"null", b"[]", b"{}", b"1", b"''", b"---", b"...", b"\xef\xbb\xbf", b"\x00"):
+        for content in (
+            b"",
+            b" ",
+            b"\n\n",
+            b"\t",
+            b"# x",
+            b"null",
+            b"[]",
+            b"{}",
+            b"1",
+            b"''",
+            b"---",
+            b"...",
+            b"\xef\xbb\xbf",
+            b"\x00",
+        ):
             yield Thrown("empty", content, suffix, wrong=True)
 
 
@@ -246,36 +377,145 @@ def odd_yaml(rng: random.Random) -> Iterator[Thrown]:
     """What YAML has beyond JSON."""
     text = as_yaml(SMALLEST)
     for more in (
-        *("job: &a x\nas_of: *a", "columns: &c {user: u}\nevaluation: *c", "<<: {job: x}", "<<: [{job: x}]", "? [job]\n: x", "? {a: b}"),
-        *("evaluation: &e\n  k: *e", "columns:\n  <<: {user: u}", "!!str job: x\njob: y", "? job\n: x\n? job\n: y", "'job': x\njob: y"),
+        *(
+            "job: &a x\nas_of: *a",
+            "columns: &c {user: u}\nevaluation: *c",
+            "<<: {job: x}",
+            "<<: [{job: x}]",
+            "? [job]\n: x",
+            "? {a: b}",
+        ),
+        *(
+            "evaluation: &e\n  k: *e",
+            "columns:\n  <<: {user: u}",
+            "!!str job: x\njob: y",
+            "? job\n: x\n? job\n: y",
+            "'job': x\njob: y",
+        ),
         *("? !!python/name:os.system x\n: 1", "evaluation: !!set {k}", "evaluation: !!omap [k: 5]", "evaluation: !!map [k]"),
-        *("job: !!python/object/apply:os.system [id]", "job: !<tag:yaml.org,2002:python/none> x", "job: !!timestamp 2026-11-28"),
-        *("job: !!int 1_0", "job: !!int x", "evaluation: {k: !!int '٣x'}", "evaluation: {threshold: !!float x}", "job: !!bool perhaps"),
-        *("job: !!null x", "job: !!binary eA==", "evaluation: {k: !!int ''}", "evaluation: {k: !!int 0x}", "evaluation: {k: !!int '-'}"),
+        *(
+            "job: !!python/object/apply:os.system [id]",
+            "job: !<tag:yaml.org,2002:python/none> x",
+            "job: !!timestamp 2026-11-28",
+        ),
+        *(
+            "job: !!int 1_0",
+            "job: !!int x",
+            "evaluation: {k: !!int '٣x'}",
+            "evaluation: {threshold: !!float x}",
+            "job: !!bool perhaps",
+        ),
+        *(
+            "job: !!null x",
+            "job: !!binary eA==",
+            "evaluation: {k: !!int ''}",
+            "evaluation: {k: !!int 0x}",
+            "evaluation: {k: !!int '-'}",
+        ),
         *("evaluation: {n_buckets: 0o9}", "evaluation: {threshold: 1:30}", "job: |\n  x\n  y", "job: >\n  x", 'job: "\\x00"'),
-        *("\tjob: x", "job:\tx\n\tas_of: y", "job: x\n as_of: y", "job: [x", "job: {x", 'job: "x', "job: 'x", "- job", "job: - x", "job: x: y"),
-        *("evaluation: {metrics: [ndcg, map,, hit]}", "evaluation: {metrics: [*]}", "job: @x", "job: `x", "job: %x", "%TAG ! x\njob: x"),
-        *('job: "\\ud800"', 'job: "\\U00110000"', 'job: "\\q"', "job: \ufeffx", "job: x\u2028as_of: y", "evaluation: {metrics: {ndcg: 1}}"),
+        *(
+            "\tjob: x",
+            "job:\tx\n\tas_of: y",
+            "job: x\n as_of: y",
+            "job: [x",
+            "job: {x",
+            'job: "x',
+            "job: 'x",
+            "- job",
+            "job: - x",
+            "job: x: y",
+        ),
+        *(
+            "evaluation: {metrics: [ndcg, map,, hit]}",
+            "evaluation: {metrics: [*]}",
+            "job: @x",
+            "job: `x",
+            "job: %x",
+            "%TAG ! x\njob: x",
+        ),
+        *(
+            'job: "\\ud800"',
+            'job: "\\U00110000"',
+            'job: "\\q"',
+            "job: \ufeffx",
+            "job: x\u2028as_of: y",
+            "evaluation: {metrics: {ndcg: 1}}",
+        ),
         *(f"job: {'[' * n}{']' * n}" for n in (39, 41, 1000)),
         *(f"job: {'{a: ' * n}{'}' * n}" for n in (39, 41, 1000)),
     ):
-        yield Thrown("YAML", f"{text}{more}\n".encode("utf-8", "surrogatepass"), wrong=not more.startswith(("job: !!int 1_0", "job: >")))
+        yield Thrown(
+            "YAML", f"{text}{more}\n".encode("utf-8", "surrogatepass"), wrong=not more.startswith(("job: !!int 1_0", "job: >"))
+        )
     for tag in ("str", "int", "float", "bool", "null", "map", "seq", "set", "binary", "timestamp", "python/tuple", "x"):
         for value in ("x", "1", "''", "[]", "{}", "~", ".nan", "٣", "1" * 5000):
             key = rng.choice(["job", "evaluation", "inputs", "evaluation.k", "as_of", "model_name", "checks"])
             section, _, inside = key.partition(".")
-            yield Thrown("tag", f"{text}{section}: {f'{{{inside}: ' if inside else ''}!!{tag} {value}{'}' if inside else ''}\n".encode())
+            yield Thrown(
+                "tag", f"{text}{section}: {f'{{{inside}: ' if inside else ''}!!{tag} {value}{'}' if inside else ''}\n".encode()
+            )
 
 
 def odd_overrides(rng: random.Random) -> Iterator[Thrown]:
     """--set of every kind."""
-    keys = ["job", "evaluation.k", "evaluation.metrics[0]", "inputs.truth.path", "inputs.truth.options['a.b']", "columns.user", "checks.x"]
-    paths = [*keys, "", ".", "a..b", "[0]", "a[", "a[x]", "a[-1]", "a[999999999]", "a[9999999999]", "['']", "a['", "a'b", "\ud800", "\x00"]
-    paths += ["evaluation.metrics[5]", "job.x", "job[0]", "inputs[0]", "spark.x", " job", "job ", "日本", "a" * 5000, ".".join("a" * 60)]
+    keys = [
+        "job",
+        "evaluation.k",
+        "evaluation.metrics[0]",
+        "inputs.truth.path",
+        "inputs.truth.options['a.b']",
+        "columns.user",
+        "checks.x",
+    ]
+    paths = [
+        *keys,
+        "",
+        ".",
+        "a..b",
+        "[0]",
+        "a[",
+        "a[x]",
+        "a[-1]",
+        "a[999999999]",
+        "a[9999999999]",
+        "['']",
+        "a['",
+        "a'b",
+        "\ud800",
+        "\x00",
+    ]
+    paths += [
+        "evaluation.metrics[5]",
+        "job.x",
+        "job[0]",
+        "inputs[0]",
+        "spark.x",
+        " job",
+        "job ",
+        "日本",
+        "a" * 5000,
+        ".".join("a" * 60),
+    ]
     values = [text for text in TEXTS if isinstance(text, str)] + [str(value) for value in NUMBERS if isinstance(value, Raw)]
-    values += ["[", "]", "{", "}", "[1, 2", "{a: 1, a: 1}", "[*a]", "[!!python/name:os.system x]", "{a: &b 1}", "'x", '"\\ud800"', "[" * 500]
+    values += [
+        "[",
+        "]",
+        "{",
+        "}",
+        "[1, 2",
+        "{a: 1, a: 1}",
+        "[*a]",
+        "[!!python/name:os.system x]",
+        "{a: &b 1}",
+        "'x",
+        '"\\ud800"',
+        "[" * 500,
+    ]
     for _ in range(260):
-        chosen = [f"{rng.choice(paths)}{rng.choice(['=', '=', '=', ' = ', '==', ''])}{rng.choice(values)}" for _ in range(rng.choice([1, 1, 3]))]
+        chosen = [
+            f"{rng.choice(paths)}{rng.choice(['=', '=', '=', ' = ', '==', ''])}{rng.choice(values)}"
+            for _ in range(rng.choice([1, 1, 3]))
+        ]
         yield written(rng, "--set", rng.choice(BASES), *(f"--set={text}" for text in chosen))
     for key in [*keys, "inputs", "output", "evaluation", "evaluation.convention.gain", "inputs.catalog", "as_of", "model_name"]:
         for value in rng.sample(values, 8):
@@ -287,7 +527,20 @@ def odd_days(rng: random.Random) -> Iterator[Thrown]:
     for text in (text for text in TEXTS if isinstance(text, str)):
         wrong = not re.fullmatch(r"[A-Za-z0-9._:+-]{1,100}", text) or not text.strip("._")
         yield written(rng, "--as-of", rng.choice(BASES), f"--as-of={text}", wrong=wrong)
-    for path in ("{as_of}", "/x/{as_of}/{as_of}", "{ as_of }", "{AS_OF}", "{as_of", "as_of}", "{{as_of}}", "{date}", "{a,b}", "{1}", "{}", "{é}"):
+    for path in (
+        "{as_of}",
+        "/x/{as_of}/{as_of}",
+        "{ as_of }",
+        "{AS_OF}",
+        "{as_of",
+        "as_of}",
+        "{{as_of}}",
+        "{date}",
+        "{a,b}",
+        "{1}",
+        "{}",
+        "{é}",
+    ):
         for keys in (("inputs", "truth", "path"), ("output", "path"), ("inputs", "predictions", "path")):
             changed = copy.deepcopy(SMALLEST)
             holder_of(changed, keys)[keys[-1]] = path
@@ -296,8 +549,33 @@ def odd_days(rng: random.Random) -> Iterator[Thrown]:
 
 def odd_metrics(rng: random.Random) -> Iterator[Thrown]:
     """Metric texts: right ones with something taken out or put in, and pieces in any order."""
-    pieces = [*rng.sample(sorted(DEFINITIONS), 8), "f1(", "(", ")", ",", "=", "@", "5", "0", "-1", "1e9", "beta", "gain", "linear", " ", "٣", "\n"]
-    right = ["ndcg@10", "f1(ndcg, map, beta=0.5)@20", "ndcg(gain=exponential, idcg=all)@5", "rbp(p=0.5)", "ctr(estimator=dr)", "rmse"]
+    pieces = [
+        *rng.sample(sorted(DEFINITIONS), 8),
+        "f1(",
+        "(",
+        ")",
+        ",",
+        "=",
+        "@",
+        "5",
+        "0",
+        "-1",
+        "1e9",
+        "beta",
+        "gain",
+        "linear",
+        " ",
+        "٣",
+        "\n",
+    ]
+    right = [
+        "ndcg@10",
+        "f1(ndcg, map, beta=0.5)@20",
+        "ndcg(gain=exponential, idcg=all)@5",
+        "rbp(p=0.5)",
+        "ctr(estimator=dr)",
+        "rmse",
+    ]
     for _ in range(220):
         text = rng.choice(right)
         if rng.random() < 0.5:
@@ -308,7 +586,11 @@ def odd_metrics(rng: random.Random) -> Iterator[Thrown]:
         changed = copy.deepcopy(SMALLEST)
         changed["inputs"]["catalog"] = 99
         if rng.random() < 0.2:
-            params = {"metric_name_1": text, "metric_name_2": "map", "beta": rng.choice([0.5, 0, -1, math.nan, "x", 10**400, None])}
+            params = {
+                "metric_name_1": text,
+                "metric_name_2": "map",
+                "beta": rng.choice([0.5, 0, -1, math.nan, "x", 10**400, None]),
+            }
             changed["evaluation"] = {"metrics": [], "complex_metrics": [{"name": rng.choice(["f1", text]), "params": params}]}
         else:
             changed["evaluation"] = {"metrics": [text], "k": rng.choice([5, [], [1, 1], 10_000_000])}
@@ -317,7 +599,18 @@ def odd_metrics(rng: random.Random) -> Iterator[Thrown]:
 
 def odd_rules(rng: random.Random) -> Iterator[Thrown]:
     """Conventions with odd options, and checks with odd policies."""
-    for option in (*CHOICES, "threshold", "beta", "entropy_base", "users_by_metric", "name", "self", "overrides", "options", "__init__"):
+    for option in (
+        *CHOICES,
+        "threshold",
+        "beta",
+        "entropy_base",
+        "users_by_metric",
+        "name",
+        "self",
+        "overrides",
+        "options",
+        "__init__",
+    ):
         for value in rng.sample(ODD, 5):
             chosen = {"name": rng.choice([*CONVENTIONS, "nobody"]), option: value}
             yield written(rng, "convention", {**SMALLEST, "evaluation": {"convention": chosen}})
@@ -328,7 +621,9 @@ def odd_rules(rng: random.Random) -> Iterator[Thrown]:
     for check in (*POLICIES, "duplicates", "nan_scores", "null_id", "", "\n"):
         for policy in (*rng.sample(ODD, 3), "drop", "DROP", "warn", ["drop"]):
             right = check in POLICIES and isinstance(policy, str) and policy in POLICIES[check]
-            yield written(rng, "checks", {**SMALLEST, "checks": {check: policy}}, wrong=not right and not isinstance(policy, Raw))
+            yield written(
+                rng, "checks", {**SMALLEST, "checks": {check: policy}}, wrong=not right and not isinstance(policy, Raw)
+            )
 
 
 THROWERS = (odd_values, odd_keys, damaged, odd_yaml, odd_overrides, odd_days, odd_metrics, odd_rules)
@@ -376,7 +671,9 @@ def test_malformed_configurations(
             ends[ended_well(tmp_path / f"c{thrown.suffix}", thrown, capsys)] += 1
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever came out is the finding
             capsys.readouterr()
-            failures.append(f"{thrown.kind}{thrown.suffix} {thrown.arguments} {thrown.content[:300]!r}: {type(error).__name__}: {str(error)[:300]}")
+            failures.append(
+                f"{thrown.kind}{thrown.suffix} {thrown.arguments} {thrown.content[:300]!r}: {type(error).__name__}: {str(error)[:300]}"
+            )
     assert failures == []
     THROWN[throw.__name__] = ends
 
