@@ -184,13 +184,17 @@ class _Data:
         known = tables.get("train", judged.iloc[:0])
         if modelled:
             lists["model"] = lists["model"].map(str, na_action="ignore")
-        models = sorted(lists["model"].dropna().unique()) if modelled else [model_name]
+        models = sorted(set(lists["model"].dropna())) if modelled else [model_name]
         counts = {"predictions": _prediction_counts(lists), "truth": _truth_counts(judged, rules)}
         lists, judged, known = (
             frame.dropna(subset=[name for name in ("model", "user", "item") if name in frame])
             for frame in (lists, judged, known)
         )
-        users = pd.Index(pd.concat([lists["user"], judged["user"], known["user"]], ignore_index=True).unique())
+        # Rows that will be refused are of no use, and nothing is divided by what they have.
+        lists = lists[lists["rank"] >= 1] if by_rank else lists
+        judged = judged[_is_chance(judged["propensity"])] if chance else judged
+        every_user = pd.concat([lists["user"], judged["user"], known["user"]], ignore_index=True)
+        users = pd.Index(every_user.unique(), dtype=every_user.dtype)
         items = _in_order(pd.concat([lists["item"], judged["item"], known["item"]], ignore_index=True).unique())
         lists, judged, known = (
             # The type is named because pandas would look for another one in objects.
@@ -200,7 +204,10 @@ class _Data:
             )
             for frame in (lists, judged, known)
         )
-        lists["model"] = pd.Index(models).get_indexer(pd.Index(lists["model"])) if modelled else 0
+        # Not by an index of pandas, to which texts are equal up to a null character.
+        lists["model"] = (
+            lists["model"].map({name: code for code, name in enumerate(models)}).astype(np.int64) if modelled else 0
+        )
         if rules.nan_scores == "drop":
             lists = lists[lists["score"].notna()] if scored else lists
             judged = judged[np.isfinite(judged["rating"].astype(np.float64))] if rated else judged
@@ -229,7 +236,7 @@ class _Data:
         pairs = pd.MultiIndex.from_frame(self.truth[["user", "item"]])
         judged = pd.MultiIndex.from_frame(rows[["user", "item"]]).isin(pairs) | (rules.candidates != "judged")
         if self.has_rank:
-            value = rows["rank"].to_numpy(np.float64)
+            value = np.unique(rows["rank"].to_numpy(), return_inverse=True)[1]
         else:
             missing = -np.inf if rules.nan_scores == "first" else np.inf
             # Close whole or decimal scores would be ties as doubles, so their places among all scores are compared.
@@ -304,17 +311,22 @@ def _with_numbers(table: str, rows: pd.DataFrame, names: Mapping[str, str]) -> p
         if column.dtype.kind != "O" or wrong:
             found = brief(wrong[0]) if wrong else str(column.dtype)
             raise DataError(f"{table}: column {name!r} (columns.{key}): expected {whole}numbers, found {found}: cast it first")
+        column = column.where(column.notna(), np.nan)
         try:
             doubles = column.astype(np.float64)
         except OverflowError as error:
             told = f"{table}: column {name!r} (columns.{key}): expected numbers that a double can hold, found larger ones"
             raise DataError(f"{told}: scale them down") from error
         if key != "score" or column.dtype != object:
-            rows = rows.assign(**{key: doubles})
+            column = doubles
+        rows = rows.assign(**{key: column})
     if "rank" in names:
         rank = rows["rank"].dropna().astype(np.float64)
-        if (broken := rank[rank % 1 != 0]).any():
-            told = f"{table}: column {names['rank']!r} (columns.rank): expected whole numbers, found {broken.iloc[0]}"
+        broken = rank[(rank % 1 != 0) | (rank.abs() >= 2.0**63)]
+        if len(broken):
+            told = (
+                f"{table}: column {names['rank']!r} (columns.rank): expected whole numbers of 64 bits, found {broken.iloc[0]}"
+            )
             raise DataError(f"{told}: ranks count from 1")
     return rows
 
@@ -387,11 +399,15 @@ def _truth_counts(rows: pd.DataFrame, rules: Convention) -> dict[str, Any]:
     rating = rows["rating"].astype(np.float64) if "rating" in rows else np.ones(len(rows))
     faults = {"null_ids": rows[["user", "item"]].isna().any(axis=1), "nan_ratings": ~np.isfinite(rating)}
     if "propensity" in rows:
-        faults["bad_propensities"] = ~((rows["propensity"] > 0) & (rows["propensity"] <= 1))
+        faults["bad_propensities"] = ~_is_chance(rows["propensity"])
     known = rating[np.isfinite(rating)]
     relevant = int(_is_relevant(rows, rules).sum()) if "rating" in rows else len(rows)
     spread = {"lowest": known.min(), "highest": known.max()} if len(known) else {}
     return {**_counted(rows, faults), "relevant": relevant, **spread}
+
+
+def _is_chance(propensity: pd.Series[Any]) -> pd.Series[bool]:
+    return (propensity > 0) & (propensity <= 1)
 
 
 def _counted(rows: pd.DataFrame, faults: Mapping[str, Any]) -> dict[str, Any]:
