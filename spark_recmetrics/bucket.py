@@ -14,7 +14,7 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, columns_of, cut_offs, score_columns
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, sum_by_user
-from spark_recmetrics.metrics.ranking import raw_gain
+from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished
 
@@ -453,7 +453,7 @@ def _negative(rating: Any, scoring: Scoring) -> Any:
     for metric in scoring.metrics:
         for part in metric.tree():
             gains = raw_gain(rating, part.options(scoring.convention).get("gain", "binary"))
-            negative |= ~((gains >= 0) & (gains < np.inf))
+            negative |= ~((gains >= 0) & (gains <= LARGEST_GAIN))
     return negative
 
 

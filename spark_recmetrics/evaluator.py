@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.errors import ConfigError, DataError, brief
 from spark_recmetrics.memory import evaluate_in_memory
 from spark_recmetrics.metrics import DEFAULT_METRICS, Metric, expand
 
@@ -53,8 +53,12 @@ def compute_metrics(
     if not isinstance(user_pred_true, Mapping):
         raise DataError(f"user_pred_true: expected a dict from user to pairs, found {type(user_pred_true).__name__}")
     rows = [
-        (user, *_triple(user, place, entry)) for user, entries in user_pred_true.items() for place, entry in enumerate(entries)
+        (user, *_triple(user, place, entry))
+        for user, entries in user_pred_true.items()
+        for place, entry in enumerate(_entries(user, entries))
     ]
+    if not isinstance(metrics, Iterable | Metric):
+        raise ConfigError(f"metrics: expected texts such as 'ndcg@10', found {brief(metrics)}")
     wanted = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
     result = evaluate_in_memory(
         _frame([(user, item, predicted) for user, item, predicted, _ in rows], "score"),
@@ -146,9 +150,17 @@ class Evaluator:
         return _only(evaluate_in_memory(recommendations, truth, catalog_size=catalog_size, **given).to_dict())
 
 
+def _entries(user: Any, entries: Any) -> Iterable[Any]:
+    if isinstance(entries, str | bytes | Mapping) or not isinstance(entries, Iterable):
+        raise DataError(
+            f"user {user!r}: expected a list of (predicted, true) or (item, predicted, true), found {type(entries).__name__}"
+        )
+    return entries
+
+
 def _triple(user: Any, place: int, entry: Any) -> tuple[Any, Any, Any]:
     if not isinstance(entry, tuple | list) or len(entry) not in (2, 3):
-        raise DataError(f"user {user!r}: expected (predicted, true) or (item, predicted, true), found {entry!r}")
+        raise DataError(f"user {user!r}: expected (predicted, true) or (item, predicted, true), found {brief(entry)}")
     return (place, *entry) if len(entry) == 2 else tuple(entry)
 
 
@@ -158,7 +170,7 @@ def _frame(rows: list[tuple[Any, ...]], number: str) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["user_id", "item_id", number], dtype=object)
     try:
         return frame.astype({number: "float64"})
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{number}: expected numbers: {error}") from error
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.errors import ConfigError, brief, did_you_mean
 
 POLICIES: Mapping[str, tuple[str, ...]] = {
     "null_ids": ("error", "drop"),
@@ -57,14 +57,18 @@ def checked_policies(chosen: Mapping[str, str] | None) -> dict[str, str]:
         Traceback (most recent call last):
         spark_recmetrics.errors.ConfigError: null_ids: expected error or drop, found 'warn'
     """
+    if not isinstance(chosen, Mapping | None):
+        raise ConfigError(f"expected a mapping of checks to policies, found {brief(chosen)}")
     found = {check: policies[0] for check, policies in POLICIES.items()}
     for check, policy in (chosen or {}).items():
+        if not isinstance(check, str):
+            raise ConfigError(f"expected the names of checks, found {brief(check)}")
         if check in _OF_THE_CONVENTION:
             raise ConfigError(f"{check}: expected a check, found an option of the convention: give it there")
         if check not in POLICIES:
-            raise ConfigError(f"{check}: unknown check{did_you_mean(str(check), POLICIES)}")
-        if policy not in POLICIES[check]:
-            raise ConfigError(f"{check}: expected {' or '.join(POLICIES[check])}, found {policy!r}")
+            raise ConfigError(f"{check}: unknown check{did_you_mean(check, POLICIES)}")
+        if not isinstance(policy, str) or policy not in POLICIES[check]:
+            raise ConfigError(f"{check}: expected {' or '.join(POLICIES[check])}, found {brief(policy)}")
         found[check] = policy
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.errors import ConfigError, brief, did_you_mean
 from spark_recmetrics.metrics.registry import ALIASES, DEFINITIONS, LARGEST, Definition, Metric, Parameter, fold, whole_number
 
 _LONGEST = 200
@@ -43,7 +43,7 @@ def parse(text: str | Metric) -> Metric:
     if isinstance(text, Metric):
         return text
     if not isinstance(text, str):
-        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {text!r}")
+        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {brief(text)}")
     if len(text) > _LONGEST:
         raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {text[:40]!r}... ({len(text)} characters)")
     reader = _Reader(text)
@@ -181,6 +181,8 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
         >>> [str(m) for m in expand(["ndcg", "map@10", "rmse"], k=[5, 10])]
         ['ndcg@5', 'ndcg@10', 'map@10', 'rmse']
     """
+    if not isinstance(metrics, Iterable | Metric):
+        raise ConfigError(f"metrics: expected texts such as 'ndcg@10', found {brief(metrics)}")
     cuts = [whole_number(value, "k") for value in (() if k is None else k if isinstance(k, list | tuple) else (k,))]
     found: dict[Metric, None] = {}
     for text in (metrics,) if isinstance(metrics, str | Metric) else metrics:
