@@ -80,6 +80,8 @@ def evaluate_in_memory(
         >>> evaluate_in_memory(predictions, truth, metrics=["mrr", "hit"], k=2).to_dict()
         {'model': {'mrr@2': 0.5, 'hit@2': 0.6666666666666666}}
     """
+    import pandas as pd
+
     checked_columns(columns)
     for name, frame in {"predictions": predictions, "truth": truth, "train": train}.items():
         _check_frame(name, frame, optional=name == "train")
@@ -110,11 +112,11 @@ def evaluate_in_memory(
     )
     lists = data.ranked(scoring)
     per_user = score_bucket(lists, data.truth, scoring)
-    named = per_user.assign(
-        model=per_user["model"].map(dict(enumerate(data.models))),
-        user=data.users.take(per_user["user"].to_numpy(np.int64)),
-    )
-    totals = combined(part_totals(named, Wanted.of(chosen, rules)).itertuples(index=False))
+    of_users = data.users.take(per_user["user"].to_numpy(np.int64))
+    # The type is named because pandas would look for another one in objects.
+    coded = per_user.assign(user=pd.Series(of_users, index=per_user.index, dtype=data.users.dtype))
+    found = combined(part_totals(coded, Wanted.of(chosen, rules)).itertuples(index=False))
+    totals = {name: found[code] for code, name in enumerate(data.models) if code in found}
     # A single user may be asked about here, and then a list without a truth row is an answer.
     judge = Judge(
         checked_policies({"users_in_both": "warn"}),
@@ -135,7 +137,9 @@ def evaluate_in_memory(
         run=Run(),
         data_hash=None,
         warnings=[fact.line() for fact in facts if fact.level == "warn"],
-        per_user=named.drop(columns=list(PASSING), errors="ignore"),
+        per_user=coded.assign(model=coded["model"].map(dict(enumerate(data.models)))).drop(
+            columns=list(PASSING), errors="ignore"
+        ),
     )
 
 

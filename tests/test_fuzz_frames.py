@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import decimal
 import math
 from collections import Counter
@@ -29,12 +29,14 @@ Values = dict[str, "float | None"]
 
 def ended(throw: Callable[[], Any]) -> Values | None:
     """The values, None where the frame was refused; whatever else is raised is the finding."""
+    refused: srm.RecMetricsError | None = None
     try:
         found = throw()
     except srm.RecMetricsError as error:
-        assert type(error) in (srm.ConfigError, srm.DataError)
-        assert error.exit_code == (2 if isinstance(error, srm.ConfigError) else 4)
-        assert str(error).strip()
+        refused = error
+    if refused is not None:
+        assert (type(refused), refused.exit_code) in ((srm.ConfigError, 2), (srm.DataError, 4))
+        assert str(refused).strip()
         return None
     values = next(iter(found.to_dict().values())) if isinstance(found, Outcome) else found
     for text, value in values.items():
@@ -59,7 +61,7 @@ COLUMNS: dict[str, Any] = {
     "zoned": pd.date_range("2026-01-01", periods=N, tz="UTC"),
     "spans": pd.to_timedelta(range(N), unit="D"),
     "periods": pd.period_range("2026-01", periods=N, freq="M"),
-    "python dates": [datetime.date(2026, 1, day) for day in range(1, N + 1)],
+    "python dates": [dt.date(2026, 1, day) for day in range(1, N + 1)],
     "complex": [complex(value, 1) for value in range(N)],
     "category": pd.Categorical(list("abcabc")),
     "category of numbers": pd.Categorical([1, 2, 3, 1, 2, 3]),
@@ -128,7 +130,7 @@ def odd_columns() -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame, dict[str, A
             more: dict[str, Any] = {"columns": srm.Columns(rank="rank")} if name == "rank" else {}
             if name == "propensity":
                 more["metrics"] = ["ess@2", "ctr(estimator=ips)@3", "hit@3"]
-            yield f"{name} of {'predictions truth'.split()[table]}: {kind}", both[0], both[1], more
+            yield f"{name} of {['predictions', 'truth'][table]}: {kind}", both[0], both[1], more
         predictions, truth = frames()
         yield f"ids of both: {kind}", predictions.assign(item_id=values), truth.assign(item_id=values), {}
         yield f"users of both: {kind}", predictions.assign(user_id=values), truth.assign(user_id=values), {}
@@ -255,9 +257,250 @@ def test_malformed_frames_in_memory() -> None:
             ends["accepted"] += 1
             if (beyond := unlike_the_oracle(results[0], predictions, truth, rules, more)) is not None:
                 failures.append(f"{label}: {beyond}")
-        except Exception as error:  # noqa: BLE001, PERF203 - whatever came out is the finding
+        except Exception as error:  # noqa: BLE001 - whatever came out is the finding
             failures.append(f"{label}: {type(error).__name__}: {str(error)[:300]}")
     assert failures == []
     assert ends.total() >= 1000
     assert ends["refused"] > 0.5 * ends.total()
     assert ends["accepted"] > 0.1 * ends.total()
+
+
+ODD: tuple[Any, ...] = (
+    *(
+        None,
+        5,
+        "x",
+        [1],
+        {},
+        {"a": 1},
+        math.nan,
+        10**400,
+        10**5000,
+        True,
+        [None],
+        [["a"]],
+        "\ud800",
+        b"x",
+        {5},
+        range(1, 3),
+        object(),
+    ),
+    *(
+        np.array([1, 2]),
+        np.int64(3),
+        np.float64(2.5),
+        pd.DataFrame({"user_id": [1]}),
+        pd.Series([1]),
+        D("1.5"),
+        1j,
+        float,
+        (1, 2),
+    ),
+    *(
+        (1, 2, 3, 4),
+        ("i", 1.0, None),
+        -math.inf,
+        "",
+        "\x00",
+        {"x": math.nan},
+        {"x": "y"},
+        {"x": -1e308},
+        [("x", 1.0)],
+        ["x", ("y", 1.0)],
+    ),
+)
+
+
+def odd_arguments() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Every argument of the functions that need no Spark."""
+    predictions, truth = frames()
+    pair = {"u": ["x", "y"]}, {"u": ["y"]}
+    one = srm.Evaluator(1)
+    for number, odd in enumerate(ODD):
+
+        def of(call: Callable[[Any], Any], value: Any = odd) -> Callable[[], Any]:
+            return lambda: call(value)
+
+        for name in ("metrics", "k", "threshold", "convention", "columns", "train", "catalog_size", "model_name"):
+            more: dict[str, Any] = {"metrics": "auc", "catalog_size": 9} if name == "train" else {}
+            yield (
+                f"{name} {number}",
+                of(lambda v, n=name, m=more: srm.evaluate_in_memory(predictions, truth, **{**m, n: v})),
+            )
+        for kind, call in {
+            "k_values": lambda v: srm.Evaluator(v).evaluate(*pair),
+            "metrics": lambda v: srm.Evaluator(1, v).evaluate(*pair),
+            "convention": lambda v: srm.Evaluator(1, "hit", v).evaluate(*pair),
+            "recommendations": lambda v: one.evaluate(v, pair[1]),
+            "truth": lambda v: one.evaluate(pair[0], v),
+            "recommendations of a user": lambda v: one.evaluate({"u": v}, pair[1]),
+            "truth of a user": lambda v: one.evaluate(pair[0], {"u": v}),
+            "recommended item": lambda v: one.evaluate({"u": [v]}, {"u": [v]}),
+            "score": lambda v: one.evaluate({"u": {"x": v, "y": 1.0}}, pair[1]),
+            "rating": lambda v: one.evaluate(pair[0], {"u": {"x": v, "y": 1.0}}),
+            "catalogue": lambda v: srm.Evaluator(1, "auc").evaluate(*pair, catalog_size=v),
+            "rated": srm.compute_metrics,
+            "rated of a user": lambda v: srm.compute_metrics({"u": v}),
+            "entry": lambda v: srm.compute_metrics({"u": [v]}, ["rmse", "hit"]),
+            "predicted": lambda v: srm.compute_metrics({"u": [(v, 4.0)]}, ["rmse", "hit"]),
+            "true": lambda v: srm.compute_metrics({"u": [(4.0, v)]}, ["rmse", "hit"]),
+            "item": lambda v: srm.compute_metrics({"u": [(v, 4.0, 4.0)]}),
+            "rated metrics": lambda v: srm.compute_metrics({"u": [(4.0, 4.0)]}, v),
+            "rated k": lambda v: srm.compute_metrics({"u": [(4.0, 4.0)]}, "hit", v),
+            "rated threshold": lambda v: srm.compute_metrics({"u": [(4.0, 4.0)]}, "hit", 5, v),
+        }.items():
+            yield f"{kind} {number}", of(call)
+
+
+def test_odd_arguments_in_memory() -> None:
+    ends: Counter[bool] = Counter()
+    failures = []
+    for label, throw in odd_arguments():
+        try:
+            ends[ended(throw) is None] += 1
+        except Exception as error:  # noqa: BLE001, PERF203 - whatever came out is the finding
+            failures.append(f"{label}: {type(error).__name__}: {str(error)[:300]}")
+    assert failures == []
+    assert ends.total() >= 900
+    assert ends[True] > 0.6 * ends.total()
+    assert ends[False] > 0.02 * ends.total()
+
+
+# On Spark, by the schema --------------------------------------------------------------------------------------------------
+
+WHOLE = ("tinyint", "smallint", "int", "bigint")
+NUMERIC = (*WHOLE, "float", "double", "decimal(1,0)", "decimal(38,0)", "decimal(38,38)")
+TYPES = (
+    *NUMERIC,
+    *("boolean", "string", "char(5)", "varchar(5)", "binary", "date", "timestamp", "timestamp_ntz", "void"),
+    *("interval day to second", "interval year to month", "interval", "map<string,int>", "struct<item_id:string>", "struct<>"),
+    *("array<string>", "array<bigint>", "array<double>", "array<boolean>", "array<array<string>>", "array<map<string,int>>"),
+    *("array<struct<>>", "array<struct<item_id:string>>", "array<struct<a:string,A:double>>", "array<struct<x:date,y:double>>"),
+    *("array<struct<item_id:string,score:string>>", "array<struct<`a.b`:string,`c d`:decimal(10,2)>>", "array<void>"),
+)
+TEXT = ("string", "char(5)", "varchar(5)")
+DECIMALS = tuple(kind for kind in NUMERIC if kind.startswith("decimal"))
+SERVES = {
+    ("predictions", "user_id"): TEXT,
+    ("predictions", "item_id"): TEXT,
+    ("predictions", "score"): NUMERIC,
+    ("predictions", "rank"): WHOLE,
+    ("truth", "user_id"): TEXT,
+    ("truth", "item_id"): TEXT,
+    ("truth", "rating"): NUMERIC,
+    ("truth", "propensity"): NUMERIC,
+    ("train", "user_id"): TEXT,
+    ("catalog", "item_id"): TEXT,
+    ("predictions", "items"): (
+        *("array<string>", "array<struct<item_id:string>>", "array<struct<item_id:string,score:string>>"),
+        "array<struct<`a.b`:string,`c d`:decimal(10,2)>>",
+    ),
+}
+"""Which types a column may have where the other ids are texts, as docs/inputs.md says."""
+
+TABLES = {
+    "predictions": {"user_id": "string", "item_id": "string", "score": "double"},
+    "truth": {"user_id": "string", "item_id": "string", "rating": "double", "propensity": "double"},
+    "train": {"user_id": "string", "item_id": "string"},
+    "catalog": {"item_id": "string"},
+}
+
+
+class Reached(Exception):
+    """The schemas were accepted, so that a job would be next."""
+
+
+@pytest.fixture
+def by_schema(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
+    """Whether `evaluate` refuses these frames before any job; the frames it accepts are not computed."""
+
+    def reached(*_: Any, **__: Any) -> None:
+        raise Reached
+
+    monkeypatch.setattr(pipeline, "Plan", reached)
+    for name in ("count_distinct", "distinct_models"):
+        monkeypatch.setattr(pipeline.tables, name, reached)
+
+    def refused(predictions: Any, truth: Any, **more: Any) -> bool:
+        try:
+            return ended(lambda: srm.evaluate(predictions, truth, **more)) is None
+        except Reached:
+            return False
+
+    return refused
+
+
+def table_of(spark: Any, columns: dict[str, str]) -> Any:
+    """An empty table. Names may stand twice in it where they differ in blanks at their end."""
+    nulls = ", ".join(f"cast(null as {kind}) as `{name.rstrip()}`" for name, kind in columns.items())
+    return spark.sql(f"select {nulls} where false")
+
+
+def odd_schemas(spark: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any], bool]]:
+    """Frames by their names, options, and whether they can serve."""
+    right = {name: table_of(spark, columns) for name, columns in TABLES.items()}
+    every = {"metrics": ["auc", "ess@3", "hit@3"], "models": ["m"]}
+    for (table, name), serving in SERVES.items():
+        for kind in TYPES:
+            columns = {**TABLES[table], name: kind}
+            if name == "items":
+                del columns["item_id"], columns["score"]
+            more = {**every, "columns": srm.Columns(rank="rank")} if name == "rank" else every
+            more = {**more, "metrics": "hit@3"} if name == "items" else more
+            yield f"{table}.{name} as {kind}", {**right, table: table_of(spark, columns)}, more, kind in serving
+    for table, columns in TABLES.items():
+        for name in columns:
+            rest = {key: kind for key, kind in columns.items() if key != name}
+            # A truth table without ratings is all relevant.
+            yield f"{table} without {name}", {**right, table: table_of(spark, rest or {"x": "int"})}, every, name == "rating"
+            for twin in (f"{name} ", name.upper()):
+                twice = {**columns, twin: columns[name]}
+                yield f"{table} with {name} twice", {**right, table: table_of(spark, twice)}, every, False
+        yield f"{table} without columns", {**right, table: spark.range(0).select()}, every, False
+        for odd in (None, 5, "x", [], pd.DataFrame(columns=list(columns)), {"user_id": [1]}):
+            if not (odd is None and table == "train") and not (isinstance(odd, int) and table == "catalog"):
+                yield f"{table} of another kind", {**right, table: odd}, every, False
+        stream = spark.readStream.format("rate").load()
+        texts = {name: stream["value"].cast(kind).alias(name) for name, kind in columns.items()}
+        yield f"{table} as a stream", {**right, table: stream.select(*texts.values())}, every, False
+    for name in ("user_id", "model"):
+        columns = {"user_id": "string", "items": "array<string>", "model": "string", f"{name} ": "string"}
+        yield f"arrays with {name} twice", {**right, "predictions": table_of(spark, columns)}, {"metrics": "hit"}, False
+    for number, odd in enumerate(ODD):
+        for name in (
+            "metrics",
+            "convention",
+            "columns",
+            "models",
+            "model_name",
+            "checks",
+            "cast_ids",
+            "n_buckets",
+            "slices",
+            "run",
+        ):
+            serves = (name, str(odd)) in {("cast_ids", "None"), ("models", "None"), ("checks", "None"), ("checks", "{}")}
+            serves |= name == "n_buckets" and isinstance(odd, int | np.integer) and odd in (5, 3) and odd is not True
+            serves |= name == "model_name" and odd in ("x", "\x00") if isinstance(odd, str) else False
+            yield f"{name} {number}", right, {"metrics": "hit", name: odd}, serves or (name == "models" and odd == ["x"])
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_malformed_schemas(spark: Any, by_schema: Callable[..., bool]) -> None:
+    ends: Counter[bool] = Counter()
+    failures = []
+    for label, tables, more, serves in odd_schemas(spark):
+        try:
+            refused = by_schema(
+                tables["predictions"], tables["truth"], train=tables["train"], catalog=tables["catalog"], **more
+            )
+            ends[refused] += 1
+            if refused is serves:
+                failures.append(f"{label}: {'refused' if refused else 'accepted'}")
+        except Exception as error:  # noqa: BLE001 - whatever came out is the finding
+            failures.append(f"{label}: {type(error).__name__}: {str(error)[:300]}")
+    assert failures == []
+    assert ends.total() >= 300
+    assert ends[True] > 0.6 * ends.total()
+    assert ends[False] > 0.05 * ends.total()
