@@ -135,6 +135,8 @@ def data_report(
         in_both: By model, how many items of truth it predicts, and how many there are; of models without a pair in common.
     """
     facts = [fact for table in observed if table != "truth" for fact in prediction_facts(table, observed[table], judge)]
+    # Where rows of a list are missing, its ranks have gaps for that alone.
+    torn = any(fact.check in ("null_ids", "bad_ranks") and fact.table == "predictions" and fact.n_rows for fact in facts)
     facts += truth_facts(observed["truth"], judge, has_ratings=has_ratings)
     # Every model is scored against the same truth; without a ranking metric only rows that have a prediction are looked at.
     counted = [sums for sums in totals.values() if sums.get("n_truth_duplicates") is not None]
@@ -144,7 +146,8 @@ def data_report(
             judge.counted("truth_duplicates", "truth", most["n_truth_duplicates"], None, _users(most, "n_truth_duplicates"))
         )
     for model in models:
-        facts += model_facts(model, totals.get(model, {}), judge, rated=rated)
+        own = model_facts(model, totals.get(model, {}), judge, rated=rated)
+        facts += [fact for fact in own if not (torn and fact.check == "rank_faults")]
         if model in in_both:
             facts.append(judge.needed("items_in_both", f"predictions/{model}", *in_both[model]))
     return facts

@@ -196,6 +196,8 @@ class _Data:
         )
         # Rows that will be refused are of no use, and nothing is divided by what they have.
         lists = lists[lists["rank"] >= 1] if by_rank else lists
+        if scored and (demand.rating or demand.asked_by("listed")):
+            lists = lists[~np.isinf(lists["score"].astype(np.float64))]
         judged = judged[_is_chance(judged["propensity"])] if chance else judged
         every_user = pd.concat([lists["user"], judged["user"], known["user"]], ignore_index=True)
         users = pd.Index(every_user.unique(), dtype=every_user.dtype)
@@ -257,19 +259,24 @@ class _Data:
         if not scoring.given_ranks:
             rows["rank"] = place_in_user(cell, int(cell.max(initial=-1)) + 1)
         if "score" in rows:
-            # Missing scores stand where they are ranked: behind all numbers, or before them.
-            rows["score"] = rows["score"].astype(np.float64).fillna(np.inf if rules.nan_scores == "first" else -np.inf)
+            rows["score"] = rows["score"].astype(np.float64)
         same = (cell[1:] == cell[:-1]) & (value[1:] == value[:-1]) & (judged[1:] == judged[:-1]) & (not self.has_rank)
         rows["tied"] = np.append(same, False)[: len(rows)] & rows["rank"].isin(scoring.cuts)
         if scoring.k is not None:
-            return rows[rows["rank"] <= scoring.k]
+            cut = (rows["rank"] > scoring.k).to_numpy()
+            if scoring.given_ranks:
+                # The first row behind the cut tells whether ranks are missing before it.
+                cut[1:] &= cut[:-1] & (cell[1:] == cell[:-1])
+                cut[:1] = False
+            kept: pd.DataFrame = rows[~cut]
+            return kept
         peers = np.unique(np.column_stack([cell, ~judged, value]), axis=0, return_inverse=True)[1].ravel()
         peers = np.arange(len(rows)) if self.has_rank else peers
         every = np.ones(len(rows), dtype=np.int64)
         rows["n_above"], rows["n_tied"], _ = _standing(cell, peers, every)
         if "seen" in rows:
             rows["unseen_above"], rows["unseen_tied"], rows["unseen_place"] = _standing(cell, peers, every - rows["seen"])
-        kept: pd.DataFrame = rows[judged | (rows["rank"] == 1) | rows["tied"]]
+        kept = rows[judged | (rows["rank"] == 1) | rows["tied"]]
         return kept
 
 
@@ -305,12 +312,13 @@ def _with_numbers(table: str, rows: pd.DataFrame, names: Mapping[str, str]) -> p
     """The rows, where these columns are numbers; of whatever type that they are in, unless Python objects have to be read."""
     for key, name in names.items():
         column = rows[key]
-        if column.dtype.kind in "iufb":
+        if column.dtype.kind in "iuf":
             if not isinstance(column.dtype, np.dtype):
                 # Types of pandas that know a missing value compare as three-valued logic.
                 rows = rows.assign(**{key: column.to_numpy(np.float64) if column.isna().any() else column.to_numpy()})
             continue
-        wrong = [value for value in column.dropna() if not isinstance(value, Number) or isinstance(value, complex)]
+        # As on Spark True is no number, although it is one of Python's.
+        wrong = [value for value in column.dropna() if not isinstance(value, Number) or isinstance(value, bool | complex)]
         whole = "" if key != "rank" else "whole "
         if column.dtype.kind != "O" or wrong:
             found = brief(wrong[0]) if wrong else str(column.dtype)
@@ -347,9 +355,9 @@ def _same_kind(frames: Mapping[str, pd.DataFrame], ids: Mapping[str, str]) -> di
                 f"column {name!r} (columns.{key}): expected one type on all sides, found {told}: cast one of them first"
             )
         types = {frame[key].dtype for frame in found.values()}
-        if len(types) > 1 and any(kind == np.uint64 for kind in types):
-            # numpy would make floats of them, in which close ids are equal.
-            found = {table: frame.astype({key: object}) for table, frame in found.items()}
+        if len(types) > 1 and not all(isinstance(kind, np.dtype) and kind.kind == "i" for kind in types):
+            # Of whole numbers of different types pandas would make floats, in which close ids are equal.
+            found = {table: frame.assign(**{key: _objects(frame[key])}) for table, frame in found.items()}
     return found
 
 
@@ -358,25 +366,31 @@ def _kind(table: str, ids: pd.Series[Any], where: str) -> str | None:
     known = ids.dropna()
     if not len(known) or ids.dtype.kind in "iu":
         return "whole numbers" if len(known) else None
-    if ids.dtype.kind == "f":
-        # pandas makes floats of whole numbers beside a missing one.
-        if not ids.isna().any() or (known % 1 != 0).any():
-            raise DataError(f"{table}: {where}: expected whole numbers or texts, found floats")
+    # pandas makes floats of whole numbers beside a missing one.
+    if ids.dtype.kind == "f" and ids.isna().any() and not (known % 1 != 0).any():
         return "whole numbers"
     names = sorted({_type_name(kind) for kind in known.map(type).unique()})
     if len(names) > 1:
-        raise DataError(f"{ids.name}s: expected ids of one kind, found {', '.join(names)}")
-    if names != ["str"]:
-        try:
-            known.map(hash)
-        except TypeError as error:
-            raise DataError(f"{table}: {where}: expected whole numbers or texts as ids, found {names[0]}") from error
-    return "whole numbers" if names == ["int"] else names[0]
+        raise DataError(f"{ids.name}s: expected ids of one kind, found {', '.join(names)}: cast them to one type first")
+    if names[0] not in _KINDS:
+        raise DataError(f"{table}: {where}: expected whole numbers or texts as ids, found {names[0]}: cast them first")
+    return _KINDS[names[0]]
+
+
+_KINDS = {"int": "whole numbers", "str": "str", "Decimal": "Decimal"}
+"""What an id can be, by the type of its values, as on Spark: True would be the same id as 1, and a float is never quite one."""
 
 
 def _type_name(kind: type) -> str:
-    whole = issubclass(kind, int | np.integer) and kind is not bool  # True would be the same id as 1
-    return "int" if whole else kind.__name__
+    if issubclass(kind, str):
+        return "str"
+    return "int" if issubclass(kind, int | np.integer) and kind is not bool else kind.__name__
+
+
+def _objects(ids: pd.Series[Any]) -> pd.Series[Any]:
+    """Ids as Python objects, with whole numbers among them that pandas has made floats."""
+    found = ids.astype(object)
+    return found.map(int, na_action="ignore").astype(object) if ids.dtype.kind == "f" else found
 
 
 def _in_order(ids: Any) -> pd.Index[Any]:

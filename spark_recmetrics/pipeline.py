@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -172,8 +173,8 @@ def evaluate(
     if not isinstance(run, Run):
         raise ConfigError(f"run: expected srm.Run(...), found {brief(run)}")
     n_buckets = whole_number(n_buckets, "n_buckets")
-    size = whole_number(catalog, "catalog", LARGEST_CATALOG) if isinstance(catalog, int) else None
-    items = None if isinstance(catalog, int) else catalog
+    size = whole_number(catalog, "catalog", LARGEST_CATALOG) if isinstance(catalog, int | Number) else None
+    items = None if isinstance(catalog, int | Number) else catalog
     given = {"train": train, "catalog": items, "user_segments": user_segments, "item_features": item_features}
     _check_frames(columns, {"predictions": predictions, "truth": truth}, rating_predictions=rating_predictions, **given)
     _check_names("model_name", [model_name])
@@ -344,7 +345,9 @@ def _check_frames(columns: Columns, required: Mapping[str, DataFrame | None], **
             continue
         # On Spark 3.5 a frame of Connect is of another class, so its kind is told by what it can do.
         if frame is None or not hasattr(frame, "sparkSession"):
-            raise ConfigError(f"{name}: expected a Spark DataFrame, found {type(frame).__module__}.{type(frame).__name__}")
+            or_size = " or the number of items" if name == "catalog" else ""
+            found = f"{type(frame).__module__}.{type(frame).__name__}"
+            raise ConfigError(f"{name}: expected a Spark DataFrame{or_size}, found {found}")
         if frame.isStreaming:
             raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
 

@@ -158,8 +158,7 @@ class RankedBatch:
         """
         nothing: list[Any] = [{}] * len(lists)
         if scores is not None:
-            # Missing scores come last, and are tied.
-            scores = [[-np.inf if np.isnan(value) else value for value in values] for values in scores]
+            scores = [placed_scores(_floats(values)).tolist() for values in scores]
         users = list(zip(lists, truth, judged or nothing, scores or nothing, propensities or nothing, strict=True))
         rows = [
             (user, rank, item in own, {**others, **own}.get(item), values[rank - 1] if values else np.nan, chances.get(item))
@@ -271,6 +270,18 @@ def place_in_user(user: Ints, size: int) -> Ints:
     count = np.bincount(user, minlength=size)
     start = np.cumsum(count) - count
     return np.arange(1, len(user) + 1) - start[user]
+
+
+def placed_scores(score: Floats, *, first: bool = False) -> Floats:
+    """Scores that can be compared: missing ones are tied, behind all others, infinite ones too, or before them.
+
+    Example:
+        >>> placed_scores(np.array([np.nan, -np.inf, 1.0]))
+        array([            -inf, -1.79769313e+308,  1.00000000e+000])
+    """
+    largest = np.finfo(np.float64).max
+    placed = np.minimum(score, largest) if first else np.maximum(score, -largest)
+    return np.where(np.isnan(score), np.inf if first else -np.inf, placed)
 
 
 def sum_by_user(user: Ints, values: Floats, size: int) -> Floats:

@@ -91,8 +91,11 @@ def f_beta(first: Floats, second: Floats, *, beta: float) -> Floats:
         >>> f_beta(np.array([0.5, 0.0, np.nan]), np.array([1.0, 0.0, 1.0]), beta=1.0).round(4)
         array([0.6667, 0.    ,    nan])
     """
-    square = beta * beta
     undefined = np.isnan(first) | np.isnan(second)
+    if beta > 1:
+        # The same number, and the square cannot overflow.
+        first, second, beta = second, first, 1 / beta
+    square = beta * beta
     return ratio((1 + square) * first * second, square * first + second, defined=~undefined)
 
 

@@ -144,10 +144,9 @@ class _Reader:
         for operand in operands:
             if operand.definition.kind != "ranking":
                 raise self.error(f"{definition.name} combines per-user ranking metrics, {operand.name} is none")
-            bounded = operand.definition.lower is not None and operand.definition.lower >= 0
-            if not bounded or not operand.definition.higher_is_better:
+            if operand.definition.lower != 0 or not operand.definition.higher_is_better:
                 raise self.error(
-                    f"{definition.name} combines metrics that are never below 0 and better if higher: {operand.name} is none"
+                    f"{definition.name} combines metrics that start at 0 and are better if higher: {operand.name} is none"
                 )
             if operand.k is not None:
                 raise self.error(f"write the cut-off once, behind {definition.name}(…)")
