@@ -265,7 +265,7 @@ def odd_values(rng: random.Random) -> Iterator[Thrown]:
     """Any value at any place."""
     for base in BASES:
         for keys in every_place(base):
-            for value in rng.sample(ODD, 11):
+            for value in rng.sample(ODD, 7):
                 changed = copy.deepcopy(base)
                 holder_of(changed, keys)[keys[-1]] = value
                 yield written(rng, "value", changed)

@@ -543,7 +543,7 @@ def faulty_rows() -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]], dict[tu
 
 @pytest.mark.spark
 @pytest.mark.heavy
-@pytest.mark.parametrize("kind", ["double", "float", "decimal(20,6)"])
+@pytest.mark.parametrize("kind", ["double", "decimal(20,6)"])
 def test_faulty_rows_on_spark(spark: Any, kind: str) -> None:
     """All faults in one frame: each is counted, and without them the numbers are the oracle's."""
     predictions, truth, counted = faulty_rows()
