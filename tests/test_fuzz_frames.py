@@ -406,7 +406,10 @@ TABLES = {
 }
 
 
-class Reached(Exception):
+ARGUMENTS = ("metrics", "convention", "columns", "models", "model_name", "checks", "cast_ids", "n_buckets", "slices", "run")
+
+
+class ReachedError(Exception):
     """The schemas were accepted, so that a job would be next."""
 
 
@@ -415,16 +418,16 @@ def by_schema(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
     """Whether `evaluate` refuses these frames before any job; the frames it accepts are not computed."""
 
     def reached(*_: Any, **__: Any) -> None:
-        raise Reached
+        raise ReachedError
 
     monkeypatch.setattr(pipeline, "Plan", reached)
     for name in ("count_distinct", "distinct_models"):
         monkeypatch.setattr(pipeline.tables, name, reached)
 
-    def refused(predictions: Any, truth: Any, **more: Any) -> bool:
+    def refused(**given: Any) -> bool:
         try:
-            return ended(lambda: srm.evaluate(predictions, truth, **more)) is None
-        except Reached:
+            return ended(lambda: srm.evaluate(**given)) is None
+        except ReachedError:
             return False
 
     return refused
@@ -467,19 +470,9 @@ def odd_schemas(spark: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any
         columns = {"user_id": "string", "items": "array<string>", "model": "string", f"{name} ": "string"}
         yield f"arrays with {name} twice", {**right, "predictions": table_of(spark, columns)}, {"metrics": "hit"}, False
     for number, odd in enumerate(ODD):
-        for name in (
-            "metrics",
-            "convention",
-            "columns",
-            "models",
-            "model_name",
-            "checks",
-            "cast_ids",
-            "n_buckets",
-            "slices",
-            "run",
-        ):
-            serves = (name, str(odd)) in {("cast_ids", "None"), ("models", "None"), ("checks", "None"), ("checks", "{}")}
+        for name in ARGUMENTS:
+            empty = isinstance(odd, dict) and not odd
+            serves = (odd is None and name in ("cast_ids", "models", "checks")) or (name == "checks" and empty)
             serves |= name == "n_buckets" and isinstance(odd, int | np.integer) and odd in (5, 3) and odd is not True
             serves |= name == "model_name" and odd in ("x", "\x00") if isinstance(odd, str) else False
             yield f"{name} {number}", right, {"metrics": "hit", name: odd}, serves or (name == "models" and odd == ["x"])
@@ -492,15 +485,86 @@ def test_malformed_schemas(spark: Any, by_schema: Callable[..., bool]) -> None:
     failures = []
     for label, tables, more, serves in odd_schemas(spark):
         try:
-            refused = by_schema(
-                tables["predictions"], tables["truth"], train=tables["train"], catalog=tables["catalog"], **more
-            )
+            refused = by_schema(**tables, **more)
             ends[refused] += 1
             if refused is serves:
                 failures.append(f"{label}: {'refused' if refused else 'accepted'}")
-        except Exception as error:  # noqa: BLE001 - whatever came out is the finding
+        except Exception as error:  # noqa: BLE001, PERF203 - whatever came out is the finding
             failures.append(f"{label}: {type(error).__name__}: {str(error)[:300]}")
     assert failures == []
     assert ends.total() >= 300
     assert ends[True] > 0.6 * ends.total()
     assert ends[False] > 0.05 * ends.total()
+
+
+# On Spark, by the rows ----------------------------------------------------------------------------------------------------
+
+IDS = ["", " ", "\x00", "a\x00", "a", "A", "\U0001f600", "e\u0301", "é", "x" * 70_000, "1", "1.0", "null", "NaN"]
+
+
+def faulty_rows() -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]], dict[tuple[str, str], int]]:
+    """Predictions and truth with odd ids and every fault of a row, and how often each is there."""
+    predictions: list[tuple[Any, ...]] = []
+    truth: list[tuple[Any, ...]] = []
+    for place, user in enumerate(IDS):
+        predictions += [("m", user, item, float((3 * n + place) % 5) - 2.0) for n, item in enumerate(IDS) if (n + place) % 3]
+        truth += [(user, item, float((n + place) % 4), 0.5) for n, item in enumerate(IDS) if (n * place) % 4 == 1]
+    predictions += [
+        ("m", "zeros", "a", 0.0),
+        ("m", "zeros", "A", -0.0),
+        ("m", "zeros", "1", 5e-324),
+        ("m", "zeros", "", -math.inf),
+    ]
+    truth += [("zeros", "A", 1.0, 1.0), ("alone", "a", 1000.0, 1e-9), ("minus", "a", -1.0, 0.5)]
+    predictions += [
+        ("m", None, "a", 1.0),
+        ("m", "a", None, 1.0),
+        (None, "a", "a", 1.0),
+        ("m", "a", "nan", math.nan),
+        ("m", "a", "n", None),
+    ]
+    truth += [
+        (None, "a", 1.0, 0.5),
+        ("a", None, 1.0, 0.5),
+        ("a", "nan", math.nan, 0.5),
+        ("a", "n", None, 0.5),
+        ("a", "i", math.inf, 0.5),
+    ]
+    truth += [("a", f"p{n}", 1.0, chance) for n, chance in enumerate((0.0, -1.0, 1.5, math.nan, None, math.inf))]
+    counted = {
+        ("null_ids", "predictions"): 3,
+        ("nan_scores", "predictions"): 2,
+        ("null_ids", "truth"): 2,
+        ("nan_ratings", "truth"): 3,
+        ("bad_propensities", "truth"): 6,
+    }
+    return predictions, truth, counted
+
+
+@pytest.mark.spark
+@pytest.mark.heavy
+@pytest.mark.parametrize("kind", ["double", "decimal(20,6)"])
+def test_faulty_rows_on_spark(spark: Any, kind: str) -> None:
+    """All faults in one frame: each is counted, and without them the numbers are the oracle's."""
+    predictions, truth, counted = faulty_rows()
+    if kind != "double":
+        predictions = [row for row in predictions if row[3] is None or (math.isfinite(row[3]) and abs(row[3]) != 5e-324)]
+        del counted["nan_scores", "predictions"]
+    lists = spark.createDataFrame(predictions, "model string, user_id string, item_id string, score double")
+    lists = lists.withColumn("score", lists["score"].cast(kind))
+    judged = spark.createDataFrame(truth, "user_id string, item_id string, rating double, propensity double")
+    more: dict[str, Any] = {"metrics": ["ndcg@3", "map@5", "mrr", "hit@1", "ess@5"], "k": None, "n_buckets": 3, "models": ["m"]}
+    with pytest.raises(srm.DataError) as caught:
+        srm.evaluate(lists, judged, **more)
+    assert caught.value.exit_code == 4
+    facts = {(fact[0], fact[1]): fact[3] for fact in caught.value.facts}
+    assert {key: facts[key] for key in counted} == counted
+    result = srm.evaluate(lists, judged, convention=LENIENT, checks={"null_ids": "drop", "bad_propensities": "drop"}, **more)
+    clean = [dict(zip(("model", "user", "item", "score"), row, strict=True)) for row in predictions if None not in row[:3]]
+    kept = [dict(zip(("user", "item", "rating", "propensity"), row, strict=True)) for row in truth if None not in row]
+    kept = [row for row in kept if math.isfinite(row["rating"]) and 0 < row["propensity"] <= 1]
+    wanted = list(map(oracle.describe, expand(more["metrics"])))
+    summary = oracle.evaluate(clean, kept, LENIENT, wanted).summary
+    assert same(result.to_dict()["m"], {metric: row["value"] for (_, metric), row in summary.items()})
+    assert ended(lambda: result) is not None
+    result.release()
