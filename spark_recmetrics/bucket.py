@@ -200,6 +200,13 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> t
     model = lists["model"].to_numpy(np.int64) if "model" in lists else 0
     cell = model * n_users + list_user
     rank = lists["rank"].to_numpy(np.int64)
+    faults_behind = np.zeros(n_cells, dtype=np.int64)
+    if scoring.given_ranks and scoring.k is not None:
+        # A row behind k tells that there is one, and is no part of the list that is scored.
+        behind = rank > scoring.k
+        faults_behind[cell[behind]] = np.bincount(cell[~behind], minlength=n_cells)[cell[behind]] != scoring.k
+        lists = lists[~behind]
+        cell, rank, list_user, list_item = (part[~behind] for part in (cell, rank, list_user, list_item))
 
     values = truth["value"].to_numpy(np.float64) if "value" in truth else None
     key, truth_row, repeated = _distinct(truth_user * n_items + truth_item, truth["rating"].to_numpy(np.float64), values)
@@ -228,7 +235,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> t
         "n_tied_at_cut": np.bincount(rows.cell[rows.column("tied", np.zeros(len(rows.cell), dtype=bool))], minlength=n_cells),
         "n_duplicates": _repeats(lists, cell * n_items + list_item, cell, n_cells, n_items),
         "n_truth_duplicates": np.tile(np.bincount(truth_user[repeated], minlength=n_users), scoring.n_models),
-        "n_rank_faults": _rank_faults(rows, n_cells, scoring),
+        "n_rank_faults": _rank_faults(rows, n_cells, scoring) + faults_behind,
         "n_negative_gains": np.bincount(batch.ideal_user[_negative(batch.ideal_rating, scoring)], minlength=n_cells),
         "n_beyond_catalog": _beyond_catalog(batch),
     }

@@ -10,14 +10,18 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics import config as configuration
-from spark_recmetrics.errors import ConfigError, DataError, GateError, RecMetricsError
+from spark_recmetrics.credentials import Vault
+from spark_recmetrics.errors import ConfigError, DataError, GateError, RecMetricsError, printable
 from spark_recmetrics.metrics import DEFINITIONS
-from spark_recmetrics.report import metric_table, printable
+from spark_recmetrics.report import metric_table
+from spark_recmetrics.schema import Location
+from spark_recmetrics.source import dotted
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
@@ -27,7 +31,6 @@ if TYPE_CHECKING:
     from spark_recmetrics.gates import Verdict
     from spark_recmetrics.means import Mean
     from spark_recmetrics.pipeline import Result
-    from spark_recmetrics.schema import Location
 
 RESULT_MARK = "RECMETRICS_RESULT"
 """First word of the last line on stdout; JSON follows."""
@@ -78,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return command(arguments)
     except RecMetricsError as error:
-        return _told(error)
+        return _told(str(error), error.exit_code)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -88,10 +91,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _told(error: RecMetricsError) -> int:
-    for line in str(error).split("\n"):
+def _told(message: str, code: int) -> int:
+    for line in message.split("\n"):
         print(f"error: {printable(line)}", file=sys.stderr)
-    return error.exit_code
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -201,8 +204,8 @@ def _metrics(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
-    def job(config: Config, outcome: dict[str, Any]) -> None:
-        _run_job(config, outcome, arguments.explain_user, gated=not arguments.no_gates)
+    def job(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
+        _run_job(config, outcome, arguments.explain_user, vault, gated=not arguments.no_gates)
 
     return _reported(arguments, job)
 
@@ -211,33 +214,59 @@ def _gate(arguments: argparse.Namespace) -> int:
     return _reported(arguments, _run_gates)
 
 
-def _reported(arguments: argparse.Namespace, job: Callable[[Config, dict[str, Any]], None]) -> int:
+def _reported(arguments: argparse.Namespace, job: Callable[[Config, dict[str, Any], Vault], None]) -> int:
     """Run a job; whatever happens, its outcome goes into the result line and file."""
     outcome: dict[str, Any] = {"status": "failed", "exit_code": 1, "run_id": None, "as_of": None, "tables": {}, "models": {}}
     outcome |= {"n_users": {}, "warnings": [], "gates": [], "error": None, "version": __version__}
     result_file = None
+    vault = Vault()
     try:
         result_file = _result_file(arguments.result_json)
         config = _load(arguments)
         outcome |= {"job": config.job, "run_id": config.run_id, "as_of": config.as_of, "config_hash": config.hash}
-        job(config, outcome)
+        vault.check((dotted(keys), place) for keys, place in configuration.places(config) if isinstance(place, Location))
+        with _covered_log(vault):
+            job(config, outcome, vault)
         code = 0
     except RecMetricsError as error:
-        code = _told(error)
-        outcome["error"] = {"type": type(error).__name__, "message": str(error)}
+        message = vault.covered(str(error))
+        code = _told(message, error.exit_code)
+        outcome["error"] = {"type": type(error).__name__, "message": message}
     except KeyboardInterrupt:
         code = INTERRUPTED
         outcome["error"] = {"type": "KeyboardInterrupt", "message": "interrupted"}
     except Exception as error:  # noqa: BLE001 - the outcome of a job must be told whatever it is
         code = 1
-        traceback.print_exc()
-        outcome["error"] = {"type": type(error).__name__, "message": str(error).strip().partition("\n")[0]}
+        for line in vault.covered(traceback.format_exc()).expandtabs(4).rstrip("\n").split("\n"):
+            print(printable(line), file=sys.stderr)
+        outcome["error"] = {"type": type(error).__name__, "message": vault.covered(str(error)).strip().partition("\n")[0]}
     outcome["exit_code"] = code
     text = json.dumps(outcome, allow_nan=False)
     if result_file is not None:
         result_file.write_text(text + "\n", encoding="utf-8")
     print(f"{RESULT_MARK} {text}", flush=True)
     return code
+
+
+@contextmanager
+def _covered_log(vault: Vault) -> Iterator[None]:
+    """Cover secrets in what is logged meanwhile, also in the logs of others who quote an error of Spark."""
+
+    def cover(record: logging.LogRecord) -> bool:
+        if record.exc_info:
+            trace = "".join(traceback.format_exception(*record.exc_info)).rstrip()
+            record.exc_info, record.exc_text = None, vault.covered(trace)
+        record.msg, record.args = vault.covered(record.getMessage()), ()
+        return True
+
+    handlers = list(logging.getLogger().handlers)
+    for handler in handlers:
+        handler.addFilter(cover)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(cover)
 
 
 def _result_file(name: str | None) -> Path | None:
@@ -252,7 +281,7 @@ def _result_file(name: str | None) -> Path | None:
     return path
 
 
-def _run_job(config: Config, outcome: dict[str, Any], user: str | None, *, gated: bool) -> None:
+def _run_job(config: Config, outcome: dict[str, Any], user: str | None, vault: Vault, *, gated: bool) -> None:
     from spark_recmetrics import history
     from spark_recmetrics.doctor import examine_worker
     from spark_recmetrics.outcome import Run
@@ -267,7 +296,7 @@ def _run_job(config: Config, outcome: dict[str, Any], user: str | None, *, gated
             raise DataError(f"{worker}: nothing was read or written")
         try:
             result = evaluate_frames(
-                **_inputs(spark, config),
+                **_inputs(spark, config, vault),
                 metrics=config.evaluation.expanded,
                 threshold=config.evaluation.threshold,
                 convention=config.evaluation.convention,
@@ -304,8 +333,9 @@ def _run_job(config: Config, outcome: dict[str, Any], user: str | None, *, gated
     _show_gates(verdicts)
 
 
-def _run_gates(config: Config, outcome: dict[str, Any]) -> None:
+def _run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
     """Hold the gates against a run that `evaluate` has published."""
+    del vault  # no input is read
     if not config.gates:
         raise ConfigError("gates: expected at least one, found none")
     spark, own = _session()
@@ -344,23 +374,22 @@ def _show_gates(verdicts: Sequence[Verdict]) -> None:
         GateError: One failed.
     """
     for verdict in verdicts:
-        print(printable(verdict.line()))
+        print(verdict.line())
     failed = [verdict.line() for verdict in verdicts if verdict.verdict == "fail"]
     if failed:
         raise GateError("\n".join(failed))
 
 
-def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
+def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
     """The frames of the configuration, as arguments of `evaluate`."""
     from spark_recmetrics.inputs import union_models
-    from spark_recmetrics.schema import Location
     from spark_recmetrics.tables import read_table
 
     inputs = config.inputs
     found: dict[str, Any] = {"model_name": config.model_name}
 
     def read(place: Location, key: str) -> DataFrame:
-        return read_table(spark, config.located(place), f"inputs.{key}")
+        return read_table(spark, config.located(place), f"inputs.{key}", vault)
 
     def union(tables: dict[str, Location], key: str) -> DataFrame:
         frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}

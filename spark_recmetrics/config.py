@@ -339,7 +339,7 @@ class Config(Section):
     def _is_complete(self) -> Config:
         problems: dict[Keys, str] = {}
         if self.as_of is None:
-            for keys, place in _places(self):
+            for keys, place in places(self):
                 if "{as_of}" in (place.path or ""):
                     problems[(*keys, "path")] = f"{place.path!r} needs an as_of: give --as-of, or as_of in the file"
         if self.inputs.catalog is None:
@@ -388,13 +388,13 @@ class Config(Section):
         return "r" + _digest([self.job, self.as_of, self.hash])[:12]
 
 
-def _places(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Location | Output]]:
+def places(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Location | Output]]:
     """Every place that a configuration names, with the keys that it stands under."""
     if isinstance(value, Location | Output):
         yield keys, value
     elif isinstance(value, Inputs | ModelInputs | Config | dict):
         for key, item in value.items() if isinstance(value, dict) else value:
-            yield from _places(item, (*keys, key))
+            yield from places(item, (*keys, key))
 
 
 def _digest(value: object) -> str:

@@ -14,8 +14,7 @@ import pyspark
 from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
-from spark_recmetrics.errors import PublishError
-from spark_recmetrics.report import printable
+from spark_recmetrics.errors import PublishError, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +70,7 @@ def examine(start: Callable[[], SparkSession], output: Output | None = None) -> 
     try:
         spark = start()
     except Exception as error:  # noqa: BLE001 - whatever keeps a session from starting is what was asked for
-        remote = os.environ.get("SPARK_REMOTE")
+        remote = os.environ.get("SPARK_REMOTE", "").partition(";")[0]  # behind it may stand a token
         todo = (
             f"is there a server at SPARK_REMOTE={remote}?" if remote else "is Java 17 or newer installed, and JAVA_HOME right?"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -64,6 +65,21 @@ def brief(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def printable(text: str) -> str:
+    r"""The text on one line, without anything that could move the cursor.
+
+    Example:
+        >>> printable("als\nerror: no such model")
+        'als�error: no such model'
+    """
+    return "".join(char if _stays(unicodedata.category(char)) else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _stays(category: str) -> bool:
+    # Line and paragraph separators are no control characters, and yet break a line.
+    return category[0] != "C" and category not in ("Zl", "Zp")
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """The tail of a message that offers the nearest right name, or lists all where none is near.
 
@@ -73,7 +89,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
         >>> did_you_mean("x", ["map", "ndcg"])
         '; known: map, ndcg'
     """
-    known = sorted(choices)
+    known = sorted(printable(choice) for choice in choices)  # columns and models may have any name
     near = get_close_matches(name.lower(), [choice.lower() for choice in known], n=1, cutoff=0.6)
     if near:
         return f"; did you mean {next(c for c in known if c.lower() == near[0])!r}?"

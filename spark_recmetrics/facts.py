@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import ConfigError, brief, did_you_mean
+from spark_recmetrics.errors import ConfigError, brief, did_you_mean, printable
 
 POLICIES: Mapping[str, tuple[str, ...]] = {
     "null_ids": ("error", "drop"),
@@ -37,11 +37,11 @@ class Fact(NamedTuple):
     example: str | None
 
     def line(self) -> str:
-        """The fact in words, with what to do about it."""
+        """The fact in words, with what to do about it. Models and ids may hold line breaks, and yet it is one line."""
         share = "" if self.share is None else f" ({self.share:.3%})"
         example = f", e.g. {self.example}" if self.example and self.n_rows else ""
         advice = f": {ADVICE[self.check]}" if self.check in ADVICE else ""
-        return f"{self.table}: {self.check} = {self.n_rows}{share}{example}{advice}"
+        return printable(f"{self.table}: {self.check} = {self.n_rows}{share}{example}{advice}")
 
 
 def checked_policies(chosen: Mapping[str, str] | None) -> dict[str, str]:

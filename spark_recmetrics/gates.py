@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.errors import ConfigError, did_you_mean, printable
 from spark_recmetrics.metrics import Metric, parse
 
 Row = Mapping[str, Any]
@@ -176,7 +176,7 @@ class Verdict(NamedTuple):
 
     def line(self) -> str:
         """The verdict on one line."""
-        return f"{self.verdict.upper():<4}  {self.model}: {self.gate}: {self.reason}"
+        return printable(f"{self.verdict.upper():<4}  {self.model}: {self.gate}: {self.reason}")
 
 
 class _Reference(NamedTuple):

@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_recmetrics import tables
-from spark_recmetrics.errors import ConfigError, DataError, PublishError, did_you_mean
+from spark_recmetrics.errors import ConfigError, DataError, PublishError, did_you_mean, printable
 from spark_recmetrics.outcome import Run
 from spark_recmetrics.schema import ATTEMPT, RUN_COLUMNS, RUNS, TABLES, Output
 from spark_recmetrics.version import __version__
@@ -291,7 +291,7 @@ def _refuse_other_columns(spark: SparkSession, staged: Mapping[str, DataFrame], 
 def _not_ours(output: Output, name: str, found: DataFrame) -> PublishError:
     return PublishError(
         f"{tables.place(output, name)}: expected a table that this package has published, with the columns "
-        f"{', '.join(_PARTITIONS)}, found the columns {', '.join(found.columns)}: give another {_key(output)}"
+        f"{', '.join(_PARTITIONS)}, found the columns {printable(', '.join(found.columns))}: give another {_key(output)}"
     )
 
 
@@ -316,7 +316,8 @@ def _clean_up(output: Output, identity: Mapping[str, str], committed: Sequence[_
         old = {known.attempt for known in committed if known.sequence < newest.sequence or "summary" in known.n_rows}
         _remove(output.path, identity, old - {newest.attempt}, {known.attempt for known in committed})
     except Exception as error:  # noqa: BLE001 - file systems fail in their own ways
-        _log.warning("older attempts of this run stay in %s, readers of the history leave them out: %s", output.path, error)
+        reason = printable(str(error))
+        _log.warning("older attempts of this run stay in %s, readers of the history leave them out: %s", output.path, reason)
 
 
 def _remove(path: str, identity: Mapping[str, str], superseded: set[str], committed: set[str]) -> None:

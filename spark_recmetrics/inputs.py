@@ -70,6 +70,7 @@ def read_inputs(
     cast_ids: str | None = None,
     n_buckets: int = 1,
     longest: int | None = None,
+    reads_scores: bool = False,
 ) -> Inputs:
     """Canonical forms of the caller's tables.
 
@@ -86,6 +87,7 @@ def read_inputs(
         cast_ids: `string`: ids of different types become texts. None: they are refused.
         n_buckets: Arrays are moved to this many buckets of users before they become rows.
         longest: Arrays are cut at this length, None for no cut.
+        reads_scores: Scores are read where there are any, also beside a rank.
 
     Raises:
         DataError: A column is missing or has a type that cannot serve; the message names table, column and key.
@@ -118,9 +120,8 @@ def read_inputs(
     for table, frame in frames.items():
         rank = _PLACE if frame is not given[table] else columns.rank if table == "predictions" else None
         reason = needs_score.get(table)
-        predicted[table] = _canonical(
-            table, frame, columns, users, items, rank=rank, score=rank is None or reason is not None, reason=reason
-        )
+        score = rank is None or reason is not None or (reads_scores and columns.score in frame.columns)
+        predicted[table] = _canonical(table, frame, columns, users, items, rank=rank, score=score, reason=reason)
     chosen = [*_ids(truth, columns, users, items), rating.alias("rating")]
     if needs_propensity is not None:
         reason = f"{needs_propensity} needs it"

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import DataError
+from spark_recmetrics.errors import DataError, printable
 from spark_recmetrics.facts import EMPTINESS, Fact
 from spark_recmetrics.means import Mean
 from spark_recmetrics.version import __version__
@@ -98,7 +98,11 @@ class Outcome:
         nobody = {model: [str(m.metric) for m in of_model if m.n_users == 0] for model, of_model in self.means.items()}
         return [
             *(fact.line() for fact in self.facts if fact.level == "error"),
-            *(f"model {model}: nobody to average for {', '.join(metrics)}" for model, metrics in nobody.items() if metrics),
+            *(
+                f"model {printable(model)}: nobody to average for {', '.join(metrics)}"
+                for model, metrics in nobody.items()
+                if metrics
+            ),
         ]
 
     def to_dict(self) -> dict[str, dict[str, float | None]]:

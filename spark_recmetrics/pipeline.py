@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegralType
 
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import user_totals
@@ -17,7 +18,7 @@ from spark_recmetrics.bucket import Demand
 from spark_recmetrics.columns import PASSING, Columns, checked_columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError, DataError, brief, writable
+from spark_recmetrics.errors import ConfigError, DataError, brief, printable, writable
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, column_of, read_inputs, read_predictions
@@ -191,6 +192,7 @@ def evaluate(
     warnings = [
         f"{name} is not used by any of the metrics" for name, frame in given.items() if frame is not None and not used.get(name)
     ]
+    drops = "drop" in (rules.nan_scores, *policies.values())
     inputs = read_inputs(
         predictions,
         truth,
@@ -203,8 +205,16 @@ def evaluate(
         needs_propensity=needs.asked_by("propensity"),
         cast_ids=cast_ids,
         n_buckets=n_buckets,
-        longest=None if "drop" in policies.values() else needs.longest,  # what stands behind a dropped row moves up
+        # What stands behind a dropped row moves up, and which rows these are must not depend on the metrics.
+        longest=None if drops else needs.longest,
+        reads_scores=rules.nan_scores == "drop",
     )
+    by_model = any("model" in rows.columns for rows in inputs.predicted.values())
+    if models is not None and not by_model and list(models) != [model_name]:
+        raise ConfigError(
+            f"models: expected a column {columns.model!r} (columns.model) that tells {', '.join(models)} apart, found none: "
+            "give model_name for predictions of one model"
+        )
     names = list(models) if models is not None else _models_of(inputs) or [model_name]
     n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
     plan = Plan(inputs, chosen, rules, policies, names, n_buckets, n_items)
@@ -330,12 +340,17 @@ def from_als(model: Any, users: DataFrame | None = None, k: int = 10) -> DataFra
         own = next((column for column in (name, Columns.user) if column in users.columns), None)
         if own is None:
             raise DataError(f"users: no column {name!r}, the model's name for users, and none named {Columns.user!r}")
+        found = users.schema[own].dataType
+        if not isinstance(found, IntegralType):
+            raise DataError(
+                f"users: column {own!r}: expected whole numbers, by which ALS knows users, found {found.simpleString()}"
+            )
         lists = model.recommendForUserSubset(users.select(column_of(users, own).alias(name)).distinct(), k)
     kind = "array<struct<item_id: int, score: float>>"
-    found: DataFrame = lists.select(
+    renamed: DataFrame = lists.select(
         column_of(lists, name).alias(Columns.user), F.col("recommendations").cast(kind).alias(Columns.items)
     )
-    return found
+    return renamed
 
 
 def _check_frames(columns: Columns, required: Mapping[str, DataFrame | None], **optional: DataFrame | None) -> None:
@@ -359,7 +374,7 @@ def _check_names(option: str, names: Sequence[str]) -> None:
         if not isinstance(name, str) or not name or not writable(name):
             raise ConfigError(f"{option}: expected names, texts without control characters, found {brief(name)}")
     if len(set(names)) < len(names):
-        raise ConfigError(f"{option}: expected different names, found {', '.join(names)}")
+        raise ConfigError(f"{option}: expected different names, found {printable(', '.join(names))}")
 
 
 def _models_of(inputs: Inputs) -> list[str]:

@@ -24,7 +24,7 @@ from spark_recmetrics.inputs import (
 )
 from spark_recmetrics.match import with_flags, with_judged, with_seen
 from spark_recmetrics.means import Wanted
-from spark_recmetrics.rank import rows_that_matter, top_rows, without_repeats
+from spark_recmetrics.rank import first_behind, rows_that_matter, top_rows, without_repeats
 from spark_recmetrics.rating import rating_errors
 from spark_recmetrics.score import named_models, score_users
 
@@ -134,11 +134,10 @@ class Plan:
     @cached_property
     def predicted(self) -> Mapping[str, DataFrame]:
         """Clean predictions, `model` a number, by table."""
-        return {
-            table: with_model_codes(clean_predictions(self._seen(table), self.convention, self.policies), self.models)
-            for table in self.watched
-            if table != "truth"
-        }
+        return {table: self._clean(self._seen(table)) for table in self.watched if table != "truth"}
+
+    def _clean(self, predictions: DataFrame) -> DataFrame:
+        return with_model_codes(clean_predictions(predictions, self.convention, self.policies), self.models)
 
     @cached_property
     def truth(self) -> DataFrame:
@@ -177,6 +176,10 @@ class Plan:
         if "rank" in rows.columns and "scores" not in scoring.needs:
             rows = rows.drop("score")
         if scoring.k is not None:
+            if self.trusts_ranks and "bucket" not in rows.columns:
+                # Most lists end at k or before, so that this second reader of the table finds next to nothing.
+                behind = first_behind(self._clean(self.inputs.predicted["predictions"]).select(*rows.columns), scoring.k)
+                return _without(in_buckets(rows.where(F.col("rank") <= scoring.k).union(behind), self.n_buckets), scoring)
             rows = in_buckets(rows, self.n_buckets)
             rows = without_repeats(rows) if convention.duplicates == "first" else rows
             return _without(

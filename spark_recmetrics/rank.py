@@ -38,6 +38,18 @@ def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool, cut
     return rows.withColumn("tied", F.col("rank").isin(*cuts) & same).where(F.col("rank") <= k)
 
 
+def first_behind(rows: DataFrame, k: int) -> DataFrame:
+    """Of each list with given ranks, the first row behind rank k: k rows must stand before it."""
+    lists = [column for column in ("bucket", "model", "user") if column in rows.columns]
+    others = [column for column in rows.columns if column not in (*lists, "rank")]
+    first = (
+        rows.where(F.col("rank") > k)
+        .groupBy(*lists)
+        .agg(F.min("rank").alias("rank"), *(F.min_by(column, "rank").alias(column) for column in others))
+    )
+    return first.select(*rows.columns)
+
+
 def rows_that_matter(
     rows: DataFrame,
     *,

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spark_recmetrics.errors import printable
+
 _UNDEFINED = "undefined"
 
 _LINE = 128
@@ -180,11 +182,6 @@ def _value(row: Mapping[str, Any] | None, best: float | None) -> str:
         return f"{_UNDEFINED} "
     value = row["value"]
     return f"{value:.4f}{'*' if value == best else ' '}"
-
-
-def printable(text: str) -> str:
-    """The text on one line, without anything that could move the cursor."""
-    return "".join(char if unicodedata.category(char)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _width(text: str) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pyspark.sql.types import (
     ArrayType,
@@ -135,11 +136,98 @@ def plain_text(value: object) -> str:
     return value
 
 
+def without_password(text: str) -> str:
+    """The text with `***` for the password of every address in it.
+
+    Example:
+        >>> without_password("cannot read s3a://ann:hunter2@bucket/truth"), without_password("hdfs://host:8020/truth")
+        ('cannot read s3a://ann:***@bucket/truth', 'hdfs://host:8020/truth')
+        >>> without_password("jdbc:db://host/shop?user=ann&password=hunter2")
+        'jdbc:db://host/shop?user=ann&password=***'
+    """
+    return _PASSWORD.sub(r"\1\2***", text)
+
+
+# A password in front of a host may hold slashes; a port has none behind it but the path. Names of parameters are those of
+# JDBC and of signed addresses of object stores.
+_PASSWORD = re.compile(
+    r"(://[^/\s:@?#]*:)(?!\d+(?:[/?#]|$)|\*\*\*@)\S+(?=@)"
+    r"|([?&;](?:[\w.-]*(?:password|passwd|pwd|secret|token|signature)|sig)=)(?!\*\*\*)[^&;\s'\"]+",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A reference to a value that stands nowhere in the configuration. `credentials.Vault` reads it.
+
+    Args:
+        secret: `env:NAME` for a variable of the driver's environment, or `scope/key` for a secret of Databricks.
+
+    Raises:
+        ConfigError: It is no such reference. The message does not repeat it, since it may be the value itself.
+
+    Example:
+        >>> Secret("env:S3_SECRET")
+        Secret(secret='env:S3_SECRET')
+        >>> Secret("hunter2")
+        Traceback (most recent call last):
+        spark_recmetrics.errors.ConfigError: expected env:NAME or scope/key, found another text, which is not shown here
+    """
+
+    secret: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.secret, str) or not re.fullmatch(r"env:[A-Za-z_]\w*|[\w.@-]+/[\w.@-]+", self.secret, re.ASCII):
+            found = "another text" if isinstance(self.secret, str) else type(self.secret).__name__
+            raise ConfigError(f"expected env:NAME or scope/key, found {found}, which is not shown here")
+
+
+def option_value(value: object) -> str | Secret:
+    """The value of a reader's option: a text, or a mapping `{secret: env:NAME}` for a reference.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    if isinstance(value, str | Secret):
+        return value
+    if not isinstance(value, dict):
+        quotes = ": write it in quotes" if isinstance(value, int | float) else ""
+        found = "nothing" if value is None else "a list" if isinstance(value, list) else repr(value)
+        raise ConfigError(f"expected a text, found {found}{quotes}")
+    if list(value) != ["secret"]:
+        raise ConfigError("expected a text, or {secret: env:NAME} or {secret: scope/key}, found a mapping of other keys")
+    return Secret(value["secret"])
+
+
+class _Option:
+    """How pydantic reads an option. Left to itself it tells twice what is wrong: that it is no text, and no secret."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(option_value)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        described = "`env:NAME`, or `scope/key` on Databricks."
+        secret = {"type": "object", "properties": {"secret": {"type": "string", "description": described}}}
+        return {"anyOf": [{"type": "string"}, secret | {"required": ["secret"], "additionalProperties": False}]}
+
+
 def _one_of(first: str, first_value: str | None, second: str, second_value: str | None) -> str:
     if (first_value is None) == (second_value is None):
         found = "neither" if first_value is None else "both"
         raise ConfigError(f"expected either {first} or {second}, found {found}")
+    if isinstance(first_value, str) and without_password(first_value) != first_value:
+        raise ConfigError(f"{first}: {PLAIN_ADDRESS}")
     return plain_text(second_value if first_value is None else first_value)
+
+
+PLAIN_ADDRESS = (
+    "expected an address without a password, found one, which is not shown here: give it as an option "
+    "{secret: env:NAME} of the table, or in the settings of Spark"
+)
+"""What is said of an address with a password in it."""
 
 
 @dataclass(frozen=True)
@@ -150,11 +238,12 @@ class Location:
         path: Path or URI of a file or folder. Exactly one of `path` and `table` is given.
         table: Name in the catalog, such as `main.recs.predictions`.
         format: Format of the files under `path`. A table of the catalog knows its own.
-        options: Options of the Spark reader, texts to texts, such as `{"header": "true"}` of csv.
+        options: Options of the Spark reader, such as `{"header": "true"}` of csv: texts, or a `Secret` for what is none's
+            business.
 
     Raises:
-        ConfigError: Not exactly one of path and table, a format beside a table, an unknown format, or an option that
-            is no text.
+        ConfigError: Not exactly one of path and table, a password in the path, a format beside a table, an unknown format,
+            or an option that is neither text nor secret.
 
     Example:
         >>> Location(path="/data/truth").format
@@ -167,7 +256,7 @@ class Location:
     path: str | None = None
     table: str | None = None
     format: FileFormat = "parquet"
-    options: dict[str, str] = field(default_factory=dict, hash=False)
+    options: dict[str, Annotated[str | Secret, _Option()]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         _one_of("path", self.path, "table", self.table)
@@ -175,10 +264,15 @@ class Location:
             raise ConfigError(f"unknown format {self.format!r}{did_you_mean(str(self.format), get_args(FileFormat))}")
         if self.table is not None and self.format != "parquet":
             raise ConfigError(f"expected no format beside a table, found {self.format!r}: a table of the catalog knows its own")
+        options: dict[str, str | Secret] = {}
         for option, value in self.options.items():
-            if not isinstance(option, str) or not isinstance(value, str):
-                raise ConfigError(f"options: expected texts, found {option!r}: {value!r}")
-        object.__setattr__(self, "options", dict(self.options))
+            if not isinstance(option, str):
+                raise ConfigError(f"options: expected texts as names, found {option!r}")
+            try:
+                options[option] = option_value(value)
+            except ConfigError as error:
+                raise ConfigError(f"options.{option}: {error}") from error
+        object.__setattr__(self, "options", options)
 
 
 @dataclass(frozen=True)
@@ -191,7 +285,7 @@ class Output:
         format: Format of the tables: parquet, delta or orc.
 
     Raises:
-        ConfigError: Not exactly one of path and table_prefix, or an unknown format.
+        ConfigError: Not exactly one of path and table_prefix, a password in the path, or an unknown format.
 
     Example:
         >>> Output(table_prefix="main.recs.nightly_").table("summary")

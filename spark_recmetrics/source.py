@@ -18,7 +18,9 @@ from typing import Any
 
 import yaml
 
+from spark_recmetrics.credentials import COVER, covered_override, names_credential
 from spark_recmetrics.errors import ConfigError, brief, writable
+from spark_recmetrics.schema import PLAIN_ADDRESS, without_password
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -119,7 +121,7 @@ class Source:
 
     def override(self, text: str, place: str | None = None) -> None:
         """Change one value: `key.key=value`, `key[0]=value`, `key['a.b']=value`; the value is read as in YAML."""
-        place = place or f"--set {text}"
+        place = place or f"--set {covered_override(text)}"
         path, equals, value = text.partition("=")
         steps = list(_STEP.finditer(path))
         if not equals or not steps or "".join(step[0] for step in steps) != path:
@@ -157,7 +159,7 @@ class Source:
         return holder
 
     def screen(self) -> None:
-        """Refuse Spark settings, deep nesting, and what cannot be written; turn dates, which TOML has, into texts."""
+        """Refuse Spark settings, credentials, deep nesting, and what cannot be written; turn dates, which TOML has, into texts."""
         waiting: list[tuple[Any, Keys]] = [(self.data, ())]
         while waiting:
             value, keys = waiting.pop()
@@ -170,6 +172,10 @@ class Source:
                         here, "Spark settings belong to spark-submit --conf or conf/spark-defaults.conf, not into this file"
                     )
                     del value[key]
+                elif refusal := _credential(keys, key, item):
+                    self.report(here, refusal)
+                    self.refused.add(here)
+                    value[key] = COVER  # no later message shows it
                 elif told := _unwritable(key) or _unwritable(item):
                     self.report(here, told)
                     self.refused.add(here)
@@ -203,7 +209,7 @@ class Source:
         """Everything reported so far, a line each, in the order of the file; None if there is nothing."""
         order = sorted(self._problems, key=lambda told: (isinstance(told[0], str), told[0] if isinstance(told[0], int) else 0))
         lines = [f"{at if isinstance(at, str) else f'{self.name}:{at}' if at else self.name}: {told}" for at, told in order]
-        return ConfigError("\n".join("\\n".join(line.splitlines()) for line in lines)) if lines else None
+        return ConfigError("\n".join("\\n".join(without_password(line).splitlines()) for line in lines)) if lines else None
 
     def _text(self) -> str:
         try:
@@ -273,6 +279,15 @@ class Source:
             self._places[here] = where
             found[key.value] = self._values(item, here, place)
         return found
+
+
+def _credential(keys: Keys, key: str | int, item: object) -> str | None:
+    """Why a value may not stand in a file, if it is a credential."""
+    if isinstance(item, str) and without_password(item) != item:
+        return PLAIN_ADDRESS
+    if keys[-1:] != ("options",) or not isinstance(item, str | int | float) or not names_credential(str(key)):
+        return None
+    return "expected a reference to the value, found the value itself: write {secret: env:NAME}, and set that variable"
 
 
 def _compose(text: str) -> yaml.Node | None:

@@ -20,6 +20,7 @@ from spark_recmetrics.errors import DataError, PublishError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from spark_recmetrics.credentials import Vault
     from spark_recmetrics.schema import Location, Output
 
 _log = logging.getLogger(__name__)
@@ -41,27 +42,31 @@ _RETRIES = 3
 """How often what another process has hindered is tried again."""
 
 
-def read_table(spark: SparkSession, location: Location, key: str) -> DataFrame:
+def read_table(spark: SparkSession, location: Location, key: str, vault: Vault) -> DataFrame:
     """The table at a location.
 
     Args:
         spark: The session.
         location: Path and format, or the name of a catalog table.
         key: The configuration key that the location stands under, for messages.
+        vault: Reads the secrets among the options.
 
     Raises:
+        ConfigError: A secret is not there.
         DataError: There is no such path or table, or it cannot be read as that format.
     """
+    options = (_CSV_DEFAULTS if location.format == "csv" else {}) | vault.options(location, key)
     try:
         if location.table:
             frame = spark.table(quoted(location.table))
         else:
-            options = (_CSV_DEFAULTS if location.format == "csv" else {}) | dict(location.options)
             frame = spark.read.format(location.format).options(**options).load(location.path)
         _ = frame.schema  # Spark Connect looks a table up when its schema is asked for
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it is told, but for the values of secrets
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
-        raise DataError(f"{key}: cannot read {where}: {_first_line(error)}: check the location and the format") from error
+        # Spark quotes options in what it says. The error itself is left out of the chain for the same reason.
+        reason = vault.covered(str(error))
+        raise DataError(f"{key}: cannot read {where}: {_first_line(reason)}: check the location and the format") from None
     return frame
 
 
@@ -280,13 +285,14 @@ def quoted(name: str) -> str:
         >>> quoted("my-cat.recs.`a.b`")
         '`my-cat`.`recs`.`a.b`'
     """
-    parts = re.findall(r"`(?:[^`]|``)*`|[^.]+", name)
-    return ".".join(part if part.startswith("`") else f"`{part}`" for part in parts)
+    parts = re.findall(r"`(?:[^`]|``)*`(?=\.|$)|[^.]+", name)
+    return ".".join(part if re.fullmatch(r"`(?:[^`]|``)*`", part) else _named(part) for part in parts)
 
 
 def _named(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-def _first_line(error: BaseException) -> str:
-    return re.sub(r"\s+", " ", str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__
+def _first_line(error: BaseException | str) -> str:
+    text = str(error).strip()
+    return re.sub(r"\s+", " ", text.splitlines()[0]) if text else type(error).__name__

@@ -10,6 +10,7 @@ import pkgutil
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -17,7 +18,7 @@ import oracle
 import pytest
 
 import spark_recmetrics
-from spark_recmetrics import cli, config, errors, facts, schema
+from spark_recmetrics import cli, config, errors, facts, schema, stats
 from spark_recmetrics.columns import COUNTERS, Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError
@@ -77,11 +78,14 @@ def test_the_pages_are_there():
         "adding-a-metric.md",
         "agreement.md",
         "conventions.md",
+        "deciding.md",
         "explain.md",
         "inputs.md",
         "metrics.md",
         "outputs.md",
         "running.md",
+        "security.md",
+        "statistics.md",
     ]
 
 
@@ -460,6 +464,15 @@ def test_the_golden_table_is_that_of_the_tests():
     assert set(rows) == set(CONVENTIONS)
     for name, values in oracle.GOLDEN.items():
         assert rows[name] == [f"{value:.6f}" for value in values.values()], name
+
+
+def test_every_statistic_is_explained():
+    page = text_of("docs/statistics.md")
+    headings = " ".join(re.findall(r"^##+ (.*)$", page, re.MULTILINE))
+    for name in stats.__all__:
+        assert f"`{name}`" in (headings if inspect.isfunction(getattr(stats, name)) else page), name
+    for field in (*(field.name for field in fields(stats.TestResult)), *stats.Interval._fields, *stats.REASONS):
+        assert f"`{field}`" in page, field
 
 
 def test_nothing_of_this_machine_is_named():

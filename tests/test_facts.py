@@ -274,3 +274,54 @@ def test_o4_equal_scores_are_never_ordered_by_the_label(spark):
         ideal = sum(grade / math.log2(rank + 1) for rank, grade in enumerate(sorted(grades, reverse=True), 1))
         value = run(spark, lists, truth, "ndcg", k=5, convention=rules).to_dict()["model"]["ndcg@5"]
         assert value == pytest.approx(gain / ideal, abs=1e-12)
+
+
+# Given ranks --------------------------------------------------------------------------------------------------------------
+
+RANKED = "user_id int, item_id int, place int"
+BY_PLACE = srm.Columns(rank="place")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("rows", "users"),
+    [
+        ([(1, 8, 1), (1, 9, 2), (2, 8, 3), (2, 9, 4)], "2"),  # numbered over the whole table
+        ([(1, 7, 1), (1, 8, 3), (2, 8, 1)], "1"),  # place 2 is missing
+        ([(1, 8, 5), (2, 8, 1)], "1"),
+        ([(1, 8, 2), (2, 8, 1)], "1"),
+    ],
+)
+def test_ranks_that_leave_a_place_within_k_empty_are_refused(spark, rows, users):
+    lists = spark.createDataFrame(rows, RANKED)
+    truth = spark.createDataFrame([(1, 8), (2, 8)], "user_id int, item_id int")
+    with pytest.raises(srm.DataError, match=rf"rank_faults = 1, e\.g\. users {users}: "):
+        run(spark, lists, truth, "mrr", columns=BY_PLACE)
+
+
+@pytest.mark.spark
+def test_ranks_are_looked_at_no_further_than_k(spark):
+    """A list that ends before k, one that ends at it, and one that goes on, with a gap behind."""
+    rows = [(1, 8, 1), (2, 9, 1), (2, 8, 2), (3, 7, 1), (3, 9, 2), (3, 8, 3), (3, 6, 9)]
+    lists = spark.createDataFrame(rows, RANKED)
+    truth = spark.createDataFrame([(1, 8), (2, 8), (3, 8)], "user_id int, item_id int")
+    result = run(spark, lists, truth, ["mrr", "recall"], columns=BY_PLACE)
+    assert result.to_dict() == {"model": {"mrr@2": 0.5, "recall@2": pytest.approx(2 / 3)}}
+    found = {row["user"]: (row["n_recommended"], row["n_matched"]) for row in result.per_user.collect()}
+    assert found == {1: (1, 1), 2: (2, 1), 3: (2, 0)}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("metrics", [["precision"], ["precision", "matched_auc"]])
+def test_a_dropped_score_does_not_depend_on_the_metrics(spark, metrics):
+    schema = "user_id int, items array<struct<item_id: int, score: double>>"
+    lists = spark.createDataFrame([(1, [(8, 0.9), (7, math.nan)]), (2, [(8, 0.5)])], schema)
+    truth = spark.createDataFrame([(1, 8), (2, 8)], "user_id int, item_id int")
+    rules = srm.convention("default").override(nan_scores="drop", precision_denominator="recommended")
+    assert run(spark, lists, truth, metrics, convention=rules).to_dict()["model"]["precision@2"] == 1.0
+
+
+@pytest.mark.spark
+def test_models_without_a_column_that_tells_them_apart(spark):
+    with pytest.raises(srm.ConfigError, match="models: expected a column 'model' .* that tells als, pop apart, found none"):
+        run(spark, [("u", "a", 1.0)], [("u", "a", 1.0)], models=["als", "pop"])

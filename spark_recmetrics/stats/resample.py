@@ -1,0 +1,148 @@
+"""Poisson bootstrap: how often each user is drawn in each replicate, and the sums over users that this gives.
+
+This is the part that runs where the users are. The sums are read by the tests and intervals of `stats`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_recmetrics.errors import ConfigError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+_STEP, _FIRST, _SECOND = (np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+_AT_LEAST = (41426, 17318, 5263, 1244, 240, 39, 5, 1)
+"""How many of 65,536 equally likely draws are at least 1, 2, 3, … These are the quantiles of Poisson(1), with the first two
+moved by less than one draw so that mean and variance are exactly 1."""
+
+_FLOORS = tuple(np.uint16(65536 - count) for count in _AT_LEAST)
+
+_TILE = 16384
+"""Hashes at a time: their buffers, a third of a megabyte, stay in the cache."""
+
+_BLOCK = 4096
+"""Users at a time, whose weights become floats to be multiplied."""
+
+
+def poisson_weights(user_hash: NDArray[np.uint64], n: int, seed: int = 0) -> NDArray[np.uint8]:
+    """How often each user is drawn in each replicate: Poisson(1) numbers that depend on user, replicate and seed alone.
+
+    So a user has the same weights for every model and metric, on every cluster, in any order and partitioning. The numbers of a
+    user are a stream of splitmix64, which begins at the hash of user and seed: the j-th hash of 64 bits gives the draws 4j to
+    4j + 3 of 16 bits each, and a draw is looked up among the quantiles of Poisson(1). No weight is above 8.
+
+    Args:
+        user_hash: (U,) a 64-bit hash of each user, such as Spark's `xxhash64`; of int64 the bits count.
+        n: B, the number of replicates.
+        seed: Another seed gives other weights; from 0 to 2^64 - 1.
+
+    Returns:
+        (B, U) weights.
+
+    Raises:
+        ConfigError: The hashes are not one-dimensional 64-bit integers, or `n` or `seed` is not a number in range.
+
+    Source:
+        Chamandy, Muralidharan, Najmi and Naidu, Estimating uncertainty for massive data streams, Google, 2012, for the
+        bootstrap; Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014, for splitmix64.
+
+    Example:
+        >>> users = np.array([11, 22, 33], dtype=np.uint64)
+        >>> poisson_weights(users, 3)
+        array([[1, 3, 2],
+               [1, 4, 4],
+               [0, 1, 2]], dtype=uint8)
+        >>> poisson_weights(users[::-1], 2)
+        array([[2, 3, 1],
+               [4, 4, 1]], dtype=uint8)
+    """
+    users = np.asarray(user_hash)
+    if users.ndim != 1 or users.dtype.kind not in "iu" or users.dtype.itemsize != 8:
+        raise ConfigError(f"user_hash: expected one 64-bit integer for each user, found {users.dtype} of shape {users.shape}")
+    for name, number, lowest in (("n", n, 1), ("seed", seed, 0)):
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or not lowest <= int(number) < 1 << 64:
+            raise ConfigError(f"{name}: expected a whole number from {lowest}, below 2^64, found {number!r}")
+    # All sums and products of hashes are meant modulo 2^64.
+    starts = _mixed(users.astype(np.uint64) + _mixed(np.array([seed], dtype=np.uint64) + _STEP))
+    n_hashes = -(-int(n) // 4)
+    steps = np.arange(1, n_hashes + 1, dtype=np.uint64)[:, None] * _STEP
+    weights = np.empty((4 * n_hashes, len(users)), dtype=np.uint8)
+    across = min(max(len(users), 1), _TILE)
+    down = _TILE // across
+    for left in range(0, len(users), across):
+        for top in range(0, n_hashes, down):
+            hashes = _mixed(steps[top : top + down] + starts[left : left + across])
+            for part in range(4):
+                # The cast keeps the low 16 bits, whatever the byte order of the machine.
+                draws = (hashes >> np.uint64(16 * part)).astype(np.uint16)
+                drawn = (draws >= _FLOORS[0]).view(np.uint8)
+                # Eight comparisons are faster than a table of 65,536 entries, which leaves the vector unit.
+                for floor in _FLOORS[1:]:
+                    drawn += (draws >= floor).view(np.uint8)
+                weights[4 * top + part : 4 * (top + down) : 4, left : left + across] = drawn
+    return weights[: int(n)]
+
+
+def _mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The last step of splitmix64, in place: every bit of the input changes half of the bits."""
+    spare = np.empty_like(hashes)
+    for shift, factor in ((30, _FIRST), (27, _SECOND)):
+        np.right_shift(hashes, np.uint64(shift), out=spare)
+        np.bitwise_xor(hashes, spare, out=hashes)
+        np.multiply(hashes, factor, out=hashes)
+    np.right_shift(hashes, np.uint64(31), out=spare)
+    return np.bitwise_xor(hashes, spare, out=hashes)
+
+
+def bootstrap_sums(values: ArrayLike, weights: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The weighted sum of every column in every replicate, and the weights that it is over; NaN is left out of both.
+
+    Sums and counts of parts of the users add up to those of all; their ratio is the mean of a replicate.
+
+    Args:
+        values: (U, C) values of each user.
+        weights: (B, U) weights of `poisson_weights`.
+
+    Returns:
+        (B, C) sums and (B, C) counts.
+
+    Raises:
+        ConfigError: The shapes do not fit, or the values are not numbers.
+
+    Source:
+        Chamandy, Muralidharan, Najmi and Naidu, Estimating uncertainty for massive data streams, Google, 2012.
+
+    Example:
+        >>> sums, counts = bootstrap_sums([[0.5, 1.0], [0.25, np.nan], [1.0, 3.0]], np.array([[1, 1, 1], [2, 0, 1]]))
+        >>> sums
+        array([[1.75, 4.  ],
+               [2.  , 5.  ]])
+        >>> counts
+        array([[3, 2],
+               [3, 3]])
+    """
+    table, drawn = np.asarray(values), np.asarray(weights)
+    if table.ndim != 2 or table.dtype.kind not in "biuf":
+        raise ConfigError(f"values: expected numbers of users x columns, found {table.dtype} of shape {table.shape}")
+    if drawn.ndim != 2 or drawn.dtype.kind not in "biuf" or drawn.shape[1] != len(table):
+        raise ConfigError(
+            f"weights: expected numbers of replicates x {len(table)} users, found {drawn.dtype} of shape {drawn.shape}"
+        )
+    table = table.astype(np.float64, copy=False)
+    missing = np.isnan(table)
+    gaps = missing.any(axis=0)
+    # Columns without NaN share one count.
+    present = np.concatenate([np.ones((len(table), 1)), ~missing[:, gaps]], axis=1)
+    factors = np.concatenate([np.where(missing, 0.0, table), present], axis=1)
+    found = np.zeros((len(drawn), factors.shape[1]))
+    for start in range(0, len(table), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        found += drawn[:, block].astype(np.float64) @ factors[block]
+    n_columns = table.shape[1]
+    counts = found[:, n_columns + np.where(gaps, np.cumsum(gaps), 0)]
+    return found[:, :n_columns], np.rint(counts).astype(np.int64)
