@@ -173,7 +173,9 @@ class _Data:
         ids = {"user": columns.user, "item": columns.item}
         needs_score = demand.scores(rated_apart=False)
         by_rank = {} if columns.rank is None else {"rank": columns.rank}
-        scored = {"score": columns.score} if not by_rank or needs_score else {}
+        # Ranks close up over rows without a score, where these are dropped.
+        reads_scores = needs_score or (rules.nan_scores == "drop" and columns.score in predictions)
+        scored = {"score": columns.score} if not by_rank or reads_scores else {}
         modelled = {"model": columns.model} if columns.model in predictions or columns.model != Columns.model else {}
         needs_rating = demand.rating or threshold is not None or columns.rating != Columns.rating
         rated = {"rating": columns.rating} if columns.rating in truth or needs_rating else {}
@@ -194,7 +196,7 @@ class _Data:
             frame.dropna(subset=[name for name in ("model", "user", "item") if name in frame])
             for frame in (lists, judged, known)
         )
-        # Rows that will be refused are of no use, and nothing is divided by what they have.
+        # Rows that will be refused are of no use, and nothing is divided by what they have, or squared.
         lists = lists[lists["rank"] >= 1] if by_rank else lists
         if scored and (demand.rating or demand.asked_by("listed")):
             lists = lists[~np.isinf(lists["score"].astype(np.float64))]

@@ -327,6 +327,7 @@ def test_what_is_no_number_is_refused(value):
         ([(1, 7, 1), (1, 6, 1), (2, 8, 1)], None),
         ([(1, 7, 1), (1, 8, 2), (2, 8, 1)], 1.0),
         ([(1, 7, 1), (1, 8, 2), (1, 9, 3), (1, 10, 4), (2, 8, 1)], 1.0),
+        ([(1, 7, 1), (1, 8, 2), (1, 9, 5), (2, 8, 1)], 1.0),
         ([(1, 7, 1), (2, 8, 1)], 0.5),
     ],
 )
@@ -342,6 +343,17 @@ def test_ranks_up_to_the_cut_off(rows, value):
 
 
 # Missing and infinite scores ----------------------------------------------------------------------------------------------
+
+
+def test_rows_without_a_score_are_dropped_beside_ranks_too():
+    predictions = pd.DataFrame({"user_id": 1, "item_id": [1, 2], "rank": [1, 2], "score": [math.nan, 0.5]})
+    truth = pd.DataFrame({"user_id": 1, "item_id": [2]})
+    rules, columns = srm.convention("default").override(nan_scores="drop"), srm.Columns(rank="rank")
+    options = {"metrics": "mrr@2", "convention": rules, "columns": columns}
+    assert srm.evaluate_in_memory(predictions, truth, **options).to_dict() == {"model": {"mrr@2": 1}}
+    without = predictions.drop(columns="score")
+    assert srm.evaluate_in_memory(without, truth, **options).to_dict() == {"model": {"mrr@2": 1 / 2}}
+
 
 BESIDE_INFINITY = ["mrr@2", "auc", "auc(candidates=listed)", "matched_auc@2"]
 
