@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
@@ -169,6 +167,7 @@ def _triple(user: Any, place: int, entry: Any) -> tuple[Any, Any, Any]:
 
 
 def _frame(rows: list[tuple[Any, ...]], number: str) -> pd.DataFrame:
+    import numpy as np
     import pandas as pd
 
     frame = pd.DataFrame(rows, columns=["user_id", "item_id", number], dtype=object)

@@ -173,7 +173,7 @@ class _Data:
         ids = {"user": columns.user, "item": columns.item}
         needs_score = demand.scores(rated_apart=False)
         by_rank = {} if columns.rank is None else {"rank": columns.rank}
-        # Ranks close up over rows without a score, where these are dropped.
+        # Which rows are dropped must not depend on the metrics.
         reads_scores = needs_score or (rules.nan_scores == "drop" and columns.score in predictions)
         scored = {"score": columns.score} if not by_rank or reads_scores else {}
         modelled = {"model": columns.model} if columns.model in predictions or columns.model != Columns.model else {}
@@ -270,15 +270,14 @@ class _Data:
                 # The first row behind the cut tells whether ranks are missing before it.
                 cut[1:] &= cut[:-1] & (cell[1:] == cell[:-1])
                 cut[:1] = False
-            kept: pd.DataFrame = rows[~cut]
-            return kept
+            return rows.loc[~cut]
         peers = np.unique(np.column_stack([cell, ~judged, value]), axis=0, return_inverse=True)[1].ravel()
         peers = np.arange(len(rows)) if self.has_rank else peers
         every = np.ones(len(rows), dtype=np.int64)
         rows["n_above"], rows["n_tied"], _ = _standing(cell, peers, every)
         if "seen" in rows:
             rows["unseen_above"], rows["unseen_tied"], rows["unseen_place"] = _standing(cell, peers, every - rows["seen"])
-        kept = rows[judged | (rows["rank"] == 1) | rows["tied"]]
+        kept: pd.DataFrame = rows[judged | (rows["rank"] == 1) | rows["tied"]]
         return kept
 
 

@@ -159,7 +159,7 @@ class Source:
         return holder
 
     def screen(self) -> None:
-        """Refuse Spark settings, credentials, deep nesting, and what cannot be written; turn dates, which TOML has, into texts."""
+        """Refuse Spark settings, credentials, deep nesting, and what cannot be written; turn dates of TOML into texts."""
         waiting: list[tuple[Any, Keys]] = [(self.data, ())]
         while waiting:
             value, keys = waiting.pop()

@@ -346,13 +346,13 @@ def test_ranks_up_to_the_cut_off(rows, value):
 
 
 def test_rows_without_a_score_are_dropped_beside_ranks_too():
-    predictions = pd.DataFrame({"user_id": 1, "item_id": [1, 2], "rank": [1, 2], "score": [math.nan, 0.5]})
-    truth = pd.DataFrame({"user_id": 1, "item_id": [2]})
-    rules, columns = srm.convention("default").override(nan_scores="drop"), srm.Columns(rank="rank")
-    options = {"metrics": "mrr@2", "convention": rules, "columns": columns}
-    assert srm.evaluate_in_memory(predictions, truth, **options).to_dict() == {"model": {"mrr@2": 1}}
+    predictions = pd.DataFrame({"user_id": 1, "item_id": [1, 2], "rank": [1, 2], "score": [0.5, math.nan]})
+    truth = pd.DataFrame({"user_id": 1, "item_id": [1]})
+    rules = srm.convention("default").override(nan_scores="drop", precision_denominator="recommended")
+    options = {"metrics": "precision@2", "convention": rules, "columns": srm.Columns(rank="rank")}
+    assert srm.evaluate_in_memory(predictions, truth, **options).to_dict() == {"model": {"precision@2": 1}}
     without = predictions.drop(columns="score")
-    assert srm.evaluate_in_memory(without, truth, **options).to_dict() == {"model": {"mrr@2": 1 / 2}}
+    assert srm.evaluate_in_memory(without, truth, **options).to_dict() == {"model": {"precision@2": 1 / 2}}
 
 
 BESIDE_INFINITY = ["mrr@2", "auc", "auc(candidates=listed)", "matched_auc@2"]

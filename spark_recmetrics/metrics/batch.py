@@ -158,7 +158,8 @@ class RankedBatch:
         """
         nothing: list[Any] = [{}] * len(lists)
         if scores is not None:
-            scores = [placed_scores(_floats(values)).tolist() for values in scores]
+            # Missing scores come last, and are tied.
+            scores = [[-np.inf if np.isnan(value) else value for value in values] for values in scores]
         users = list(zip(lists, truth, judged or nothing, scores or nothing, propensities or nothing, strict=True))
         rows = [
             (user, rank, item in own, {**others, **own}.get(item), values[rank - 1] if values else np.nan, chances.get(item))
