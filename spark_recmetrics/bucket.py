@@ -13,8 +13,8 @@ from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, columns_of, cut_offs, score_columns
-from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, sum_by_user
-from spark_recmetrics.metrics.ranking import raw_gain
+from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, placed_scores, sum_by_user
+from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished
 
@@ -356,13 +356,13 @@ def _batch(n_cells: int, rows: _Rows, truth: _Truth, truth_cell: Ints, truth_pla
         n_recommended = _largest(rows.cell, rows.rank, n_cells)
     else:
         n_recommended = np.bincount(rows.cell, minlength=n_cells)
-    score = rows.column("score", np.full(len(rows.cell), np.nan))
+    score = rows.column("score", np.full(len(rows.cell), np.nan)).astype(np.float64)
     matched = Matched(
         user=cell,
         rank=rank,
         relevant=relevant,
         rating=truth.value[place],
-        score=score[judged],
+        score=placed_scores(score[judged], first=scoring.convention.nan_scores == "first") if scoring.across else score[judged],
         propensity=truth.propensity[place],
     )
     n_relevant = np.bincount(truth_cell[ideal], minlength=n_cells)
@@ -460,7 +460,7 @@ def _negative(rating: Any, scoring: Scoring) -> Any:
     for metric in scoring.metrics:
         for part in metric.tree():
             gains = raw_gain(rating, part.options(scoring.convention).get("gain", "binary"))
-            negative |= ~((gains >= 0) & (gains < np.inf))
+            negative |= ~((gains >= 0) & (gains <= LARGEST_GAIN))
     return negative
 
 

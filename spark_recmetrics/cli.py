@@ -179,10 +179,10 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    import yaml
+    from spark_recmetrics.source import as_yaml
 
     config = _load(arguments)
-    print(yaml.safe_dump(config.resolved(), sort_keys=False, allow_unicode=True), end="")
+    print(as_yaml(config.resolved()), end="")
     print(f"# config_hash: {config.hash}")
     print(f"# run_id: {config.run_id}")
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, brief
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,24 @@ class Columns:
             if name is None and column.name == "rank":
                 continue
             if not isinstance(name, str) or not name:
-                raise ConfigError(f"columns.{column.name}: expected the name of a column, found {name!r}")
+                raise ConfigError(f"columns.{column.name}: expected the name of a column, found {brief(name)}")
             if name == getattr(Columns, column.name) and name in taken and column.name in ("items", "propensity"):
                 continue  # the caller has given this name to another column and has none of this kind
             # A score may be the predicted rating and a truth table may call the true one the same.
             twin = taken.setdefault(name, column.name)
             if twin != column.name and {twin, column.name} != {"score", "rating"}:
                 raise ConfigError(f"columns.{twin} and columns.{column.name} are both {name!r}: expected different columns")
+
+
+def checked_columns(columns: object) -> Columns:
+    """The argument `columns`.
+
+    Raises:
+        ConfigError: It is none of `Columns`.
+    """
+    if not isinstance(columns, Columns):
+        raise ConfigError(f"columns: expected srm.Columns(...), found {type(columns).__name__}")
+    return columns
 
 
 _USER_FAULTS = ("n_duplicates", "n_truth_duplicates", "n_rank_faults", "n_negative_gains", "n_beyond_catalog")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
-from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.errors import ConfigError, brief, did_you_mean
 
 USER_SETS = ("relevant", "truth", "predicted", "truth_and_predicted", "relevant_and_predicted", "all")
 
@@ -138,24 +138,25 @@ class Convention:
     def __post_init__(self) -> None:
         for option, allowed in CHOICES.items():
             value = getattr(self, option)
-            if value not in allowed:
-                raise ConfigError(f"{option}: expected one of {', '.join(allowed)}, found {value!r}")
+            if not isinstance(value, str) or value not in allowed:
+                raise ConfigError(f"{option}: expected one of {', '.join(allowed)}, found {brief(value)}")
         for option, lowest in (("threshold", -math.inf), ("beta", 0.0), ("entropy_base", 1.0)):
             value = getattr(self, option)
-            if isinstance(value, bool) or not isinstance(value, Real) or not lowest < float(value) < math.inf:
+            number = _finite(value)
+            if number is None or number <= lowest:
                 above = "" if lowest == -math.inf else f" above {lowest:g}"
-                raise ConfigError(f"{option}: expected a finite number{above}, found {value!r}")
-            object.__setattr__(self, option, float(value))
+                raise ConfigError(f"{option}: expected a finite number{above}, found {brief(value)}")
+            object.__setattr__(self, option, number)
         try:
             pairs = tuple((str(metric), str(users)) for metric, users in dict(self.users_by_metric).items())
         except (TypeError, ValueError) as error:
-            found = self.users_by_metric
-            raise ConfigError(f"users_by_metric: expected pairs of metric and user set, found {found!r}") from error
+            found = brief(self.users_by_metric)
+            raise ConfigError(f"users_by_metric: expected pairs of metric and user set, found {found}") from error
         object.__setattr__(self, "users_by_metric", pairs)
         for metric, users in self.users_by_metric:
             if users not in USER_SETS:
-                shown = metric if metric.isprintable() else repr(metric)
-                raise ConfigError(f"users_by_metric.{shown}: expected one of {', '.join(USER_SETS)}, found {users!r}")
+                key = metric if metric.isprintable() else repr(metric)
+                raise ConfigError(f"users_by_metric.{key}: expected one of {', '.join(USER_SETS)}, found {users!r}")
 
     def override(self, **options: Any) -> Convention:
         """The same convention with some fields changed; the changes show in its text.
@@ -196,6 +197,17 @@ class Convention:
 
     def __repr__(self) -> str:
         return f"Convention({str(self)!r})"
+
+
+def _finite(value: object) -> float | None:
+    """The value as a finite double, None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _text(value: Any) -> str:
@@ -317,9 +329,10 @@ def convention(name: str | Convention, threshold: float | None = None) -> Conven
     if isinstance(name, Convention):
         found = name
     else:
-        known = CONVENTIONS.get(str(name).strip().lower())
+        known = CONVENTIONS.get(name.strip().lower()) if isinstance(name, str) else None
         if known is None:
-            raise ConfigError(f"unknown convention {name!r}{did_you_mean(str(name), CONVENTIONS)}")
+            near = did_you_mean(name if isinstance(name, str) else "", CONVENTIONS)
+            raise ConfigError(f"unknown convention {brief(name)}{near}")
         found = known
     if threshold is None:
         return found

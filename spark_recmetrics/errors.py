@@ -46,6 +46,25 @@ class PublishError(RecMetricsError):
     exit_code = 5
 
 
+def writable(text: str) -> bool:
+    """Whether other processes can be given the text: half of a character pair is no text outside Python."""
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def brief(value: object) -> str:
+    """The value as a message shows it: on one line, and short.
+
+    Example:
+        >>> brief("a"), brief(10**5000), len(brief("x" * 1000))
+        ("'a'", 'int too long to be written', 60)
+    """
+    try:
+        text = " ".join(repr(value).split("\n"))
+    except (ValueError, RecursionError):  # Python refuses to write whole numbers of thousands of digits
+        return f"{type(value).__name__} too long to be written"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def printable(text: str) -> str:
     r"""The text on one line, without anything that could move the cursor.
 

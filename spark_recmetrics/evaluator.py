@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.errors import ConfigError, DataError, brief
 from spark_recmetrics.memory import evaluate_in_memory
 from spark_recmetrics.metrics import DEFAULT_METRICS, Metric, expand
 
@@ -53,8 +53,12 @@ def compute_metrics(
     if not isinstance(user_pred_true, Mapping):
         raise DataError(f"user_pred_true: expected a dict from user to pairs, found {type(user_pred_true).__name__}")
     rows = [
-        (user, *_triple(user, place, entry)) for user, entries in user_pred_true.items() for place, entry in enumerate(entries)
+        (user, *_triple(user, place, entry))
+        for user, entries in user_pred_true.items()
+        for place, entry in enumerate(_entries(user, entries))
     ]
+    if not isinstance(metrics, Iterable | Metric):
+        raise ConfigError(f"metrics: expected texts such as 'ndcg@10', found {brief(metrics)}")
     wanted = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
     result = evaluate_in_memory(
         _frame([(user, item, predicted) for user, item, predicted, _ in rows], "score"),
@@ -100,6 +104,7 @@ class Evaluator:
     ) -> None:
         self.metrics = expand(metrics, k_values)
         self.convention = named_convention(convention, threshold)
+        self.threshold = threshold
 
     def evaluate(
         self,
@@ -123,7 +128,7 @@ class Evaluator:
 
         Raises:
             ConfigError: The two are of different kinds, or a metric needs the catalogue.
-            DataError: Rows are refused, as by `srm.evaluate`.
+            DataError: There is a threshold, and truth has no ratings; or rows are refused, as by `srm.evaluate`.
 
         Example:
             >>> recommendations = {"ann": {"x": 0.2, "y": 0.9}, "bob": {"y": 0.7}, "cid": {"x": 0.5}}
@@ -134,6 +139,7 @@ class Evaluator:
         if kinds[0] != kinds[1]:
             raise ConfigError(f"expected recommendations and truth of one kind, found {kinds[0]} and {kinds[1]}")
         given: dict[str, Any] = {"metrics": self.metrics, "k": None, "convention": self.convention, "columns": columns}
+        given["threshold"] = self.threshold
         if kinds[0] == "Spark":
             from spark_recmetrics.pipeline import evaluate
 
@@ -141,24 +147,36 @@ class Evaluator:
             result.release()
             return _only(result.to_dict())
         if kinds[0] == "dict":
-            recommendations, truth = _lists(recommendations), _items(truth)
+            recommendations, truth = _lists(recommendations), _items(truth, rated=self.threshold is not None)
             given["columns"] = Columns(rank="rank" if "rank" in recommendations else None)
         return _only(evaluate_in_memory(recommendations, truth, catalog_size=catalog_size, **given).to_dict())
 
 
+def _entries(user: Any, entries: Any) -> Iterable[Any]:
+    if isinstance(entries, str | bytes | Mapping) or not isinstance(entries, Iterable):
+        raise DataError(
+            f"user {user!r}: expected a list of (predicted, true) or (item, predicted, true), found {type(entries).__name__}"
+        )
+    return entries
+
+
 def _triple(user: Any, place: int, entry: Any) -> tuple[Any, Any, Any]:
     if not isinstance(entry, tuple | list) or len(entry) not in (2, 3):
-        raise DataError(f"user {user!r}: expected (predicted, true) or (item, predicted, true), found {entry!r}")
+        raise DataError(f"user {user!r}: expected (predicted, true) or (item, predicted, true), found {brief(entry)}")
     return (place, *entry) if len(entry) == 2 else tuple(entry)
 
 
 def _frame(rows: list[tuple[Any, ...]], number: str) -> pd.DataFrame:
+    import numpy as np
     import pandas as pd
 
     frame = pd.DataFrame(rows, columns=["user_id", "item_id", number], dtype=object)
+    for value in frame[number]:
+        if isinstance(value, str | bytes | bool | complex | np.bool_ | np.complexfloating):
+            raise DataError(f"{number}: expected numbers, found {brief(value)}: cast it first")
     try:
         return frame.astype({number: "float64"})
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{number}: expected numbers: {error}") from error
 
 
@@ -193,16 +211,22 @@ def _lists(recommendations: Mapping[Any, Any]) -> pd.DataFrame:
     return _frame(ranked, "rank").astype({"rank": "int64"})
 
 
-def _items(truth: Mapping[Any, Any]) -> pd.DataFrame:
+def _items(truth: Mapping[Any, Any], *, rated: bool) -> pd.DataFrame:
     """One row per true item, with a rating where there is one."""
     for user, items in truth.items():
         if isinstance(items, str | bytes) or not isinstance(items, Iterable):
             raise DataError(
                 f"truth of user {user!r}: expected items, or a dict from item to rating, found {type(items).__name__}"
             )
-    rated = any(isinstance(items, Mapping) for items in truth.values())
-    if rated and not all(isinstance(items, Mapping) for items in truth.values()):
+    plain = [user for user, items in truth.items() if not isinstance(items, Mapping)]
+    if plain and len(plain) < len(truth):
         raise DataError("truth: expected ratings for all users or for none, found both")
+    if plain and rated:
+        raise DataError(
+            f"truth of user {plain[0]!r}: expected a dict from item to rating, found {type(truth[plain[0]]).__name__}: "
+            "threshold needs ratings; leave it out where all true items are relevant"
+        )
+    rated = rated or (bool(truth) and not plain)
     rows = [
         (user, item, rating)
         for user, items in truth.items()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import ConfigError, did_you_mean, printable
+from spark_recmetrics.errors import ConfigError, brief, did_you_mean, printable
 
 POLICIES: Mapping[str, tuple[str, ...]] = {
     "null_ids": ("error", "drop"),
@@ -57,14 +57,18 @@ def checked_policies(chosen: Mapping[str, str] | None) -> dict[str, str]:
         Traceback (most recent call last):
         spark_recmetrics.errors.ConfigError: null_ids: expected error or drop, found 'warn'
     """
+    if not isinstance(chosen, Mapping | None):
+        raise ConfigError(f"expected a mapping of checks to policies, found {brief(chosen)}")
     found = {check: policies[0] for check, policies in POLICIES.items()}
     for check, policy in (chosen or {}).items():
+        if not isinstance(check, str):
+            raise ConfigError(f"expected the names of checks, found {brief(check)}")
         if check in _OF_THE_CONVENTION:
             raise ConfigError(f"{check}: expected a check, found an option of the convention: give it there")
         if check not in POLICIES:
-            raise ConfigError(f"{check}: unknown check{did_you_mean(str(check), POLICIES)}")
-        if policy not in POLICIES[check]:
-            raise ConfigError(f"{check}: expected {' or '.join(POLICIES[check])}, found {policy!r}")
+            raise ConfigError(f"{check}: unknown check{did_you_mean(check, POLICIES)}")
+        if not isinstance(policy, str) or policy not in POLICIES[check]:
+            raise ConfigError(f"{check}: expected {' or '.join(POLICIES[check])}, found {brief(policy)}")
         found[check] = policy
     return found
 
@@ -131,6 +135,8 @@ def data_report(
         in_both: By model, how many items of truth it predicts, and how many there are; of models without a pair in common.
     """
     facts = [fact for table in observed if table != "truth" for fact in prediction_facts(table, observed[table], judge)]
+    # Where rows of a list are missing, its ranks have gaps for that alone.
+    torn = any(fact.check in ("null_ids", "bad_ranks") and fact.table == "predictions" and fact.n_rows for fact in facts)
     facts += truth_facts(observed["truth"], judge, has_ratings=has_ratings)
     # Every model is scored against the same truth; without a ranking metric only rows that have a prediction are looked at.
     counted = [sums for sums in totals.values() if sums.get("n_truth_duplicates") is not None]
@@ -140,7 +146,8 @@ def data_report(
             judge.counted("truth_duplicates", "truth", most["n_truth_duplicates"], None, _users(most, "n_truth_duplicates"))
         )
     for model in models:
-        facts += model_facts(model, totals.get(model, {}), judge, rated=rated)
+        own = model_facts(model, totals.get(model, {}), judge, rated=rated)
+        facts += [fact for fact in own if not (torn and fact.check == "rank_faults")]
         if model in in_both:
             facts.append(judge.needed("items_in_both", f"predictions/{model}", *in_both[model]))
     return facts

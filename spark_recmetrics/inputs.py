@@ -152,7 +152,8 @@ def _opened(table: str, frame: DataFrame, columns: Columns, users: DataType, n_b
     kind = _type_of(table, frame, "items", columns.items)
     if not isinstance(kind, ArrayType):
         raise _wrong_type(table, "items", columns.items, "an array of items or of structs (item, score)", kind)
-    kept = [name for name in (columns.model, columns.user) if name in frame.columns]
+    named = {"model": columns.model, "user": columns.user}
+    kept = [name for key, name in named.items() if name in frame.columns and _type_of(table, frame, key, name)]
     items = column_of(frame, columns.items)
     # The arrays move, not the rows, and each bucket of users goes where its rows will be wanted.
     bucket = bucket_of(column_of(frame, columns.user).cast(users), n_buckets).alias(_BUCKET)
@@ -165,6 +166,9 @@ def _opened(table: str, frame: DataFrame, columns: Columns, users: DataType, n_b
     found: list[Column] = []
     if isinstance(kind.elementType, StructType):
         fields = kind.elementType.fieldNames()
+        if not fields or len({name.lower() for name in fields}) < len(fields):
+            expected = "an array of structs (item, score), whose fields have different names in any case"
+            raise _wrong_type(table, "items", columns.items, expected, kind)
         first = columns.item if columns.item in fields else fields[0]
         second = columns.score if columns.score in fields else next((name for name in fields if name != first), None)
         if second is not None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spark_recmetrics.bucket import Demand, Scoring, score_bucket
-from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PASSING, Columns
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PASSING, Columns, checked_columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
+from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.means import N_EXAMPLES, Wanted, combined, means, nothing, part_totals, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
@@ -70,7 +71,7 @@ def evaluate_in_memory(
 
     Raises:
         ConfigError: A metric, a cut-off, the convention or another argument is wrong.
-        DataError: A column is missing, or rows are refused, as by `evaluate`.
+        DataError: A column is missing or of a wrong kind, or rows are refused, as by `evaluate`.
 
     Example:
         >>> import pandas as pd
@@ -79,6 +80,13 @@ def evaluate_in_memory(
         >>> evaluate_in_memory(predictions, truth, metrics=["mrr", "hit"], k=2).to_dict()
         {'model': {'mrr@2': 0.5, 'hit@2': 0.6666666666666666}}
     """
+    import pandas as pd
+
+    checked_columns(columns)
+    for name, frame in {"predictions": predictions, "truth": truth, "train": train}.items():
+        _check_frame(name, frame, optional=name == "train")
+    if not isinstance(model_name, str) or not model_name:
+        raise ConfigError(f"model_name: expected a text, found {brief(model_name)}")
     chosen = expand(metrics, k)
     rules = named_populations(named_convention(convention, threshold))
     demand = Demand(chosen, rules)
@@ -104,11 +112,11 @@ def evaluate_in_memory(
     )
     lists = data.ranked(scoring)
     per_user = score_bucket(lists, data.truth, scoring)
-    named = per_user.assign(
-        model=per_user["model"].map(dict(enumerate(data.models))),
-        user=data.users.take(per_user["user"].to_numpy(np.int64)),
-    )
-    totals = combined(part_totals(named, Wanted.of(chosen, rules)).itertuples(index=False))
+    of_users = data.users.take(per_user["user"].to_numpy(np.int64))
+    # The type is named because pandas would look for another one in objects.
+    coded = per_user.assign(user=pd.Series(of_users, index=per_user.index, dtype=data.users.dtype))
+    found = combined(part_totals(coded, Wanted.of(chosen, rules)).itertuples(index=False))
+    totals = {name: found[code] for code, name in enumerate(data.models) if code in found}
     # A single user may be asked about here, and then a list without a truth row is an answer.
     judge = Judge(
         checked_policies({"users_in_both": "warn"}),
@@ -129,7 +137,9 @@ def evaluate_in_memory(
         run=Run(),
         data_hash=None,
         warnings=[fact.line() for fact in facts if fact.level == "warn"],
-        per_user=named.drop(columns=list(PASSING), errors="ignore"),
+        per_user=coded.assign(model=coded["model"].map(dict(enumerate(data.models)))).drop(
+            columns=list(PASSING), errors="ignore"
+        ),
     )
 
 
@@ -161,32 +171,51 @@ class _Data:
         import pandas as pd
 
         ids = {"user": columns.user, "item": columns.item}
-        _same_kind({"predictions": predictions, "truth": truth, **({} if train is None else {"train": train})}, ids)
         needs_score = demand.scores(rated_apart=False)
         by_rank = {} if columns.rank is None else {"rank": columns.rank}
-        scored = {"score": columns.score} if not by_rank or needs_score else {}
+        # Which rows are dropped must not depend on the metrics.
+        reads_scores = needs_score or (rules.nan_scores == "drop" and columns.score in predictions)
+        scored = {"score": columns.score} if not by_rank or reads_scores else {}
         modelled = {"model": columns.model} if columns.model in predictions or columns.model != Columns.model else {}
         needs_rating = demand.rating or threshold is not None or columns.rating != Columns.rating
         rated = {"rating": columns.rating} if columns.rating in truth or needs_rating else {}
         chance = {"propensity": columns.propensity} if demand.asked_by("propensity") else {}
         lists = _chosen("predictions", predictions, modelled | ids | scored | by_rank)
         judged = _chosen("truth", truth, ids | rated | chance)
-        known = _chosen("train", train, ids) if train is not None else judged.iloc[:0]
+        lists = _with_numbers("predictions", lists, scored | by_rank)
+        judged = _with_numbers("truth", judged, rated | chance)
+        tables = {"predictions": lists, "truth": judged, **({} if train is None else {"train": _chosen("train", train, ids)})}
+        tables = _same_kind(tables, ids)
+        lists, judged = tables["predictions"], tables["truth"]
+        known = tables.get("train", judged.iloc[:0])
         if modelled:
             lists["model"] = lists["model"].map(str, na_action="ignore")
-        models = sorted(lists["model"].dropna().unique()) if modelled else [model_name]
+        models = sorted(set(lists["model"].dropna())) if modelled else [model_name]
         counts = {"predictions": _prediction_counts(lists), "truth": _truth_counts(judged, rules)}
         lists, judged, known = (
             frame.dropna(subset=[name for name in ("model", "user", "item") if name in frame])
             for frame in (lists, judged, known)
         )
-        users = pd.Index(pd.concat([lists["user"], judged["user"], known["user"]], ignore_index=True).unique())
+        # Rows that will be refused are of no use, and nothing is divided by what they have, or squared.
+        lists = lists[lists["rank"] >= 1] if by_rank else lists
+        if scored and (demand.rating or demand.asked_by("listed")):
+            lists = lists[~np.isinf(lists["score"].astype(np.float64))]
+        judged = judged[_is_chance(judged["propensity"])] if chance else judged
+        every_user = pd.concat([lists["user"], judged["user"], known["user"]], ignore_index=True)
+        users = pd.Index(every_user.unique(), dtype=every_user.dtype)
         items = _in_order(pd.concat([lists["item"], judged["item"], known["item"]], ignore_index=True).unique())
         lists, judged, known = (
-            frame.assign(user=users.get_indexer(pd.Index(frame["user"])), item=items.get_indexer(pd.Index(frame["item"])))
+            # The type is named because pandas would look for another one in objects.
+            frame.assign(
+                user=users.get_indexer(pd.Index(frame["user"], dtype=frame["user"].dtype)),
+                item=items.get_indexer(pd.Index(frame["item"], dtype=frame["item"].dtype)),
+            )
             for frame in (lists, judged, known)
         )
-        lists["model"] = pd.Index(models).get_indexer(pd.Index(lists["model"])) if modelled else 0
+        # Not by an index of pandas, to which texts are equal up to a null character.
+        lists["model"] = (
+            lists["model"].map({name: code for code, name in enumerate(models)}).astype(np.int64) if modelled else 0
+        )
         if rules.nan_scores == "drop":
             lists = lists[lists["score"].notna()] if scored else lists
             judged = judged[np.isfinite(judged["rating"].astype(np.float64))] if rated else judged
@@ -215,10 +244,13 @@ class _Data:
         pairs = pd.MultiIndex.from_frame(self.truth[["user", "item"]])
         judged = pd.MultiIndex.from_frame(rows[["user", "item"]]).isin(pairs) | (rules.candidates != "judged")
         if self.has_rank:
-            value = rows["rank"].to_numpy(np.float64)
+            value = np.unique(rows["rank"].to_numpy(), return_inverse=True)[1]
         else:
             missing = -np.inf if rules.nan_scores == "first" else np.inf
-            value = np.where(rows["score"].isna(), missing, -rows["score"].to_numpy(np.float64))
+            # Close whole or decimal scores would be ties as doubles, so their places among all scores are compared.
+            places = np.unique(rows["score"].dropna().to_numpy(), return_inverse=True)[1]
+            value = np.full(len(rows), missing)
+            value[rows["score"].notna().to_numpy()] = -places
         item = rows["item"].to_numpy(np.int64)
         tie = {"item_asc": item, "item_desc": -item, "input": np.arange(len(rows))}[rules.ties]
         order = np.lexsort((tie, value, ~judged, rows["user"].to_numpy(), rows["model"].to_numpy()))
@@ -229,12 +261,16 @@ class _Data:
         if not scoring.given_ranks:
             rows["rank"] = place_in_user(cell, int(cell.max(initial=-1)) + 1)
         if "score" in rows:
-            # Missing scores stand where they are ranked: behind all numbers, or before them.
-            rows["score"] = rows["score"].astype(np.float64).fillna(np.inf if rules.nan_scores == "first" else -np.inf)
+            rows["score"] = rows["score"].astype(np.float64)
         same = (cell[1:] == cell[:-1]) & (value[1:] == value[:-1]) & (judged[1:] == judged[:-1]) & (not self.has_rank)
         rows["tied"] = np.append(same, False)[: len(rows)] & rows["rank"].isin(scoring.cuts)
         if scoring.k is not None:
-            return rows[rows["rank"] <= scoring.k]
+            cut = (rows["rank"] > scoring.k).to_numpy()
+            if scoring.given_ranks:
+                # The first row behind the cut tells whether ranks are missing before it.
+                cut[1:] &= cut[:-1] & (cell[1:] == cell[:-1])
+                cut[:1] = False
+            return rows.loc[~cut]
         peers = np.unique(np.column_stack([cell, ~judged, value]), axis=0, return_inverse=True)[1].ravel()
         peers = np.arange(len(rows)) if self.has_rank else peers
         every = np.ones(len(rows), dtype=np.int64)
@@ -255,46 +291,117 @@ def _standing(cell: Any, peers: Any, counts: Any) -> tuple[Any, Any, Any]:
     return (up_to - counted).groupby(peers).transform("first"), tied, up_to
 
 
+def _check_frame(name: str, frame: object, *, optional: bool) -> None:
+    import pandas as pd
+
+    if not (isinstance(frame, pd.DataFrame) or (optional and frame is None)):
+        found = f"{type(frame).__module__}.{type(frame).__name__}"
+        raise ConfigError(f"{name}: expected a pandas DataFrame, found {found}: srm.evaluate takes frames of Spark")
+
+
 def _chosen(table: str, frame: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
     """The columns by our names."""
     for key, name in names.items():
         if name not in frame:
             raise DataError(f"{table}: no column {name!r} (columns.{key}){did_you_mean(name, map(str, frame.columns))}")
+        if (twins := list(frame.columns).count(name)) > 1:
+            raise DataError(f"{table}: expected one column named {name!r} (columns.{key}), found {twins}: rename the others")
     return frame[list(names.values())].set_axis(list(names), axis=1).reset_index(drop=True)
 
 
-def _same_kind(frames: Mapping[str, pd.DataFrame], ids: Mapping[str, str]) -> None:
-    """Refuse ids that are floating point numbers, and those of one kind here and of another there."""
-    import pandas as pd
+def _with_numbers(table: str, rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
+    """The rows, where these columns are numbers; of whatever type that they are in, unless Python objects have to be read."""
+    for key, name in names.items():
+        column = rows[key]
+        if column.dtype.kind in "iuf":
+            if not isinstance(column.dtype, np.dtype):
+                # Types of pandas that know a missing value compare as three-valued logic.
+                rows = rows.assign(**{key: column.to_numpy(np.float64) if column.isna().any() else column.to_numpy()})
+            continue
+        # As on Spark True is no number, although it is one of Python's.
+        wrong = [value for value in column.dropna() if not isinstance(value, Number) or isinstance(value, bool | complex)]
+        whole = "" if key != "rank" else "whole "
+        if column.dtype.kind != "O" or wrong:
+            found = brief(wrong[0]) if wrong else str(column.dtype)
+            raise DataError(f"{table}: column {name!r} (columns.{key}): expected {whole}numbers, found {found}: cast it first")
+        column = column.where(column.notna(), np.nan)
+        try:
+            doubles = column.astype(np.float64)
+        except OverflowError as error:
+            told = f"{table}: column {name!r} (columns.{key}): expected numbers that a double can hold, found larger ones"
+            raise DataError(f"{told}: scale them down") from error
+        if key != "score" or column.dtype != object:
+            column = doubles
+        rows = rows.assign(**{key: column})
+    if "rank" in names:
+        rank = rows["rank"].dropna().astype(np.float64)
+        broken = rank[(rank % 1 != 0) | (rank.abs() >= 2.0**63)]
+        if len(broken):
+            told = (
+                f"{table}: column {names['rank']!r} (columns.rank): expected whole numbers of 64 bits, found {broken.iloc[0]}"
+            )
+            raise DataError(f"{told}: ranks count from 1")
+    return rows
 
-    kinds = {"i": "whole numbers", "u": "whole numbers", "f": "floating point numbers"}
+
+def _same_kind(frames: Mapping[str, pd.DataFrame], ids: Mapping[str, str]) -> dict[str, pd.DataFrame]:
+    """The frames with ids that can be compared. Refused are ids that are floating point numbers, and those of several kinds."""
+    found = dict(frames)
     for key, name in ids.items():
-        found: dict[str, str] = {}
-        for table, frame in frames.items():
-            known = frame[name].dropna() if name in frame else pd.Series(dtype=object)
-            if len(known):
-                inside = "whole numbers" if isinstance(known.iloc[0], int) else type(known.iloc[0]).__name__
-                found[table] = kinds.get(known.dtype.kind, inside)
-            if found.get(table) == "floating point numbers":
-                # pandas makes floats of whole numbers beside a missing one.
-                if not frame[name].isna().any() or (known % 1 != 0).any():
-                    raise DataError(f"{table}: column {name!r} (columns.{key}): expected whole numbers or texts, found floats")
-                found[table] = "whole numbers"
-        if len(set(found.values())) > 1:
-            sides = ", ".join(f"{kind} in {table}" for table, kind in found.items())
-            told = f"column {name!r} (columns.{key}): expected one type on all sides, found {sides}"
-            raise DataError(f"{told}: cast one of them first")
+        sides = {table: _kind(table, frame[key], f"column {name!r} (columns.{key})") for table, frame in frames.items()}
+        sides = {table: kind for table, kind in sides.items() if kind}
+        if len(set(sides.values())) > 1:
+            told = ", ".join(f"{kind} in {table}" for table, kind in sides.items())
+            raise DataError(
+                f"column {name!r} (columns.{key}): expected one type on all sides, found {told}: cast one of them first"
+            )
+        types = {frame[key].dtype for frame in found.values()}
+        if len(types) > 1 and not all(isinstance(kind, np.dtype) and kind.kind == "i" for kind in types):
+            # Of whole numbers of different types pandas would make floats, in which close ids are equal.
+            found = {table: frame.assign(**{key: _objects(frame[key])}) for table, frame in found.items()}
+    return found
+
+
+def _kind(table: str, ids: pd.Series[Any], where: str) -> str | None:
+    """What the ids of a column are, None where there is none."""
+    known = ids.dropna()
+    if not len(known) or ids.dtype.kind in "iu":
+        return "whole numbers" if len(known) else None
+    # pandas makes floats of whole numbers beside a missing one.
+    if ids.dtype.kind == "f" and ids.isna().any() and not (known % 1 != 0).any():
+        return "whole numbers"
+    names = sorted({_type_name(kind) for kind in known.map(type).unique()})
+    if len(names) > 1:
+        raise DataError(f"{ids.name}s: expected ids of one kind, found {', '.join(names)}: cast them to one type first")
+    if names[0] not in _KINDS:
+        raise DataError(f"{table}: {where}: expected whole numbers or texts as ids, found {names[0]}: cast them first")
+    return _KINDS[names[0]]
+
+
+_KINDS = {"int": "whole numbers", "str": "str", "Decimal": "Decimal"}
+"""What an id can be, by the type of its values, as on Spark: True would be the same id as 1, and a float is never quite one."""
+
+
+def _type_name(kind: type) -> str:
+    if issubclass(kind, str):
+        return "str"
+    return "int" if issubclass(kind, int | np.integer) and kind is not bool else kind.__name__
+
+
+def _objects(ids: pd.Series[Any]) -> pd.Series[Any]:
+    """Ids as Python objects, with whole numbers among them that pandas has made floats."""
+    found = ids.astype(object)
+    return found.map(int, na_action="ignore").astype(object) if ids.dtype.kind == "f" else found
 
 
 def _in_order(ids: Any) -> pd.Index[Any]:
     import pandas as pd
 
     try:
-        found: pd.Index[Any] = pd.Index(sorted(ids))
+        ordered = sorted(ids)
     except TypeError as error:
-        raise DataError(
-            f"items: expected ids of one kind, found {', '.join(sorted({type(i).__name__ for i in ids}))}"
-        ) from error
+        raise DataError(f"items: expected whole numbers or texts as ids, found {type(ids[0]).__name__}") from error
+    found: pd.Index[Any] = pd.Index(ordered, dtype=ids.dtype)
     return found
 
 
@@ -311,11 +418,15 @@ def _truth_counts(rows: pd.DataFrame, rules: Convention) -> dict[str, Any]:
     rating = rows["rating"].astype(np.float64) if "rating" in rows else np.ones(len(rows))
     faults = {"null_ids": rows[["user", "item"]].isna().any(axis=1), "nan_ratings": ~np.isfinite(rating)}
     if "propensity" in rows:
-        faults["bad_propensities"] = ~((rows["propensity"] > 0) & (rows["propensity"] <= 1))
+        faults["bad_propensities"] = ~_is_chance(rows["propensity"])
     known = rating[np.isfinite(rating)]
     relevant = int(_is_relevant(rows, rules).sum()) if "rating" in rows else len(rows)
     spread = {"lowest": known.min(), "highest": known.max()} if len(known) else {}
     return {**_counted(rows, faults), "relevant": relevant, **spread}
+
+
+def _is_chance(propensity: pd.Series[Any]) -> pd.Series[bool]:
+    return (propensity > 0) & (propensity <= 1)
 
 
 def _counted(rows: pd.DataFrame, faults: Mapping[str, Any]) -> dict[str, Any]:

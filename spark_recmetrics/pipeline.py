@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -14,10 +15,10 @@ from pyspark.sql.types import IntegralType
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import user_totals
 from spark_recmetrics.bucket import Demand
-from spark_recmetrics.columns import PASSING, Columns
+from spark_recmetrics.columns import PASSING, Columns, checked_columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError, DataError, printable
+from spark_recmetrics.errors import ConfigError, DataError, brief, printable, writable
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, column_of, read_inputs, read_predictions
@@ -166,15 +167,17 @@ def evaluate(
         policies = checked_policies(checks)
     except ConfigError as error:
         raise ConfigError(f"checks: {error}") from error
-    if cast_ids not in (None, "string"):
-        raise ConfigError(f"cast_ids: expected 'string' or None, found {cast_ids!r}")
-    if slices:
-        raise ConfigError(f"slices: expected none in this version, found {', '.join(slices)}")
+    if not (cast_ids is None or isinstance(cast_ids, str)) or cast_ids not in (None, "string"):
+        raise ConfigError(f"cast_ids: expected 'string' or None, found {brief(cast_ids)}")
+    if not isinstance(slices, list | tuple) or slices:
+        raise ConfigError(f"slices: expected none in this version, found {brief(slices)}")
+    if not isinstance(run, Run):
+        raise ConfigError(f"run: expected srm.Run(...), found {brief(run)}")
     n_buckets = whole_number(n_buckets, "n_buckets")
-    size = whole_number(catalog, "catalog", LARGEST_CATALOG) if isinstance(catalog, int) else None
-    items = None if isinstance(catalog, int) else catalog
+    size = whole_number(catalog, "catalog", LARGEST_CATALOG) if isinstance(catalog, int | Number) else None
+    items = None if isinstance(catalog, int | Number) else catalog
     given = {"train": train, "catalog": items, "user_segments": user_segments, "item_features": item_features}
-    _check_frames(columns, predictions=predictions, truth=truth, rating_predictions=rating_predictions, **given)
+    _check_frames(columns, {"predictions": predictions, "truth": truth}, rating_predictions=rating_predictions, **given)
     _check_names("model_name", [model_name])
     if models is not None:
         _check_names("models", models)
@@ -276,7 +279,7 @@ def rank_items(
         has run yet. Rows with a null id or a rank below 1 are left out; repeated items are not looked for.
 
     Raises:
-        ConfigError: `k` or an option is wrong.
+        ConfigError: `k` or another argument is wrong.
         DataError: A column is missing or of a wrong type.
 
     Example:
@@ -288,6 +291,8 @@ def rank_items(
         [('model', 'ann', 'x', 1, 0.5), ('model', 'bob', 'y', 1, 0.7), ('model', 'cid', 'z', 1, 0.1)]
     """
     rules = named_convention("default").override(ties=ties, nan_scores=nan_scores)
+    _check_frames(columns, {"predictions": predictions})
+    _check_names("model_name", [model_name])
     rows = read_predictions(predictions, columns)
     if nan_scores == "error" and "score" in rows.columns:
         fault = F.raise_error(F.lit("rank_items: a score is NaN or null: set nan_scores to drop, last or first")).cast("double")
@@ -327,7 +332,7 @@ def from_als(model: Any, users: DataFrame | None = None, k: int = 10) -> DataFra
     if not hasattr(model, "recommendForAllUsers"):
         raise ConfigError(f"model: expected a fitted ALSModel, found {type(model).__name__}")
     k = whole_number(k, "k")
-    _check_frames(Columns(), users=users)
+    _check_frames(Columns(), {}, users=users)
     name = model.getUserCol()
     if users is None:
         lists = model.recommendForAllUsers(k)
@@ -348,18 +353,26 @@ def from_als(model: Any, users: DataFrame | None = None, k: int = 10) -> DataFra
     return renamed
 
 
-def _check_frames(columns: Columns, **frames: DataFrame | None) -> None:
-    if not isinstance(columns, Columns):
-        raise ConfigError(f"columns: expected srm.Columns(...), found {type(columns).__name__}")
-    for name, frame in frames.items():
+def _check_frames(columns: Columns, required: Mapping[str, DataFrame | None], **optional: DataFrame | None) -> None:
+    checked_columns(columns)
+    for name, frame in {**required, **optional}.items():
+        if frame is None and name not in required:
+            continue
         # On Spark 3.5 a frame of Connect is of another class, so its kind is told by what it can do.
-        if frame is not None and not hasattr(frame, "sparkSession"):
-            raise ConfigError(f"{name}: expected a Spark DataFrame, found {type(frame).__module__}.{type(frame).__name__}")
+        if frame is None or not hasattr(frame, "sparkSession"):
+            or_size = " or the number of items" if name == "catalog" else ""
+            found = f"{type(frame).__module__}.{type(frame).__name__}"
+            raise ConfigError(f"{name}: expected a Spark DataFrame{or_size}, found {found}")
+        if frame.isStreaming:
+            raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
 
 
 def _check_names(option: str, names: Sequence[str]) -> None:
-    if isinstance(names, str) or not names or not all(isinstance(name, str) and name for name in names):
-        raise ConfigError(f"{option}: expected a list of names, found {names!r}")
+    if not isinstance(names, list | tuple) or not names:
+        raise ConfigError(f"{option}: expected a list of names, found {brief(names)}")
+    for name in names:
+        if not isinstance(name, str) or not name or not writable(name):
+            raise ConfigError(f"{option}: expected names, texts without control characters, found {brief(name)}")
     if len(set(names)) < len(names):
         raise ConfigError(f"{option}: expected different names, found {printable(', '.join(names))}")
 

@@ -228,9 +228,8 @@ def _without(rows: DataFrame, scoring: Scoring) -> DataFrame:
     kept = rows.select(*(name for name in rows.columns if name not in spare))
     if "score" not in kept.columns:
         return kept
-    # Missing scores stand where they are ranked: behind all numbers, or before them.
-    score = F.coalesce(F.col("score").cast("double"), F.lit(float("-inf")))
-    return kept.withColumn("score", F.when(F.isnan(score), F.lit(float("inf"))).otherwise(score))
+    score = F.col("score").cast("double")
+    return kept.withColumn("score", F.when(~F.isnan(score), score))
 
 
 def _in_order(per_user: DataFrame) -> DataFrame:

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from spark_recmetrics.credentials import COVER, covered_override, names_credential
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, brief, writable
 from spark_recmetrics.schema import PLAIN_ADDRESS, without_password
 
 if sys.version_info >= (3, 11):
@@ -32,6 +32,7 @@ Keys = tuple[str | int, ...]
 
 LARGEST_FILE = 1 << 20
 DEEPEST = 40
+_WIDEST = 1024  # bits of a whole number: the largest double has as many
 _YAML = "tag:yaml.org,2002:"
 
 
@@ -73,14 +74,6 @@ _SCALARS: Mapping[str, Callable[[str], Any]] = {
 _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[([0-9]{1,9})\]|\['([^']*)'\]")
 
 
-def shown(value: object) -> str:
-    """The value as a message shows it: short, and without what is inside lists and mappings."""
-    if value is None or isinstance(value, dict | list):
-        return "nothing" if value is None else "a list" if isinstance(value, list) else "a mapping"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def dotted(keys: Keys) -> str:
     """The keys as one text.
 
@@ -90,6 +83,13 @@ def dotted(keys: Keys) -> str:
     """
     steps = (f"[{k}]" if isinstance(k, int) else f".{k}" if re.fullmatch(r"[\w-]+", k) else f"[{k!r}]" for k in keys)
     return "".join(steps).removeprefix(".")
+
+
+def shown(value: object) -> str:
+    """The value as a message shows it: short, and without what is inside lists and mappings."""
+    if value is None or isinstance(value, dict | list):
+        return "nothing" if value is None else "a list" if isinstance(value, list) else "a mapping"
+    return brief(value)
 
 
 class Source:
@@ -159,7 +159,7 @@ class Source:
         return holder
 
     def screen(self) -> None:
-        """Refuse Spark settings, credentials and deep nesting; turn dates, which TOML has, into texts."""
+        """Refuse Spark settings, credentials, deep nesting, and what cannot be written; turn dates of TOML into texts."""
         waiting: list[tuple[Any, Keys]] = [(self.data, ())]
         while waiting:
             value, keys = waiting.pop()
@@ -176,6 +176,10 @@ class Source:
                     self.report(here, refusal)
                     self.refused.add(here)
                     value[key] = COVER  # no later message shows it
+                elif told := _unwritable(key) or _unwritable(item):
+                    self.report(here, told)
+                    self.refused.add(here)
+                    value[key] = None
                 elif isinstance(item, date | time):
                     value[key] = item.isoformat()
                 elif isinstance(item, dict | list):
@@ -288,14 +292,54 @@ def _credential(keys: Keys, key: str | int, item: object) -> str | None:
 
 def _compose(text: str) -> yaml.Node | None:
     """The nodes of a YAML text; raises ValueError(line, problem)."""
+    line = 0
     try:
-        node: yaml.Node | None = _Loader(text).get_single_node()
+        loader = _Loader(text)
+        try:
+            node: yaml.Node | None = loader.get_single_node()
+        finally:
+            line = loader.line + 1
     except yaml.reader.ReaderError as error:
         raise ValueError(text.count("\n", 0, error.position) + 1, error.reason) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise ValueError(mark.line + 1 if mark else 1, error.problem or error.context) from error
+    except (ValueError, OverflowError) as error:  # PyYAML lets those of Python through
+        raise ValueError(line, f"expected an escape or a number that can be read, found none: {error}") from error
     return node
+
+
+def _unwritable(value: object) -> str | None:
+    """What is wrong with a text or a number that no message, table or other process could be given."""
+    if isinstance(value, str) and not writable(value):
+        return f"expected a text without control characters, found {shown(value)}"
+    if isinstance(value, int) and value.bit_length() > _WIDEST:
+        return f"expected a number that a double can hold, found {shown(value)}"
+    return None
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes each text that readers of YAML 1.2, or those of 1.1, would take for something else."""
+
+
+for _kinds in (yaml.SafeDumper.yaml_implicit_resolvers, _Loader.yaml_implicit_resolvers):
+    for _start, _forms in _kinds.items():
+        for _tag, _pattern in _forms:
+            _Dumper.add_implicit_resolver(_tag, _pattern, [_start])
+# A line break of any kind would be folded outside double quotes.
+_Dumper.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar(f"{_YAML}str", text, style=None if text.isprintable() else '"')
+)
+
+
+def as_yaml(value: object) -> str:
+    """The value as YAML that is read back as the same value.
+
+    Example:
+        >>> print(as_yaml({"model_name": "1e3"}), end="")
+        model_name: '1e3'
+    """
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

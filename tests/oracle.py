@@ -374,10 +374,10 @@ def ndcg(metric: Wanted, cell: Cell, convention: Any, k: int, findable: int) -> 
         value = {
             "binary": lambda r: 1.0,
             "linear": lambda r: r,
-            "exponential": lambda r: 2.0**r - 1,
-            "exponential_plus1": lambda r: 2.0 ** (r + 1) - 1,
+            "exponential": lambda r: 2.0 ** min(r, 1001) - 1,
+            "exponential_plus1": lambda r: 2.0 ** (min(r, 1001) + 1) - 1,
         }[gain](rating)
-        return max(value, 0.0)
+        return min(max(value, 0.0), 2.0**1000)  # CHOICE: larger gains are all the same
 
     def dcg(gains: list[float]) -> float:
         total = 0.0

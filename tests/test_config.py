@@ -671,7 +671,7 @@ def test_a_placeholder_without_as_of_is_refused_by_key(refused: Refused) -> None
 
 @pytest.mark.parametrize("as_of", ["", "a b", "a/b", "..", "a\n", "²", "\ud800", '"', "${x}"])
 def test_as_of_of_the_command_line_is_checked(write: Write, as_of: str) -> None:
-    with pytest.raises(ConfigError, match=r"^--as-of .*: as_of: expected a text of the characters [^\n]*$"):
+    with pytest.raises(ConfigError, match=r"^--as-of .*: as_of: expected a text (of the|without control) characters[^\n]*$"):
         load(write(SMALLEST), as_of=as_of)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+import re
 
+import numpy as np
 import oracle
 import pandas as pd
 import pytest
@@ -621,6 +623,33 @@ def test_a_column_that_is_named_must_be_there(spark):
     with pytest.raises(srm.DataError, match="in any case, found SCORE, score"):
         srm.evaluate(predictions.select(F.col("score").alias("SCORE"), "*"), truth)
     assert srm.evaluate(twice, truth, metrics="hit", k=1).to_dict() == {"model": {"hit@1": 1.0}}
+
+
+def test_the_size_of_the_catalogue(spark):
+    predictions = spark.createDataFrame([("u", "a", 1.0)], "user_id string, item_id string, score double")
+    told = {
+        3.0: "catalog: expected a whole number from 1, found 3.0",
+        np.int64(0): "catalog: expected a whole number from 1, found",
+        "x": "catalog: expected a Spark DataFrame or the number of items, found builtins.str",
+    }
+    for size, message in told.items():
+        with pytest.raises(srm.ConfigError, match=re.escape(message)):
+            srm.evaluate(predictions, predictions, metrics="accuracy", catalog=size)
+    found = srm.evaluate(predictions, predictions, metrics="accuracy", k=1, catalog=np.int64(5), n_buckets=1)
+    assert found.to_dict() == {"model": {"accuracy@1": 1.0}}
+
+
+@pytest.mark.parametrize(("nan_scores", "infinite", "won"), [("last", -math.inf, 0), ("first", math.inf, 1)])
+def test_missing_scores_stand_beyond_infinite_ones(spark, nan_scores, infinite, won):
+    rows = [("u", "a", math.nan, 1.0), ("u", "b", infinite, 0.0), ("v", "a", None, 1.0), ("v", "b", infinite, 0.0)]
+    table = spark.createDataFrame(rows, "user_id string, item_id string, score double, rating double")
+    rules = srm.convention("default").override(nan_scores=nan_scores)
+    metrics = ["mrr@2", "auc(candidates=listed)", "matched_auc@2"]
+    result = srm.evaluate(table, table, metrics=metrics, catalog=4, convention=rules, n_buckets=2)
+    assert list(result.to_dict()["model"].values()) == [(1 + won) / 2, won, won]
+    assert [row.matched_auc_at_2 for row in result.per_user.collect()] == [won, won]
+    shown = {row["item"]: row["score"] for row in result.explain("u").rows if row["item"]}
+    assert shown == {"a": None, "b": infinite}
 
 
 def test_rank_items(spark):

@@ -219,6 +219,10 @@ AR_SUM = Fraction(1, 3) + Fraction(2, 3)
             "f1(beta=0.5)@10",
             Fraction(5, 4) * Fraction(1, 5) * Fraction(2, 3) / (Fraction(1, 4) * Fraction(1, 5) + Fraction(2, 3)),
         ),
+        # The square of such a beta is no double.
+        ("f1(beta=1e160)@10", Fraction(2, 3)),
+        ("f1(beta=1e308)@10", Fraction(2, 3)),
+        ("f1(beta=1e-308)@10", Fraction(1, 5)),
         ("f1(recall, precision, beta=2)@10", 5 * Fraction(1, 5) * Fraction(2, 3) / (4 * Fraction(2, 3) + Fraction(1, 5))),
         ("f1(hit, mrr)@3", 1),
         ("f1(map, recall)@3", 2 * (AP_SUM / 3) * Fraction(2, 3) / (AP_SUM / 3 + Fraction(2, 3))),

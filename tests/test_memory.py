@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import re
 import subprocess
 import sys
 
+import numpy as np
 import oracle
 import pandas as pd
 import pytest
@@ -218,3 +221,165 @@ def test_evaluator_refuses_mixtures():
         srm.Evaluator(2).evaluate({"ann": ["x", "x"]}, WANTED)
     with pytest.raises(srm.ConfigError, match="k: expected a whole number from 1"):
         srm.Evaluator(k_values=[0])
+
+
+# Ids ----------------------------------------------------------------------------------------------------------------------
+
+
+def close_ids(predicted, true, **more):
+    """Whether 2^53 + 1 is taken for 2^53, which it is as a double."""
+    predictions = pd.DataFrame({"user_id": 1, "item_id": predicted, "score": [0.9, 0.8]})
+    truth = pd.DataFrame({"user_id": 1, "item_id": true})
+    return srm.evaluate_in_memory(predictions, truth, metrics=["mrr@2", "auc"], catalog_size=9, **more).to_dict()["model"]
+
+
+@pytest.mark.parametrize("predicted", ["uint64", "int64", "UInt64", "Int64", object])
+@pytest.mark.parametrize("true", ["uint64", "int64", "UInt64", "Int64", object])
+def test_whole_ids_of_any_type_stay_exact(predicted, true):
+    ids = pd.Series([2**53 + 1, 5], dtype=predicted)
+    assert close_ids(ids, pd.Series([2**53], dtype=true))["mrr@2"] == 0
+    assert close_ids(ids, pd.Series([5], dtype=true))["mrr@2"] == 0.5
+
+
+def test_ids_stay_exact_beside_a_training_table_with_a_missing_one():
+    train = pd.DataFrame({"user_id": [2, 2], "item_id": [5, None]})
+    assert close_ids([2**53 + 1, 5], [2**53], train=train)["mrr@2"] == 0
+    # pandas has made floats of the ids there, and they still are those of the lists.
+    train = train.assign(user_id=1)
+    assert close_ids([5, 2**53 + 1], [2**53 + 1], train=train)["auc"] == 1
+
+
+def test_users_of_several_kinds_are_refused():
+    with pytest.raises(srm.DataError, match="users: expected ids of one kind, found int, str: cast them to one type first"):
+        srm.Evaluator(1, "mrr").evaluate({1: ["a"], "2": ["a"]}, {1: ["a"], 2: ["a"]})
+
+
+@pytest.mark.parametrize(
+    ("ids", "found"),
+    [
+        ([1.5, 2.5], "float"),
+        ([1.0, 2.0], "float"),
+        ([True, False], "bool"),
+        (np.array([True, False], dtype=object), "bool"),
+        (pd.date_range("2026-01-01", periods=2), "Timestamp"),
+        ([("a",), ("b",)], "tuple"),
+        ([["a"], ["b"]], "list"),
+    ],
+)
+def test_ids_that_spark_would_refuse(ids, found):
+    rows = pd.DataFrame({"user_id": 1, "item_id": ids})
+    told = f"predictions: column 'item_id' (columns.item): expected whole numbers or texts as ids, found {found}: cast them"
+    with pytest.raises(srm.DataError, match=re.escape(told)):
+        srm.evaluate_in_memory(rows.assign(score=[0.9, 0.8]), rows)
+    if found not in ("list", "Timestamp"):
+        with pytest.raises(srm.DataError, match=re.escape(told)):
+            srm.Evaluator(1).evaluate({1: list(ids)}, {1: list(ids)[:1]})
+
+
+@pytest.mark.parametrize("ids", [np.array([5, 6]), np.array([5, 6], dtype="uint8"), pd.Categorical([5, 6]), [5, np.int64(6)]])
+def test_whole_numbers_of_python_and_of_numpy_are_the_same_ids(ids):
+    assert srm.Evaluator(2, "mrr").evaluate({1: ids}, {1: [6]}) == {"mrr@2": 0.5}
+    predictions = pd.DataFrame({"user_id": 1, "item_id": ids, "score": [0.9, 0.8]})
+    assert srm.Evaluator(2, "mrr").evaluate(predictions, pd.DataFrame({"user_id": [1], "item_id": 6})) == {"mrr@2": 0.5}
+
+
+def test_a_missing_item_is_told_once():
+    with pytest.raises(srm.DataError) as caught:
+        srm.Evaluator(2, "mrr").evaluate({1: [None, "b"]}, {1: ["b"]})
+    assert "null_ids = 1" in str(caught.value)
+    assert "rank_faults" not in str(caught.value)
+
+
+# Arguments and numbers ----------------------------------------------------------------------------------------------------
+
+
+def test_a_threshold_needs_ratings():
+    evaluator = srm.Evaluator(2, "mrr", threshold=4)
+    told = "truth of user 1: expected a dict from item to rating, found list: threshold needs ratings"
+    with pytest.raises(srm.DataError, match=told):
+        evaluator.evaluate({1: ["a"]}, {1: ["a"]})
+    rows = pd.DataFrame({"user_id": [1], "item_id": ["a"]})
+    with pytest.raises(srm.DataError, match=re.escape("truth: no column 'rating' (columns.rating)")):
+        evaluator.evaluate(rows.assign(score=1.0), rows)
+    assert evaluator.evaluate({1: ["b", "a"]}, {1: {"a": 4, "b": 3}}) == {"mrr@2": 0.5}
+    assert evaluator.evaluate({1: ["a"]}, {}) == {"mrr@2": None}
+
+
+@pytest.mark.parametrize("value", ["1", True, np.True_, 1j, b"1"])
+def test_what_is_no_number_is_refused(value):
+    with pytest.raises(srm.DataError, match=r"score: expected numbers, found .*: cast it first"):
+        srm.compute_metrics({"u": [(value, 4.0)]})
+    with pytest.raises(srm.DataError, match=r"rating: expected numbers, found .*: cast it first"):
+        srm.Evaluator(1).evaluate({"u": ["a"]}, {"u": {"a": value}})
+    rows = pd.DataFrame({"user_id": ["u"], "item_id": ["a"]})
+    with pytest.raises(srm.DataError, match=r"predictions: column 'score' \(columns.score\): expected numbers, found"):
+        srm.evaluate_in_memory(rows.assign(score=[value]), rows)
+    with pytest.raises(srm.DataError, match=r"truth: column 'rating' \(columns.rating\): expected numbers, found"):
+        srm.evaluate_in_memory(rows.assign(score=1.0), rows.assign(rating=[value]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "value"),
+    [
+        ([(1, 7, 1), (1, 8, 3), (2, 8, 1)], None),  # place 2 is missing
+        ([(1, 7, 3), (1, 8, 4), (2, 8, 1)], None),  # no place up to the cut-off
+        ([(1, 7, 2), (2, 8, 1)], None),
+        ([(1, 7, 1), (1, 6, 1), (2, 8, 1)], None),
+        ([(1, 7, 1), (1, 8, 2), (2, 8, 1)], 1.0),
+        ([(1, 7, 1), (1, 8, 2), (1, 9, 3), (1, 10, 4), (2, 8, 1)], 1.0),
+        ([(1, 7, 1), (1, 8, 2), (1, 9, 5), (2, 8, 1)], 1.0),
+        ([(1, 7, 1), (2, 8, 1)], 0.5),
+    ],
+)
+def test_ranks_up_to_the_cut_off(rows, value):
+    predictions = pd.DataFrame(rows, columns=["user_id", "item_id", "rank"])
+    truth = pd.DataFrame({"user_id": [1, 2], "item_id": 8})
+    options = {"metrics": "recall", "k": 2, "columns": srm.Columns(rank="rank")}
+    if value is None:
+        with pytest.raises(srm.DataError, match=r"rank_faults = 1, e\.g\. users 1"):
+            srm.evaluate_in_memory(predictions, truth, **options)
+    else:
+        assert srm.evaluate_in_memory(predictions, truth, **options).to_dict() == {"model": {"recall@2": value}}
+
+
+# Missing and infinite scores ----------------------------------------------------------------------------------------------
+
+
+def test_rows_without_a_score_are_dropped_beside_ranks_too():
+    predictions = pd.DataFrame({"user_id": 1, "item_id": [1, 2], "rank": [1, 2], "score": [0.5, math.nan]})
+    truth = pd.DataFrame({"user_id": 1, "item_id": [1]})
+    rules = srm.convention("default").override(nan_scores="drop", precision_denominator="recommended")
+    options = {"metrics": "precision@2", "convention": rules, "columns": srm.Columns(rank="rank")}
+    assert srm.evaluate_in_memory(predictions, truth, **options).to_dict() == {"model": {"precision@2": 1}}
+    without = predictions.drop(columns="score")
+    assert srm.evaluate_in_memory(without, truth, **options).to_dict() == {"model": {"precision@2": 1 / 2}}
+
+
+BESIDE_INFINITY = ["mrr@2", "auc", "auc(candidates=listed)", "matched_auc@2"]
+
+
+@pytest.mark.parametrize(
+    ("nan_scores", "infinite", "values"), [("last", -math.inf, [1 / 2, 2 / 3, 0, 0]), ("first", math.inf, [1] * 4)]
+)
+def test_missing_scores_stand_beyond_infinite_ones(nan_scores, infinite, values):
+    # Of 4 items the relevant one has no score. Last, it is above the 2 that are not listed; first, above all.
+    predictions = pd.DataFrame({"user_id": 1, "item_id": [1, 2], "score": [math.nan, infinite]})
+    truth = pd.DataFrame({"user_id": 1, "item_id": [1, 2], "rating": [1.0, 0.0]})
+    rules = srm.convention("default").override(nan_scores=nan_scores)
+    found = srm.evaluate_in_memory(predictions, truth, metrics=BESIDE_INFINITY, catalog_size=4, convention=rules).to_dict()
+    assert list(found["model"].values()) == pytest.approx(values)
+
+
+@pytest.mark.parametrize("nan_scores", ["last", "first"])
+def test_infinite_scores_beside_missing_ones_agree_with_the_oracle(nan_scores):
+    rules = srm.convention("default").override(nan_scores=nan_scores)
+    metrics = expand([name for name in DEFINITIONS if DEFINITIONS[name].kind == "ranking"], [2, 5])
+    for seed in range(6):
+        case = oracle.random_case(seed, ratings=True, propensities=True, missing_scores=True)
+        ends = {-0.5: -math.inf, 6.0: math.inf}
+        rows = [{**row, "score": ends.get(row["score"], row["score"])} for row in case.predictions]
+        case = dataclasses.replace(case, predictions=rows)
+        expected = oracle.evaluate(
+            case.predictions, case.truth, rules, map(oracle.describe, metrics), train=case.train, catalog=case.catalog
+        )
+        assert list(differences(in_memory(case, rules, metrics), expected, metrics)) == []

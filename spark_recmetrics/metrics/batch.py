@@ -273,6 +273,18 @@ def place_in_user(user: Ints, size: int) -> Ints:
     return np.arange(1, len(user) + 1) - start[user]
 
 
+def placed_scores(score: Floats, *, first: bool = False) -> Floats:
+    """Scores that can be compared: missing ones are tied, behind all others, infinite ones too, or before them.
+
+    Example:
+        >>> placed_scores(np.array([np.nan, -np.inf, 1.0]))
+        array([            -inf, -1.79769313e+308,  1.00000000e+000])
+    """
+    largest = np.finfo(np.float64).max
+    placed = np.minimum(score, largest) if first else np.maximum(score, -largest)
+    return np.where(np.isnan(score), np.inf if first else -np.inf, placed)
+
+
 def sum_by_user(user: Ints, values: Floats, size: int) -> Floats:
     """(size,) sums of the values of each user, added in the order given."""
     return np.asarray(np.bincount(user, weights=values, minlength=size), dtype=np.float64)

@@ -91,8 +91,11 @@ def f_beta(first: Floats, second: Floats, *, beta: float) -> Floats:
         >>> f_beta(np.array([0.5, 0.0, np.nan]), np.array([1.0, 0.0, 1.0]), beta=1.0).round(4)
         array([0.6667, 0.    ,    nan])
     """
-    square = beta * beta
     undefined = np.isnan(first) | np.isnan(second)
+    if beta > 1:
+        # The same number, and the square cannot overflow.
+        first, second, beta = second, first, 1 / beta
+    square = beta * beta
     return ratio((1 + square) * first * second, square * first + second, defined=~undefined)
 
 
@@ -340,16 +343,26 @@ def ndcg(batch: RankedBatch, k: int | None, *, gain: str, idcg: str, discount: s
     return ratio(dcg, best, defined & (best > 0))
 
 
+LARGEST_GAIN = 2.0**1000
+"""A sum of as many of these as a list can have is a number yet."""
+
+
 def gain_of(rating: Floats, gain: str) -> Floats:
-    """Gain of relevant items by their rating; negative gains count as 0, because an ideal list would leave those items out."""
-    return np.maximum(raw_gain(rating, gain), 0.0)
+    """Gain of relevant items by their rating; negative gains count as 0, because an ideal list would leave those items out.
+
+    Gains that are too large are all the same, because sums of them would be infinite.
+    """
+    return np.clip(raw_gain(rating, gain), 0.0, LARGEST_GAIN)
 
 
 def raw_gain(rating: Floats, gain: str) -> Floats:
     """The gain as the formula has it, which may be negative."""
     if gain == "binary":
         return np.ones(len(rating))
-    return rating if gain == "linear" else np.exp2(rating + (gain == "exponential_plus1")) - 1.0
+    if gain == "linear":
+        return rating
+    with np.errstate(over="ignore"):  # what is infinite is told apart by who asks
+        return np.exp2(rating + (gain == "exponential_plus1")) - 1.0
 
 
 def _discount(rank: Ints, discount: str) -> Floats:

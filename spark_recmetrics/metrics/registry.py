@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from spark_recmetrics.conventions import CHOICES, Convention
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, brief
 from spark_recmetrics.metrics.batch import Floats, RankedBatch
 
 Kind = Literal["ranking", "rating"]
@@ -301,7 +301,7 @@ def whole_number(value: object, name: str, largest: int = LARGEST) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= largest:
         limit = f" to {largest}" if isinstance(value, int) and value > largest else ""
-        raise ConfigError(f"{name}: expected a whole number from 1{limit}, found {value!r}")
+        raise ConfigError(f"{name}: expected a whole number from 1{limit}, found {brief(value)}")
     return int(value)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.errors import ConfigError, brief, did_you_mean
 from spark_recmetrics.metrics.registry import ALIASES, DEFINITIONS, LARGEST, Definition, Metric, Parameter, fold, whole_number
 
 _LONGEST = 200
@@ -43,7 +43,7 @@ def parse(text: str | Metric) -> Metric:
     if isinstance(text, Metric):
         return text
     if not isinstance(text, str):
-        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {text!r}")
+        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {brief(text)}")
     if len(text) > _LONGEST:
         raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {text[:40]!r}... ({len(text)} characters)")
     reader = _Reader(text)
@@ -144,10 +144,9 @@ class _Reader:
         for operand in operands:
             if operand.definition.kind != "ranking":
                 raise self.error(f"{definition.name} combines per-user ranking metrics, {operand.name} is none")
-            bounded = operand.definition.lower is not None and operand.definition.lower >= 0
-            if not bounded or not operand.definition.higher_is_better:
+            if operand.definition.lower != 0 or not operand.definition.higher_is_better:
                 raise self.error(
-                    f"{definition.name} combines metrics that are never below 0 and better if higher: {operand.name} is none"
+                    f"{definition.name} combines metrics that start at 0 and are better if higher: {operand.name} is none"
                 )
             if operand.k is not None:
                 raise self.error(f"write the cut-off once, behind {definition.name}(…)")
@@ -181,6 +180,8 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
         >>> [str(m) for m in expand(["ndcg", "map@10", "rmse"], k=[5, 10])]
         ['ndcg@5', 'ndcg@10', 'map@10', 'rmse']
     """
+    if not isinstance(metrics, Iterable | Metric):
+        raise ConfigError(f"metrics: expected texts such as 'ndcg@10', found {brief(metrics)}")
     cuts = [whole_number(value, "k") for value in (() if k is None else k if isinstance(k, list | tuple) else (k,))]
     found: dict[Metric, None] = {}
     for text in (metrics,) if isinstance(metrics, str | Metric) else metrics:
