@@ -234,16 +234,12 @@ def unlike_the_oracle(result: Any, predictions: Any, truth: Any, rules: Any, mor
     return f"{found} is not {want}" if wrong or found.keys() | without_list != want.keys() else None
 
 
-def thrown_in_memory() -> Iterator[tuple[str, Any, Any, dict[str, Any], Any]]:
-    for label, predictions, truth, more in [*odd_columns(), *odd_shapes()]:
-        for rules in (STRICT, LENIENT):
-            yield f"{label}, {rules}", predictions, truth, {"metrics": METRICS, **more}, rules
-
-
-def test_malformed_frames_in_memory() -> None:
+@pytest.mark.parametrize("rules", [LENIENT, pytest.param(STRICT, marks=pytest.mark.heavy)], ids=["lenient", "strict"])
+def test_malformed_frames_in_memory(rules: srm.Convention) -> None:
     ends: Counter[str] = Counter()
     failures = []
-    for label, predictions, truth, more, rules in thrown_in_memory():
+    for label, predictions, truth, chosen in [*odd_columns(), *odd_shapes()]:
+        more = {"metrics": METRICS, **chosen}
         try:
             results: list[Any] = []
 
@@ -260,7 +256,7 @@ def test_malformed_frames_in_memory() -> None:
         except Exception as error:  # noqa: BLE001 - whatever came out is the finding
             failures.append(f"{label}: {type(error).__name__}: {str(error)[:300]}")
     assert failures == []
-    assert ends.total() >= 1000
+    assert ends.total() >= 500
     assert ends["refused"] > 0.5 * ends.total()
     assert ends["accepted"] > 0.1 * ends.total()
 
