@@ -178,7 +178,7 @@ def _known_table(name: str) -> None:
 def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
     """Write the rows of an attempt, and count how many there are."""
     watch = Watch.of(rows)
-    tables.add_partitions(watch.seen, output, name, _PARTITIONS)
+    tables.add_partitions(watch.seen(), output, name, _PARTITIONS)
     n_sent: int = tables.observed(watch)["rows"]
 
     def arrived() -> DataFrame | None:

@@ -113,7 +113,7 @@ class Plan:
     def predicted(self) -> Mapping[str, DataFrame]:
         """Clean predictions, `model` a number, by table."""
         return {
-            table: with_model_codes(clean_predictions(watch.seen, self.convention, self.policies), self.models)
+            table: with_model_codes(clean_predictions(watch.seen(), self.convention, self.policies), self.models)
             for table, watch in self.watched.items()
             if table != "truth"
         }
@@ -121,7 +121,7 @@ class Plan:
     @cached_property
     def truth(self) -> DataFrame:
         """Clean truth."""
-        return clean_truth(self.watched["truth"].seen, self.convention, self.policies)
+        return clean_truth(self.watched["truth"].seen(), self.convention, self.policies)
 
     @cached_property
     def per_user(self) -> DataFrame:

@@ -42,9 +42,8 @@ class Watch(NamedTuple):
         counted = [F.count(F.lit(1)).alias("rows"), *(F.count_if(fault).alias(check) for check, fault in faults.items())]
         return cls(Observation(), rows, faults, [*counted, *more])
 
-    @property
     def seen(self) -> DataFrame:
-        """The rows, which are counted where they are read."""
+        """The rows, which are counted where they are read. It can be asked for once."""
         # A task that is run again is of the same partition, and gives its first row the same number.
         at = F.col(_AT)
         first = at.bitwiseAND(2**_PARTITION_BITS - 1) == 0

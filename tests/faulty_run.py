@@ -18,7 +18,8 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import spark_recmetrics as srm
-from spark_recmetrics.history import publish
+from spark_recmetrics import tables
+from spark_recmetrics.watch import AGAIN
 
 METRICS = ["ndcg@3", "map@3", "hit@1", "auc", "bpref", "mrr", "rmse", "fault@1"]
 SETTINGS = {
@@ -72,7 +73,7 @@ class Fault:
     def mark(self, name, once=False):
         """Leave a mark; whether it is new."""
         try:
-            with open(f"{self.folder}/{self.kind}-{self.place}-{name}", "x"):
+            with open(f"{self.folder}{self.kind}-{self.place}-{name}", "x"):
                 return True
         except FileExistsError:
             if not once:
@@ -90,8 +91,7 @@ def evaluate(spark, case, fault):
     """One evaluation of all metrics, with a fault in it."""
 
     def read(parts):
-        for rows in parts:
-            yield rows
+        yield from parts
         fault.strike("source")
 
     for known in (srm.metrics.registry.DEFINITIONS, srm.metrics.registry.ALIASES):
@@ -140,16 +140,25 @@ def main(master, folder, *faults):
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     case = random_data.merged_cases(range(4), duplicates=True)
-    for fault in ("none-source", *faults):
+    raw, observed = [], tables.observed
+
+    def listen(watch):
+        raw.append(watch.observation.get.get(AGAIN))
+        return observed(watch)
+
+    tables.observed = listen
+    for n, fault in enumerate(("none-source", *faults)):
+        raw.clear()
         kind, place = fault.split("-")
         start = time.monotonic()
         if place == "cache":
-            result = evaluate(spark, case, Fault("none", "", folder))
+            result = evaluate(spark, case, Fault("none", "", ""))
             kill_an_executor(spark)
         else:
-            result = evaluate(spark, case, Fault(kind, place, folder))
+            result = evaluate(spark, case, Fault(kind, place, f"{folder}/{n}-"))
         found = {"fault": fault, "seconds": round(time.monotonic() - start, 1), **told(result)}
-        found["marks"] = len([path for path in Path(folder).iterdir() if path.name.startswith(fault)])
+        found["marks"] = len([path for path in Path(folder).iterdir() if path.name.startswith(f"{n}-")])
+        found["counted_again"] = raw[:]
         print(json.dumps(found), flush=True)
         result.release()
     spark.stop()
