@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import random_data
@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 import spark_recmetrics as srm
 from spark_recmetrics import tables
-from spark_recmetrics.watch import AGAIN
+from spark_recmetrics.watch import AGAIN, Watch
 
 METRICS = ["ndcg@3", "map@3", "hit@1", "auc", "bpref", "mrr", "rmse", "fault@1"]
 SETTINGS = {
@@ -47,52 +47,55 @@ class Fault:
     """What goes wrong in a task. It is sent to the workers, so it says what happened in files.
 
     Args:
-        kind: `worker`: the Python worker dies. `executor`: its JVM dies. `slow`: the task takes longer than the test.
-        place: `source`: while predictions are read. `score`: while users are scored.
-        folder: Where a mark is left.
+        kind: `worker`: the Python worker dies. `executor`: its JVM dies, with what its tasks have written. `slow`: the task
+            takes longer than the test. `none`.
+        place: `source`: while predictions are read. `score`: while users are scored, or rows are looked at.
+        marks: Beginning of the paths of the files.
     """
 
-    def __init__(self, kind, place, folder):
-        self.kind, self.place, self.folder = kind, place, str(folder)
+    def __init__(self, kind, place, marks):
+        self.kind, self.place, self.marks = kind, place, marks
+
+    def read(self, parts):
+        """The rows of a source."""
+        yield from parts
+        if self.kind == "executor":
+            self.mark(f"ran-{executor()}")
+        self.strike("source")
 
     def strike(self, place):
-        if place != self.place or self.kind == "none":
+        """Go wrong, if this is the place and the first attempt."""
+        if place != self.place:
             return
         task = TaskContext.get()
         if self.kind == "executor":
-            if self.mark("once", once=True):
-                os.kill(parent_of(os.getppid()), signal.SIGKILL)
+            # One that has read rows, so that these are lost and read again.
+            if Path(f"{self.marks}ran-{executor()}").exists() and self.mark("lost"):
+                os.kill(executor(), signal.SIGKILL)
                 time.sleep(60)
         elif task.attemptNumber() == 0 and (place == "score" or task.partitionId() == 1):
-            self.mark(f"{place}-{task.stageId()}-{task.partitionId()}")
+            self.mark(f"struck-{task.stageId()}-{task.partitionId()}")
             if self.kind == "worker":
                 os.kill(os.getpid(), signal.SIGKILL)
             elif task.partitionId() == 1:
                 time.sleep(60)
 
-    def mark(self, name, once=False):
+    def mark(self, name):
         """Leave a mark; whether it is new."""
         try:
-            with open(f"{self.folder}{self.kind}-{self.place}-{name}", "x"):
-                return True
+            Path(self.marks + name).touch(exist_ok=False)
         except FileExistsError:
-            if not once:
-                raise
             return False
+        return True
 
 
-def parent_of(pid):
-    """The daemon of the Python workers is a child of the executor."""
-    with open(f"/proc/{pid}/stat") as stat:
-        return int(stat.read().rsplit(")", 1)[1].split()[1])
+def executor():
+    """The JVM is the parent of the daemon, which is that of the Python workers."""
+    return int(Path(f"/proc/{os.getppid()}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def evaluate(spark, case, fault):
     """One evaluation of all metrics, with a fault in it."""
-
-    def read(parts):
-        yield from parts
-        fault.strike("source")
 
     for known in (srm.metrics.registry.DEFINITIONS, srm.metrics.registry.ALIASES):
         known.pop("fault", None)
@@ -107,7 +110,7 @@ def evaluate(spark, case, fault):
     predictions = spark.createDataFrame([tuple(row.values()) for row in case.predictions], columns).repartition(3)
     truth = spark.createDataFrame([tuple(row.values()) for row in case.truth], "user_id string, item_id string, rating double")
     return srm.evaluate(
-        predictions.mapInPandas(read, columns),
+        predictions.mapInPandas(fault.read, columns),
         truth.repartition(2),
         metrics=METRICS,
         train=spark.createDataFrame([tuple(row.values()) for row in case.train], "user_id string, item_id string"),
@@ -133,45 +136,63 @@ def told(result):
     }
 
 
+def watched(spark, fault):
+    """What is observed of rows that are shuffled, kept, and looked at."""
+    rows = spark.range(1000, numPartitions=7).mapInPandas(fault.read, "id long")
+    watch = Watch.of(rows, {"even": rows["id"] % 2 == 0})
+
+    def look(parts):
+        yield from parts
+        fault.strike("score")
+
+    tables.collect_rows(watch.seen().repartition(3, "id").mapInPandas(look, "id long").agg({"id": "max"}))
+    return tables.observed(watch)
+
+
 def main(master, folder, *faults):
+    """Print one line for each fault, and one for none before."""
     settings = SETTINGS | (SPECULATION if any(fault.startswith("slow") for fault in faults) else {})
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    case = random_data.merged_cases(range(4), duplicates=True)
-    raw, observed = [], tables.observed
+    case = random_data.merged_cases(range(2), duplicates=True)
+    again, observed = [], tables.observed
 
     def listen(watch):
-        raw.append(watch.observation.get.get(AGAIN))
+        again.append(watch.observation.get[AGAIN])
         return observed(watch)
 
     tables.observed = listen
-    for n, fault in enumerate(("none-source", *faults)):
-        raw.clear()
-        kind, place = fault.split("-")
-        start = time.monotonic()
-        if place == "cache":
-            result = evaluate(spark, case, Fault("none", "", ""))
-            kill_an_executor(spark)
+    for n, name in enumerate(("none", *faults)):
+        again.clear()
+        kind, place = name.split("-") if n else ("none", "")
+        fault = Fault(kind, "score" if place == "watch" else place, f"{folder}/{n}-")
+        start, found = time.monotonic(), {"fault": name}
+        if "executor-watch" in faults:
+            found["watched"] = watched(spark, fault)
         else:
-            result = evaluate(spark, case, Fault(kind, place, f"{folder}/{n}-"))
-        found = {"fault": fault, "seconds": round(time.monotonic() - start, 1), **told(result)}
-        found["marks"] = len([path for path in Path(folder).iterdir() if path.name.startswith(f"{n}-")])
-        found["counted_again"] = raw[:]
+            result = evaluate(spark, case, fault)
+            if place == "cache":
+                kill_executors(spark, fault)
+            found |= told(result)
+            result.release()
+        marks = [path.name for path in Path(folder).glob(f"{n}-*")]
+        found |= {"seconds": round(time.monotonic() - start, 1), "counted_again": again[:]}
+        found |= {"struck": sum("struck" in mark for mark in marks), "lost": sum("lost" in mark for mark in marks)}
         print(json.dumps(found), flush=True)
-        result.release()
     spark.stop()
 
 
-def kill_an_executor(spark):
-    own = spark.sparkContext.applicationId
-    for stat in Path("/proc").glob("[0-9]*/cmdline"):
-        words = stat.read_bytes().split(b"\0")
-        if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words and own.encode() in words:
-            os.kill(int(stat.parent.name), signal.SIGKILL)
-            return
-    raise RuntimeError("no executor")
+def kill_executors(spark, fault):
+    """All that this application has; the workers start new ones."""
+    own = spark.sparkContext.applicationId.encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words and own in words:
+                os.kill(int(process.name), signal.SIGKILL)
+                fault.mark(f"lost-{process.name}")
 
 
 if __name__ == "__main__":
