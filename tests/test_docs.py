@@ -53,7 +53,7 @@ def read_blocks(page: Path) -> list[Block]:
     content = page.read_text(encoding="utf-8")
     fences = list(re.finditer(r"^```(\w*)\n(.*?)^```$", content, re.MULTILINE | re.DOTALL))
     found = []
-    for fence, following in zip(fences, [*fences[1:], None], strict=True):
+    for fence, following in zip(fences, [*fences[1:], None][: len(fences)], strict=True):
         behind = following is not None and following[1] == "text" and not content[fence.end() : following.start()].strip()
         output = following[2] if following is not None and behind else None
         found.append(Block(page, content.count("\n", 0, fence.start()) + 2, fence[1], fence[2], output))
@@ -81,6 +81,7 @@ def test_the_pages_are_there():
         "inputs.md",
         "metrics.md",
         "outputs.md",
+        "reliability.md",
         "running.md",
     ]
 
@@ -460,6 +461,17 @@ def test_the_golden_table_is_that_of_the_tests():
     assert set(rows) == set(CONVENTIONS)
     for name, values in oracle.GOLDEN.items():
         assert rows[name] == [f"{value:.6f}" for value in values.values()], name
+
+
+def test_the_tests_that_repeat_a_fault_are_there():
+    rows = re.findall(r"^\| (.+) \|$", text_of("docs/reliability.md"), re.MULTILINE)[2:]
+    assert len(rows) > 15
+    for row in rows:
+        named = re.findall(r"`tests/(test_\w+\.py)(?:::(\w+))?`", row.rpartition(" | ")[2])
+        assert named, row
+        for file, test in named:
+            code = text_of(f"tests/{file}")
+            assert f"def {test}(" in code if test else "def test_" in code, f"{file}::{test}"
 
 
 def test_nothing_of_this_machine_is_named():
