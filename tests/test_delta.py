@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyspark
@@ -19,8 +21,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.heavy]
 
 VERSIONS = {"4.2": "io.delta:delta-spark_4.2_2.13:4.4.0"}
 """The Delta Lake that fits a Spark. The first number of the artifact is that of Spark."""
-SECONDS_TO_GET = 60
-SECONDS_TO_RUN = 400
+SECONDS_TO_GET = 180
+"""How long the jar, and a session with it, may take. Where there is no network, the answer comes in seconds."""
+SECONDS = 900
+"""How long all of it may take on a machine that is busy."""
 
 SESSION = """
 import sys
@@ -34,6 +38,8 @@ def session(folder, package):
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -99,10 +105,10 @@ tell("formats", kinds)
 
 # Two that make the same table at once: one of them finds that it has been made, or that its columns have changed.
 Heard.lines.clear()
-for n in range(3):
+for n in range(1):
     output = Output(path=f"{folder}/first-{n}", format="delta")
-    with ThreadPoolExecutor(4) as pool:
-        runs = [Run(run_id=f"r{k}", as_of="2026-11-28") for k in range(4)]
+    with ThreadPoolExecutor(3) as pool:
+        runs = [Run(run_id=f"r{k}", as_of="2026-11-28") for k in range(3)]
         list(pool.map(lambda run: publish(frames_of(spark, n), output, run), runs))
     expected = {table: sorted(row for run in runs for row in complete(n, run=run)[table]) for table in complete(n)}
     tell(f"first {n}", numbers(spark, output) == expected)
@@ -124,6 +130,24 @@ tell("tables", sorted(row["tableName"] for row in spark.sql("show tables in defa
 """
 
 
+def first_line(process):
+    """What it says when it has its jar; nothing if that cannot be had, or takes too long."""
+    limit = threading.Timer(SECONDS_TO_GET, process.kill)
+    limit.start()
+    try:
+        return process.stdout.readline()
+    finally:
+        limit.cancel()
+
+
+def rest_of(process):
+    try:
+        return process.communicate(timeout=SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     return tmp_path_factory.mktemp("delta")
@@ -136,21 +160,20 @@ def found(place):
     if release not in VERSIONS:
         pytest.skip(f"no Delta Lake is known for Spark {release}")
     package = VERSIONS[release]
-    command = [sys.executable, "-c", SESSION + RUNS, str(place), package]
+    command = [sys.executable, "-u", "-c", SESSION + RUNS, str(place), package]
     log = place / "stderr"
     with (
         log.open("w") as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment(), cwd=place) as process,
     ):
-        try:
-            out, _ = process.communicate(timeout=SECONDS_TO_RUN)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, _ = process.communicate()
+        started = first_line(process)
+        out = rest_of(process) if started else ""
     said = log.read_text()
-    if "SESSION" not in out and ("unresolved dependency" in said or "Server access error" in said or not out):
-        reason = next((line for line in said.splitlines() if "unresolved" in line or "not found" in line), said[-200:])
-        pytest.skip(f"{package} cannot be had: {reason.strip()}")
+    if not started:
+        wrong = re.search(r".*(?:unresolved dependency|Server access error|download failed).*", said)
+        if wrong is None and process.returncode != -signal.SIGKILL:
+            pytest.fail(f"no session started:\n{said[-3000:]}")
+        pytest.skip(f"{package} cannot be had: {wrong[0].strip() if wrong else f'no answer in {SECONDS_TO_GET} s'}")
     assert process.returncode == 0, said[-3000:]
     return dict(json.loads(line.removeprefix("FOUND ")) for line in out.splitlines() if line.startswith("FOUND "))
 
@@ -177,9 +200,9 @@ def test_a_column_of_another_type_is_refused(found, kind):
     assert "column metric: expected string, as in the runs there, found int" in found[f"{kind}: type"]
 
 
-def test_four_runs_at_once_make_the_same_tables(found):
+def test_three_runs_at_once_make_the_same_tables(found):
     """They are in each other's way, and all are complete: what Delta refuses is tried again."""
-    assert [found[f"first {n}"] for n in range(3)] == [True] * 3
+    assert found["first 0"]
     assert found["conflicts"] > 0
 
 
