@@ -145,7 +145,9 @@ def watched(spark, fault):
         yield from parts
         fault.strike("score")
 
-    tables.collect_rows(watch.seen().repartition(3, "id").mapInPandas(look, "id long").agg({"id": "max"}))
+    kept = tables.materialise(watch.seen().repartition(3, "id").mapInPandas(look, "id long"))
+    tables.collect_rows(kept.agg({"id": "max"}))
+    tables.release(kept)
     return tables.observed(watch)
 
 
