@@ -28,8 +28,9 @@ _log = logging.getLogger(__name__)
 
 _CSV_DEFAULTS = {"header": "true", "inferSchema": "true"}
 
-_NOTHING_THERE = re.compile("PATH_NOT_FOUND|PATH_DOES_NOT_EXIST|UNABLE_TO_INFER_SCHEMA")
-"""What Spark and Delta say of a path without files. A killed run may leave an empty folder."""
+_NOTHING_THERE = re.compile("PATH_NOT_FOUND|PATH_DOES_NOT_EXIST|UNABLE_TO_INFER_SCHEMA|DELTA_TABLE_NOT_FOUND")
+"""What Spark and Delta say of a path without files, or with a log of Delta that another run has just begun. A killed run may
+leave an empty folder, or such a log."""
 
 _CONFLICT = re.compile(
     "DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent|MetadataChanged|ProtocolChanged"
