@@ -27,7 +27,7 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -36,6 +36,7 @@ from spark_recmetrics.errors import ConfigError, DataError, PublishError, did_yo
 from spark_recmetrics.outcome import Run
 from spark_recmetrics.schema import ATTEMPT, RUN_COLUMNS, RUNS, TABLES, Output
 from spark_recmetrics.version import __version__
+from spark_recmetrics.watch import Watch
 
 _log = logging.getLogger(__name__)
 
@@ -187,13 +188,13 @@ def _known_table(name: str) -> None:
 
 def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
     """Write the rows of an attempt, and count how many there are."""
-    count, observation = F.count(F.lit(1)).alias("rows"), Observation()
-    tables.add_partitions(rows.observe(observation, count), output, name, _PARTITIONS)
-    n_sent: int = tables.observed(observation, rows, [count])["rows"]
+    watch = Watch.of(rows)
+    tables.add_partitions(watch.seen(), output, name, _PARTITIONS)
+    n_sent: int = tables.observed(watch)["rows"]
 
     def arrived() -> DataFrame | None:
         there = tables.published(rows.sparkSession, output, name, rows.schema)
-        return None if there is None else there.where(F.col(ATTEMPT) == attempt).agg(count)
+        return None if there is None else there.where(F.col(ATTEMPT) == attempt).agg(*watch.counts)
 
     n_found = sum(row["rows"] for row in tables.collect_again(arrived))
     if n_found != n_sent:

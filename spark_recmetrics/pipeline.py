@@ -28,9 +28,10 @@ from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, refuse
 from spark_recmetrics.pairs import pooled_auc, won_in_ranges
-from spark_recmetrics.plan import Plan, Watch
+from spark_recmetrics.plan import Plan
 from spark_recmetrics.rank import top_rows
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY
+from spark_recmetrics.watch import Watch
 
 _EXAMPLE = (("user ", "user"), (", item ", "item"))
 """How a row is named among the examples of a fault."""
@@ -403,7 +404,7 @@ def _across_users(
 
 def _observed(watch: Watch) -> dict[str, Any]:
     """What was counted of a table; of each fault that there is, a second look finds examples."""
-    found = tables.observed(watch.observation, watch.rows, watch.counts)
+    found = tables.observed(watch)
     ids = F.concat(*(F.concat(F.lit(text), F.coalesce(F.col(key).cast("string"), F.lit("null"))) for text, key in _EXAMPLE))
     for check, fault in watch.faults.items():
         if found.get(check):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics.bucket import Scoring
@@ -27,6 +27,7 @@ from spark_recmetrics.means import Wanted
 from spark_recmetrics.rank import first_behind, rows_that_matter, top_rows, without_repeats
 from spark_recmetrics.rating import rating_errors
 from spark_recmetrics.score import named_models, score_users
+from spark_recmetrics.watch import Watch
 
 if TYPE_CHECKING:
     from spark_recmetrics.conventions import Convention
@@ -35,28 +36,6 @@ if TYPE_CHECKING:
 
 PARTS_A_BUCKET = 4
 """Whole lists are matched and ranked in smaller parts than those that Python sees: hash tables and sorts fit into caches."""
-
-
-class Watch(NamedTuple):
-    """What is counted of a table while it is read.
-
-    Args:
-        observation: What will know the counts.
-        rows: The rows that it looks at.
-        faults: What is wrong with a row, by check.
-        counts: All that is counted: the rows, those with each fault, and more.
-    """
-
-    observation: Observation
-    rows: DataFrame
-    faults: Mapping[str, Column]
-    counts: Sequence[Column]
-
-    @classmethod
-    def of(cls, rows: DataFrame, faults: Mapping[str, Column], more: Sequence[Column] = ()) -> Watch:
-        """A new observation of these rows."""
-        counted = [F.count(F.lit(1)).alias("rows"), *(F.count_if(fault).alias(check) for check, fault in faults.items())]
-        return cls(Observation(), rows, faults, [*counted, *more])
 
 
 @dataclass(frozen=True)
@@ -134,7 +113,7 @@ class Plan:
     @cached_property
     def predicted(self) -> Mapping[str, DataFrame]:
         """Clean predictions, `model` a number, by table."""
-        return {table: self._clean(self._seen(table)) for table in self.watched if table != "truth"}
+        return {table: self._clean(watch.seen()) for table, watch in self.watched.items() if table != "truth"}
 
     def _clean(self, predictions: DataFrame) -> DataFrame:
         return with_model_codes(clean_predictions(predictions, self.convention, self.policies), self.models)
@@ -142,11 +121,7 @@ class Plan:
     @cached_property
     def truth(self) -> DataFrame:
         """Clean truth."""
-        return clean_truth(self._seen("truth"), self.convention, self.policies)
-
-    def _seen(self, table: str) -> DataFrame:
-        watch = self.watched[table]
-        return watch.rows.observe(watch.observation, *watch.counts)
+        return clean_truth(self.watched["truth"].seen(), self.convention, self.policies)
 
     @cached_property
     def per_user(self) -> DataFrame:

@@ -12,23 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_recmetrics.errors import DataError, PublishError
+from spark_recmetrics.watch import AGAIN
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_recmetrics.credentials import Vault
     from spark_recmetrics.schema import Location, Output
+    from spark_recmetrics.watch import Watch
 
 _log = logging.getLogger(__name__)
 
 _CSV_DEFAULTS = {"header": "true", "inferSchema": "true"}
 
-_NOTHING_THERE = re.compile("PATH_NOT_FOUND|PATH_DOES_NOT_EXIST|UNABLE_TO_INFER_SCHEMA")
-"""What Spark and Delta say of a path without files. A killed run may leave an empty folder."""
+_NOTHING_THERE = re.compile("PATH_NOT_FOUND|PATH_DOES_NOT_EXIST|UNABLE_TO_INFER_SCHEMA|DELTA_TABLE_NOT_FOUND")
+"""What Spark and Delta say of a path without files, or with a log of Delta that another run has just begun. A killed run may
+leave an empty folder, or such a log."""
 
 _CONFLICT = re.compile(
     "DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent|MetadataChanged|ProtocolChanged"
@@ -104,18 +107,23 @@ def count_distinct(frame: DataFrame) -> int:
     return found
 
 
-def observed(observation: Observation, rows: DataFrame, counts: Sequence[Column]) -> dict[str, Any]:
+def observed(watch: Watch) -> dict[str, Any]:
     """What a finished job observed of the rows of a table.
 
     Spark loses an observation where it finds that a branch of the plan cannot give a row, for instance beside an empty
-    table. What was to be counted is counted by a job of its own then.
+    table, and counts rows again that an executor had read before it was lost. What was to be counted is counted by a job of
+    its own then.
     """
     try:
-        found = dict(observation.get)
+        found = dict(watch.observation.get)
     except Exception as error:  # noqa: BLE001 - what is raised for a lost one is an internal assertion, and differs by session
         _log.debug("observation lost: %s", _first_line(error))
         found = {}
-    return found if "rows" in found else rows.agg(*counts).collect()[0].asDict()
+    if "rows" in found and found.pop(AGAIN, None) == 0:
+        return found
+    if found:
+        _log.warning("tasks were run again and counted rows again; they are counted once more in a job of their own")
+    return watch.rows.agg(*watch.counts).collect()[0].asDict()
 
 
 def example_values(frame: DataFrame, n: int = 5, sep: str = ", ") -> str:

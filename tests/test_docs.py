@@ -54,7 +54,7 @@ def read_blocks(page: Path) -> list[Block]:
     content = page.read_text(encoding="utf-8")
     fences = list(re.finditer(r"^```(\w*)\n(.*?)^```$", content, re.MULTILINE | re.DOTALL))
     found = []
-    for fence, following in zip(fences, [*fences[1:], None], strict=True):
+    for fence, following in zip(fences, [*fences[1:], None][: len(fences)], strict=True):
         behind = following is not None and following[1] == "text" and not content[fence.end() : following.start()].strip()
         output = following[2] if following is not None and behind else None
         found.append(Block(page, content.count("\n", 0, fence.start()) + 2, fence[1], fence[2], output))
@@ -83,6 +83,7 @@ def test_the_pages_are_there():
         "inputs.md",
         "metrics.md",
         "outputs.md",
+        "reliability.md",
         "running.md",
         "security.md",
         "statistics.md",
@@ -473,6 +474,17 @@ def test_every_statistic_is_explained():
         assert f"`{name}`" in (headings if inspect.isfunction(getattr(stats, name)) else page), name
     for field in (*(field.name for field in fields(stats.TestResult)), *stats.Interval._fields, *stats.REASONS):
         assert f"`{field}`" in page, field
+
+
+def test_the_tests_that_repeat_a_fault_are_there():
+    rows = re.findall(r"^\| (.+) \|$", text_of("docs/reliability.md"), re.MULTILINE)[2:]
+    assert len(rows) > 15
+    for row in rows:
+        named = re.findall(r"`tests/(test_\w+\.py)(?:::(\w+))?`", row.rpartition(" | ")[2])
+        assert named, row
+        for file, test in named:
+            code = text_of(f"tests/{file}")
+            assert f"def {test}(" in code if test else "def test_" in code, f"{file}::{test}"
 
 
 def test_nothing_of_this_machine_is_named():
