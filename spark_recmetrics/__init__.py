@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
-    from spark_recmetrics import metrics
+    from spark_recmetrics import metrics, splits
     from spark_recmetrics.columns import Columns
     from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
     from spark_recmetrics.errors import ConfigError, DataError, GateError, PublishError, RecMetricsError
@@ -45,6 +45,7 @@ _HOME = {
     "metrics": "metrics",
     "rank_items": "pipeline",
     "read_history": "history",
+    "splits": "splits",
 }
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "metrics",
     "rank_items",
     "read_history",
+    "splits",
 ]
 
 
