@@ -76,7 +76,7 @@ def temporal(
     """
     if (cut is None) == (test_share is None):
         raise ConfigError(f"expected either cut or test_share, found {'neither' if cut is None else 'both'}")
-    share = None if test_share is None else _share(test_share)
+    share = None if test_share is None else checked_share(test_share)
     table = _read(rows, columns, time, zone, (min_user_rows, min_item_rows), share=share, cut=cut, needs_zone=True)
     clock = table.clock
     if clock is None:
@@ -188,7 +188,7 @@ def random(
         >>> report.n_train_rows, report.n_test_rows, report.n_cold_users
         (21, 9, 0)
     """
-    share, seed = _share(test_share), _seed(seed)
+    share, seed = checked_share(test_share), _seed(seed)
     table = _read(rows, columns, time, None, (min_user_rows, min_item_rows))
     told = f"random(test_share={test_share}, seed={seed}, per_user={per_user})"
     if not per_user:
@@ -331,8 +331,16 @@ def _with_cut(frame: DataFrame, counts: Sequence[Column], share: Fraction) -> Da
 # Options --------------------------------------------------------------------------------------------------------------------
 
 
-def _share(value: object) -> Fraction:
-    """The share as a fraction: 0.29 of 100 rows are 29, and as floats they are less."""
+def checked_share(value: object) -> Fraction:
+    """The share as a fraction: 0.29 of 100 rows are 29, and as floats they are less.
+
+    Raises:
+        ConfigError: It is no number above 0 and below 1.
+
+    Example:
+        >>> checked_share(0.29)
+        Fraction(29, 100)
+    """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise ConfigError(f"test_share: expected a number above 0 and below 1, found {value!r}")
     share = Fraction(value).limit_denominator(_FINEST)
