@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_recmetrics.config import Config
+    from spark_recmetrics.job_file import Job
     from spark_recmetrics.means import Mean
     from spark_recmetrics.pipeline import Result
     from spark_recmetrics.schema import Location
+    from spark_recmetrics.sides import SplitReport
+    from spark_recmetrics.split_config import SplitConfig
 
 RESULT_MARK = "RECMETRICS_RESULT"
 """First word of the last line on stdout; JSON follows."""
@@ -56,6 +59,11 @@ def run(argv: Sequence[str] | None = None) -> None:
 def evaluate(argv: Sequence[str] | None = None) -> None:
     """Entry point that runs the command `evaluate` with the arguments of the process."""
     run(["evaluate", *(sys.argv[1:] if argv is None else argv)])
+
+
+def split(argv: Sequence[str] | None = None) -> None:
+    """Entry point that runs the command `split` with the arguments of the process."""
+    run(["split", *(sys.argv[1:] if argv is None else argv)])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -119,12 +127,15 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     job = add("evaluate", _evaluate, "Evaluate models and write the tables.", configured=True)
-    job.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
     job.add_argument("--explain-user", metavar="ID", help="also print the lists of this user, row by row, with their values")
+    halves = add("split", _split, "Split a table of interactions into train and test.", configured=True)
+    for sub in (job, halves):
+        sub.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
     add("doctor", _doctor, "Check the session, its workers, and where the output goes.", configured=True, required=False)
     add("validate-config", _validate, "Check a configuration without starting Spark.", configured=True)
     add("explain-config", _explain, "Print the configuration with every default, and its hash.", configured=True)
-    add("config-schema", _schema, "Print the JSON Schema of the configuration.", configured=False)
+    schema = add("config-schema", _schema, "Print the JSON Schema of the configuration.", configured=False)
+    schema.add_argument("job", nargs="?", choices=("evaluate", "split"), default="evaluate", help="of which job (evaluate)")
     add("metrics", _metrics, "Print the metrics, their options and other names.", configured=False)
     return parser
 
@@ -133,13 +144,30 @@ def _load(arguments: argparse.Namespace) -> Config:
     return configuration.load(arguments.config, arguments.set, arguments.as_of)
 
 
+def _load_split(arguments: argparse.Namespace) -> SplitConfig:
+    from spark_recmetrics.split_config import load_split
+
+    return load_split(arguments.config, arguments.set, arguments.as_of)
+
+
+def _load_any(arguments: argparse.Namespace) -> Config | SplitConfig:
+    """The configuration of the job that the file is for: that of a split says how to split."""
+    from spark_recmetrics.job_file import read
+    from spark_recmetrics.split_config import SplitConfig
+
+    def kind(said: Mapping[str, Any]) -> type[Config | SplitConfig]:
+        return SplitConfig if "split" in said else configuration.Config
+
+    return read(arguments.config, kind, arguments.set, arguments.as_of)
+
+
 def _doctor(arguments: argparse.Namespace) -> int:
     """Print one line per check. Exit code 4 says that the run that was asked about would fail, too."""
     from spark_recmetrics.doctor import examine
 
     output = None
     if arguments.config is not None:
-        config = _load(arguments)
+        config = _load_any(arguments)
         output = config.located(config.output)
     elif arguments.set or arguments.as_of:
         raise ConfigError("--set and --as-of: expected a configuration that they change, found none: add --config FILE")
@@ -166,15 +194,16 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    config = _load(arguments)
-    print(f"{arguments.config}: valid, configuration {config.hash}, {len(config.evaluation.expanded)} metrics")
+    config = _load_any(arguments)
+    found = f"{len(config.evaluation.expanded)} metrics" if isinstance(config, configuration.Config) else config.split.method
+    print(f"{arguments.config}: valid, configuration {config.hash}, {found}")
     return 0
 
 
 def _explain(arguments: argparse.Namespace) -> int:
     import yaml
 
-    config = _load(arguments)
+    config = _load_any(arguments)
     print(yaml.safe_dump(config.resolved(), sort_keys=False, allow_unicode=True), end="")
     print(f"# config_hash: {config.hash}")
     print(f"# run_id: {config.run_id}")
@@ -182,8 +211,10 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _schema(arguments: argparse.Namespace) -> int:
-    del arguments
-    print(json.dumps(configuration.json_schema(), indent=2))
+    from spark_recmetrics.split_config import SplitConfig
+
+    kind = SplitConfig if arguments.job == "split" else configuration.Config
+    print(json.dumps(kind.file_schema(), indent=2))
     return 0
 
 
@@ -197,15 +228,35 @@ def _metrics(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
-    """Run the job; whatever happens, its outcome goes into the result line and file."""
-    outcome: dict[str, Any] = {"status": "failed", "exit_code": 1, "run_id": None, "as_of": None, "tables": {}, "models": {}}
-    outcome |= {"n_users": {}, "warnings": [], "error": None, "version": __version__}
+    def job(outcome: dict[str, Any]) -> None:
+        config = _load(arguments)
+        _identify(config, outcome)
+        _run_job(config, outcome, arguments.explain_user)
+
+    return _reported(arguments, job, {"models": {}, "n_users": {}})
+
+
+def _split(arguments: argparse.Namespace) -> int:
+    def job(outcome: dict[str, Any]) -> None:
+        config = _load_split(arguments)
+        _identify(config, outcome)
+        _run_split(config, outcome)
+
+    return _reported(arguments, job, {"reports": []})
+
+
+def _identify(config: Job, outcome: dict[str, Any]) -> None:
+    outcome |= {"job": config.job, "run_id": config.run_id, "as_of": config.as_of, "config_hash": config.hash}
+
+
+def _reported(arguments: argparse.Namespace, job: Callable[[dict[str, Any]], None], found: Mapping[str, Any]) -> int:
+    """Run a job; whatever happens, its outcome goes into the result line and file."""
+    outcome: dict[str, Any] = {"status": "failed", "exit_code": 1, "run_id": None, "as_of": None, "tables": {}, **found}
+    outcome |= {"warnings": [], "error": None, "version": __version__}
     result_file = None
     try:
         result_file = _result_file(arguments.result_json)
-        config = _load(arguments)
-        outcome |= {"job": config.job, "run_id": config.run_id, "as_of": config.as_of, "config_hash": config.hash}
-        _run_job(config, outcome, arguments.explain_user)
+        job(outcome)
         code = 0
     except RecMetricsError as error:
         code = _told(error)
@@ -283,6 +334,25 @@ def _run_job(config: Config, outcome: dict[str, Any], user: str | None) -> None:
         raise DataError("\n".join(result.emptiness))
 
 
+def _run_split(config: SplitConfig, outcome: dict[str, Any]) -> None:
+    from spark_recmetrics import splits
+    from spark_recmetrics.outcome import Run
+    from spark_recmetrics.tables import read_table
+
+    spark, own = _session()
+    try:
+        rows = read_table(spark, config.located(config.input), "input")
+        found = getattr(splits, config.split.method)(rows, **config.arguments)
+        run = Run(config.run_id, config.as_of, config.hash)
+        outcome["tables"] = splits.publish(found, config.located(config.output), run)
+        outcome |= {"status": "ok", "reports": [report.to_dict() for report in found.reports]}
+        outcome["warnings"] = [line for report in found.reports for line in report.warnings]
+    finally:
+        if own:
+            spark.stop()
+    _show_split(config, found.reports, outcome)
+
+
 def _inputs(spark: SparkSession, config: Config) -> dict[str, Any]:
     """The frames of the configuration, as arguments of `evaluate`."""
     from spark_recmetrics.inputs import union_models
@@ -345,6 +415,17 @@ def _show(config: Config, result: Result, outcome: dict[str, Any]) -> None:
     print(metric_table(result.rows))
     print("\n* best value of the line\n")
     for warning in result.warnings:
+        print(f"warning: {printable(warning)}")
+    for name, place in outcome["tables"].items():
+        print(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
+
+
+def _show_split(config: SplitConfig, reports: Sequence[SplitReport], outcome: dict[str, Any]) -> None:
+    print(f"{config.job}{f', as of {config.as_of}' if config.as_of else ''}, {reports[0].method}\n")
+    for report in reports:
+        print(report)
+    print()
+    for warning in outcome["warnings"]:
         print(f"warning: {printable(warning)}")
     for name, place in outcome["tables"].items():
         print(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")

@@ -230,6 +230,8 @@ _EXPECTED = {
     "float_type": "a finite number",
     "finite_number": "a finite number",
     "tuple_type": "a list",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
     **dict.fromkeys(("dict_type", "model_type", "dataclass_type"), "a mapping of keys to values"),
 }
 

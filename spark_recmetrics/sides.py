@@ -75,6 +75,29 @@ class SplitReport:
         """The fields by name."""
         return asdict(self)
 
+    def __str__(self) -> str:
+        until, since = f", until {self.max_train_time}", f", from {self.min_test_time}"
+        of_fold = "" if self.fold is None else f"fold {self.fold}, "
+        return (
+            f"{of_fold}train: {self.n_train_rows} rows, {self.n_train_users} users, {self.n_train_items} items"
+            f"{until if self.max_train_time else ''}\n"
+            f"{of_fold}test: {self.n_test_rows} rows, {self.n_test_users} users, {self.n_test_items} items"
+            f"{since if self.min_test_time else ''}"
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """One line per thing worth knowing."""
+        of_fold = "" if self.fold is None else f"fold {self.fold}: "
+        found = (
+            (self.n_left_out_rows, f"of {self.n_rows} rows are on neither side, since their user or item has too few"),
+            (self.n_short_users, f"of {self.n_train_users} users have too few rows for one in test: all theirs are in train"),
+            (self.n_cold_users, f"of {self.n_test_users} users in test have no row in train"),
+            (self.n_cold_items, f"of {self.n_test_items} items in test have no row in train"),
+            (self.n_future_users, f"of {self.n_test_users} users in test have a row in train later than their first in test"),
+        )
+        return [f"{of_fold}{n} {text}" for n, text in found if n]
+
 
 @dataclass(frozen=True)
 class Table:
@@ -159,6 +182,11 @@ class Split:
         """What lies on the two sides. It is computed at its first use, in one pass for users and one for items."""
         (found,) = _reports(self.rows, self._table, None)
         return _report(found, self._table, self.method, cut=self._cut, per_user=self._per_user)
+
+    @property
+    def reports(self) -> tuple[SplitReport, ...]:
+        """The report, as Folds have several."""
+        return (self.report,)
 
 
 @dataclass(frozen=True, eq=False)

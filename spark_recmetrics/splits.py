@@ -15,15 +15,17 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
-from spark_recmetrics import tables
+from spark_recmetrics import history, tables
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
 from spark_recmetrics.inputs import column_of, id_column, typed_column
 from spark_recmetrics.metrics.registry import whole_number
+from spark_recmetrics.outcome import Run
+from spark_recmetrics.schema import ATTEMPT, RUN_COLUMNS, SPLIT_REPORT, Output
 from spark_recmetrics.sides import BITS, FOLD, KEPT, N_OF_USER, PLACE, SIDE, TIME, Folds, Split, SplitReport, Table
 from spark_recmetrics.times import TIME_TYPES, clock_of
 
-__all__ = ["Folds", "Split", "SplitReport", "k_fold", "leave_n_out", "leave_one_out", "random", "temporal"]
+__all__ = ["Folds", "Split", "SplitReport", "k_fold", "leave_n_out", "leave_one_out", "publish", "random", "temporal"]
 
 _FINEST = 1_000_000
 """Shares are read in parts of one million."""
@@ -245,6 +247,60 @@ def k_fold(
     fold = F.when(F.col(KEPT), F.pmod(chosen, F.lit(n_folds)).cast("int"))
     dealt = frame.withColumn(FOLD, fold).drop(TIME, KEPT, PLACE, N_OF_USER)
     return Folds(dealt, f"k_fold(n_folds={n_folds}, seed={seed}, per_user={per_user})", n_folds, table)
+
+
+def publish(split: Split | Folds, output: Output, run: Run = Run()) -> dict[str, str]:
+    """Publish a split as tables, all at once: `train` and `test`, or `folds` with a column `fold`, and `split_report`.
+
+    A run that is killed leaves the split that was there before, or none, and a repeated run replaces its own rows, as
+    `history.publish` does. `read_history(spark, output, table="train")` reads them back. Rows that are left out are in
+    no table.
+
+    Args:
+        split: What to publish. Its rows are kept in memory or on disk meanwhile, so that all tables are made of the same.
+        output: Where the tables go, and their format.
+        run: The run that they are published under.
+
+    Returns:
+        Path or name of each table.
+
+    Raises:
+        DataError: There is no row on one of the sides, or the rows have a column that names the run in published tables.
+        PublishError: Something else is there, or the tables cannot be written. Nothing has become visible then.
+
+    Example:
+        >>> import tempfile
+        >>> from spark_recmetrics.history import read_history
+        >>> ratings = spark.createDataFrame([("ann", 1), ("ann", 2), ("bob", 1)], "user_id string, item_id int")
+        >>> place = Output(path=tempfile.mkdtemp())
+        >>> sorted(publish(leave_one_out(ratings, by="hash"), place, Run(as_of="2026-11-28")))
+        ['split_report', 'test', 'train']
+        >>> read_history(spark, place, table="test").select("user_id").collect()
+        [Row(user_id='ann')]
+    """
+    names = {name.lower() for name in split.rows.columns}
+    taken = [name for name in (*RUN_COLUMNS, ATTEMPT) if name in names]
+    if taken:
+        raise DataError(f"rows: expected no column {', '.join(taken)}, which published tables have: rename it first")
+    tables.materialise(split.rows)
+    try:
+        for report in split.reports:
+            if not (report.n_train_rows and report.n_test_rows):
+                of_fold = "" if report.fold is None else f" of fold {report.fold}"
+                raise DataError(
+                    f"{report.method}: expected rows on both sides{of_fold}, found {report.n_train_rows} in train and "
+                    f"{report.n_test_rows} in test: nothing was published; give another cut or share"
+                )
+        spark = split.rows.sparkSession
+        reports = [tuple(report.to_dict()[name] for name in SPLIT_REPORT.names) for report in split.reports]
+        frames = {"folds": _dealt(split)} if isinstance(split, Folds) else {"train": split.train, "test": split.test}
+        return history.publish({**frames, "split_report": spark.createDataFrame(reports, SPLIT_REPORT)}, output, run)
+    finally:
+        tables.release(split.rows)
+
+
+def _dealt(split: Folds) -> DataFrame:
+    return split.rows.where(F.col(FOLD).isNotNull())
 
 
 # The table ------------------------------------------------------------------------------------------------------------------

@@ -142,7 +142,9 @@ def faults(code, *, tables=False):
                 yield "SQL text"
 
 
-@pytest.mark.parametrize("path", [*FILES, ROOT / "jobs" / "evaluate.py", ROOT / "jobs" / "split.py"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [*FILES, ROOT / "jobs" / "evaluate.py", ROOT / "jobs" / "split.py"], ids=lambda path: path.name
+)
 def test_nothing_that_spark_code_may_not_use(path):
     if path.name in ("bucket.py", "memory.py"):
         return  # pandas, whose methods have the same names; that they import no Spark is held above
