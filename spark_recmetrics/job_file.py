@@ -26,7 +26,6 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
-from typing_extensions import Self
 
 from spark_recmetrics.errors import ConfigError, did_you_mean
 from spark_recmetrics.metrics.registry import LARGEST, whole_number
@@ -125,7 +124,7 @@ class Job(Section):
         return found
 
     @model_validator(mode="after")
-    def _is_complete(self) -> Self:
+    def _is_complete(self: _Job) -> _Job:  # noqa: PYI019 - Self is newer than Python 3.10
         problems = self.problems()
         if problems:
             raise several(problems)

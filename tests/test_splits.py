@@ -133,7 +133,7 @@ def test_neither_time_zone_nor_ansi_mode_of_the_session_matters(spark, zone, ans
     assert landed(splits.temporal(rows, test_share=0.67), "item_id") == expected
     # A hash of the ids does not ask for their type either.
     texts = rows.withColumn("item_id", F.col("item_id").cast("string"))
-    hashed = [landed(splits.random(frame, test_share=0.5), "us") for frame in (rows, texts)]
+    hashed = [landed(splits.random(frame, test_share=0.5, seed=1), "us") for frame in (rows, texts)]
     assert hashed[0] == hashed[1] == {"train": [moment + 1], "test": [moment, moment + 2]}
 
 
@@ -144,7 +144,8 @@ def table(seed, n_rows=400):
     """Users with few and with many rows, many equal times, and repeated rows."""
     draw = chance.Random(seed)
     rows = [(f"u{int(30 * draw.random() ** 2)}", f"i{draw.randrange(20)}", draw.randrange(25), float(n)) for n in range(n_rows)]
-    return [*rows, *rows[:5]]
+    few = [(f"few{n}", f"i{m}", m, float(n_rows + 9 * n + m)) for n in (1, 2, 3) for m in range(n)]
+    return [*rows, *rows[:5], *few]
 
 
 METHODS = {
