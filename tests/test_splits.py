@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import random as chance
+import re
 from datetime import date, datetime, timezone
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import yaml
 from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
-from spark_recmetrics import splits
+from spark_recmetrics import splits, tables
 from spark_recmetrics.cli import RESULT_MARK, main
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.schema import RUN_COLUMNS, SPLIT_REPORT, SPLIT_TABLES
@@ -116,12 +117,10 @@ def test_neither_time_zone_nor_ansi_mode_of_the_session_matters(spark, zone, ans
     spark.conf.set("spark.sql.session.timeZone", zone)
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     moment = int(HALF_PAST_ONE.timestamp()) * 1_000_000
-    rows = spark.createDataFrame(
-        [(f"u{n % 2}", n, moment + n) for n in (-1, 0, 1, 2)], "user_id string, item_id int, us bigint"
-    )
+    rows = spark.createDataFrame([(f"u{n % 2}", n, moment + n) for n in range(3)], "user_id string, item_id int, us bigint")
     wall = F.make_timestamp_ntz(*(F.lit(n) for n in (2026, 3, 29, 3, 30)), F.col("item_id") / F.lit(1_000_000))
     rows = rows.select("*", F.timestamp_micros("us").alias("timestamp"), wall.alias("wall"))
-    rows = rows.withColumn("day", F.date_add(F.lit(date(2026, 3, 29)), F.col("item_id"))).where("item_id >= 0")
+    rows = rows.withColumn("day", F.date_add(F.lit(date(2026, 3, 29)), F.col("item_id")))
     expected = {"train": [0], "test": [1, 2]}
     later = "2026-03-29T01:30:00.000001"
     split = splits.temporal(rows, cut=later, zone="UTC")
@@ -439,10 +438,11 @@ def test_documented_file_has_every_key_with_its_default(write):
     assert set(active["columns"]) == set(type(config.columns).model_fields)
     small = "input: {path: /data/ratings}\nsplit: {method: temporal, test_share: 0.2}\noutput: {path: /data/splits}\n"
     assert config.resolved() == load_split(write(small)).resolved()
-    assert all(f"{method}" in text for method in OPTIONS)
-    for path in ("r.json",):
-        again = load_split(write(json.dumps(config.resolved()), path))
-        assert (again.hash, again.run_id) == (config.hash, config.run_id)
+    assert all(
+        re.search(rf"\b{value}\b", text) for value in (*OPTIONS, "time", "hash", "parquet", "csv", "json", "orc", "delta")
+    )
+    again = load_split(write(json.dumps(config.resolved()), "r.json"))
+    assert (again.hash, again.run_id) == (config.hash, config.run_id)
     assert set(OPTIONS) | {"publish"} == {name for name in splits.__all__ if name.islower()}
 
 
@@ -545,6 +545,25 @@ def test_the_job_publishes_all_tables_at_once(spark, tmp_path, write, capsys):
     assert main(["split", "--config", path, "--set", 'split={"method": "temporal", "cut": -5}']) == 4
     assert "expected rows on both sides, found 0 in train and 8 in test: nothing was published" in capsys.readouterr().err
     assert srm.read_history(spark, out, table="train").count() == 4
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_run_that_ends_between_its_tables_leaves_no_half_split(spark, tmp_path, monkeypatch):
+    add = tables.add_partitions
+
+    def interrupted(rows, output, name, partitions):
+        if name == "test":
+            raise KeyboardInterrupt
+        add(rows, output, name, partitions)
+
+    monkeypatch.setattr(tables, "add_partitions", interrupted)
+    split = splits.leave_one_out(spark.createDataFrame(days(("a", 1), ("a", 2)), RATINGS))
+    with pytest.raises(KeyboardInterrupt):
+        splits.publish(split, srm.Output(path=str(tmp_path)))
+    assert (tmp_path / "train").is_dir()
+    with pytest.raises(DataError, match="expected published runs, found none"):
+        srm.read_history(spark, str(tmp_path), table="train")
 
 
 @pytest.mark.spark
