@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
-    from spark_recmetrics import metrics, stats
+    from spark_recmetrics import metrics, splits, stats
     from spark_recmetrics.columns import Columns
     from spark_recmetrics.comparison import Comparison, compare
     from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
@@ -48,6 +48,7 @@ _HOME = {
     "metrics": "metrics",
     "rank_items": "pipeline",
     "read_history": "history",
+    "splits": "splits",
     "stats": "stats",
 }
 
@@ -76,6 +77,7 @@ __all__ = [
     "metrics",
     "rank_items",
     "read_history",
+    "splits",
     "stats",
 ]
 

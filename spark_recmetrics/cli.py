@@ -6,31 +6,32 @@ import argparse
 import io
 import json
 import logging
-import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_recmetrics import config as configuration
+from spark_recmetrics import job_runs
 from spark_recmetrics.credentials import Vault
-from spark_recmetrics.errors import ConfigError, DataError, GateError, RecMetricsError, printable
+from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, printable
+from spark_recmetrics.job_file import places
 from spark_recmetrics.metrics import DEFINITIONS
-from spark_recmetrics.report import metric_table
 from spark_recmetrics.schema import Location
 from spark_recmetrics.source import dotted
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from spark_recmetrics.config import Config
-    from spark_recmetrics.gates import Verdict
-    from spark_recmetrics.means import Mean
-    from spark_recmetrics.pipeline import Result
+    from spark_recmetrics.job_file import Job
+    from spark_recmetrics.split_config import SplitConfig
+
+_Job = TypeVar("_Job", bound="Job")
 
 RESULT_MARK = "RECMETRICS_RESULT"
 """First word of the last line on stdout; JSON follows."""
@@ -60,6 +61,11 @@ def run(argv: Sequence[str] | None = None) -> None:
 def evaluate(argv: Sequence[str] | None = None) -> None:
     """Entry point that runs the command `evaluate` with the arguments of the process."""
     run(["evaluate", *(sys.argv[1:] if argv is None else argv)])
+
+
+def split(argv: Sequence[str] | None = None) -> None:
+    """Entry point that runs the command `split` with the arguments of the process."""
+    run(["split", *(sys.argv[1:] if argv is None else argv)])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -123,15 +129,17 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     job = add("evaluate", _evaluate, "Evaluate models and write the tables.", configured=True)
-    job.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
     job.add_argument("--explain-user", metavar="ID", help="also print the lists of this user, row by row, with their values")
     job.add_argument("--no-gates", action="store_true", help="leave the gates to the command gate")
     gate = add("gate", _gate, "Hold the gates against a run that is published.", configured=True)
-    gate.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
+    halves = add("split", _split, "Split a table of interactions into train and test.", configured=True)
+    for sub in (job, gate, halves):
+        sub.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
     add("doctor", _doctor, "Check the session, its workers, and where the output goes.", configured=True, required=False)
     add("validate-config", _validate, "Check a configuration without starting Spark.", configured=True)
     add("explain-config", _explain, "Print the configuration with every default, and its hash.", configured=True)
-    add("config-schema", _schema, "Print the JSON Schema of the configuration.", configured=False)
+    schema = add("config-schema", _schema, "Print the JSON Schema of the configuration.", configured=False)
+    schema.add_argument("job", nargs="?", choices=("evaluate", "split"), default="evaluate", help="of which job (evaluate)")
     add("metrics", _metrics, "Print the metrics, their options and other names.", configured=False)
     return parser
 
@@ -140,20 +148,37 @@ def _load(arguments: argparse.Namespace) -> Config:
     return configuration.load(arguments.config, arguments.set, arguments.as_of)
 
 
+def _load_split(arguments: argparse.Namespace) -> SplitConfig:
+    from spark_recmetrics.split_config import load_split
+
+    return load_split(arguments.config, arguments.set, arguments.as_of)
+
+
+def _load_any(arguments: argparse.Namespace) -> Config | SplitConfig:
+    """The configuration of the job that the file is for: that of a split says how to split."""
+    from spark_recmetrics.job_file import read
+    from spark_recmetrics.split_config import SplitConfig
+
+    def kind(said: Mapping[str, Any]) -> type[Config | SplitConfig]:
+        return SplitConfig if "split" in said else configuration.Config
+
+    return read(arguments.config, kind, arguments.set, arguments.as_of)
+
+
 def _doctor(arguments: argparse.Namespace) -> int:
     """Print one line per check. Exit code 4 says that the run that was asked about would fail, too."""
     from spark_recmetrics.doctor import examine
 
     output = None
     if arguments.config is not None:
-        config = _load(arguments)
+        config = _load_any(arguments)
         output = config.located(config.output)
     elif arguments.set or arguments.as_of:
         raise ConfigError("--set and --as-of: expected a configuration that they change, found none: add --config FILE")
     started = []
 
     def start() -> SparkSession:
-        spark, own = _session()
+        spark, own = job_runs.session()
         if own:
             started.append(spark)
         return spark
@@ -173,15 +198,16 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    config = _load(arguments)
-    print(f"{arguments.config}: valid, configuration {config.hash}, {len(config.evaluation.expanded)} metrics")
+    config = _load_any(arguments)
+    found = f"{len(config.evaluation.expanded)} metrics" if isinstance(config, configuration.Config) else config.split.method
+    print(f"{arguments.config}: valid, configuration {config.hash}, {found}")
     return 0
 
 
 def _explain(arguments: argparse.Namespace) -> int:
     from spark_recmetrics.source import as_yaml
 
-    config = _load(arguments)
+    config = _load_any(arguments)
     print(as_yaml(config.resolved()), end="")
     print(f"# config_hash: {config.hash}")
     print(f"# run_id: {config.run_id}")
@@ -189,8 +215,10 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _schema(arguments: argparse.Namespace) -> int:
-    del arguments
-    print(json.dumps(configuration.json_schema(), indent=2))
+    from spark_recmetrics.split_config import SplitConfig
+
+    kind = SplitConfig if arguments.job == "split" else configuration.Config
+    print(json.dumps(kind.file_schema(), indent=2))
     return 0
 
 
@@ -205,26 +233,35 @@ def _metrics(arguments: argparse.Namespace) -> int:
 
 def _evaluate(arguments: argparse.Namespace) -> int:
     def job(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
-        _run_job(config, outcome, arguments.explain_user, vault, gated=not arguments.no_gates)
+        job_runs.run_evaluation(config, outcome, arguments.explain_user, vault, gated=not arguments.no_gates)
 
-    return _reported(arguments, job)
+    return _reported(arguments, _load, job, {"models": {}, "n_users": {}, "gates": []})
 
 
 def _gate(arguments: argparse.Namespace) -> int:
-    return _reported(arguments, _run_gates)
+    return _reported(arguments, _load, job_runs.run_gates, {"gates": []})
 
 
-def _reported(arguments: argparse.Namespace, job: Callable[[Config, dict[str, Any], Vault], None]) -> int:
+def _split(arguments: argparse.Namespace) -> int:
+    return _reported(arguments, _load_split, job_runs.run_split, {"reports": []})
+
+
+def _reported(
+    arguments: argparse.Namespace,
+    load: Callable[[argparse.Namespace], _Job],
+    job: Callable[[_Job, dict[str, Any], Vault], None],
+    found: Mapping[str, Any],
+) -> int:
     """Run a job; whatever happens, its outcome goes into the result line and file."""
-    outcome: dict[str, Any] = {"status": "failed", "exit_code": 1, "run_id": None, "as_of": None, "tables": {}, "models": {}}
-    outcome |= {"n_users": {}, "warnings": [], "gates": [], "error": None, "version": __version__}
+    outcome: dict[str, Any] = {"status": "failed", "exit_code": 1, "run_id": None, "as_of": None, "tables": {}, **found}
+    outcome |= {"warnings": [], "error": None, "version": __version__}
     result_file = None
     vault = Vault()
     try:
         result_file = _result_file(arguments.result_json)
-        config = _load(arguments)
+        config = load(arguments)
         outcome |= {"job": config.job, "run_id": config.run_id, "as_of": config.as_of, "config_hash": config.hash}
-        vault.check((dotted(keys), place) for keys, place in configuration.places(config) if isinstance(place, Location))
+        vault.check((dotted(keys), place) for keys, place in places(config) if isinstance(place, Location))
         with _covered_log(vault):
             job(config, outcome, vault)
         code = 0
@@ -279,176 +316,3 @@ def _result_file(name: str | None) -> Path | None:
     except OSError as error:
         raise ConfigError(f"--result-json {name}: cannot be written: {error.strerror}") from error
     return path
-
-
-def _run_job(config: Config, outcome: dict[str, Any], user: str | None, vault: Vault, *, gated: bool) -> None:
-    from spark_recmetrics import history
-    from spark_recmetrics.doctor import examine_worker
-    from spark_recmetrics.outcome import Run
-    from spark_recmetrics.pipeline import evaluate as evaluate_frames
-    from spark_recmetrics.schema import DATA_REPORT, GATES
-
-    spark, own = _session()
-    run, output = Run(config.run_id, config.as_of, config.hash, config.job), config.located(config.output)
-    try:
-        worker = examine_worker(spark)
-        if worker.level == "FAIL":
-            raise DataError(f"{worker}: nothing was read or written")
-        try:
-            result = evaluate_frames(
-                **_inputs(spark, config, vault),
-                metrics=config.evaluation.expanded,
-                threshold=config.evaluation.threshold,
-                convention=config.evaluation.convention,
-                columns=config.columns,
-                checks=config.checks,
-                cast_ids=config.inputs.cast_ids,
-                n_buckets=config.evaluation.n_buckets,
-                run=run,
-            )
-        except DataError as error:
-            if error.facts:
-                report = spark.createDataFrame(list(error.facts), DATA_REPORT)
-                outcome["tables"] = history.publish({"data_report": report}, output, run)
-            raise
-        try:
-            verdicts = _judged(config, result.rows, _earlier(spark, config)) if gated and config.gates else []
-            frames = {name: getattr(result, name) for name in ("data_report", "per_user", "summary")}
-            if verdicts:
-                frames["gates"] = spark.createDataFrame(verdicts, GATES)
-            outcome["tables"] = history.publish(frames, output, run)
-        finally:
-            result.release()
-        outcome["gates"] = [verdict._asdict() for verdict in verdicts]
-        outcome |= {"status": result.status, "models": _finite(result.to_dict()), "warnings": list(result.warnings)}
-        outcome["n_users"] = {model: _headline(of_model).n_users for model, of_model in result.means.items()}
-        _show(config, result, outcome)
-        if user is not None:
-            _show_user(result, user)
-    finally:
-        if own:
-            spark.stop()
-    if result.status != "ok":
-        raise DataError("\n".join(result.emptiness))
-    _show_gates(verdicts)
-
-
-def _run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
-    """Hold the gates against a run that `evaluate` has published."""
-    del vault  # no input is read
-    if not config.gates:
-        raise ConfigError("gates: expected at least one, found none")
-    spark, own = _session()
-    try:
-        published = _earlier(spark, config, every=True)
-    finally:
-        if own:
-            spark.stop()
-    rows = [row for row in published if (row["run_id"], row["as_of"]) == (config.run_id, config.as_of or "none")]
-    if not rows:
-        where = config.located(config.output).table("summary")
-        raise DataError(f"{where}: expected run {config.run_id} as of {config.as_of}, found none: run evaluate first")
-    verdicts = _judged(config, rows, published)
-    outcome |= {"status": "ok", "gates": [verdict._asdict() for verdict in verdicts]}
-    _show_gates(verdicts)
-
-
-def _earlier(spark: SparkSession, config: Config, *, every: bool = False) -> list[dict[str, Any]]:
-    """What the runs of the job have published of the metrics of gates: those that need it, or all."""
-    from spark_recmetrics.history import published_rows
-
-    wanted = sorted({gate.metric for gate in config.gates if every or gate.needs_history})
-    return published_rows(spark, config.located(config.output), config.job, wanted) if wanted else []
-
-
-def _judged(config: Config, rows: Sequence[dict[str, Any]], earlier: Sequence[dict[str, Any]]) -> list[Verdict]:
-    from spark_recmetrics.gates import judge
-
-    return judge(config.gates, rows, earlier)
-
-
-def _show_gates(verdicts: Sequence[Verdict]) -> None:
-    """Print every verdict.
-
-    Raises:
-        GateError: One failed.
-    """
-    for verdict in verdicts:
-        print(verdict.line())
-    failed = [verdict.line() for verdict in verdicts if verdict.verdict == "fail"]
-    if failed:
-        raise GateError("\n".join(failed))
-
-
-def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
-    """The frames of the configuration, as arguments of `evaluate`."""
-    from spark_recmetrics.inputs import union_models
-    from spark_recmetrics.tables import read_table
-
-    inputs = config.inputs
-    found: dict[str, Any] = {"model_name": config.model_name}
-
-    def read(place: Location, key: str) -> DataFrame:
-        return read_table(spark, config.located(place), f"inputs.{key}", vault)
-
-    def union(tables: dict[str, Location], key: str) -> DataFrame:
-        frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}
-        return union_models(key, frames, config.columns, config.inputs.cast_ids)
-
-    for key in ("predictions", "rating_predictions", "truth", "train", "catalog"):
-        given = getattr(inputs, key)
-        found[key] = read(given, key) if isinstance(given, Location) else given
-    if inputs.models is None:
-        return found
-    found["models"] = list(inputs.models)
-    found["predictions"] = union({model: own.predictions for model, own in inputs.models.items()}, "predictions")
-    if any(own.rating_predictions for own in inputs.models.values()):
-        rated = {model: own.rating_predictions or own.predictions for model, own in inputs.models.items()}
-        found["rating_predictions"] = union(rated, "rating_predictions")
-    return found
-
-
-def _session() -> tuple[SparkSession, bool]:
-    """The session that is there, or a new one; and whether it is a new one, which is then stopped at the end."""
-    from pyspark.sql import SparkSession
-
-    there = SparkSession.getActiveSession()
-    if there is not None:
-        return there, False
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        # No spark-submit has chosen a Python for the workers, and theirs would be the python3 of the path.
-        os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
-    return SparkSession.builder.appName("spark-recmetrics").getOrCreate(), True
-
-
-def _headline(of_model: Sequence[Mean]) -> Mean:
-    """The mean whose users are named beside the model: of the first ranking metric, if there is one."""
-    return next((mean for mean in of_model if mean.metric.definition.kind == "ranking"), of_model[0])
-
-
-def _finite(models: dict[str, dict[str, float | None]]) -> dict[str, dict[str, float | None]]:
-    """JSON has no infinity, which the squares of very large errors can reach."""
-    return {
-        model: {metric: None if value is None or not math.isfinite(value) else value for metric, value in values.items()}
-        for model, values in models.items()
-    }
-
-
-def _show(config: Config, result: Result, outcome: dict[str, Any]) -> None:
-    as_of = f", as of {config.as_of}" if config.as_of else ""
-    users = ", ".join(f"{printable(model)} {n}" for model, n in outcome["n_users"].items())
-    print(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
-    print(metric_table(result.rows))
-    print("\n* best value of the line\n")
-    for warning in result.warnings:
-        print(f"warning: {printable(warning)}")
-    for name, place in outcome["tables"].items():
-        print(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
-
-
-def _show_user(result: Result, user: str) -> None:
-    """The lists of one user. That there is no such user is no reason to fail: all tables are written."""
-    try:
-        print(f"\n{result.explain(user)}\n")
-    except DataError as error:
-        print(f"warning: --explain-user: {printable(str(error))}")

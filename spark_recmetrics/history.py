@@ -34,11 +34,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_recmetrics import tables
 from spark_recmetrics.errors import ConfigError, DataError, PublishError, did_you_mean, printable
 from spark_recmetrics.outcome import Run
-from spark_recmetrics.schema import ATTEMPT, RUN_COLUMNS, RUNS, TABLES, Output
+from spark_recmetrics.schema import ATTEMPT, RUN_COLUMNS, RUNS, SPLIT_TABLES, TABLES, Output
 from spark_recmetrics.version import __version__
 from spark_recmetrics.watch import Watch
 
 _log = logging.getLogger(__name__)
+
+_NAMES = (*TABLES, *SPLIT_TABLES)
 
 _PARTITIONS = (*RUN_COLUMNS, ATTEMPT)
 _PARTITION_FIELDS = [StructField(column, StringType()) for column in _PARTITIONS]
@@ -72,7 +74,7 @@ def publish(frames: Mapping[str, DataFrame], output: Output, run: Run) -> dict[s
 
     Args:
         frames: The tables by name: `data_report`, `per_user` and `summary`, or `data_report` alone for a run whose rows are
-            refused. The run's own columns may be among theirs.
+            refused; or those of a split. The run's own columns may be among theirs.
         output: Where the tables are, and their format.
         run: The run. What it lacks of `schema.RUN_COLUMNS` is `none` in the tables.
 
@@ -131,7 +133,7 @@ def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *
     Args:
         spark: The session.
         output: Where the tables are: the `output` of the configuration, or the path of tables in parquet.
-        table: `summary`, `per_user` or `data_report`.
+        table: `summary`, `per_user` or `data_report` of an evaluation; `train`, `test`, `folds` or `split_report` of a split.
 
     Returns:
         The columns of the table, and `as_of` and `run_id` as texts. A column that a run does not have is null in its rows.
@@ -182,8 +184,8 @@ def published_rows(spark: SparkSession, output: Output, job: str, metrics: Seque
 
 
 def _known_table(name: str) -> None:
-    if name not in TABLES:
-        raise ConfigError(f"table {name!r}: expected the name of a table of a run{did_you_mean(str(name), TABLES)}")
+    if name not in _NAMES:
+        raise ConfigError(f"table {name!r}: expected the name of a table of a run{did_you_mean(str(name), _NAMES)}")
 
 
 def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
@@ -331,7 +333,7 @@ def _remove(path: str, identity: Mapping[str, str], superseded: set[str], commit
         # Where a path has no scheme, Spark may mean another file system; then there is no such folder here.
         return list(files.get_file_info(fs.FileSelector(folder, allow_not_found=True)))
 
-    for name in TABLES:
+    for name in _NAMES:
         table = inside(f"{root.rstrip('/')}/{name}")
         folders = table
         for column, value in identity.items():  # Spark has escaped what may not stand in a path

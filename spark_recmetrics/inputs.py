@@ -141,6 +141,8 @@ def _with_known(rows: DataFrame, catalog: DataFrame) -> DataFrame:
     return flagged.select(*rows.columns, "known")
 
 
+_ID_TYPES, _ID = (IntegralType, DecimalType, StringType), "a whole number or a string as an id"
+
 _BUCKET, _PLACE = "bucket of users", "place in the list"
 """Names of columns that come out of arrays, which no column of a caller's table has by accident."""
 
@@ -227,6 +229,29 @@ def _has_arrays(frame: DataFrame, columns: Columns) -> bool:
 def column_of(frame: DataFrame, name: str) -> Column:
     """The column of exactly that name, whatever characters it has."""
     return frame["`" + name.replace("`", "``") + "`"]
+
+
+def typed_column(
+    table: str, frame: DataFrame, key: str, name: str, kinds: tuple[type[DataType], ...], expected: str
+) -> tuple[Column, DataType]:
+    """A column of one of these types, and its type.
+
+    Raises:
+        DataError: There is no such column, or it has another type.
+    """
+    found = _type_of(table, frame, key, name)
+    if not isinstance(found, kinds):
+        raise _wrong_type(table, key, name, expected, found)
+    return column_of(frame, name), found
+
+
+def id_column(table: str, frame: DataFrame, key: str, name: str) -> Column:
+    """A column of ids.
+
+    Raises:
+        DataError: There is no such column, or its type can be no id.
+    """
+    return typed_column(table, frame, key, name, _ID_TYPES, _ID)[0]
 
 
 def read_predictions(predictions: DataFrame, columns: Columns) -> DataFrame:
@@ -438,8 +463,8 @@ def _number(table: str, frame: DataFrame, key: str, name: str, reason: str = "")
 def _common_type(key: str, frames: Mapping[str, DataFrame], name: str, cast_ids: str | None = None) -> DataType:
     found = {table: _type_of(table, frame, key, name) for table, frame in frames.items()}
     for table, kind in found.items():
-        if not isinstance(kind, IntegralType | DecimalType | StringType):
-            raise _wrong_type(table, key, name, "a whole number or a string as an id", kind)
+        if not isinstance(kind, _ID_TYPES):
+            raise _wrong_type(table, key, name, _ID, kind)
     kinds = list(found.values())
     if cast_ids == "string":
         return StringType()

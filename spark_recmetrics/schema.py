@@ -172,6 +172,32 @@ RUNS = StructType(
 TABLES = ("data_report", "per_user", "summary", "gates")
 """The tables of a run; the last one if it has gates."""
 
+SPLIT_REPORT = StructType(
+    [
+        StructField("method", StringType()),
+        StructField("fold", IntegerType()),
+        StructField("cut", StringType()),
+        StructField("n_rows", LongType()),
+        StructField("n_train_rows", LongType()),
+        StructField("n_test_rows", LongType()),
+        StructField("n_left_out_rows", LongType()),
+        StructField("n_train_users", LongType()),
+        StructField("n_test_users", LongType()),
+        StructField("n_train_items", LongType()),
+        StructField("n_test_items", LongType()),
+        StructField("n_cold_users", LongType()),
+        StructField("n_cold_items", LongType()),
+        StructField("n_short_users", LongType()),
+        StructField("n_future_users", LongType()),
+        StructField("max_train_time", StringType()),
+        StructField("min_test_time", StringType()),
+    ]
+)
+"""One row per split, or per fold: the fields of `sides.SplitReport`."""
+
+SPLIT_TABLES = ("folds", "split_report", "test", "train")
+"""The tables of a split: `train` and `test`, or `folds`, and the report."""
+
 FileFormat = Literal["parquet", "csv", "json", "orc", "delta"]
 """The formats of files that can be read."""
 

@@ -139,7 +139,7 @@ def materialise(frame: DataFrame) -> DataFrame:
     try:
         return frame.persist()
     except PySparkException as error:
-        _log.warning("this session does not keep tables, each reader computes PER_USER again: %s", _first_line(error))
+        _log.warning("this session does not keep tables, each reader computes this one again: %s", _first_line(error))
         return frame
 
 

@@ -167,7 +167,7 @@ def test_lists_in_arrays(job, spark, tmp_path, capsys):
 
 
 def test_a_missing_catalog_is_found_before_a_session_starts(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("spark_recmetrics.cli._session", lambda: pytest.fail("a session was started"))
+    monkeypatch.setattr("spark_recmetrics.job_runs.session", lambda: pytest.fail("a session was started"))
     conf = tmp_path / "conf.yaml"
     conf.write_text(
         "inputs:\n  predictions: {path: a}\n  truth: {path: b}\noutput: {path: out}\nevaluation:\n  metrics: [mrr, mcc]\n"

@@ -18,7 +18,7 @@ import oracle
 import pytest
 
 import spark_recmetrics
-from spark_recmetrics import cli, config, errors, facts, schema, stats
+from spark_recmetrics import cli, config, errors, facts, schema, split_config, stats
 from spark_recmetrics.columns import COUNTERS, Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError
@@ -86,6 +86,7 @@ def test_the_pages_are_there():
         "reliability.md",
         "running.md",
         "security.md",
+        "splits.md",
         "statistics.md",
     ]
 
@@ -177,11 +178,13 @@ def test_configurations_are_what_the_page_says(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = block.text.partition("\n")[0].removeprefix("# ")
     Path(name).write_text(block.text, encoding="utf-8")
+    of_split = re.search("^split:", block.text, re.MULTILINE) is not None
+    load = split_config.load_split if of_split else config.load
     if block.output is None:
-        assert config.load(name, as_of="2026-11-28").evaluation.expanded
+        assert load(name, as_of="2026-11-28").run_id
     else:
         with pytest.raises(ConfigError) as caught:
-            config.load(name)
+            load(name)
         assert str(caught.value) == block.output.strip()
 
 
@@ -209,7 +212,7 @@ def read_commands() -> Iterator[Command]:
 
 COMMANDS = list(read_commands())
 OWN = [command for command in COMMANDS if command.words[0] == "spark-recmetrics"]
-WITH_SPARK = ("evaluate", "doctor")
+WITH_SPARK = ("evaluate", "split", "doctor")
 WITHOUT_SPARK = [command for command in OWN if command.words[1] not in WITH_SPARK]
 SUBMIT_FLAGS = {"--properties-file", "--py-files", "--master", "--deploy-mode", "--conf", "--files"}
 
@@ -258,7 +261,7 @@ def test_submitted_jobs_have_flags_and_files_that_exist(command):
     assert set(flags) <= SUBMIT_FLAGS
     for flag, value in zip(flags, values, strict=True):
         assert flag != "--properties-file" or (ROOT / value).is_file()
-    check_arguments("evaluate", command.words[job + 1 :])
+    check_arguments(Path(command.words[job]).stem, command.words[job + 1 :])
 
 
 def test_make_targets_exist():
@@ -346,6 +349,12 @@ def test_columns_of_the_tables():
             assert row[1] == column.dataType.simpleString().replace("bigint", "long")
     for name in ("model", "user", *COUNTERS, *Moments._fields):
         assert re.search(rf"^\| [^|]*`{name}`", page, re.MULTILINE), name
+
+
+def test_fields_of_a_split_report():
+    section = text_of("docs/splits.md").partition("\n## The report\n")[2].partition("\n## ")[0]
+    named = [name for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(named) == sorted(schema.SPLIT_REPORT.names)
 
 
 def test_fields_of_the_result_line(monkeypatch, capsys):

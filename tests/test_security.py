@@ -322,7 +322,7 @@ def test_overrides_are_shown_without_what_may_be_a_credential(refused: Refused) 
 
 
 def test_missing_variables_are_told_together_before_a_session_starts(write: Write, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("spark_recmetrics.cli._session", lambda: pytest.fail("a session was started"))
+    monkeypatch.setattr("spark_recmetrics.job_runs.session", lambda: pytest.fail("a session was started"))
     monkeypatch.delenv("RECMETRICS_TEST_A", raising=False)
     monkeypatch.setenv("RECMETRICS_TEST_B", " ")
     path = str(write(WITH_SECRETS))
@@ -359,7 +359,7 @@ def test_scopes_need_databricks(monkeypatch, write: Write, capsys) -> None:
     for read in (lambda: Vault().options(SCOPED, "inputs.x"), lambda: Vault().check([("inputs.x", SCOPED)])):
         with pytest.raises(ConfigError, match=told):
             read()
-    monkeypatch.setattr("spark_recmetrics.cli._session", lambda: pytest.fail("a session was started"))
+    monkeypatch.setattr("spark_recmetrics.job_runs.session", lambda: pytest.fail("a session was started"))
     assert main(["evaluate", "--config", str(write(WITH_SECRETS.replace("env:RECMETRICS_TEST_A", "recs/key")))]) == 2
     assert "found no dbutils here" in capsys.readouterr().err
 
@@ -428,7 +428,7 @@ def test_tracebacks_logs_and_the_result_are_covered(monkeypatch, write: Write, t
             log.exception("failed")
             raise RuntimeError(f"cannot reach s3a://ann:{VALUE}@b with {VALUE}\n\tat \x1b[31m") from error
 
-    monkeypatch.setattr("spark_recmetrics.cli._session", fail)
+    monkeypatch.setattr("spark_recmetrics.job_runs.session", fail)
     path, result = write(WITH_SECRETS), tmp_path / "result.json"
     assert main(["evaluate", "--config", str(path), "--result-json", str(result)]) == 1
     printed = capsys.readouterr()

@@ -1,0 +1,241 @@
+"""What the jobs do: from a configuration to published tables, printed tables, and the outcome for the result line."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from spark_recmetrics.errors import ConfigError, DataError, GateError, printable
+from spark_recmetrics.report import metric_table
+from spark_recmetrics.schema import Location
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_recmetrics.config import Config
+    from spark_recmetrics.credentials import Vault
+    from spark_recmetrics.gates import Verdict
+    from spark_recmetrics.means import Mean
+    from spark_recmetrics.pipeline import Result
+    from spark_recmetrics.sides import SplitReport
+    from spark_recmetrics.split_config import SplitConfig
+
+
+def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, vault: Vault, *, gated: bool) -> None:
+    """Evaluate, publish, print, and hold the gates unless that is left to the other job.
+
+    Args:
+        config: The configuration.
+        outcome: What is known so far for the result line; filled as the run goes on.
+        user: A user whose lists are printed, too.
+        vault: The secrets of the inputs.
+        gated: Whether the gates are held.
+
+    Raises:
+        DataError: A worker lacks what the driver has, the data are refused, or there is nobody to average.
+        GateError: A gate failed. Everything is written then.
+    """
+    from spark_recmetrics import history
+    from spark_recmetrics.doctor import examine_worker
+    from spark_recmetrics.outcome import Run
+    from spark_recmetrics.pipeline import evaluate as evaluate_frames
+    from spark_recmetrics.schema import DATA_REPORT, GATES
+
+    spark, own = session()
+    run, output = Run(config.run_id, config.as_of, config.hash, config.job), config.located(config.output)
+    try:
+        worker = examine_worker(spark)
+        if worker.level == "FAIL":
+            raise DataError(f"{worker}: nothing was read or written")
+        try:
+            result = evaluate_frames(
+                **_inputs(spark, config, vault),
+                metrics=config.evaluation.expanded,
+                threshold=config.evaluation.threshold,
+                convention=config.evaluation.convention,
+                columns=config.columns,
+                checks=config.checks,
+                cast_ids=config.inputs.cast_ids,
+                n_buckets=config.evaluation.n_buckets,
+                run=run,
+            )
+        except DataError as error:
+            if error.facts:
+                report = spark.createDataFrame(list(error.facts), DATA_REPORT)
+                outcome["tables"] = history.publish({"data_report": report}, output, run)
+            raise
+        try:
+            verdicts = _judged(config, result.rows, _earlier(spark, config)) if gated and config.gates else []
+            frames = {name: getattr(result, name) for name in ("data_report", "per_user", "summary")}
+            if verdicts:
+                frames["gates"] = spark.createDataFrame(verdicts, GATES)
+            outcome["tables"] = history.publish(frames, output, run)
+        finally:
+            result.release()
+        outcome["gates"] = [verdict._asdict() for verdict in verdicts]
+        outcome |= {"status": result.status, "models": _finite(result.to_dict()), "warnings": list(result.warnings)}
+        outcome["n_users"] = {model: _headline(of_model).n_users for model, of_model in result.means.items()}
+        _show(config, result, outcome)
+        if user is not None:
+            _show_user(result, user)
+    finally:
+        if own:
+            spark.stop()
+    if result.status != "ok":
+        raise DataError("\n".join(result.emptiness))
+    _show_gates(verdicts)
+
+
+def run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
+    """Hold the gates against a run that `evaluate` has published."""
+    del vault  # no input is read
+    if not config.gates:
+        raise ConfigError("gates: expected at least one, found none")
+    spark, own = session()
+    try:
+        published = _earlier(spark, config, every=True)
+    finally:
+        if own:
+            spark.stop()
+    rows = [row for row in published if (row["run_id"], row["as_of"]) == (config.run_id, config.as_of or "none")]
+    if not rows:
+        where = config.located(config.output).table("summary")
+        raise DataError(f"{where}: expected run {config.run_id} as of {config.as_of}, found none: run evaluate first")
+    verdicts = _judged(config, rows, published)
+    outcome |= {"status": "ok", "gates": [verdict._asdict() for verdict in verdicts]}
+    _show_gates(verdicts)
+
+
+def _earlier(spark: SparkSession, config: Config, *, every: bool = False) -> list[dict[str, Any]]:
+    """What the runs of the job have published of the metrics of gates: those that need it, or all."""
+    from spark_recmetrics.history import published_rows
+
+    wanted = sorted({gate.metric for gate in config.gates if every or gate.needs_history})
+    return published_rows(spark, config.located(config.output), config.job, wanted) if wanted else []
+
+
+def _judged(config: Config, rows: Sequence[dict[str, Any]], earlier: Sequence[dict[str, Any]]) -> list[Verdict]:
+    from spark_recmetrics.gates import judge
+
+    return judge(config.gates, rows, earlier)
+
+
+def _show_gates(verdicts: Sequence[Verdict]) -> None:
+    """Print every verdict.
+
+    Raises:
+        GateError: One failed.
+    """
+    for verdict in verdicts:
+        print(verdict.line())
+    failed = [verdict.line() for verdict in verdicts if verdict.verdict == "fail"]
+    if failed:
+        raise GateError("\n".join(failed))
+
+
+def run_split(config: SplitConfig, outcome: dict[str, Any], vault: Vault) -> None:
+    """Split a table, publish the sides, and print the reports."""
+    from spark_recmetrics import splits
+    from spark_recmetrics.outcome import Run
+    from spark_recmetrics.tables import read_table
+
+    spark, own = session()
+    try:
+        rows = read_table(spark, config.located(config.input), "input", vault)
+        found = getattr(splits, config.split.method)(rows, **config.arguments)
+        run = Run(config.run_id, config.as_of, config.hash, config.job)
+        outcome["tables"] = splits.publish(found, config.located(config.output), run)
+        outcome |= {"status": "ok", "reports": [report.to_dict() for report in found.reports]}
+        outcome["warnings"] = [line for report in found.reports for line in report.warnings]
+    finally:
+        if own:
+            spark.stop()
+    _show_split(config, found.reports, outcome)
+
+
+def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
+    """The frames of the configuration, as arguments of `evaluate`."""
+    from spark_recmetrics.inputs import union_models
+    from spark_recmetrics.tables import read_table
+
+    inputs = config.inputs
+    found: dict[str, Any] = {"model_name": config.model_name}
+
+    def read(place: Location, key: str) -> DataFrame:
+        return read_table(spark, config.located(place), f"inputs.{key}", vault)
+
+    def union(tables: dict[str, Location], key: str) -> DataFrame:
+        frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}
+        return union_models(key, frames, config.columns, config.inputs.cast_ids)
+
+    for key in ("predictions", "rating_predictions", "truth", "train", "catalog"):
+        given = getattr(inputs, key)
+        found[key] = read(given, key) if isinstance(given, Location) else given
+    if inputs.models is None:
+        return found
+    found["models"] = list(inputs.models)
+    found["predictions"] = union({model: own.predictions for model, own in inputs.models.items()}, "predictions")
+    if any(own.rating_predictions for own in inputs.models.values()):
+        rated = {model: own.rating_predictions or own.predictions for model, own in inputs.models.items()}
+        found["rating_predictions"] = union(rated, "rating_predictions")
+    return found
+
+
+def session() -> tuple[SparkSession, bool]:
+    """The session that is there, or a new one; and whether it is a new one, which is then stopped at the end."""
+    from pyspark.sql import SparkSession
+
+    there = SparkSession.getActiveSession()
+    if there is not None:
+        return there, False
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        # No spark-submit has chosen a Python for the workers, and theirs would be the python3 of the path.
+        os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    return SparkSession.builder.appName("spark-recmetrics").getOrCreate(), True
+
+
+def _headline(of_model: Sequence[Mean]) -> Mean:
+    """The mean whose users are named beside the model: of the first ranking metric, if there is one."""
+    return next((mean for mean in of_model if mean.metric.definition.kind == "ranking"), of_model[0])
+
+
+def _finite(models: dict[str, dict[str, float | None]]) -> dict[str, dict[str, float | None]]:
+    """JSON has no infinity, which the squares of very large errors can reach."""
+    return {
+        model: {metric: None if value is None or not math.isfinite(value) else value for metric, value in values.items()}
+        for model, values in models.items()
+    }
+
+
+def _show(config: Config, result: Result, outcome: dict[str, Any]) -> None:
+    as_of = f", as of {config.as_of}" if config.as_of else ""
+    users = ", ".join(f"{printable(model)} {n}" for model, n in outcome["n_users"].items())
+    print(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
+    print(metric_table(result.rows))
+    print("\n* best value of the line\n")
+    for warning in result.warnings:
+        print(f"warning: {printable(warning)}")
+    for name, place in outcome["tables"].items():
+        print(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
+
+
+def _show_split(config: SplitConfig, reports: Sequence[SplitReport], outcome: dict[str, Any]) -> None:
+    print(f"{config.job}{f', as of {config.as_of}' if config.as_of else ''}, {reports[0].method}\n")
+    for report in reports:
+        print(report)
+    print()
+    for warning in outcome["warnings"]:
+        print(f"warning: {printable(warning)}")
+    for name, place in outcome["tables"].items():
+        print(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
+
+
+def _show_user(result: Result, user: str) -> None:
+    """The lists of one user. That there is no such user is no reason to fail: all tables are written."""
+    try:
+        print(f"\n{result.explain(user)}\n")
+    except DataError as error:
+        print(f"warning: --explain-user: {printable(str(error))}")
