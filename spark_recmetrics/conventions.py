@@ -184,7 +184,7 @@ class Convention:
     @property
     def keeps_lists(self) -> bool:
         """Nothing is left out of a list before it is ranked, so that ranks which came with it are its places."""
-        return self.candidates != "judged" and self.duplicates != "first"
+        return self.candidates != "judged" and self.duplicates != "first" and self.nan_scores != "drop"
 
     def users_of(self, metric: str) -> str:
         """The user set that a metric, by its plain name, is averaged over."""
