@@ -228,7 +228,10 @@ def try_output(spark: SparkSession, output: Output) -> str | None:
         add_partitions(rows, output, name, ["part"])
         target = place(output, name)
         try:
-            spark.sql("DROP TABLE IDENTIFIER(:target)", args={"target": target})
+            if hasattr(spark.catalog, "dropTable"):  # from Spark 4.2 on; the parser of Delta refuses the statement
+                spark.catalog.dropTable(target)
+            else:
+                spark.sql("DROP TABLE IDENTIFIER(:target)", args={"target": target})
         except Exception as error:
             raise PublishError(f"cannot remove {target!r}, delete it by hand: {_first_line(error)}") from error
         return None
