@@ -55,6 +55,7 @@ def pairs_of(values, metric, a, b, left_out=()):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 @pytest.mark.parametrize(("test", "direct"), [("paired_t", paired_t_test), ("wilcoxon", wilcoxon_test), ("sign", sign_test)])
 def test_the_same_as_on_arrays(spark, test, direct):
     values, left_out = values_of(), {3, 7, 8}
@@ -77,6 +78,7 @@ def test_the_same_as_on_arrays(spark, test, direct):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_the_same_as_scipy(spark):
     values = values_of(seed=5)
     frame = per_user_of(spark, values)
@@ -131,6 +133,7 @@ def test_t1_a_model_against_itself_and_winners_by_direction(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_nobody_in_common_is_undefined(spark):
     values = {(model, str(metric)): [0.5] * 3 for model in MODELS for metric in METRICS}
     frame = per_user_of(spark, values, left_out={0, 1, 2})

@@ -46,6 +46,7 @@ def test_every_check_with_a_policy_says_what_it_means():
     ],
 )
 @pytest.mark.spark
+@pytest.mark.once
 def test_what_is_no_policy_is_refused(spark, checks, told):
     with pytest.raises(srm.ConfigError, match=told):
         run(spark, [("u", "a", 1.0)], [("u", "a", 1.0)], checks=checks)
@@ -70,6 +71,7 @@ def test_i3_null_ids_are_refused_or_dropped_and_never_a_user(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_a_list_that_loses_a_row_moves_up(spark):
     """Lists that came as arrays, too: they are not cut before the rows are dropped."""
     schema = "user_id string, items array<string>"
@@ -84,6 +86,7 @@ def test_a_list_that_loses_a_row_moves_up(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_ranks_infinities_and_propensities_that_are_dropped(spark):
     ranked = spark.createDataFrame(
         [("u", "x", 0), ("u", "a", 1), ("u", "b", None)], "user_id string, item_id string, place int"
@@ -162,6 +165,7 @@ def test_ties_at_a_cut_off_are_counted_whichever_way_lists_are_ranked(spark, met
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_d1_repeated_recommendations(spark):
     lists = spark.createDataFrame([("u", "a", n) for n in (1, 2, 3)], "user_id string, item_id string, score int")
     truth = [("u", "a", 1.0), ("u", "b", 1.0)]
@@ -191,6 +195,7 @@ def test_i1_ids_of_two_types(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_i2_ids_stay_intact(spark):
     large = [9007199254740992, 9007199254740993]
     items = ["x1", "ü-é", "0f8fad5b-d9cb-469f-a165-70867728950e"]
@@ -222,6 +227,7 @@ def test_i4_nothing_in_common_is_no_table_of_zeros(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_i4_one_model_of_two_has_ids_of_its_own(spark):
     lists = spark.createDataFrame([("good", "u", "a", 0.9), ("bad", "u", "7", 0.9)], f"model string, {PREDICTIONS}")
     with pytest.raises(srm.DataError, match="predictions/bad: items_in_both = 0") as caught:
@@ -231,6 +237,7 @@ def test_i4_one_model_of_two_has_ids_of_its_own(spark):
 
 @pytest.mark.spark
 @pytest.mark.parametrize("names", [("a.b", "a`b", "x) or 1=1 --"), ("user id", "item-id", "sum(score)"), ("`", "`.`", "``")])
+@pytest.mark.once
 def test_i5_names_of_columns_are_only_names(spark, names):
     user, item, score = names
     lists = spark.createDataFrame([("u", "a", 0.9), ("u", "b", 0.8)], PREDICTIONS).toDF(user, item, score)
@@ -243,6 +250,7 @@ def test_i5_names_of_columns_are_only_names(spark, names):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_o2_a_tie_has_one_order_and_is_told(spark):
     rows = [("u", "b", 0.5), ("u", "a", 0.5)]
     for lists in (rows, rows[::-1]):
@@ -254,6 +262,7 @@ def test_o2_a_tie_has_one_order_and_is_told(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_o3_nan_is_not_the_best_score(spark):
     lists = [("u", "a", math.nan), ("u", "b", 0.9), ("u", "c", 0.5)]
     with pytest.raises(srm.DataError, match="nan_scores = 1"):
@@ -264,6 +273,7 @@ def test_o3_nan_is_not_the_best_score(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_o4_equal_scores_are_never_ordered_by_the_label(spark):
     """Grades 10, 0, 0, 1, 5 by item: the list is a, b, c, d, e, whoever has the grades."""
     rules = srm.convention("default").override(gain="linear", relevance="present")
@@ -292,6 +302,7 @@ BY_PLACE = srm.Columns(rank="place")
         ([(1, 8, 2), (2, 8, 1)], "1"),
     ],
 )
+@pytest.mark.once
 def test_ranks_that_leave_a_place_within_k_empty_are_refused(spark, rows, users):
     lists = spark.createDataFrame(rows, RANKED)
     truth = spark.createDataFrame([(1, 8), (2, 8)], "user_id int, item_id int")
@@ -313,6 +324,7 @@ def test_ranks_are_looked_at_no_further_than_k(spark):
 
 @pytest.mark.spark
 @pytest.mark.parametrize("metrics", [["precision"], ["precision", "matched_auc"]])
+@pytest.mark.once
 def test_a_dropped_score_does_not_depend_on_the_metrics(spark, metrics):
     schema = "user_id int, items array<struct<item_id: int, score: double>>"
     lists = spark.createDataFrame([(1, [(8, 0.9), (7, math.nan)]), (2, [(8, 0.5)])], schema)
@@ -322,6 +334,7 @@ def test_a_dropped_score_does_not_depend_on_the_metrics(spark, metrics):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_models_without_a_column_that_tells_them_apart(spark):
     with pytest.raises(srm.ConfigError, match=r"models: expected a column 'model' .* that tells als, pop apart, found none"):
         run(spark, [("u", "a", 1.0)], [("u", "a", 1.0)], models=["als", "pop"])

@@ -241,6 +241,7 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_gates_can_be_left_to_the_other_job(job, capsys):
     gates = [{"metric": "hit@1", "min": 0.9}]
     code, outcome, _ = job("evaluate", capsys, "--no-gates", gates=gates)
