@@ -211,7 +211,7 @@ def evaluate(
         reads_scores=rules.nan_scores == "drop",
     )
     by_model = any("model" in rows.columns for rows in inputs.predicted.values())
-    if models is not None and not by_model and list(models) != [model_name]:
+    if models is not None and len(models) > 1 and not by_model:
         raise ConfigError(
             f"models: expected a column {columns.model!r} (columns.model) that tells {', '.join(models)} apart, found none: "
             "give model_name for predictions of one model"
