@@ -142,6 +142,8 @@ def problems_of(gates: Sequence[Gate], metrics: Sequence[Metric], *, dated: bool
     for place, gate in enumerate(gates):
         if gate.metric not in computed:
             found[place, "metric"] = f"{gate.metric} is not evaluated{did_you_mean(gate.metric, computed)}"
+        if gate.significant and parse(gate.metric).definition.across_users:
+            found[place, "significant"] = f"{gate.metric} has no value for each user, so that it cannot be tested"
         if gate.needs_history and not dated:
             found[place, "against"] = f"{gate.against} needs an as_of, which orders the runs"
     return found

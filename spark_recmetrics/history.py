@@ -183,6 +183,12 @@ def published_rows(spark: SparkSession, output: Output, job: str, metrics: Seque
     return [row.asDict() for row in tables.collect_rows(rows)]
 
 
+def rows_of_run(spark: SparkSession, output: Output, run: Run, *, table: str) -> DataFrame:
+    """The rows of one complete run."""
+    rows = read_history(spark, output, table=table)
+    return rows.where((F.col("run_id") == (run.run_id or "none")) & (F.col("as_of") == (run.as_of or "none")))
+
+
 def _known_table(name: str) -> None:
     if name not in _NAMES:
         raise ConfigError(f"table {name!r}: expected the name of a table of a run{did_you_mean(str(name), _NAMES)}")

@@ -68,7 +68,8 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
                 outcome["tables"] = history.publish({"data_report": report}, output, run)
             raise
         try:
-            verdicts = _judged(config, result.rows, _earlier(spark, config)) if gated and config.gates else []
+            held = gated and bool(config.gates)
+            verdicts = _judged(config, result.rows, _earlier(spark, config), result.per_user) if held else []
             frames = {name: getattr(result, name) for name in ("data_report", "per_user", "summary")}
             if verdicts:
                 frames["gates"] = spark.createDataFrame(verdicts, GATES)
@@ -94,17 +95,22 @@ def run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
     del vault  # no input is read
     if not config.gates:
         raise ConfigError("gates: expected at least one, found none")
+    from spark_recmetrics.history import rows_of_run
+    from spark_recmetrics.outcome import Run
+
     spark, own = session()
+    output = config.located(config.output)
     try:
         published = _earlier(spark, config, every=True)
+        rows = [row for row in published if (row["run_id"], row["as_of"]) == (config.run_id, config.as_of or "none")]
+        if not rows:
+            where = output.table("summary")
+            raise DataError(f"{where}: expected run {config.run_id} as of {config.as_of}, found none: run evaluate first")
+        per_user = rows_of_run(spark, output, Run(config.run_id, config.as_of), table="per_user")
+        verdicts = _judged(config, rows, published, per_user)
     finally:
         if own:
             spark.stop()
-    rows = [row for row in published if (row["run_id"], row["as_of"]) == (config.run_id, config.as_of or "none")]
-    if not rows:
-        where = config.located(config.output).table("summary")
-        raise DataError(f"{where}: expected run {config.run_id} as of {config.as_of}, found none: run evaluate first")
-    verdicts = _judged(config, rows, published)
     outcome |= {"status": "ok", "gates": [verdict._asdict() for verdict in verdicts]}
     _show_gates(verdicts)
 
@@ -117,10 +123,29 @@ def _earlier(spark: SparkSession, config: Config, *, every: bool = False) -> lis
     return published_rows(spark, config.located(config.output), config.job, wanted) if wanted else []
 
 
-def _judged(config: Config, rows: Sequence[dict[str, Any]], earlier: Sequence[dict[str, Any]]) -> list[Verdict]:
+def _judged(
+    config: Config, rows: Sequence[dict[str, Any]], earlier: Sequence[dict[str, Any]], per_user: DataFrame
+) -> list[Verdict]:
     from spark_recmetrics.gates import judge
 
-    return judge(config.gates, rows, earlier)
+    return judge(config.gates, rows, earlier, _p_values(config, {row["model"] for row in rows}, per_user))
+
+
+def _p_values(config: Config, models: set[str], per_user: DataFrame) -> dict[tuple[str, str, str], float | None]:
+    """By model, baseline and metric, the p of the paired t test that a gate asks for."""
+    from spark_recmetrics.comparison import compared
+    from spark_recmetrics.metrics import parse
+    from spark_recmetrics.metrics.text import named_populations
+
+    rules = named_populations(config.evaluation.chosen_convention)
+    found: dict[tuple[str, str, str], float | None] = {}
+    wanted = [gate for gate in config.gates if gate.significant]
+    for baseline in {gate.baseline for gate in wanted if gate.baseline in models and len(models) > 1}:
+        metrics = [parse(text) for text in sorted({gate.metric for gate in wanted if gate.baseline == baseline})]
+        n_parts = config.evaluation.n_buckets
+        pairs = compared(per_user, sorted(models), metrics, rules, baseline=baseline, correction="none", n_parts=n_parts)
+        found |= {(row["model_b"], row["model_a"], row["metric"]): row["p_value"] for row in pairs.rows}
+    return found
 
 
 def _show_gates(verdicts: Sequence[Verdict]) -> None:

@@ -250,6 +250,33 @@ def test_gates_can_be_left_to_the_other_job(job, capsys):
     assert (code, outcome["gates"][0]["verdict"]) == (3, "fail")
 
 
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_drop_that_is_chance_passes_and_one_that_is_not_fails(spark, tmp_path, capsys):
+    """Of 40 users model b misses one and c half of those that a serves."""
+    lists = [("a", user, "x") for user in range(40)]
+    lists += [("b", user, "x" if user else "y") for user in range(40)]
+    lists += [("c", user, "x" if user % 2 else "y") for user in range(40)]
+    frame = spark.createDataFrame([(*row, 1.0) for row in lists], "model string, user_id int, item_id string, score double")
+    frame.write.parquet(str(tmp_path / "predictions"))
+    truth = spark.createDataFrame([(user, "x") for user in range(40)], "user_id int, item_id string")
+    truth.write.parquet(str(tmp_path / "truth"))
+    conf = {
+        "inputs": {name: {"path": str(tmp_path / name)} for name in ("predictions", "truth")},
+        "evaluation": {"top_k": 1, "metrics": ["hit"], "n_buckets": 2},
+        "gates": [{"metric": "hit@1", "max_drop": 0, "against": "model(a)", "significant": True}],
+        "output": {"path": str(tmp_path / "out")},
+    }
+    path = tmp_path / "conf.json"
+    path.write_text(json.dumps(conf))
+    for command in ("evaluate", "gate"):
+        assert main([command, "--config", str(path)]) == 3
+        out = capsys.readouterr().out
+        assert "PASS  b: hit@1: max_drop 0 against model(a): 0.975 is 0.025 worse than 1 of model(a), allowed are 0, " in out
+        assert "which may be chance (p = 0.323)" in out
+        assert "FAIL  c: hit@1: max_drop 0 against model(a): 0.5 is 0.5 worse than 1 of model(a) (p = " in out
+
+
 @pytest.mark.parametrize(
     ("gate", "told"),
     [
@@ -257,11 +284,20 @@ def test_gates_can_be_left_to_the_other_job(job, capsys):
         ({"metric": "hit@1", "mim": 0.5}, "gates[0].mim: unknown key; did you mean 'min'?"),
         ({"metric": "hit@1", "min": "high"}, "gates[0].min: expected a finite number, found 'high'"),
         ({"metric": "hit@1", "max_drop": 0.1, "against": "previous"}, "gates[0].against: previous needs an as_of"),
+        (
+            {"metric": "matched_auc@1", "max_drop": 0.1, "against": "model(a)", "significant": True},
+            "gates[0].significant: matched_auc@1 has no value for each user",
+        ),
     ],
 )
 def test_a_gate_of_the_configuration_is_checked_when_it_is_read(gate, told, tmp_path, capsys):
     inputs = {name: {"path": "/nowhere"} for name in ("predictions", "truth")}
-    conf = {"inputs": inputs, "evaluation": {"top_k": 1, "metrics": ["hit"]}, "gates": [gate], "output": {"path": "/nowhere"}}
+    conf = {
+        "inputs": inputs,
+        "evaluation": {"top_k": 1, "metrics": ["hit", "matched_auc"]},
+        "gates": [gate],
+        "output": {"path": "/nowhere"},
+    }
     path = tmp_path / "conf.json"
     path.write_text(json.dumps(conf))
     assert main(["validate-config", "--config", str(path)]) == 2
