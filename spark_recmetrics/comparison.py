@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics import tables
 from spark_recmetrics.differences import Asked, paired_differences
@@ -23,6 +23,7 @@ from spark_recmetrics.stats import (
     t_from_moments,
     wilcoxon_from_rank_sums,
 )
+from spark_recmetrics.stats.many import Correction, Test, check_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from spark_recmetrics.conventions import Convention
     from spark_recmetrics.metrics import Metric
     from spark_recmetrics.pipeline import Result
-
-Test = Literal["paired_t", "wilcoxon", "sign", "bootstrap"]
-Correction = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,8 @@ def compared(
     Raises:
         ConfigError: There is no such model or option, or a metric has no value per user.
     """
-    _check(models, baseline, test, correction, alpha, n_resamples)
+    _check(models, baseline)
+    check_options(test, correction, alpha, n_resamples)
     for metric in metrics:
         if metric.definition.across_users:
             raise ConfigError(f"{metric}: expected a metric with a value for each user, found one that compares users")
@@ -173,18 +172,11 @@ def compared(
     return Comparison(tuple(_row(*one, p, alpha, drawn) for one, p in zip(found, adjusted, strict=True)), alpha)
 
 
-def _check(models: Sequence[str], baseline: str | None, test: str, correction: str, alpha: float, n_resamples: int) -> None:
+def _check(models: Sequence[str], baseline: str | None) -> None:
     if len(models) < 2:
         raise ConfigError(f"models: expected at least two to compare, found {', '.join(models) or 'none'}")
     if baseline is not None and baseline not in models:
         raise ConfigError(f"baseline: unknown model {baseline!r}{did_you_mean(baseline, models)}")
-    for option, value, choices in (("test", test, get_args(Test)), ("correction", correction, get_args(Correction))):
-        if value not in choices:
-            raise ConfigError(f"{option}: unknown value {value!r}{did_you_mean(str(value), choices)}")
-    if not isinstance(alpha, float) or not 0 < alpha < 1:
-        raise ConfigError(f"alpha: expected a number between 0 and 1, found {alpha!r}")
-    if test == "bootstrap" and (isinstance(n_resamples, bool) or not isinstance(n_resamples, int) or n_resamples < 100):
-        raise ConfigError(f"n_resamples: expected a whole number from 100, found {n_resamples!r}")
 
 
 def _tested(known: Any, test: str, alpha: float) -> TestResult:

@@ -13,6 +13,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
+    Strict,
     Tag,
     WithJsonSchema,
     model_validator,
@@ -42,6 +43,7 @@ from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKE
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.schema import Location
 from spark_recmetrics.source import Keys, shown
+from spark_recmetrics.stats.many import Correction, Test, check_options
 
 
 def _metric(value: object) -> Metric:
@@ -251,6 +253,23 @@ class Evaluation(Section):
         return self
 
 
+class ComparisonOptions(Section):
+    """How the models of a run are compared."""
+
+    baseline: PlainText | None = None
+    """The model that all others are compared with. Default: all pairs."""
+    test: Test = "paired_t"
+    """Test of the differences of the users."""
+    correction: Correction = "holm"
+    """For testing all pairs and metrics at once."""
+    alpha: Number = 0.05
+    """Level of the tests, and of the intervals."""
+    n_resamples: Count = 1000
+    """Replicates of the bootstrap, from 100."""
+    seed: Annotated[int, Strict(), Field(ge=0)] = 0
+    """Seed of the bootstrap."""
+
+
 class Config(Job):
     """One evaluation. Made by `load`."""
 
@@ -270,6 +289,8 @@ class Config(Job):
     """What to compute, and how."""
     checks: Checks = Field(default_factory=lambda: checked_policies({}))
     """What becomes of faulty rows, and how loud a finding is, by check."""
+    comparison: ComparisonOptions | None = None
+    """How the models are compared. Default: not at all."""
     gates: tuple[Gate, ...] = ()
     """What the values must reach, and how far they may fall behind a reference."""
     output: OutputTables
@@ -284,6 +305,15 @@ class Config(Job):
                 if "catalog" in metric.needs(rules):
                     told = "give inputs.catalog, a table of all items that could be recommended, or their number"
                     problems[("evaluation", *keys)] = f"{metric} needs the catalogue: {told}"
+        if self.comparison is not None:
+            try:
+                check_options(**self.comparison.model_dump(include={"test", "correction", "alpha", "n_resamples"}))
+            except ConfigError as error:
+                option, _, told = str(error).partition(": ")
+                problems["comparison", option] = told
+            names, baseline = tuple(self.inputs.models or ()), self.comparison.baseline
+            if names and baseline is not None and baseline not in names:
+                problems["comparison", "baseline"] = f"unknown model {baseline!r}{did_you_mean(baseline, names)}"
         refused = problems_of(self.gates, self.evaluation.expanded, dated=self.as_of is not None)
         problems |= {("gates", *place): problem for place, problem in refused.items()}
         return problems

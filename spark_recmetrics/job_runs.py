@@ -15,6 +15,7 @@ from spark_recmetrics.schema import Location
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_recmetrics.comparison import Comparison
     from spark_recmetrics.config import Config
     from spark_recmetrics.credentials import Vault
     from spark_recmetrics.gates import Verdict
@@ -73,13 +74,18 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
             frames = {name: getattr(result, name) for name in ("data_report", "per_user", "summary")}
             if verdicts:
                 frames["gates"] = spark.createDataFrame(verdicts, GATES)
+            comparison = _compared(config, result)
+            if comparison is not None:
+                frames["comparison"] = comparison.to_spark(spark)
             outcome["tables"] = history.publish(frames, output, run)
         finally:
             result.release()
         outcome["gates"] = [verdict._asdict() for verdict in verdicts]
         outcome |= {"status": result.status, "models": _finite(result.to_dict()), "warnings": list(result.warnings)}
         outcome["n_users"] = {model: _headline(of_model).n_users for model, of_model in result.means.items()}
-        _show(config, result, outcome)
+        if config.comparison is not None and comparison is None:
+            outcome["warnings"].append("comparison: expected at least two models, found one")
+        _show(config, result, outcome, comparison)
         if user is not None:
             _show_user(result, user)
     finally:
@@ -121,6 +127,15 @@ def _earlier(spark: SparkSession, config: Config, *, every: bool = False) -> lis
 
     wanted = sorted({gate.metric for gate in config.gates if every or gate.needs_history})
     return published_rows(spark, config.located(config.output), config.job, wanted) if wanted else []
+
+
+def _compared(config: Config, result: Result) -> Comparison | None:
+    """The comparison that the configuration asks for, where there are two models."""
+    from spark_recmetrics.comparison import compare
+
+    if config.comparison is None or len(result.plan.models) < 2:
+        return None
+    return compare(result, **config.comparison.model_dump())
 
 
 def _judged(
@@ -235,13 +250,15 @@ def _finite(models: dict[str, dict[str, float | None]]) -> dict[str, dict[str, f
     }
 
 
-def _show(config: Config, result: Result, outcome: dict[str, Any]) -> None:
+def _show(config: Config, result: Result, outcome: dict[str, Any], comparison: Comparison | None) -> None:
     as_of = f", as of {config.as_of}" if config.as_of else ""
     users = ", ".join(f"{printable(model)} {n}" for model, n in outcome["n_users"].items())
     print(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
     print(metric_table(result.rows))
     print("\n* best value of the line\n")
-    for warning in result.warnings:
+    if comparison is not None:
+        print(f"{comparison}\n")
+    for warning in outcome["warnings"]:
         print(f"warning: {printable(warning)}")
     for name, place in outcome["tables"].items():
         print(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")

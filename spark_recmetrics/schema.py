@@ -169,8 +169,8 @@ RUNS = StructType(
 )
 """One row per committed attempt and table. `columns` is the schema of the table without the last three, as JSON."""
 
-TABLES = ("data_report", "per_user", "summary", "gates")
-"""The tables of a run; the last one if it has gates."""
+TABLES = ("data_report", "per_user", "summary", "comparison", "gates")
+"""The tables of a run; the last two if they are asked for."""
 
 SPLIT_REPORT = StructType(
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 
@@ -10,6 +11,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 import spark_recmetrics as srm
+from spark_recmetrics.cli import main
 from spark_recmetrics.comparison import compared
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.stats import adjust, paired_t_test, sign_test, smallest_difference, wilcoxon_test
@@ -178,3 +180,46 @@ def test_t5_options_are_checked_before_any_job(options, told):
         compared(None, MODELS, METRICS, srm.convention("default"), **options)
     with pytest.raises(srm.ConfigError, match="models: expected at least two to compare, found a"):
         compared(None, ["a"], METRICS, srm.convention("default"))
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_the_job_compares_prints_and_publishes(spark, tmp_path, capsys):
+    lists = [("pop", user, item, -float(n)) for user in range(8) for n, item in enumerate("xyz")]
+    lists += [("als", user, item, -float(n)) for user in range(8) for n, item in enumerate("yxz" if user % 4 else "xyz")]
+    frame = spark.createDataFrame(lists, "model string, user_id int, item_id string, score double")
+    frame.write.parquet(str(tmp_path / "predictions"))
+    truth = spark.createDataFrame([(user, "y") for user in range(8)], "user_id int, item_id string")
+    truth.write.parquet(str(tmp_path / "truth"))
+    conf = {
+        "inputs": {name: {"path": str(tmp_path / name)} for name in ("predictions", "truth")},
+        "evaluation": {"top_k": 3, "metrics": ["mrr", "matched_auc"], "n_buckets": 2},
+        "comparison": {"baseline": "pop", "correction": "none"},
+        "output": {"path": str(tmp_path / "out")},
+    }
+    path = tmp_path / "conf.json"
+    path.write_text(json.dumps(conf))
+    assert main(["evaluate", "--config", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "pop  als  mrr@3" in out
+    assert "als is better" in out
+    (row,) = srm.read_history(spark, str(tmp_path / "out"), table="comparison").collect()
+    assert (row["metric"], row["winner"], row["wins"], row["ties"], row["losses"]) == ("mrr@3", "als", 6, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"test": "t"}, "comparison.test: expected one of "),
+        ({"alpha": 1.5}, "comparison.alpha: expected a number between 0 and 1, found 1.5"),
+        ({"test": "bootstrap", "n_resamples": 5}, "comparison.n_resamples: expected a whole number from 100, found 5"),
+        ({"baseline": "pup"}, "comparison.baseline: unknown model 'pup'; did you mean 'pop'?"),
+    ],
+)
+def test_a_comparison_of_the_configuration_is_checked_when_it_is_read(options, told, tmp_path, capsys):
+    models = {name: {"predictions": {"path": "/nowhere"}} for name in ("pop", "als")}
+    conf = {"inputs": {"models": models, "truth": {"path": "/nowhere"}}, "comparison": options, "output": {"path": "/nowhere"}}
+    path = tmp_path / "conf.json"
+    path.write_text(json.dumps(conf))
+    assert main(["validate-config", "--config", str(path)]) == 2
+    assert told in capsys.readouterr().err

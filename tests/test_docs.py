@@ -342,7 +342,7 @@ def test_checks_of_the_data():
 
 def test_columns_of_the_tables():
     page = text_of("docs/outputs.md")
-    for table in (schema.SUMMARY, schema.DATA_REPORT, schema.RUNS):
+    for table in (schema.SUMMARY, schema.DATA_REPORT, schema.COMPARISON, schema.GATES, schema.RUNS):
         for column in table.fields:
             row = re.search(rf"^\| [^|]*`{column.name}`[^|]* \| (\w+) \|", page, re.MULTILINE)
             assert row, column.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -14,7 +14,23 @@ from spark_recmetrics.stats.result import ROUNDING, Interval, count, number, sha
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-METHODS = ("none", "bonferroni", "holm", "benjamini_hochberg")
+Test = Literal["paired_t", "wilcoxon", "sign", "bootstrap"]
+Correction = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
+
+
+def check_options(test: str, correction: str, alpha: float, n_resamples: int) -> None:
+    """Refuse options that `compare` has not.
+
+    Raises:
+        ConfigError: An option is wrong; its name comes first in the message.
+    """
+    for option, value, choices in (("test", test, get_args(Test)), ("correction", correction, get_args(Correction))):
+        if value not in choices:
+            raise ConfigError(f"{option}: unknown value {value!r}{did_you_mean(str(value), choices)}")
+    if not isinstance(alpha, float) or not 0 < alpha < 1:
+        raise ConfigError(f"alpha: expected a number between 0 and 1, found {alpha!r}")
+    if test == "bootstrap" and (isinstance(n_resamples, bool) or not isinstance(n_resamples, int) or n_resamples < 100):
+        raise ConfigError(f"n_resamples: expected a whole number from 100, found {n_resamples!r}")
 
 
 def adjust(p_values: Sequence[float | None], method: str) -> list[float | None]:
@@ -48,8 +64,8 @@ def adjust(p_values: Sequence[float | None], method: str) -> list[float | None]:
         >>> adjust([0.0625, None, 0.25, 0.125], "bonferroni")
         [0.1875, None, 0.75, 0.375]
     """
-    if method not in METHODS:
-        raise ConfigError(f"method: unknown method {method!r}{did_you_mean(str(method), METHODS)}")
+    if method not in get_args(Correction):
+        raise ConfigError(f"method: unknown method {method!r}{did_you_mean(str(method), get_args(Correction))}")
     adjusted = list(p_values)
     undefined = [p is None or (isinstance(p, float | np.floating) and math.isnan(p)) for p in adjusted]
     defined = [place for place, out in enumerate(undefined) if not out]
