@@ -38,7 +38,8 @@ def cluster(folder: Path) -> Iterator[str]:
         _wait_for(folder / "master.log", "New state: ALIVE", 1)
         for n in range(N_WORKERS):
             work = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{n}"), master)
-            started.append(_start(folder, f"worker-{n}", "worker.Worker", *work))
+            # Hosts of their own: Spark starts a second attempt of a task on another host only.
+            started.append(_start(folder, f"worker-{n}", "worker.Worker", *work, host=f"127.0.0.{n + 1}"))
         _wait_for(folder / "master.log", "Registering worker", N_WORKERS)
         yield master
     finally:
@@ -48,11 +49,11 @@ def cluster(folder: Path) -> Iterator[str]:
             process.wait()
 
 
-def _start(folder: Path, name: str, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
+def _start(folder: Path, name: str, kind: str, *arguments: str, host: str = "127.0.0.1") -> subprocess.Popen[bytes]:
     own = environment()
     command = [f"{own['SPARK_HOME']}/bin/spark-class", f"org.apache.spark.deploy.{kind}"]
-    command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
-    own |= {"SPARK_DAEMON_MEMORY": "256m"}
+    command += ["--host", host, "--webui-port", "0", *arguments]
+    own |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": host}
     with (folder / f"{name}.log").open("wb") as log:
         # A session of its own: a worker and its executors are one group, which is killed at once.
         return subprocess.Popen(command, stdout=log, stderr=log, env=own, start_new_session=True)

@@ -72,7 +72,6 @@ def test_what_is_observed_of_rows_that_a_lost_executor_had_read(master, tmp_path
     assert clean["watched"] == lost["watched"] == {"rows": 1000, "even": 500}
 
 
-@pytest.mark.skip(reason="not seen to end within four minutes: whether Spark starts a second attempt here is open")
 def test_speculation(master, tmp_path):
     """A task that does not end is run a second time on the other executor, while predictions are read and in scoring."""
     clean, *found = run(master, tmp_path, "slow-source", "slow-score")
