@@ -135,6 +135,9 @@ def _parser() -> argparse.ArgumentParser:
     halves = add("split", _split, "Split a table of interactions into train and test.", configured=True)
     for sub in (job, gate, halves):
         sub.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
+    past = add("history", _history, "Print the values of a metric in the last nights of a job.", configured=True)
+    past.add_argument("--metric", required=True, metavar="METRIC", help="such as ndcg@10")
+    past.add_argument("--last", type=int, default=30, metavar="N", help="how many nights (30)")
     add("doctor", _doctor, "Check the session, its workers, and where the output goes.", configured=True, required=False)
     add("validate-config", _validate, "Check a configuration without starting Spark.", configured=True)
     add("explain-config", _explain, "Print the configuration with every default, and its hash.", configured=True)
@@ -240,6 +243,13 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
 def _gate(arguments: argparse.Namespace) -> int:
     return _reported(arguments, _load, job_runs.run_gates, {"gates": []})
+
+
+def _history(arguments: argparse.Namespace) -> int:
+    if arguments.last < 1:
+        raise ConfigError(f"--last: expected a whole number from 1, found {arguments.last}")
+    print(job_runs.history_of(_load(arguments), arguments.metric, arguments.last))
+    return 0
 
 
 def _split(arguments: argparse.Namespace) -> int:

@@ -121,6 +121,28 @@ def run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
     _show_gates(verdicts)
 
 
+def history_of(config: Config, metric: str, last: int) -> str:
+    """The values of a metric in the last nights of a job, as text.
+
+    Raises:
+        ConfigError: The metric is none, or the job has not published it.
+    """
+    from spark_recmetrics.history import published_rows
+    from spark_recmetrics.metrics import parse
+    from spark_recmetrics.report import history_table
+
+    spark, own = session()
+    try:
+        rows = published_rows(spark, config.located(config.output), config.job, [str(parse(metric))])
+    finally:
+        if own:
+            spark.stop()
+    if not rows:
+        where = config.located(config.output).table("summary")
+        raise DataError(f"{where}: expected runs of job {config.job} with {parse(metric)}, found none: check --metric and job")
+    return f"{config.job}, {parse(metric)}\n\n{history_table(rows, last)}"
+
+
 def _earlier(spark: SparkSession, config: Config, *, every: bool = False) -> list[dict[str, Any]]:
     """What the runs of the job have published of the metrics of gates: those that need it, or all."""
     from spark_recmetrics.history import published_rows

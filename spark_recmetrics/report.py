@@ -96,6 +96,58 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
     return _aligned(table, n_left=len(heads), n_last_left=1)
 
 
+def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
+    """One line per night, a column per model, and behind them a sparkline for each model.
+
+    A line says what has changed since the one before: another truth, or another configuration. So a step that comes with other
+    data can be told from one of the model.
+
+    Args:
+        rows: Rows of SUMMARY for one metric, of several runs. Of two runs of one `as_of` the later counts.
+        last: How many nights are shown.
+
+    Example:
+        >>> row = {"model": "als", "convention": "default", "config_hash": "c", "n_users": 9, "computed_at": 0}
+        >>> nights = [("11-26", 0.25, "d"), ("11-27", 0.5, "d"), ("11-28", 0.125, "e")]
+        >>> print(history_table([{**row, "as_of": a, "value": v, "data_hash": d} for a, v, d in nights], last=30))
+        as_of     als  changed
+        11-26  0.2500
+        11-27  0.5000
+        11-28  0.1250  the truth
+        <BLANKLINE>
+        als  ▃█▁
+    """
+    newest: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: (row["as_of"], row["computed_at"])):
+        newest.setdefault(row["as_of"], {})[row["model"]] = row
+    nights = list(newest.items())[-last:]
+    models = list(dict.fromkeys(model for _, of_night in nights for model in sorted(of_night)))
+    table, before = [["as_of", *(printable(model) for model in models), "changed"]], None
+    for as_of, of_night in nights:
+        one = next(iter(of_night.values()))
+        what = {"data_hash": "the truth", "config_hash": "the configuration", "convention": "the convention"}
+        changed = [text for key, text in what.items() if before is not None and one[key] != before[key]]
+        values = [_number(of_night[model]["value"]) if model in of_night else "" for model in models]
+        table.append([printable(as_of), *values, " and ".join(changed)])
+        before = one
+    lines = [
+        [printable(model), _sparkline([of_night[model]["value"] if model in of_night else None for _, of_night in nights])]
+        for model in models
+    ]
+    return f"{_aligned(table, n_left=1, n_last_left=1)}\n\n{_aligned(lines, n_left=1, n_last_left=1)}"
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def _sparkline(values: Sequence[float | None]) -> str:
+    """A bar for each value, from the smallest to the largest; a blank where there is none."""
+    known = [value for value in values if value is not None]
+    low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
+    steps = len(_BARS) - 1
+    return "".join(" " if v is None else _BARS[round((v - low) / span * steps) if span else steps // 2] for v in values)
+
+
 def explanation(
     *,
     user: str,

@@ -235,6 +235,22 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
     # Apart from the evaluation: the same verdict for the run that is published, and nothing written.
     again, third, _ = job("gate", capsys, gates=gates)
     assert (again, third["gates"]) == (3, second["gates"])
+    assert main(["history", "--config", str(tmp_path / "conf.json"), "--metric", "HIT@1"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "evaluate, hit@1",
+        "",
+        "as_of        model  changed",
+        "2026-11-27  1.0000",
+        "2026-11-28  0.5000  the truth",
+        "",
+        "model  █▁",
+    ]
+    for wrong, told in (
+        (["--metric", "map@1"], "expected runs of job evaluate with map@1"),
+        (["--metric", "hit@1", "--last", "0"], "--last"),
+    ):
+        assert main(["history", "--config", str(tmp_path / "conf.json"), *wrong]) in (2, 4)
+        assert told in capsys.readouterr().err
     none, fourth, _ = job("gate", capsys, as_of="2026-11-29", gates=gates)
     assert none == 4
     assert "found none: run evaluate first" in fourth["error"]["message"]
