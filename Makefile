@@ -39,9 +39,14 @@ demo: check-java $(READY) $(if $(filter ml-100k,$(DATA)),$(WHEEL)) ## evaluate t
 	$(SUBMIT) jobs/prepare_demo.py --data $(DATA) --output .demo/$(DATA) $(if $(filter ml-100k,$(DATA)),--ml-100k-wheel $(WHEEL))
 	$(SUBMIT) jobs/evaluate.py --config $(CONF)
 
+# The two sessions run side by side, each on about one core; what Connect says is shown when both have ended.
 test: check-java lint typecheck ## lint, type check, and the suite on classic Spark and on Spark Connect
-	$(BIN)/pytest -m "not heavy"
-	$(BIN)/pytest -m "spark and not once and not heavy" --session=connect
+	@log=$$(mktemp); \
+	$(BIN)/pytest -m "spark and not once and not heavy" --session=connect -p no:cacheprovider > "$$log" 2>&1 & connect=$$!; \
+	$(BIN)/pytest -m "not heavy"; classic=$$?; \
+	wait $$connect; connect=$$?; \
+	cat "$$log"; rm -f "$$log"; \
+	exit $$((classic ? classic : connect))
 
 test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions
 	$(BIN)/pytest -m heavy

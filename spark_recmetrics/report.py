@@ -87,7 +87,7 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
                 *(printable(text) for text in (row["model_a"], row["model_b"], *where, row["metric"])),
                 "" if row["diff"] is None else f"{row['diff']:+.4f}",
                 f"{row['ci_low']:.4f}..{row['ci_high']:.4f}" if known else "",
-                "" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3f}",
+                "" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3f}" if row["p_adjusted"] >= 0.0005 else "<.001",
                 "" if row["wins"] is None else f"{row['wins']}/{row['ties']}/{row['losses']}",
                 str(row["n_users"]),
                 printable(found),

@@ -193,7 +193,7 @@ def test_the_job_compares_prints_and_publishes(spark, tmp_path, capsys):
     truth.write.parquet(str(tmp_path / "truth"))
     conf = {
         "inputs": {name: {"path": str(tmp_path / name)} for name in ("predictions", "truth")},
-        "evaluation": {"top_k": 3, "metrics": ["mrr", "matched_auc"], "n_buckets": 2},
+        "evaluation": {"top_k": 3, "metrics": ["mrr"], "n_buckets": 2},
         "comparison": {"baseline": "pop", "correction": "none"},
         "output": {"path": str(tmp_path / "out")},
     }

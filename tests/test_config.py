@@ -304,7 +304,7 @@ def test_cut_offs_fit_an_integer_of_spark(refused: Refused, text: str) -> None:
         ("as_of: 2026/11/28", "as_of: expected a text of the characters "),
         ("model_name: ''", "model_name: expected a text without control characters, found ''"),
         ('model_name: "a\\nb"', "model_name: expected a text without control characters, found 'a\\nb'"),
-        ("max_drop: 1e-3", "max_drop: unknown key; known: as_of, checks, columns, evaluation, gates, inputs, job, "),
+        ("max_drop: 1e-3", "max_drop: unknown key; known: as_of, checks, columns, comparison, evaluation, gates, inputs, "),
         ("no: 1", "no: unknown key; "),
         ("_target_: os.system", "_target_: unknown key; "),
         ("<<: {job: x}", "['<<']: unknown key; "),
