@@ -339,6 +339,7 @@ def test_success_returns_and_failure_exits(capsys):
     capsys.readouterr()
 
 
+@pytest.mark.heavy
 def test_the_job_through_spark_submit(tmp_path, session_kind):
     """As a nightly run, from another working directory."""
     if session_kind == "connect":
