@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,8 +25,6 @@ from spark_recmetrics.source import dotted
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from spark_recmetrics.config import Config
     from spark_recmetrics.job_file import Job
     from spark_recmetrics.split_config import SplitConfig
@@ -178,22 +176,11 @@ def _doctor(arguments: argparse.Namespace) -> int:
         output = config.located(config.output)
     elif arguments.set or arguments.as_of:
         raise ConfigError("--set and --as-of: expected a configuration that they change, found none: add --config FILE")
-    started = []
-
-    def start() -> SparkSession:
-        spark, own = job_runs.session()
-        if own:
-            started.append(spark)
-        return spark
-
     checks = []
-    try:
-        for check in examine(start, output):
+    with ExitStack() as stack:
+        for check in examine(lambda: stack.enter_context(job_runs.session()), output):
             print(check, flush=True)
             checks.append(check)
-    finally:
-        for spark in started:
-            spark.stop()
     failed = [check.name for check in checks if check.level == "FAIL"]
     if failed:
         raise DataError(f"doctor: {len(failed)} of {len(checks)} checks failed: {', '.join(failed)}")

@@ -245,7 +245,6 @@ def _judge(
     problem = _missed(gate, row)
     if row is None or value is None or problem:
         return verdict(problem or "expected a value, found none", failed=True)
-    slack = NOISE * max(1.0, abs(value))
     if gate.against is None:
         return verdict(f"{value:.6g} is within its bounds", failed=False)
     reference = _reference(gate, row, rows, history)
@@ -261,7 +260,7 @@ def _judge(
     if gate.max_drop_share is not None:
         share = gate.max_drop_share * abs(reference.value)
         allowed = share if allowed is None else min(allowed, share)
-    if allowed is None or drop <= allowed + slack:
+    if allowed is None or drop <= allowed + _slack(value):
         return verdict(told, failed=False)
     if gate.significant:
         p = p_values.get((model, gate.baseline or "", gate.metric))
@@ -273,6 +272,10 @@ def _judge(
     return verdict(f"{told}, allowed are {allowed:.6g}", failed=True)
 
 
+def _slack(value: float) -> float:
+    return NOISE * max(1.0, abs(value))
+
+
 def _missed(gate: Gate, row: Row | None) -> str | None:
     """What is wrong with the value itself."""
     if row is None:
@@ -282,7 +285,7 @@ def _missed(gate: Gate, row: Row | None) -> str | None:
         return "expected a value, found an undefined one"
     if row["n_users"] < gate.min_users:
         return f"expected at least {gate.min_users} users, found {row['n_users']}"
-    slack = NOISE * max(1.0, abs(value))
+    slack = _slack(value)
     if gate.min is not None and value < gate.min - slack:
         return f"{value:.6g} is below {gate.min:g}"
     if gate.max is not None and value > gate.max + slack:

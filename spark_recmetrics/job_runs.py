@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import ConfigError, DataError, GateError, printable
@@ -45,9 +46,8 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
     from spark_recmetrics.pipeline import evaluate as evaluate_frames
     from spark_recmetrics.schema import DATA_REPORT, GATES
 
-    spark, own = session()
     run, output = Run(config.run_id, config.as_of, config.hash, config.job), config.located(config.output)
-    try:
+    with session() as spark:
         worker = examine_worker(spark)
         if worker.level == "FAIL":
             raise DataError(f"{worker}: nothing was read or written")
@@ -88,9 +88,6 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         _show(config, result, outcome, comparison)
         if user is not None:
             _show_user(result, user)
-    finally:
-        if own:
-            spark.stop()
     if result.status != "ok":
         raise DataError("\n".join(result.emptiness))
     _show_gates(verdicts)
@@ -104,9 +101,8 @@ def run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
     from spark_recmetrics.history import rows_of_run
     from spark_recmetrics.outcome import Run
 
-    spark, own = session()
     output = config.located(config.output)
-    try:
+    with session() as spark:
         published = _earlier(spark, config, every=True)
         rows = [row for row in published if (row["run_id"], row["as_of"]) == (config.run_id, config.as_of or "none")]
         if not rows:
@@ -114,9 +110,6 @@ def run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
             raise DataError(f"{where}: expected run {config.run_id} as of {config.as_of}, found none: run evaluate first")
         per_user = rows_of_run(spark, output, Run(config.run_id, config.as_of), table="per_user")
         verdicts = _judged(config, rows, published, per_user)
-    finally:
-        if own:
-            spark.stop()
     outcome |= {"status": "ok", "gates": [verdict._asdict() for verdict in verdicts]}
     _show_gates(verdicts)
 
@@ -125,18 +118,15 @@ def history_of(config: Config, metric: str, last: int) -> str:
     """The values of a metric in the last nights of a job, as text.
 
     Raises:
-        ConfigError: The metric is none, or the job has not published it.
+        ConfigError: There is no such metric.
+        DataError: The job has not published it.
     """
     from spark_recmetrics.history import published_rows
     from spark_recmetrics.metrics import parse
     from spark_recmetrics.report import history_table
 
-    spark, own = session()
-    try:
+    with session() as spark:
         rows = published_rows(spark, config.located(config.output), config.job, [str(parse(metric))])
-    finally:
-        if own:
-            spark.stop()
     if not rows:
         where = config.located(config.output).table("summary")
         raise DataError(f"{where}: expected runs of job {config.job} with {parse(metric)}, found none: check --metric and job")
@@ -204,17 +194,13 @@ def run_split(config: SplitConfig, outcome: dict[str, Any], vault: Vault) -> Non
     from spark_recmetrics.outcome import Run
     from spark_recmetrics.tables import read_table
 
-    spark, own = session()
-    try:
+    with session() as spark:
         rows = read_table(spark, config.located(config.input), "input", vault)
         found = getattr(splits, config.split.method)(rows, **config.arguments)
         run = Run(config.run_id, config.as_of, config.hash, config.job)
         outcome["tables"] = splits.publish(found, config.located(config.output), run)
         outcome |= {"status": "ok", "reports": [report.to_dict() for report in found.reports]}
         outcome["warnings"] = [line for report in found.reports for line in report.warnings]
-    finally:
-        if own:
-            spark.stop()
     _show_split(config, found.reports, outcome)
 
 
@@ -246,17 +232,23 @@ def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]
     return found
 
 
-def session() -> tuple[SparkSession, bool]:
-    """The session that is there, or a new one; and whether it is a new one, which is then stopped at the end."""
+@contextmanager
+def session() -> Iterator[SparkSession]:
+    """The session that is there, or a new one, which is stopped at the end."""
     from pyspark.sql import SparkSession
 
     there = SparkSession.getActiveSession()
     if there is not None:
-        return there, False
+        yield there
+        return
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         # No spark-submit has chosen a Python for the workers, and theirs would be the python3 of the path.
         os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
-    return SparkSession.builder.appName("spark-recmetrics").getOrCreate(), True
+    own = SparkSession.builder.appName("spark-recmetrics").getOrCreate()
+    try:
+        yield own
+    finally:
+        own.stop()
 
 
 def _headline(of_model: Sequence[Mean]) -> Mean:
