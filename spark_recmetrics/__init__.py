@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from spark_recmetrics.errors import ConfigError, DataError, GateError, PublishError, RecMetricsError
     from spark_recmetrics.evaluator import Evaluator, compute_metrics
     from spark_recmetrics.history import read_history
+    from spark_recmetrics.lists import from_als, rank_items
+    from spark_recmetrics.means import Intervals
     from spark_recmetrics.memory import MemoryResult, evaluate_in_memory
     from spark_recmetrics.outcome import Run
-    from spark_recmetrics.pipeline import Result, evaluate, from_als, rank_items
+    from spark_recmetrics.pipeline import Result, evaluate
     from spark_recmetrics.schema import Output
 
 _HOME = {
@@ -33,6 +35,7 @@ _HOME = {
     "DataError": "errors",
     "Evaluator": "evaluator",
     "GateError": "errors",
+    "Intervals": "means",
     "MemoryResult": "memory",
     "Output": "schema",
     "PublishError": "errors",
@@ -44,9 +47,9 @@ _HOME = {
     "convention": "conventions",
     "evaluate": "pipeline",
     "evaluate_in_memory": "memory",
-    "from_als": "pipeline",
+    "from_als": "lists",
     "metrics": "metrics",
-    "rank_items": "pipeline",
+    "rank_items": "lists",
     "read_history": "history",
     "splits": "splits",
     "stats": "stats",
@@ -61,6 +64,7 @@ __all__ = [
     "DataError",
     "Evaluator",
     "GateError",
+    "Intervals",
     "MemoryResult",
     "Output",
     "PublishError",

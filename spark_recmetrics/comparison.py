@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from spark_recmetrics import tables
 from spark_recmetrics.differences import Asked, paired_differences
 from spark_recmetrics.errors import ConfigError, did_you_mean
@@ -14,6 +16,7 @@ from spark_recmetrics.means import tallies
 from spark_recmetrics.metrics import expand
 from spark_recmetrics.report import comparison_table
 from spark_recmetrics.schema import COMPARISON
+from spark_recmetrics.slices import EVERYBODY, MIN_USERS, Slice, in_order
 from spark_recmetrics.stats import (
     RankSums,
     TestResult,
@@ -75,12 +78,16 @@ def compare(
 ) -> Comparison:
     """Which model of a result is better, and is it more than chance? The models are paired by user.
 
+    The slices of the result are compared, too. All users are one family of the correction, and each slice is another, so that
+    a further slice changes no other p. Values of a slice over fewer users than `min_users` of the result are not tested.
+
     Args:
         result: Of `evaluate`, with at least two models.
         baseline: The model that all others are compared with; None: all pairs.
         metrics: Texts of metrics of the result; None: all that have a value per user.
         test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`, see `stats`.
-        correction: For testing many pairs and metrics at once: `holm`, `bonferroni`, `benjamini_hochberg` or `none`.
+        correction: For testing many pairs, metrics and values of a slice at once: `holm`, `bonferroni`, `benjamini_hochberg`
+            or `none`.
         alpha: Level of the tests, and of the intervals.
         n_resamples: Of the bootstrap, from 100.
         seed: Of the bootstrap: the same users have the same weights for every pair and metric, on every cluster.
@@ -115,6 +122,8 @@ def compare(
         n_resamples=n_resamples,
         seed=seed,
         n_parts=result.plan.n_buckets,
+        slices=result.slices,
+        min_users=result.min_users,
     )
 
 
@@ -131,6 +140,8 @@ def compared(
     n_resamples: int = 1000,
     seed: int = 0,
     n_parts: int = 32,
+    slices: Sequence[Slice] = (),
+    min_users: int = MIN_USERS,
 ) -> Comparison:
     """Test the differences of models, metric by metric, on the users whom both have a value for.
 
@@ -141,11 +152,14 @@ def compared(
         convention: Whose users are averaged, and what an undefined value counts.
         baseline: The model a of every pair; None: all pairs, the earlier name being a.
         test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`.
-        correction: For the family of all pairs and metrics: `holm`, `bonferroni`, `benjamini_hochberg` or `none`.
+        correction: For the family of all pairs and metrics over all users, and for that of the values of each slice: `holm`,
+            `bonferroni`, `benjamini_hochberg` or `none`.
         alpha: Level.
         n_resamples: Of the bootstrap, from 100.
         seed: Of the bootstrap.
         n_parts: Groups of users.
+        slices: The slices, whose columns PER_USER has.
+        min_users: Values of a slice over fewer users are not tested.
 
     Raises:
         ConfigError: There is no such model or option, or a metric has no value per user.
@@ -157,19 +171,30 @@ def compared(
             raise ConfigError(f"{metric}: expected a metric with a value for each user, found one that compares users")
     pairs = [(baseline, other) for other in models if other != baseline] if baseline else list(combinations(models, 2))
     columns = [tallies(metric, convention)[0] for metric in metrics]
-    asked = Asked(tuple(pairs), tuple(columns), test == "wilcoxon", n_resamples if test == "bootstrap" else 0, seed)
-    sums = {
-        (row["pair"], row["column"]): row for row in tables.collect_rows(paired_differences(per_user, asked, n_parts=n_parts))
-    }
-    found = []
-    for pair, (a, b) in enumerate(pairs):
-        for column, metric in enumerate(metrics):
-            known = sums.get((pair, column))
-            result = t_from_moments(0, None, None, alpha=alpha) if known is None else _tested(known, test, alpha)
-            found.append((a, b, metric, known, result))
-    adjusted = adjust([result.p_value for *_, result in found], correction)
+    asked = Asked(
+        tuple(pairs), tuple(columns), tuple(slices), test == "wilcoxon", n_resamples if test == "bootstrap" else 0, seed
+    )
+    sums: dict[tuple[str, str], dict[tuple[int, int], Any]] = {("all", "all"): {}}
+    for row in tables.collect_rows(paired_differences(per_user, asked, n_parts=n_parts)):
+        everybody = row["slice"] == EVERYBODY
+        key = ("all", "all") if everybody else (str(slices[row["slice"]]), row["slice_value"])
+        sums.setdefault(key, {})[row["pair"], row["column"]] = row
     drawn = seed if test == "bootstrap" else None
-    return Comparison(tuple(_row(*one, p, alpha, drawn) for one, p in zip(found, adjusted, strict=True)), alpha)
+    families: dict[str, list[tuple[tuple[str, str], str, str, Metric, Any, TestResult]]] = {}
+    groups = [("all", "all"), *in_order(slices, {key: own for key, own in sums.items() if key[0] != "all"})]
+    for group in groups:
+        for pair, (a, b) in enumerate(pairs):
+            for column, metric in enumerate(metrics):
+                known = sums[group].get((pair, column))
+                result = t_from_moments(0, None, None, alpha=alpha) if known is None else _tested(known, test, alpha)
+                if group[0] != "all" and result.n < min_users:
+                    result = replace(result, statistic=None, p_value=None, reason="small_slice")
+                families.setdefault(group[0], []).append((group, a, b, metric, known, result))
+    rows = []
+    for family in families.values():
+        adjusted = adjust([result.p_value for *_, result in family], correction)
+        rows += [_row(*one, p, alpha, drawn) for one, p in zip(family, adjusted, strict=True)]
+    return Comparison(tuple(rows), alpha)
 
 
 def _check(models: Sequence[str], baseline: str | None) -> None:
@@ -189,14 +214,23 @@ def _tested(known: Any, test: str, alpha: float) -> TestResult:
     elif test == "sign":
         result = sign_from_counts(wins, losses, ties=ties, mean=mean, variance=variance, alpha=alpha)
     elif test == "bootstrap":
-        result = bootstrap_from_replicates(mean, known["replicates"], n=n, variance=variance, alpha=alpha)
+        replicates = np.array(known["replicates"], dtype=np.float64)  # Spark gives None for one that drew nobody
+        result = bootstrap_from_replicates(mean, replicates, n=n, variance=variance, alpha=alpha)
     else:
         result = t_from_moments(n, mean, variance, alpha=alpha)
     return replace(result, wins=wins, ties=ties, losses=losses, n_left_out=known["n_left_out"])
 
 
 def _row(
-    a: str, b: str, metric: Metric, known: Any, result: TestResult, p_adjusted: float | None, alpha: float, seed: int | None
+    group: tuple[str, str],
+    a: str,
+    b: str,
+    metric: Metric,
+    known: Any,
+    result: TestResult,
+    p_adjusted: float | None,
+    alpha: float,
+    seed: int | None,
 ) -> dict[str, Any]:
     higher = metric.definition.higher_is_better
     winner = None
@@ -206,8 +240,8 @@ def _row(
     return {
         "model_a": a,
         "model_b": b,
-        "slice": "all",
-        "slice_value": "all",
+        "slice": group[0],
+        "slice_value": group[1],
         "metric": str(metric),
         "k": metric.k,
         "mean_a": None if known is None else known["mean_a"],

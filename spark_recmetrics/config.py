@@ -39,9 +39,11 @@ from spark_recmetrics.job_file import (
     several,
     whole,
 )
+from spark_recmetrics.means import IntervalMethod, Intervals
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.schema import Location
+from spark_recmetrics.slices import MIN_USERS, Slice, check_bands, parse_slices
 from spark_recmetrics.source import Keys, shown
 from spark_recmetrics.stats.many import Correction, Test, check_options
 
@@ -95,6 +97,20 @@ def _checks(value: object) -> dict[str, str]:
     return checked_policies(value)
 
 
+def _slices(value: object) -> tuple[Slice, ...]:
+    if not isinstance(value, list | tuple):
+        raise ConfigError(f"expected a list of slices such as [gender, 'age(18, 35)'], found {shown(value)}")
+    problems = dict[Keys, str]()
+    for place, one in enumerate(value):
+        try:
+            Slice.parse(one)
+        except ConfigError as error:  # noqa: PERF203 - one message for all of them
+            problems[(place,)] = str(error)
+    if problems:
+        raise several(problems)
+    return parse_slices(value)
+
+
 def _spelled_out(chosen: Convention) -> dict[str, Any]:
     return {"name": chosen.name, **dict(chosen.options()), "users_by_metric": dict(chosen.users_by_metric)}
 
@@ -132,6 +148,12 @@ ConventionChoice = Annotated[
     WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}]}),
 ]
 Checks = Annotated[dict[str, str], PlainValidator(_checks), WithJsonSchema(_CHECKS_SCHEMA)]
+Slices = Annotated[
+    tuple[Slice, ...],
+    PlainValidator(_slices),
+    PlainSerializer(lambda slices: [str(one) for one in slices]),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+]
 NumberOfItems = Annotated[int, PlainValidator(_number_of_items), WithJsonSchema(COUNT_SCHEMA)]
 Catalog = Annotated[
     Annotated[InputTable, Tag("[table]")] | Annotated[NumberOfItems, Tag("[number]")],
@@ -163,6 +185,8 @@ class Inputs(Section):
     """What the users had before, which is no candidate of auc, gauc and lauc. Default: nothing."""
     catalog: Catalog | None = None
     """All items that could be recommended, or their number, for the metrics that need it. Default: not known."""
+    user_segments: InputTable | None = None
+    """A row for each user, with the columns that slices name. Default: nothing."""
     cast_ids: Literal["string"] | None = None
     """`string`: ids that have different types in these tables become texts. Default: they are refused."""
 
@@ -210,6 +234,33 @@ class ComplexMetric(Section):
         return self
 
 
+class IntervalOptions(Section):
+    """How the intervals of the values are computed."""
+
+    method: IntervalMethod = "normal"
+    """By the deviation of the users' values, or by resampling users."""
+    confidence: Number = 0.95
+    """Of the intervals."""
+    n_resamples: Count = 1000
+    """Replicates of the bootstrap, from 100."""
+    seed: Annotated[int, Strict(), Field(ge=0)] = 0
+    """Seed of the bootstrap."""
+
+    @property
+    def chosen(self) -> Intervals:
+        """The options as `evaluate` takes them."""
+        return Intervals(**self.model_dump())
+
+    @model_validator(mode="after")
+    def _possible(self) -> IntervalOptions:
+        try:
+            _ = self.chosen
+        except ConfigError as error:
+            option, _, told = str(error).partition(": ")
+            raise several({(option,): told}) from error
+        return self
+
+
 class Evaluation(Section):
     """What to compute, and how."""
 
@@ -223,6 +274,12 @@ class Evaluation(Section):
     """A truth row is relevant from this rating on. Default: as the convention says."""
     convention: ConventionChoice = CONVENTIONS["default"]
     """Name of a convention, or a mapping of its name and of the options to change."""
+    slices: Slices = ()
+    """Groups of users for whom every value is told, too."""
+    min_users: Count = MIN_USERS
+    """Values of slices over fewer users are marked as small, and not tested."""
+    intervals: IntervalOptions = Field(default_factory=IntervalOptions)
+    """How the intervals of the values are computed."""
     n_buckets: Count = DEFAULT_N_BUCKETS
     """Number of groups of users; the users of a group are scored together."""
 
@@ -305,6 +362,12 @@ class Config(Job):
                 if "catalog" in metric.needs(rules):
                     told = "give inputs.catalog, a table of all items that could be recommended, or their number"
                     problems[("evaluation", *keys)] = f"{metric} needs the catalogue: {told}"
+        if self.inputs.user_segments is None:
+            for place, one in enumerate(self.evaluation.slices):
+                try:
+                    check_bands([one], None, trained=self.inputs.train is not None)
+                except ConfigError as error:  # noqa: PERF203 - one message for each of them
+                    problems["evaluation", "slices", place] = str(error).removeprefix("slices: ")
         if self.comparison is not None:
             try:
                 check_options(**self.comparison.model_dump(include={"test", "correction", "alpha", "n_resamples"}))

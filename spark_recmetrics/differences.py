@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from spark_recmetrics.bucket import numbered
 from spark_recmetrics.means import MEMBERS, Tally
 from spark_recmetrics.schema import DIFFERENCES, PART_DIFFERENCES
+from spark_recmetrics.slices import EVERYBODY, Slice, bands_of, values_of
 from spark_recmetrics.stats.paired import rank_sums
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 from spark_recmetrics.stats.result import ROUNDING
@@ -19,12 +20,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_KEY = ("pair", "column", "slice", "slice_value")
+
+
 class Asked(NamedTuple):
     """What is to be compared.
 
     Args:
         pairs: The models, a and b, of each pair.
         tallies: The columns, their user sets, and whether undefined values count as 0.
+        slices: The slices that are compared, too.
         ranks: Whether rank sums of |d| are wanted.
         n_replicates: How many bootstrap replicates are wanted, 0 for none.
         seed: Of the bootstrap.
@@ -32,6 +37,7 @@ class Asked(NamedTuple):
 
     pairs: tuple[tuple[str, str], ...]
     tallies: tuple[Tally, ...]
+    slices: tuple[Slice, ...] = ()
     ranks: bool = False
     n_replicates: int = 0
     seed: int = 0
@@ -49,10 +55,11 @@ def paired_differences(per_user: DataFrame, asked: Asked, *, n_parts: int) -> Da
         n_parts: Groups of users.
 
     Returns:
-        `schema.DIFFERENCES`: one row per pair and column that has a user.
+        `schema.DIFFERENCES`: one row per pair, column and value of a slice that has a user; all users are slice `EVERYBODY`.
     """
     counters = {counter for tally in asked.tallies for counter in MEMBERS[tally.users]}
-    kept = ["model", "user", *sorted(counters | {tally.column for tally in asked.tallies})]
+    bands = [band.column for band in bands_of(asked.slices)]
+    kept = ["model", "user", *bands, *sorted(counters | {tally.column for tally in asked.tallies})]
     names = {model for pair in asked.pairs for model in pair}
     rows = per_user.where(F.col("model").isin(*names)).select(*kept, F.xxhash64("user").alias("user_hash"))
 
@@ -63,7 +70,7 @@ def paired_differences(per_user: DataFrame, asked: Asked, *, n_parts: int) -> Da
         return whole_differences(parts, asked)
 
     parts = rows.groupBy(F.pmod("user_hash", F.lit(n_parts)).alias("part")).applyInPandas(of_part, PART_DIFFERENCES)
-    return parts.groupBy("pair", "column").applyInPandas(together, DIFFERENCES)
+    return parts.groupBy(*_KEY).applyInPandas(together, DIFFERENCES)
 
 
 def part_differences(rows: pd.DataFrame, asked: Asked) -> pd.DataFrame:
@@ -74,7 +81,8 @@ def part_differences(rows: pd.DataFrame, asked: Asked) -> pd.DataFrame:
         asked: What is to be compared.
 
     Returns:
-        `schema.PART_DIFFERENCES`: one row per pair and column, with the histogram of |d| and the replicates if they are wanted.
+        `schema.PART_DIFFERENCES`: one row per pair, column and value of a slice, with the histogram of |d| and the replicates
+        if they are wanted.
     """
     import pandas as pd
 
@@ -85,9 +93,17 @@ def part_differences(rows: pd.DataFrame, asked: Asked) -> pd.DataFrame:
         own = np.flatnonzero(model == name)
         place[name] = np.full(len(users), -1)
         place[name][user[own]] = own
-    values = {name: rows[name].to_numpy(np.float64) for name in rows.columns if name not in ("model", "user", "user_hash")}
+    numbers = {*(tally.column for tally in asked.tallies), *(c for tally in asked.tallies for c in MEMBERS[tally.users])}
+    values = {name: rows[name].to_numpy(np.float64) for name in numbers}
     hashes = np.zeros(len(users), dtype=np.uint64)
     hashes[user] = rows["user_hash"].to_numpy(np.int64).view(np.uint64)
+    weights = poisson_weights(hashes, asked.n_replicates, asked.seed) if asked.n_replicates else None
+    groups: list[tuple[int, str, Any]] = [(EVERYBODY, "", np.ones(len(users), dtype=bool))]
+    for number, one in enumerate(asked.slices):
+        code, texts = values_of(one, rows)
+        of_user = np.zeros(len(users), dtype=np.int64)
+        of_user[user] = code
+        groups += [(number, text, of_user == value) for value, text in enumerate(texts)]
 
     found, columns = [], []
     for pair, (a, b) in enumerate(asked.pairs):
@@ -101,16 +117,20 @@ def part_differences(rows: pd.DataFrame, asked: Asked) -> pd.DataFrame:
             if tally.as_zero:
                 old, new = np.nan_to_num(old, nan=0.0), np.nan_to_num(new, nan=0.0)
             known = member & ~np.isnan(old) & ~np.isnan(new)
-            found.append((pair, column, *_sums(old[known], new[known], n_left_out=int((member & ~known).sum()))))
-            if asked.n_replicates:
-                columns.append(np.full(len(users), np.nan))
-                columns[-1][both[known]] = _difference(old[known], new[known])
-    frame = pd.DataFrame(found, columns=["pair", "column", *_Sums._fields])
+            for number, text, of_group in groups:
+                here = of_group[both]
+                kept, n_left_out = known & here, int((member & ~known & here).sum())
+                found.append((pair, column, number, text, *_sums(old[kept], new[kept], n_left_out=n_left_out)))
+            columns.append(np.full(len(users), np.nan))
+            columns[-1][both[known]] = _difference(old[known], new[known])
+    frame = pd.DataFrame(found, columns=[*_KEY, *_Sums._fields])
     frame["sums"] = frame["counts"] = None
-    if columns:
-        weights = poisson_weights(hashes, asked.n_replicates, asked.seed)
-        sums, counts = bootstrap_sums(np.column_stack(columns), weights)
-        frame["sums"], frame["counts"] = list(sums.T), list(counts.T)
+    if weights is not None:
+        table = np.column_stack(columns)
+        drawn = [bootstrap_sums(table[of_group], weights[:, of_group]) for _, _, of_group in groups]
+        places = [(group, column) for column in range(len(columns)) for group in range(len(groups))]
+        for of, name in enumerate(("sums", "counts")):
+            frame[name] = pd.Series([drawn[group][of][:, column] for group, column in places], dtype=object)
     if not asked.ranks:
         frame["magnitudes"] = frame["n_positive"] = frame["n_negative"] = None
     return frame
@@ -159,7 +179,7 @@ def _sums(old: Any, new: Any, *, n_left_out: int) -> _Sums:
 
 
 def whole_differences(parts: pd.DataFrame, asked: Asked) -> pd.DataFrame:
-    """The sums of all users of one pair and column.
+    """The sums of all users of one pair, column and value of a slice.
 
     Args:
         parts: Rows of `part_differences`.
@@ -177,7 +197,7 @@ def whole_differences(parts: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     total = math.fsum(known["total"])
     mean = total / n if n else 0.0
     spread = math.fsum([*known["deviation"], *(known["n"] * (known["total"] / known["n"] - mean) ** 2)])
-    row: dict[str, Any] = {"pair": parts["pair"].iloc[0], "column": parts["column"].iloc[0], "n": n}
+    row: dict[str, Any] = {name: parts[name].iloc[0] for name in _KEY} | {"n": n}
     row |= {name: int(parts[name].sum()) for name in ("n_left_out", "wins", "losses")}
     row |= {"mean_a": math.fsum(parts["sum_a"]) / max(n, 1), "mean_b": math.fsum(parts["sum_b"]) / max(n, 1)}
     row |= {"mean": mean, "variance": spread / max(n - 1, 1)}

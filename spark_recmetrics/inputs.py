@@ -42,6 +42,7 @@ class Inputs:
         has_ratings: Whether the truth has a rating column.
         train: `user, item` of the training rows, where these are needed.
         catalog: `item` of the catalogue, where there is a table of it.
+        segments: The caller's table of users, as it is, where slices look at it.
     """
 
     predicted: Mapping[str, DataFrame]
@@ -49,6 +50,7 @@ class Inputs:
     has_ratings: bool
     train: DataFrame | None = None
     catalog: DataFrame | None = None
+    segments: DataFrame | None = None
 
     @property
     def rating_table(self) -> str:
@@ -64,6 +66,7 @@ def read_inputs(
     rating_predictions: DataFrame | None = None,
     train: DataFrame | None = None,
     catalog: DataFrame | None = None,
+    segments: DataFrame | None = None,
     needs_score: Mapping[str, str] | None = None,
     needs_ratings: str | None = None,
     needs_propensity: str | None = None,
@@ -81,6 +84,7 @@ def read_inputs(
         rating_predictions: Predicted ratings of (model, user, item) in the score column, where they are not the predictions.
         train: One row per (user, item), for metrics that leave out what a user has seen.
         catalog: One row per item. Predictions and truth get `known`, null where it lacks the item.
+        segments: One row per user, whose columns are slices.
         needs_score: By table, what cannot do without its score, for the message.
         needs_ratings: What cannot do without a rating column in the truth, for the message.
         needs_propensity: What cannot do without a propensity column in the truth, for the message.
@@ -97,7 +101,8 @@ def read_inputs(
         given["rating_predictions"] = rating_predictions
     needs_score = needs_score or {}
     beside = {"truth": truth, **({} if train is None else {"train": train})}
-    users = _common_type("user", {**given, **beside}, columns.user, cast_ids)
+    of_users = {} if segments is None else {"user_segments": segments}
+    users = _common_type("user", {**given, **beside, **of_users}, columns.user, cast_ids)
     frames = {
         table: _opened(table, frame, columns, users, n_buckets, None if table in needs_score else longest)
         for table, frame in given.items()
@@ -131,9 +136,8 @@ def read_inputs(
     if known is not None:
         predicted = {table: _with_known(rows, known) for table, rows in predicted.items()}
         canonical = _with_known(canonical, known)
-    return Inputs(
-        predicted, canonical, has_ratings, None if train is None else train.select(*_ids(train, columns, users, items)), known
-    )
+    had = None if train is None else train.select(*_ids(train, columns, users, items))
+    return Inputs(predicted, canonical, has_ratings, had, known, segments)
 
 
 def _with_known(rows: DataFrame, catalog: DataFrame) -> DataFrame:

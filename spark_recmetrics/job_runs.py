@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import ConfigError, DataError, GateError, printable
-from spark_recmetrics.report import metric_table
+from spark_recmetrics.report import metric_table, slice_table
 from spark_recmetrics.schema import Location
 
 if TYPE_CHECKING:
@@ -60,6 +60,9 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
                 columns=config.columns,
                 checks=config.checks,
                 cast_ids=config.inputs.cast_ids,
+                slices=config.evaluation.slices,
+                min_users=config.evaluation.min_users,
+                intervals=config.evaluation.intervals.chosen,
                 n_buckets=config.evaluation.n_buckets,
                 run=run,
             )
@@ -219,7 +222,7 @@ def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]
         frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}
         return union_models(key, frames, config.columns, config.inputs.cast_ids)
 
-    for key in ("predictions", "rating_predictions", "truth", "train", "catalog"):
+    for key in ("predictions", "rating_predictions", "truth", "train", "catalog", "user_segments"):
         given = getattr(inputs, key)
         found[key] = read(given, key) if isinstance(given, Location) else given
     if inputs.models is None:
@@ -268,8 +271,11 @@ def _show(config: Config, result: Result, outcome: dict[str, Any], comparison: C
     as_of = f", as of {config.as_of}" if config.as_of else ""
     users = ", ".join(f"{printable(model)} {n}" for model, n in outcome["n_users"].items())
     print(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
-    print(metric_table(result.rows))
+    print(metric_table([row for row in result.rows if row["slice"] == "all"]))
     print("\n* best value of the line\n")
+    if result.slices:
+        first = _headline(next(iter(result.means.values()))).metric
+        print(f"{slice_table(result.rows, str(first))}\n")
     if comparison is not None:
         print(f"{comparison}\n")
     for warning in outcome["warnings"]:

@@ -7,26 +7,67 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from spark_recmetrics.columns import COUNTERS, FAULTS, PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import Convention
+from spark_recmetrics.errors import ConfigError, brief, did_you_mean
 from spark_recmetrics.metrics import Metric, Sums, cut_offs
 from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.metrics.registry import finished
 
 if TYPE_CHECKING:
     import pandas as pd
-
-CONFIDENCE = 0.95
-"""Of the intervals in SUMMARY."""
 
 N_EXAMPLES = 5
 """How many users are named of those that a check counts."""
 
 RATED = "rated"
 """The user set of rating metrics: users with a pair."""
+
+
+IntervalMethod = Literal["normal", "bootstrap"]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How the intervals of SUMMARY are computed.
+
+    Args:
+        method: `normal`: mean ± z std / sqrt(n) of the values of the users; a pooled value has none. `bootstrap`: the
+            percentiles of the value over resampled users, for pooled values, too; see `stats.poisson_weights`.
+        confidence: Of the intervals.
+        n_resamples: Replicates of the bootstrap, from 100.
+        seed: Of the bootstrap: a user has the same weights for every model, metric and slice, on every cluster.
+
+    Raises:
+        ConfigError: A field is not such a value.
+
+    Example:
+        >>> Intervals("bootstrap").n_resamples
+        1000
+        >>> Intervals("bootstrap", n_resamples=10)
+        Traceback (most recent call last):
+        spark_recmetrics.errors.ConfigError: n_resamples: expected a whole number from 100, found 10
+    """
+
+    method: IntervalMethod = "normal"
+    confidence: float = 0.95
+    n_resamples: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(IntervalMethod):
+            known = get_args(IntervalMethod)
+            raise ConfigError(f"method: unknown method {brief(self.method)}{did_you_mean(str(self.method), known)}")
+        if not isinstance(self.confidence, float) or not 0 < self.confidence < 1:
+            raise ConfigError(f"confidence: expected a number between 0 and 1, found {brief(self.confidence)}")
+        for name, lowest in (("n_resamples", 100), ("seed", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value < 1 << 32:
+                raise ConfigError(f"{name}: expected a whole number from {lowest}, found {brief(value)}")
 
 
 @dataclass(frozen=True)
@@ -39,8 +80,9 @@ class Mean:
         n_users: Users that the value is the mean of.
         n_undefined: Users of the population whose own value is 0/0: left out, or counted as 0, as the convention says.
         std: Standard deviation over these users (n - 1); None for pooled values and below two users.
-        ci_low: Lower end of the normal interval of the mean, None where there is no `std`.
+        ci_low: Lower end of the interval of the value, None where there is none.
         ci_high: Upper end.
+        ci_method: How the interval was computed.
     """
 
     metric: Metric
@@ -50,6 +92,7 @@ class Mean:
     std: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
+    ci_method: str | None = None
 
 
 class Tally(NamedTuple):
@@ -280,6 +323,7 @@ def means(
     metrics: Sequence[Metric],
     convention: Convention,
     across: Mapping[str, tuple[float | None, int]],
+    confidence: float = Intervals.confidence,
 ) -> list[Mean]:
     """The values of one model.
 
@@ -288,6 +332,7 @@ def means(
         metrics: The metrics to name.
         convention: Their definitions.
         across: By slug, value and number of users of metrics that compare the pairs of different users.
+        confidence: Of the normal intervals.
     """
     # A model without a single list was not there: its values are undefined, not 0.
     absent = totals["users_predicted"] == 0
@@ -301,7 +346,7 @@ def means(
             none = replace(nothing([metric], convention)[0], n_undefined=n_undefined)
             found.append(none if value is None else Mean(metric, value, n_users, n_undefined))
         else:
-            found.append(_mean(totals, metric, convention))
+            found.append(_mean(totals, metric, convention, confidence))
     return found
 
 
@@ -310,7 +355,7 @@ def nothing(metrics: Sequence[Metric], convention: Convention) -> list[Mean]:
     return [Mean(metric, 0.0 if convention.empty == "zero" else None, 0, 0) for metric in metrics]
 
 
-def _mean(totals: Mapping[str, Any], metric: Metric, convention: Convention) -> Mean:
+def _mean(totals: Mapping[str, Any], metric: Metric, convention: Convention, confidence: float) -> Mean:
     own, *parts = (totals[tally.name] for tally in tallies(metric, convention))
     average = metric.average(convention)
     if metric.definition.kind == "rating" and average != "per_user":
@@ -326,8 +371,8 @@ def _mean(totals: Mapping[str, Any], metric: Metric, convention: Convention) -> 
         return Mean(metric, None if math.isnan(value) else value, n_users, n_undefined)
     if n_users == 1:
         return Mean(metric, own["mean"], 1, n_undefined)
-    half = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) * own["std"] / math.sqrt(n_users)
-    return Mean(metric, own["mean"], n_users, n_undefined, own["std"], own["mean"] - half, own["mean"] + half)
+    half = NormalDist().inv_cdf((1 + confidence) / 2) * own["std"] / math.sqrt(n_users)
+    return Mean(metric, own["mean"], n_users, n_undefined, own["std"], own["mean"] - half, own["mean"] + half, "normal")
 
 
 def _pooled_rating(totals: Mapping[str, Any], metric: Metric, convention: Convention, average: str) -> Mean:
@@ -344,3 +389,61 @@ def _pooled(metric: Metric, convention: Convention, sums: Sums, n_users: int, n_
     if pooled is None or sums.count <= sums.floor:
         return replace(nothing([metric], convention)[0], n_undefined=n_undefined)
     return Mean(metric, float(pooled(sums)), n_users, n_undefined)
+
+
+class Drawn(NamedTuple):
+    """A column of PER_USER that is resampled: its weighted sum, and the weights that it is over.
+
+    Args:
+        column: The column.
+        users: The user set that it is over.
+        as_zero: Missing values count as 0.
+    """
+
+    column: str
+    users: str
+    as_zero: bool = False
+
+
+def drawn_of(metric: Metric, convention: Convention) -> list[Drawn]:
+    """The columns that a replicate of the metric's value is made of; those of its parts come behind its own."""
+    if metric.definition.kind == "rating" and metric.average(convention) != "per_user":
+        return [Drawn(moment, RATED) for moment in Moments._fields]
+    found = []
+    for tally in tallies(metric, convention):
+        sums = [f"{tally.column}_{of}" for of in ("total", "count")] if tally.pooled else []
+        found += [Drawn(tally.column, tally.users, tally.as_zero), *(Drawn(name, tally.users) for name in sums)]
+    return found
+
+
+def drawn_values(rows: Mapping[str, Any], drawn: Drawn) -> Any:
+    """(R,) the values of a column, NaN where a user is not in the user set or has none.
+
+    Args:
+        rows: Columns of PER_USER.
+        drawn: The column.
+    """
+    values = _numbers(rows[drawn.column])
+    return np.where(_belongs(rows, drawn.users), np.nan_to_num(values, nan=0.0) if drawn.as_zero else values, np.nan)
+
+
+def replicated(metric: Metric, convention: Convention, sums: Mapping[Drawn, Any], counts: Mapping[Drawn, Any]) -> Any:
+    """(B,) the value of the metric in every replicate, NaN where it has drawn nobody.
+
+    Args:
+        metric: The metric.
+        convention: Its definitions.
+        sums: (B,) the weighted sum of each column of `drawn_of`.
+        counts: (B,) the weights that it is over.
+    """
+    columns, average = drawn_of(metric, convention), metric.average(convention)
+    # A replicate without anybody is 0/0.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if metric.definition.kind == "rating" and average != "per_user":
+            found: Sums = metric.definition.compute(Moments(*(sums[column] for column in columns)))
+            return finished(metric, found._replace(count=counts[columns[0]] * 1.0) if average == "users" else found)
+        if average != "per_user":
+            return finished(metric, Sums(*(sums[column] for column in columns[1:3])))
+        own, *parts = (Drawn(tally.column, tally.users, tally.as_zero) for tally in tallies(metric, convention))
+        by_tally = [sums[column] / counts[column] for column in (parts or [own])]
+        return metric.definition.compute(*by_tally, **metric.options(convention)) if parts else by_tally[0]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MemoryResult(Outcome):
     """What `evaluate_in_memory` found.
 

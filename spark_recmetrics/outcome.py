@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import DataError, printable
 from spark_recmetrics.facts import EMPTINESS, Fact
 from spark_recmetrics.means import Mean
+from spark_recmetrics.slices import MIN_USERS, Slice, in_order
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Run:
     job: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """The values of an evaluation.
 
@@ -46,6 +47,9 @@ class Outcome:
         run: Identity of the run.
         data_hash: Hash of the truth, whatever the order of its rows.
         warnings: One line per thing worth knowing.
+        slices: The slices.
+        sliced: The values of slices, by slice and value, then by model.
+        min_users: Values of slices over fewer users are marked as small.
     """
 
     means: Mapping[str, Sequence[Mean]]
@@ -54,18 +58,22 @@ class Outcome:
     run: Run
     data_hash: str | None
     warnings: Sequence[str]
+    slices: Sequence[Slice] = ()
+    sliced: Mapping[tuple[str, str], Mapping[str, Sequence[Mean]]] = field(default_factory=dict)
+    min_users: int = MIN_USERS
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of SUMMARY, on the driver."""
+        """The rows of SUMMARY, on the driver: all users first, then the slices."""
         computed_at = datetime.now(timezone.utc)
+        groups = {("all", "all"): self.means} | {key: self.sliced[key] for key in in_order(self.slices, self.sliced)}
         return [
             {
                 "run_id": self.run.run_id,
                 "as_of": self.run.as_of,
                 "model": model,
-                "slice": "all",
-                "slice_value": "all",
+                "slice": slice_text,
+                "slice_value": value,
                 "metric": str(mean.metric),
                 "k": mean.metric.k,
                 "convention": str(self.convention),
@@ -75,15 +83,17 @@ class Outcome:
                 "std": mean.std,
                 "ci_low": mean.ci_low,
                 "ci_high": mean.ci_high,
-                "ci_method": None if mean.ci_low is None else "normal",
+                "ci_method": mean.ci_method,
                 "higher_is_better": mean.metric.definition.higher_is_better,
                 "config_hash": self.run.config_hash,
                 "data_hash": self.data_hash,
                 "version": __version__,
                 "computed_at": computed_at,
                 "job": self.run.job,
+                "small": slice_text != "all" and mean.n_users < self.min_users,
             }
-            for model, of_model in self.means.items()
+            for (slice_text, value), of_group in groups.items()
+            for model, of_model in of_group.items()
             for mean in of_model
         ]
 

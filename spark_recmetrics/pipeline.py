@@ -4,40 +4,50 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Number
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegralType
 
 from spark_recmetrics import tables
-from spark_recmetrics.aggregate import user_totals
+from spark_recmetrics.aggregate import Sliced, slice_means, user_totals
+from spark_recmetrics.arguments import check_frames, check_names
 from spark_recmetrics.bucket import Demand
-from spark_recmetrics.columns import PASSING, Columns, checked_columns
+from spark_recmetrics.columns import PASSING, Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError, DataError, brief, printable, writable
+from spark_recmetrics.errors import ConfigError, DataError, brief
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
-from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, column_of, read_inputs, read_predictions
-from spark_recmetrics.means import SCORE_EDGES, combined, means, nothing, with_pairs
+from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
+from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, Mean, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, refuse
 from spark_recmetrics.pairs import pooled_auc, won_in_ranges
 from spark_recmetrics.plan import Plan
-from spark_recmetrics.rank import top_rows
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY
+from spark_recmetrics.segments import (
+    UserBands,
+    activity_quartiles,
+    band_counts,
+    check_counts,
+    repeated_users,
+    user_activity,
+    user_bands,
+    with_bands,
+)
+from spark_recmetrics.slices import EVERYBODY, MIN_USERS, Slice, bands_of, check_bands, parse_slices
 from spark_recmetrics.watch import Watch
 
 _EXAMPLE = (("user ", "user"), (", item ", "item"))
 """How a row is named among the examples of a fault."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result(Outcome):
     """What `evaluate` found.
 
@@ -109,7 +119,9 @@ def evaluate(
     catalog: DataFrame | int | None = None,
     user_segments: DataFrame | None = None,
     item_features: DataFrame | None = None,
-    slices: Sequence[str] = (),
+    slices: Sequence[str | Slice] = (),
+    min_users: int = MIN_USERS,
+    intervals: Intervals | IntervalMethod = "normal",
     rating_predictions: DataFrame | None = None,
     model_name: str = "model",
     models: Sequence[str] | None = None,
@@ -131,9 +143,13 @@ def evaluate(
         train: One row per (user, item) that the user had before, for `auc`, `gauc` and `lauc`, whose candidates are unseen.
             Where no metric needs it, it is named in the warnings; so are the next three.
         catalog: One row per item that could be recommended, or their number, for the same metrics, and `accuracy` and `mcc`.
-        user_segments: Not in this version.
+        user_segments: One row per user, in the column `columns.user`, with columns that slices name.
         item_features: Not in this version.
-        slices: Not in this version.
+        slices: Groups of users for whom every value is told, too: columns of `user_segments`, as they are (`gender`) or cut
+            into bands (`age(18, 35)`); `activity`, by the number of the user's rows in `train`; several together
+            (`gender*age(18, 35)`). Metrics that compare the pairs of different users have no value in a slice.
+        min_users: Values of slices over fewer users are marked as small.
+        intervals: `normal`, `bootstrap`, or `srm.Intervals` with confidence, replicates and seed.
         rating_predictions: Predicted ratings in the score column, for rating metrics; None: the predictions.
         model_name: Name of the one model of a frame without a model column.
         models: The models to evaluate; rows of others are left out. None: all there are, found by an extra look at the column.
@@ -170,18 +186,22 @@ def evaluate(
         raise ConfigError(f"checks: {error}") from error
     if not (cast_ids is None or isinstance(cast_ids, str)) or cast_ids not in (None, "string"):
         raise ConfigError(f"cast_ids: expected 'string' or None, found {brief(cast_ids)}")
-    if not isinstance(slices, list | tuple) or slices:
-        raise ConfigError(f"slices: expected none in this version, found {brief(slices)}")
+    try:
+        groups = parse_slices(slices)
+    except ConfigError as error:
+        raise ConfigError(f"slices: {error}") from error
+    min_users = whole_number(min_users, "min_users")
+    chosen_intervals = _checked_intervals(intervals)
     if not isinstance(run, Run):
         raise ConfigError(f"run: expected srm.Run(...), found {brief(run)}")
     n_buckets = whole_number(n_buckets, "n_buckets")
     size = whole_number(catalog, "catalog", LARGEST_CATALOG) if isinstance(catalog, int | Number) else None
     items = None if isinstance(catalog, int | Number) else catalog
     given = {"train": train, "catalog": items, "user_segments": user_segments, "item_features": item_features}
-    _check_frames(columns, {"predictions": predictions, "truth": truth}, rating_predictions=rating_predictions, **given)
-    _check_names("model_name", [model_name])
+    check_frames(columns, {"predictions": predictions, "truth": truth}, rating_predictions=rating_predictions, **given)
+    check_names("model_name", [model_name])
     if models is not None:
-        _check_names("models", models)
+        check_names("models", models)
     needs = Demand(chosen, rules)
     needs.check()
     if catalog is None and (first := needs.asked_by("catalog")):
@@ -189,9 +209,18 @@ def evaluate(
             f"{first} needs the catalogue: give catalog, one row per item that could be recommended, or their number"
         )
     sized = bool(needs.asked_by("catalog"))
-    used = {"train": bool(needs.asked_by("unseen")), "catalog": True}
+    of_users = None if user_segments is None else [name for name in user_segments.columns if name != columns.user]
+    check_bands(groups, of_users, trained=train is not None)
+    counted = [band for band in bands_of(groups) if band.name not in (of_users or ())]
+    used = {
+        "train": bool(needs.asked_by("unseen") or counted),
+        "catalog": True,
+        "user_segments": len(bands_of(groups)) > len(counted),
+    }
     warnings = [
-        f"{name} is not used by any of the metrics" for name, frame in given.items() if frame is not None and not used.get(name)
+        f"{name} is not used by any of the {'slices' if name == 'user_segments' else 'metrics'}"
+        for name, frame in given.items()
+        if frame is not None and not used.get(name)
     ]
     drops = "drop" in (rules.nan_scores, *policies.values())
     inputs = read_inputs(
@@ -201,6 +230,7 @@ def evaluate(
         rating_predictions=rating_predictions if needs.rating else None,
         train=train if used["train"] else None,
         catalog=items,
+        segments=user_segments if used["user_segments"] else None,
         needs_score=needs.scores(rated_apart=rating_predictions is not None),
         needs_ratings=needs.rating or (None if threshold is None else "threshold"),
         needs_propensity=needs.asked_by("propensity"),
@@ -219,7 +249,8 @@ def evaluate(
     names = list(models) if models is not None else _models_of(inputs) or [model_name]
     n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
     plan = Plan(inputs, chosen, rules, policies, names, n_buckets, n_items)
-    kept = tables.materialise(plan.per_user)
+    bands = _user_bands(inputs, groups, columns) if groups else None
+    kept = tables.materialise(plan.per_user if bands is None else with_bands(plan.per_user, bands))
     per_user = kept.drop(*PASSING)
     totals = combined(tables.collect_rows(user_totals(kept, chosen, rules)))
     seen = {table: _observed(watch) for table, watch in plan.watched.items()}
@@ -240,12 +271,19 @@ def evaluate(
         raise
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
     across = _across_users(kept, totals, plan)
+    whole = {
+        name: means(totals[name], chosen, rules, across[name], chosen_intervals.confidence)
+        if name in totals
+        else nothing(chosen, rules)
+        for name in names
+    }
+    sliced = _sliced(per_user, Sliced.of(groups, chosen, rules, chosen_intervals), whole)
     return Result(
         per_user=per_user,
-        means={
-            name: means(totals[name], chosen, rules, across[name]) if name in totals else nothing(chosen, rules)
-            for name in names
-        },
+        means=whole,
+        slices=groups,
+        sliced=sliced,
+        min_users=min_users,
         facts=facts,
         convention=rules,
         run=run,
@@ -254,128 +292,6 @@ def evaluate(
         plan=plan,
         kept=kept,
     )
-
-
-def rank_items(
-    predictions: DataFrame,
-    *,
-    k: int | None = None,
-    columns: Columns = Columns(),
-    ties: str = "item_asc",
-    nan_scores: str = "error",
-    model_name: str = "model",
-) -> DataFrame:
-    """The ranked lists of every model and user, by score or by a given rank.
-
-    Args:
-        predictions: One row per (model, user, item) with a score or a rank.
-        k: Length to cut at; None: whole lists.
-        columns: The caller's column names.
-        ties: Order of equal scores, see `Convention.ties`.
-        nan_scores: What becomes of NaN and null scores, see `Convention.nan_scores`; `error` fails the job that meets one.
-        model_name: Name of the one model of a frame without a model column.
-
-    Returns:
-        RANKED: `model, user, item, rank, score` (`score` only where there is one), `rank` from 1 to k without gaps. Nothing
-        has run yet. Rows with a null id or a rank below 1 are left out; repeated items are not looked for.
-
-    Raises:
-        ConfigError: `k` or another argument is wrong.
-        DataError: A column is missing or of a wrong type.
-
-    Example:
-        >>> scores = spark.createDataFrame(
-        ...     [("ann", "x", 0.5), ("ann", "y", 0.5), ("bob", "y", 0.7), ("cid", "z", 0.1)],
-        ...     "user_id string, item_id string, score double",
-        ... )
-        >>> [tuple(row) for row in rank_items(scores, k=1).orderBy("user").collect()]
-        [('model', 'ann', 'x', 1, 0.5), ('model', 'bob', 'y', 1, 0.7), ('model', 'cid', 'z', 1, 0.1)]
-    """
-    rules = named_convention("default").override(ties=ties, nan_scores=nan_scores)
-    _check_frames(columns, {"predictions": predictions})
-    _check_names("model_name", [model_name])
-    rows = read_predictions(predictions, columns)
-    if nan_scores == "error" and "score" in rows.columns:
-        fault = F.raise_error(F.lit("rank_items: a score is NaN or null: set nan_scores to drop, last or first")).cast("double")
-        rows = rows.withColumn("score", F.when(F.isnan("score") | F.col("score").isNull(), fault).otherwise(F.col("score")))
-    rows = clean_predictions(rows, rules)
-    ranked = top_rows(rows, k=None if k is None else whole_number(k, "k"), ties=ties, trust_rank=False)
-    if "model" not in ranked.columns:
-        ranked = ranked.withColumn("model", F.lit(model_name))
-    return ranked.select(*(name for name in ("model", "user", "item", "rank", "score") if name in ranked.columns))
-
-
-def from_als(model: Any, users: DataFrame | None = None, k: int = 10) -> DataFrame:
-    """The recommendations of a fitted ALS model, as predictions that `evaluate` takes: a list for each user.
-
-    ALS recommends what a user has had, too.
-
-    Args:
-        model: A fitted `pyspark.ml.recommendation.ALSModel`.
-        users: The users to recommend to, in a column of the model's name for them or named `user_id`; None: all it knows.
-        k: Length of the lists.
-
-    Returns:
-        `user_id, items`: one row per user, `items` an array of structs (item_id, score), best first.
-
-    Raises:
-        ConfigError: `k` is no whole number from 1, or the model is none of ALS.
-        DataError: `users` has no such column.
-
-    Example:
-        >>> from pyspark.ml.recommendation import ALS
-        >>> rows = [(1, 7, 5.0), (1, 8, 1.0), (2, 7, 4.0), (3, 8, 2.0)]
-        >>> ratings = spark.createDataFrame(rows, "user int, item int, rating float")
-        >>> model = ALS(rank=2, maxIter=2, seed=1, userCol="user", itemCol="item").fit(ratings)
-        >>> from_als(model, k=1).columns
-        ['user_id', 'items']
-    """
-    if not hasattr(model, "recommendForAllUsers"):
-        raise ConfigError(f"model: expected a fitted ALSModel, found {type(model).__name__}")
-    k = whole_number(k, "k")
-    _check_frames(Columns(), {}, users=users)
-    name = model.getUserCol()
-    if users is None:
-        lists = model.recommendForAllUsers(k)
-    else:
-        own = next((column for column in (name, Columns.user) if column in users.columns), None)
-        if own is None:
-            raise DataError(f"users: no column {name!r}, the model's name for users, and none named {Columns.user!r}")
-        found = users.schema[own].dataType
-        if not isinstance(found, IntegralType):
-            raise DataError(
-                f"users: column {own!r}: expected whole numbers, by which ALS knows users, found {found.simpleString()}"
-            )
-        lists = model.recommendForUserSubset(users.select(column_of(users, own).alias(name)).distinct(), k)
-    kind = "array<struct<item_id: int, score: float>>"
-    renamed: DataFrame = lists.select(
-        column_of(lists, name).alias(Columns.user), F.col("recommendations").cast(kind).alias(Columns.items)
-    )
-    return renamed
-
-
-def _check_frames(columns: Columns, required: Mapping[str, DataFrame | None], **optional: DataFrame | None) -> None:
-    checked_columns(columns)
-    for name, frame in {**required, **optional}.items():
-        if frame is None and name not in required:
-            continue
-        # On Spark 3.5 a frame of Connect is of another class, so its kind is told by what it can do.
-        if frame is None or not hasattr(frame, "sparkSession"):
-            or_size = " or the number of items" if name == "catalog" else ""
-            found = f"{type(frame).__module__}.{type(frame).__name__}"
-            raise ConfigError(f"{name}: expected a Spark DataFrame{or_size}, found {found}")
-        if frame.isStreaming:
-            raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
-
-
-def _check_names(option: str, names: Sequence[str]) -> None:
-    if not isinstance(names, list | tuple) or not names:
-        raise ConfigError(f"{option}: expected a list of names, found {brief(names)}")
-    for name in names:
-        if not isinstance(name, str) or not name or not writable(name):
-            raise ConfigError(f"{option}: expected names, texts without control characters, found {brief(name)}")
-    if len(set(names)) < len(names):
-        raise ConfigError(f"{option}: expected different names, found {printable(', '.join(names))}")
 
 
 def _models_of(inputs: Inputs) -> list[str]:
@@ -400,6 +316,63 @@ def _across_users(
         for model, own in found.items():
             own[metric.slug] = (values.get(model), totals.get(model, {}).get(with_pairs(metric.k), 0))
     return found
+
+
+def _checked_intervals(intervals: Intervals | IntervalMethod) -> Intervals:
+    if isinstance(intervals, Intervals):
+        return intervals
+    try:
+        return Intervals(intervals)
+    except ConfigError as error:
+        raise ConfigError(f"intervals: {error}") from error
+
+
+def _user_bands(inputs: Inputs, slices: Sequence[Slice], columns: Columns) -> UserBands:
+    """What slices look at, of each user; small jobs see that no user stands there twice, and that values are few."""
+    users = inputs.truth.schema["user"].dataType
+    own = inputs.segments.columns if inputs.segments is not None else []
+    counted = [band for band in bands_of(slices) if band.name not in own]
+    activity = user_activity(inputs.train) if counted and inputs.train is not None else None
+    quartiles: Sequence[float] = ()
+    if activity is not None and not all(band.edges for band in counted):
+        quartiles = tables.collect_rows(activity_quartiles(activity))[0]["quartiles"] or ()
+    bands = user_bands(inputs.segments, columns.user, users, slices, activity, quartiles)
+    counts = tables.collect_rows(band_counts(bands, slices))[0].asDict()
+    examples = tables.example_values(repeated_users(bands)) if counts["rows"] > counts["users"] else ""
+    check_counts(counts, slices, examples)
+    return bands
+
+
+def _sliced(per_user: DataFrame, sliced: Sliced, whole: dict[str, list[Mean]]) -> dict[tuple[str, str], dict[str, list[Mean]]]:
+    """The values of slices, by slice and value, then by model. Resampled intervals of all users go into `whole`."""
+    if not (sliced.slices or sliced.resamples) or not sliced.metrics:
+        return {}
+    rows = tables.collect_rows(slice_means(per_user, sliced))
+    found: dict[tuple[str, str], dict[str, list[Mean]]] = {}
+    for row in sorted((row for row in rows if row["n_users"] is not None), key=lambda row: row["metric"]):
+        key = (str(sliced.slices[row["slice"]]), row["slice_value"])
+        ci_method = None if row["ci_low"] is None else "normal"
+        values = {name: row[name] for name in ("value", "n_users", "n_undefined", "std", "ci_low", "ci_high")}
+        mean = Mean(sliced.metrics[row["metric"]], **values, ci_method=ci_method)
+        found.setdefault(key, {}).setdefault(row["model"], []).append(mean)
+    if sliced.resamples:
+        ends = {
+            (row["slice"], row["slice_value"], row["model"], sliced.metrics[row["metric"]]): (row["ci_low"], row["ci_high"])
+            for row in rows
+            if row["n_users"] is None
+        }
+        place = {str(one): number for number, one in enumerate(sliced.slices)}
+        groups = {(EVERYBODY, ""): whole} | {(place[text], value): own for (text, value), own in found.items()}
+        for (number, value), own in groups.items():
+            for model, of_model in own.items():
+                own[model] = [_resampled(m, ends.get((number, value, model, m.metric), (None, None))) for m in of_model]
+    return {key: {name: own[name] for name in whole if name in own} for key, own in found.items()}
+
+
+def _resampled(mean: Mean, ends: tuple[float | None, float | None]) -> Mean:
+    """The value with its resampled interval: none below two users, whose replicates are all the same."""
+    low, high = ends if mean.value is not None and mean.n_users > 1 else (None, None)
+    return replace(mean, ci_low=low, ci_high=high, ci_method=None if low is None else "bootstrap")
 
 
 def _observed(watch: Watch) -> dict[str, Any]:

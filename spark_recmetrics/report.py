@@ -55,8 +55,54 @@ def metric_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return _aligned(table, n_left=1)
 
 
+def slice_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
+    """One metric for all users and for each value of each slice, with its interval; the best value of a line has a star.
+
+    Args:
+        rows: Rows of SUMMARY.
+        metric: Text of the metric.
+
+    Example:
+        >>> row = {"model": "als", "slice": "all", "slice_value": "all", "metric": "hit@1", "value": 0.5, "n_users": 40}
+        >>> row |= {"ci_low": 0.345, "ci_high": 0.655, "small": False, "higher_is_better": True}
+        >>> few = {"slice": "gender", "slice_value": "F", "n_users": 3, "small": True, "ci_low": 0.0, "ci_high": 1.0}
+        >>> print(slice_table([row, {**row, **few}], "hit@1"))
+        hit@1       users  als
+        all            40  0.5000  0.3450..0.6550
+        gender = F     ~3  0.5000  0.0000..1.0000
+        <BLANKLINE>
+        ~ too few users for a conclusion
+    """
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    lines: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["metric"] == metric:
+            name = "all" if row["slice"] == "all" else f"{row['slice']} = {row['slice_value']}"
+            lines.setdefault(printable(name), {})[row["model"]] = row
+    table = [[metric, "users", *(printable(model) for model in models)]]
+    for name, of_model in lines.items():
+        best = _best(list(of_model.values()))
+        counts = sorted({row["n_users"] for row in of_model.values()})
+        users = f"{counts[0]}..{counts[-1]}" if len(counts) > 1 else str(counts[0])
+        small = "~" if any(row["small"] for row in of_model.values()) else ""
+        table.append([name, small + users, *(_with_interval(of_model.get(model), best) for model in models)])
+    marked = any(row["small"] for of_model in lines.values() for row in of_model.values())
+    note = "\n\n~ too few users for a conclusion" if marked else ""
+    # Names of slices are left, numbers of users right, and values left again, each as wide as the others of its model.
+    return _aligned(table, n_left=1, n_last_left=len(models)) + note
+
+
+def _with_interval(row: Mapping[str, Any] | None, best: float | None) -> str:
+    value = _value(row, best)
+    if row is None or row["ci_low"] is None:
+        return value.rstrip()
+    return f"{value} {row['ci_low']:.4f}..{row['ci_high']:.4f}"
+
+
 def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
-    """One line per pair of models, slice and metric: the difference, its interval, and which is better.
+    """One line per pair of models and metric, over all users: the difference, its interval, and which is better.
+
+    Of slices, the values are told for which a model was found to be better.
 
     Args:
         rows: Rows of COMPARISON.
@@ -65,10 +111,29 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
     Example:
         >>> row = {"model_a": "pop", "model_b": "als", "metric": "ndcg@10", "diff": 0.125, "ci_low": 0.0, "ci_high": 0.25}
         >>> row |= {"p_adjusted": 0.05, "wins": 3, "ties": 1, "losses": 0, "n_users": 4, "winner": None, "reason": None}
-        >>> print(comparison_table([{**row, "slice": "all", "slice_value": "all", "smallest_difference": 0.5}], 0.01))
+        >>> row |= {"slice": "all", "slice_value": "all", "smallest_difference": 0.5}
+        >>> few = {"slice": "gender", "slice_value": "F", "p_adjusted": None, "reason": "small_slice"}
+        >>> print(comparison_table([row, {**row, **few}], 0.01))
         a    b    metric     b - a   99 % interval      p  +/=/-  users  found
         pop  als  ndcg@10  +0.1250  0.0000..0.2500  0.050  3/1/0      4  no difference found (could show 0.5000)
+        <BLANKLINE>
+        gender: no difference found in 1 comparison, 1 of them with too few users to test
     """
+    by_slice: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_slice.setdefault(row["slice"], []).append(row)
+    blocks = [_comparisons(by_slice.pop("all", []), alpha)]
+    for name, own in by_slice.items():
+        found = [row for row in own if row["winner"] is not None]
+        blocks += [_comparisons(found, alpha)] if found else []
+        small = sum(row["reason"] == "small_slice" for row in own)
+        nothing = len(own) - len(found)
+        told = f"{name}: no difference found in {nothing} {'other ' if found else ''}comparison{'s' if nothing != 1 else ''}"
+        blocks += [printable(told + (f", {small} of them with too few users to test" if small else ""))] if nothing else []
+    return "\n\n".join(blocks)
+
+
+def _comparisons(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
     sliced = any(row["slice"] != "all" for row in rows)
     heads = ["a", "b", *(["slice"] if sliced else []), "metric"]
     table = [[*heads, "b - a", f"{100 * (1 - alpha):g} % interval", "p", "+/=/-", "users", "found"]]
@@ -81,7 +146,7 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
         else:
             found = "no difference found" + ("" if least is None else f" (could show {least:.4f})")
         known = row["ci_low"] is not None and row["ci_high"] is not None
-        where = [f"{row['slice']}={row['slice_value']}"] if sliced else []
+        where = [f"{row['slice']} = {row['slice_value']}"] if sliced else []
         table.append(
             [
                 *(printable(text) for text in (row["model_a"], row["model_b"], *where, row["metric"])),

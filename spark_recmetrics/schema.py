@@ -44,9 +44,11 @@ SUMMARY = StructType(
         StructField("version", StringType()),
         StructField("computed_at", TimestampType()),
         StructField("job", StringType()),
+        StructField("small", BooleanType()),
     ]
 )
-"""One row per model, slice and metric. `metric` is the whole text of the metric, its cut-off included."""
+"""One row per model, slice and metric. `metric` is the whole text of the metric, its cut-off included; `small` marks the
+values of slices over too few users."""
 
 DATA_REPORT = StructType(
     [
@@ -106,7 +108,12 @@ COMPARISON = StructType(
 )
 """One row per pair of models, slice, metric and test. Differences are b - a; a win is a user whose value of b is better."""
 
-_PAIRED = [StructField("pair", IntegerType()), StructField("column", IntegerType())]
+_PAIRED = [
+    StructField("pair", IntegerType()),
+    StructField("column", IntegerType()),
+    StructField("slice", IntegerType()),
+    StructField("slice_value", StringType()),
+]
 
 PART_DIFFERENCES = StructType(
     [
@@ -146,6 +153,33 @@ TOTALS = StructType(
     ]
 )
 """The rows of `means.part_totals`."""
+
+_SLICED = [
+    StructField("model", StringType()),
+    StructField("slice", IntegerType()),
+    StructField("slice_value", StringType()),
+    StructField("metric", IntegerType()),
+]
+
+PART_SLICES = StructType(
+    [
+        *_SLICED,
+        StructField("totals", ArrayType(TOTALS)),
+        StructField("sums", ArrayType(DoubleType())),
+        StructField("counts", ArrayType(LongType())),
+    ]
+)
+"""The rows of `aggregate.part_slices`; slice and metric by their places."""
+
+SLICE_MEANS = StructType(
+    [
+        *_SLICED,
+        StructField("value", DoubleType()),
+        *(StructField(name, LongType()) for name in ("n_users", "n_undefined")),
+        *(StructField(name, DoubleType()) for name in ("std", "ci_low", "ci_high")),
+    ]
+)
+"""The rows of `aggregate.whole_slice`."""
 
 RUN_COLUMNS = ("as_of", "run_id")
 """The columns that name a run in every published table."""

@@ -19,9 +19,9 @@ MODULES = [path for path in FILES if path != PACKAGE / "__init__.py"]
 LAYERS = {
     "0": (("errors", "version"), set()),
     "1": (("columns", "schema"), {"pyspark"}),
-    "2": (("conventions",), {"numpy"}),
+    "2": (("arguments", "conventions"), {"numpy"}),
     "3": (("metrics", "stats"), {"numpy"}),
-    "4": (("bucket", "facts", "gates", "means", "report"), {"numpy"}),
+    "4": (("bucket", "facts", "gates", "means", "report", "slices"), {"numpy"}),
     "5": (
         (
             "credentials",
@@ -39,10 +39,10 @@ LAYERS = {
         ),
         {"numpy", "pyspark"},
     ),
-    "6": (("plan", "tables", "memory"), {"numpy", "pyspark"}),
-    "7": (("explain", "history", "doctor", "sides"), {"numpy", "pyspark"}),
+    "6": (("plan", "segments", "tables", "memory"), {"numpy", "pyspark"}),
+    "7": (("explain", "history", "doctor", "lists", "sides"), {"numpy", "pyspark"}),
     "8": (("pipeline", "splits"), {"pyspark"}),
-    "9": (("comparison", "evaluator", "source"), {"yaml", "tomli"}),
+    "9": (("comparison", "evaluator", "source"), {"numpy", "yaml", "tomli"}),
     "10": (("job_file",), {"pydantic", "pydantic_core"}),
     "11": (("config", "split_config"), {"pydantic", "pydantic_core"}),
     "12": (("job_runs",), set()),

@@ -1,0 +1,51 @@
+"""The arguments that are tables and names, checked before anything is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from spark_recmetrics.columns import Columns, checked_columns
+from spark_recmetrics.errors import ConfigError, brief, printable, writable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def check_frames(columns: Columns, required: Mapping[str, DataFrame | None], **optional: DataFrame | None) -> None:
+    """Refuse what is no Spark table.
+
+    Args:
+        columns: The names of columns.
+        required: Tables that have to be there, by the name of the argument.
+        optional: Tables that may be None.
+
+    Raises:
+        ConfigError: An argument is of another kind.
+    """
+    checked_columns(columns)
+    for name, frame in {**required, **optional}.items():
+        if frame is None and name not in required:
+            continue
+        # On Spark 3.5 a frame of Connect is of another class, so its kind is told by what it can do.
+        if frame is None or not hasattr(frame, "sparkSession"):
+            or_size = " or the number of items" if name == "catalog" else ""
+            found = f"{type(frame).__module__}.{type(frame).__name__}"
+            raise ConfigError(f"{name}: expected a Spark DataFrame{or_size}, found {found}")
+        if frame.isStreaming:
+            raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
+
+
+def check_names(option: str, names: Sequence[str]) -> None:
+    """Refuse what is no list of different names.
+
+    Raises:
+        ConfigError: It is not; the message begins with the option.
+    """
+    if not isinstance(names, list | tuple) or not names:
+        raise ConfigError(f"{option}: expected a list of names, found {brief(names)}")
+    for name in names:
+        if not isinstance(name, str) or not name or not writable(name):
+            raise ConfigError(f"{option}: expected names, texts without control characters, found {brief(name)}")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{option}: expected different names, found {printable(', '.join(names))}")

@@ -1,0 +1,466 @@
+"""Slices of users and intervals: against evaluations of the slice alone, and against a bootstrap by loops."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import spark_recmetrics as srm
+from spark_recmetrics.aggregate import Sliced, part_slices, whole_slice
+from spark_recmetrics.cli import main
+from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.metrics import parse
+from spark_recmetrics.segments import check_counts
+from spark_recmetrics.slices import Slice, check_bands, in_order, parse_slices, values_of
+from spark_recmetrics.stats import poisson_weights
+
+METRICS = ["ndcg@3", "precision@3", "f1@3", "rmse", "r2", "ctr@3"]
+N_USERS, N_ITEMS = 48, 12
+
+
+def data(seed=3):
+    """Predictions of two models, truth, train and segments, of users of whom some stand on one side only."""
+    chance = random.Random(seed)
+    predictions = [
+        (model, user, item, round(5 * chance.random(), 3))
+        for model in ("a", "b")
+        for user in range(2, N_USERS)
+        for item in chance.sample(range(N_ITEMS), 5)
+    ]
+    truth = [
+        (user, item, float(chance.randint(1, 5))) for user in range(N_USERS - 3) for item in chance.sample(range(N_ITEMS), 4)
+    ]
+    train = [(user, item) for user in range(0, N_USERS, 2) for item in chance.sample(range(N_ITEMS), 1 + user % 7)]
+    segments = [(user, "FM"[user % 2], user if user % 5 else None, user % 3 == 0) for user in range(N_USERS - 6)]
+    return predictions, truth, train, segments
+
+
+def frames(spark, rows):
+    predictions, truth, train, segments = rows
+    return {
+        "predictions": spark.createDataFrame(predictions, "model string, user_id int, item_id int, score double"),
+        "truth": spark.createDataFrame(truth, "user_id int, item_id int, rating double"),
+        "train": spark.createDataFrame(train, "user_id int, item_id int"),
+        "user_segments": spark.createDataFrame(segments, "user_id bigint, gender string, age int, `is new` boolean"),
+    }
+
+
+def value_of(rows, text, user):
+    """The value of a slice by a chain of ifs."""
+    _, _, train, segments = rows
+    own = next((segment for segment in segments if segment[0] == user), None)
+    n = sum(trained == user for trained, _ in train)
+    counts = sorted(sum(trained == user for trained, _ in train) for user in {user for user, _ in train})
+    quarters = np.quantile(counts, [0.25, 0.5, 0.75])
+    names = ["least active quarter", "second quarter", "third quarter", "most active quarter"]
+
+    def band(number, edges):
+        if number is None:
+            return "(none)"
+        for low, high in zip([None, *edges], [*edges, None], strict=True):
+            if (low is None or number >= low) and (high is None or number < high):
+                return f"<{high}" if low is None else f">={low}" if high is None else f"{low}..<{high}"
+        raise AssertionError(number)
+
+    gender = own[1] if own else "(none)"
+    return {
+        "gender": gender,
+        "age(10, 20)": band(own[2] if own else None, [10, 20]),
+        "is new": str(own[3]).lower() if own else "(none)",
+        "activity": "no training rows" if n == 0 else names[int((n > quarters).sum())],
+        "activity(1, 4)": band(n, [1, 4]),
+        "gender*activity(1, 4)": f"{gender} & {band(n, [1, 4])}",
+    }[text]
+
+
+SLICES = ["gender", "age(10, 20)", "is new", "activity(1, 4)", "gender*activity(1, 4)"]
+
+
+_EVALUATED = {}
+
+
+@pytest.fixture
+def evaluated(spark):
+    """Evaluated once: the session is the same for all tests."""
+    if spark not in _EVALUATED:
+        _EVALUATED[spark] = evaluate(spark)
+    return _EVALUATED[spark]
+
+
+def evaluate(spark):
+    rows = data()
+    result = srm.evaluate(
+        **frames(spark, rows),
+        metrics=METRICS,
+        threshold=3.0,
+        slices=SLICES,
+        min_users=7,
+        intervals=srm.Intervals("bootstrap", n_resamples=200, seed=5),
+        n_buckets=5,
+    )
+    return rows, result
+
+
+@pytest.mark.spark
+def test_the_values_of_a_slice_are_those_of_an_evaluation_of_its_users_alone(spark, evaluated):
+    rows, result = evaluated
+    predictions, truth, *_ = rows
+    for text, wanted in (("gender*activity(1, 4)", "F & 1..<4"), ("age(10, 20)", "(none)"), ("is new", "true")):
+        users = {user for user in range(N_USERS) if value_of(rows, text, user) == wanted}
+        alone = srm.evaluate_in_memory(
+            pd.DataFrame([row for row in predictions if row[1] in users], columns=["model", "user_id", "item_id", "score"]),
+            pd.DataFrame([row for row in truth if row[0] in users], columns=["user_id", "item_id", "rating"]),
+            metrics=METRICS,
+            threshold=3.0,
+        )
+        expected = {(row["model"], row["metric"]): row for row in alone.rows}
+        found = [row for row in result.rows if (row["slice"], row["slice_value"]) == (text, wanted)]
+        assert [(row["model"], row["metric"]) for row in found] == list(expected)
+        for row in found:
+            other = expected[row["model"], row["metric"]]
+            assert (row["n_users"], row["n_undefined"]) == (other["n_users"], other["n_undefined"])
+            for name in ("value", "std"):
+                assert row[name] == (None if other[name] is None else pytest.approx(other[name], abs=1e-12)), row
+
+
+@pytest.mark.spark
+def test_every_user_has_one_value_of_each_slice(evaluated):
+    rows, result = evaluated
+    per_user = result.per_user.toPandas()
+    assert [name for name in per_user if name.startswith("slice_")] == [
+        "slice_gender",
+        "slice_age_10_20",
+        "slice_is_new",
+        "slice_activity_1_4",
+    ]
+    for text, column in zip(SLICES, [name for name in per_user if name.startswith("slice_")], strict=False):
+        assert list(per_user[column]) == [value_of(rows, text, user) for user in per_user["user"]]
+    n_users = {(row["slice"], row["model"]): 0 for row in result.rows}
+    for row in result.rows:
+        if row["metric"] == "ndcg@3":
+            n_users[row["slice"], row["model"]] += row["n_users"]
+    assert len(set(n_users.values())) == 1
+
+
+@pytest.mark.spark
+def test_slices_come_in_the_order_of_their_bands_and_small_ones_are_marked(evaluated):
+    _, result = evaluated
+    ages = dict.fromkeys(row["slice_value"] for row in result.rows if row["slice"] == "age(10, 20)")
+    assert list(ages) == ["<10", "10..<20", ">=20", "(none)"]
+    assert [row["slice"] for row in result.rows] == [
+        text for text in ["all", *SLICES] for row in result.rows if row["slice"] == text
+    ]
+    for row in result.rows:
+        assert row["small"] == (row["slice"] != "all" and row["n_users"] < 7)
+    assert any(row["small"] for row in result.rows)
+
+
+def replicates(per_user, row, seed, n):
+    """The replicates of a value, by the definition: every user counts as often as it is drawn."""
+    own = per_user[per_user["model"] == row["model"]]
+    if row["slice"] != "all":
+        own = own[own["value"] == row["slice_value"]]
+    weights = poisson_weights(own["user_hash"].to_numpy(np.int64).view(np.uint64), n, seed).astype(float)
+    if row["metric"] in ("rmse", "r2"):
+        names = ["n_pairs", "sum_squared_error", "sum_rating", "sum_squared_rating"]
+        pairs, squares, ratings, ratings2 = (weights @ own[name].fillna(0).to_numpy(float) for name in names)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread = ratings2 - ratings**2 / pairs
+            found = np.sqrt(squares / pairs) if row["metric"] == "rmse" else 1 - squares / spread
+        return found[(pairs > 0) & ((row["metric"] == "rmse") | (spread > 1e-9))]
+    slug = parse(row["metric"]).slug
+    if row["metric"] == "ctr@3":
+        total, count = (weights @ own[f"{slug}_{of}"].fillna(0).to_numpy(float) for of in ("total", "count"))
+    else:
+        member = (own["n_relevant"] > 0) & own[slug].notna()
+        total, count = weights[:, member] @ own.loc[member, slug].to_numpy(float), weights[:, member].sum(axis=1)
+    return (total / np.maximum(count, 1))[count > 0]
+
+
+@pytest.mark.spark
+def test_resampled_intervals_are_the_percentiles_over_users_drawn_anew(spark, evaluated):
+    from pyspark.sql import functions as F
+
+    rows, result = evaluated
+    per_user = result.per_user.withColumn("user_hash", F.xxhash64("user")).toPandas()
+    n_checked = 0
+    for row in result.rows:
+        if row["slice"] not in ("all", "gender"):
+            continue
+        per_user["value"] = [value_of(rows, "gender", user) for user in per_user["user"]]
+        found = replicates(per_user, row, seed=5, n=200)
+        expected = np.quantile(found, [0.025, 0.975])
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(expected), abs=1e-9), row
+        assert row["ci_method"] == "bootstrap"
+        n_checked += 1
+    assert n_checked == 2 * len(METRICS) * 4
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_intervals_do_not_depend_on_partitioning_or_order(spark, evaluated):
+    rows, result = evaluated
+    shuffled = [random.Random(9).sample(table, len(table)) for table in rows]
+    again = srm.evaluate(
+        **frames(spark, shuffled),
+        metrics=METRICS,
+        threshold=3.0,
+        slices=SLICES,
+        min_users=7,
+        intervals=srm.Intervals("bootstrap", n_resamples=200, seed=5),
+        n_buckets=2,
+    )
+    for one, other in zip(result.rows, again.rows, strict=True):
+        for name in ("slice", "slice_value", "metric", "model", "n_users", "small"):
+            assert one[name] == other[name]
+        for name in ("value", "ci_low", "ci_high"):
+            assert one[name] == (None if other[name] is None else pytest.approx(other[name], abs=1e-12))
+
+
+@pytest.mark.spark
+def test_quarters_of_activity_and_normal_intervals(spark):
+    rows = data(4)
+    tables = {name: frame for name, frame in frames(spark, rows).items() if name != "user_segments"}
+    result = srm.evaluate(**tables, metrics=["hit@3", "rmse"], threshold=3.0, slices=["activity"], intervals="normal")
+    per_user = result.per_user.toPandas()
+    assert list(per_user["slice_activity"]) == [value_of(rows, "activity", user) for user in per_user["user"]]
+    values = [row["slice_value"] for row in result.rows if row["slice"] != "all" and row["metric"] == "rmse"]
+    assert values[::2] == [
+        "no training rows",
+        "least active quarter",
+        "second quarter",
+        "third quarter",
+        "most active quarter",
+    ]
+    for row in result.rows:
+        if row["metric"] == "rmse":
+            assert (row["ci_low"], row["ci_method"]) == (None, None)
+        elif row["n_users"] > 1:
+            half = 1.959963984540054 * row["std"] / math.sqrt(row["n_users"])
+            assert (row["ci_low"], row["ci_high"]) == pytest.approx((row["value"] - half, row["value"] + half), abs=1e-12)
+
+
+@pytest.mark.spark
+def test_models_are_compared_in_every_slice(spark, evaluated):
+    rows, result = evaluated
+    found = srm.compare(result, metrics=["ndcg@3", "rmse"], test="bootstrap", n_resamples=300, seed=2)
+    whole = srm.compare(result, metrics=["ndcg@3", "rmse"], correction="none")
+    assert [row["slice"] for row in found.rows[:2]] == ["all", "all"]
+    per_user = result.per_user.toPandas()
+    per_user["value"] = [value_of(rows, "gender", user) for user in per_user["user"]]
+    for row in whole.rows:
+        if row["slice"] not in ("all", "gender"):
+            continue
+        own = per_user if row["slice"] == "all" else per_user[per_user["value"] == row["slice_value"]]
+        own = own[own["n_relevant"] > 0] if row["metric"] == "ndcg@3" else own
+        wide = own.set_index(["user", "model"])[parse(row["metric"]).slug]
+        expected = srm.stats.paired_t_test(*(wide.xs(model, level="model").sort_index() for model in "ab"))
+        assert row["n_users"] == expected.n
+        assert row["diff"] == pytest.approx(expected.mean_difference, abs=1e-12)
+        if row["slice"] != "all" and expected.n < 7:
+            assert (row["p_value"], row["winner"], row["reason"]) == (None, None, "small_slice")
+        else:
+            assert row["p_value"] == pytest.approx(expected.p_value, abs=1e-9)
+    assert any(row["reason"] == "small_slice" for row in whole.rows)
+    drawn = [row for row in found.rows if row["slice"] == "gender" and row["slice_value"] == "F"]
+    assert all(row["p_value"] is not None and row["ci_low"] < row["diff"] < row["ci_high"] for row in drawn)
+
+
+@pytest.mark.spark
+def test_a_further_slice_changes_no_other_p(spark, evaluated):
+    _, result = evaluated
+    found = srm.compare(result, metrics=["ndcg@3", "rmse"])
+    for name in ("all", *SLICES):
+        family = [row for row in found.rows if row["slice"] == name]
+        assert [row["p_adjusted"] for row in family] == srm.stats.adjust([row["p_value"] for row in family], "holm")
+    assert "gender" in str(found)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"slices": ["gendre"]}, "slices: gendre: user_segments has no column 'gendre'; did you mean 'gender'?"),
+        ({"slices": ["gender", "gender"]}, "slices: expected each slice once, found gender twice"),
+        ({"slices": "gender"}, "slices: expected a list of texts such as ['gender', 'age(18, 35)'], found 'gender'"),
+        ({"slices": ["gender"], "min_users": 0}, "min_users: expected a whole number from 1"),
+        ({"slices": ["gender(1, 2)"]}, "expected a number, which has edges, found string: cast it first"),
+        ({"slices": ["gender"], "user_segments": None}, "slices: gender needs user_segments, a table with a row for each user"),
+        ({"slices": ["activity"], "train": None}, "slices: activity needs train, or a column of that name in user_segments"),
+        ({"intervals": "normla"}, "intervals: method: unknown method 'normla'; did you mean 'normal'?"),
+    ],
+)
+def test_what_is_wrong_with_slices_is_told(spark, change, message):
+    with pytest.raises((ConfigError, DataError)) as caught:
+        srm.evaluate(**{**frames(spark, data()), "metrics": ["hit@1"], **change})
+    assert message in str(caught.value)
+
+
+@pytest.mark.spark
+def test_a_user_with_two_rows_of_segments_is_refused(spark):
+    rows = data()
+    tables = frames(spark, (*rows[:3], [*rows[3], (7, "F", 3, True)]))
+    with pytest.raises(DataError) as caught:
+        srm.evaluate(**tables, metrics=["hit@1"], slices=["gender"])
+    assert str(caught.value).startswith("user_segments: expected one row for each user, found 1 more, e.g. users 7: ")
+
+
+@pytest.mark.spark
+def test_users_of_another_type_are_refused_or_cast(spark):
+    tables = frames(spark, data())
+    tables["user_segments"] = tables["user_segments"].withColumn("user_id", tables["user_segments"]["user_id"].cast("string"))
+    with pytest.raises(DataError) as caught:
+        srm.evaluate(**tables, metrics=["hit@1"], slices=["gender"])
+    assert "string in user_segments" in str(caught.value)
+    result = srm.evaluate(**tables, metrics=["hit@1"], slices=["gender"], cast_ids="string")
+    assert {row["slice_value"] for row in result.rows} == {"all", "F", "M", "(none)"}
+
+
+@pytest.mark.spark
+def test_segments_that_no_slice_looks_at_are_told(spark):
+    result = srm.evaluate(**frames(spark, data()), metrics=["hit@1"])
+    assert "user_segments is not used by any of the slices" in result.warnings
+
+
+def test_too_many_values_are_refused():
+    with pytest.raises(DataError) as caught:
+        check_counts({"rows": 5000, "users": 5000, "0": 5000}, parse_slices(["zip"]), "")
+    assert str(caught.value) == (
+        "slices: zip: expected at most 1000 values, found 5000: "
+        "give edges to numbers, as in 'age(18, 35)', or group the values first"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("gender", "gender"),
+        (" gender * age( 18,35.0 ) ", "gender*age(18, 35)"),
+        ("`a*b`", "`a*b`"),
+        ("`back``tick` * x", "`back``tick`*x"),
+        ("is new", "is new"),
+        ("score(-0.5, 0.5)", "score(-0.5, 0.5)"),
+        ("land.größe", "land.größe"),
+    ],
+)
+def test_texts_of_slices_round_trip(text, canonical):
+    one = Slice.parse(text)
+    assert str(one) == canonical
+    assert Slice.parse(canonical) == one
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        None,
+        3,
+        "a*",
+        "*a",
+        "a**b",
+        "a(",
+        "a()",
+        "a(x)",
+        "a(1, 1)",
+        "a(2, 1)",
+        "a(nan)",
+        "a(inf)",
+        "a*a",
+        "a)b",
+        "\ud800",
+    ],
+)
+def test_other_texts_are_no_slices(text):
+    with pytest.raises(ConfigError):
+        Slice.parse(text)
+
+
+def test_columns_that_would_collide_are_refused():
+    with pytest.raises(ConfigError) as caught:
+        parse_slices(["a b", "a.b"])
+    assert "expected columns that differ by more than signs" in str(caught.value)
+
+
+def test_a_column_of_the_caller_named_activity_is_taken():
+    check_bands(parse_slices(["activity"]), ["activity"], trained=False)
+    with pytest.raises(ConfigError):
+        check_bands(parse_slices(["activity"]), ["other"], trained=False)
+
+
+def test_values_of_several_columns_are_joined_and_ordered():
+    one = Slice.parse("g*n(2, 10)")
+    rows = pd.DataFrame({"slice_g": ["b", "a", None, "a"], "slice_n_2_10": [">=10", "2..<10", "<2", ">=10"]})
+    code, values = values_of(one, rows)
+    assert [values[number] for number in code] == ["b & >=10", "a & 2..<10", "(none) & <2", "a & >=10"]
+    found = in_order([one], {(str(one), value): None for value in values})
+    assert [value for _, value in found] == ["a & 2..<10", "a & >=10", "b & >=10", "(none) & <2"]
+
+
+def test_one_user_has_no_resampled_interval_of_width_zero(spark):
+    predictions = spark.createDataFrame([("a", 1, 1, 1.0)], "model string, user_id int, item_id int, score double")
+    truth = spark.createDataFrame([(1, 1, 5.0)], "user_id int, item_id int, rating double")
+    result = srm.evaluate(predictions, truth, metrics=["hit@1", "rmse"], intervals="bootstrap")
+    assert [(row["value"], row["ci_low"], row["ci_method"]) for row in result.rows] == [(1.0, None, None), (4.0, None, None)]
+
+
+def test_intervals_cover_the_true_value_in_95_of_100_data_sets():
+    """500 data sets of 200 users each, whose values are skewed; the mean, and the root of a pooled mean."""
+    convention, intervals = srm.convention("default"), srm.Intervals("bootstrap", n_resamples=400)
+    sliced = Sliced.of((), [parse("ndcg@10"), parse("rmse")], convention, intervals)
+    chance = np.random.default_rng(11)
+    n_users, covered = 200, np.zeros(2, dtype=int)
+    for _ in range(500):
+        pairs = chance.integers(1, 6, n_users)
+        squares = chance.gamma(pairs / 2.0, 2.0)
+        rows = pd.DataFrame(
+            {
+                "model": "m",
+                "user": np.arange(n_users),
+                "user_hash": chance.integers(-(2**63), 2**63, n_users),
+                **dict.fromkeys(["n_relevant", "n_truth", "n_recommended", "n_tied_at_cut", "n_matched"], 1),
+                **dict.fromkeys(["n_duplicates", "n_truth_duplicates", "n_rank_faults", "n_negative_gains"], 0),
+                **dict.fromkeys(["n_beyond_catalog", "n_pair_duplicates"], 0),
+                "ndcg_at_10": chance.beta(0.5, 1.5, n_users),
+                "n_pairs": pairs.astype(float),
+                "sum_squared_error": squares,
+                **dict.fromkeys(["sum_absolute_error", "sum_error", "sum_rating", "sum_squared_rating", "rmse"], 1.0),
+            }
+        )
+        parts = pd.concat(part_slices(rows, sliced))
+        for place, truth in enumerate((0.25, 1.0)):
+            low, high = whole_slice(parts[parts["metric"] == place], sliced)[["ci_low", "ci_high"]].iloc[0]
+            covered[place] += low <= truth <= high
+    assert (covered >= 0.93 * 500).all(), covered
+    assert (covered <= 0.97 * 500).all(), covered
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_slices_of_a_configuration(spark, tmp_path, capsys):
+    for name, frame in frames(spark, data()).items():
+        frame.write.parquet(str(tmp_path / name))
+    conf = tmp_path / "conf.json"
+    options = {"metrics": ["ndcg@3", "rmse"], "threshold": 3, "slices": ["gender", "age(10, 20)"], "min_users": 7}
+    written = {
+        "inputs": {name: {"path": str(tmp_path / name)} for name in ("predictions", "truth", "user_segments")},
+        "evaluation": {**options, "intervals": {"method": "bootstrap", "n_resamples": 100}},
+        "comparison": {"correction": "none"},
+        "output": {"path": str(tmp_path / "out")},
+    }
+    conf.write_text(json.dumps(written))
+    assert main(["evaluate", "--config", str(conf)]) == 0
+    printed = capsys.readouterr().out
+    assert "\nndcg@3 " in printed
+    assert "\nage(10, 20) = >=20 " in printed
+    assert "~ too few users for a conclusion" in printed
+    summary = srm.read_history(spark, tmp_path / "out").toPandas()
+    assert set(summary["slice"]) == {"all", "gender", "age(10, 20)"}
+    assert set(summary["ci_method"].dropna()) == {"bootstrap"}
+    compared = srm.read_history(spark, tmp_path / "out", table="comparison").toPandas()
+    assert set(compared["slice"]) == {"all", "gender", "age(10, 20)"}
