@@ -1,12 +1,12 @@
-"""Prepare the demo's tables: real ratings, a split, and two models' lists and rating predictions.
+"""Prepare the demo's tables: real ratings, a split, and the lists and rating predictions of three models.
 
     spark-submit --properties-file conf/spark-defaults.conf jobs/prepare_demo.py --data sample --output .demo/sample
 
 Everything that `jobs/evaluate.py` reads is written here as parquet, in the shape that a nightly training run leaves behind:
 
 * `train`, `truth`: user_id, item_id, rating
-* `als/predictions`, `popularity/predictions`: the best items per user that the user has no rating for in `train`
-* `als/rating_predictions`, `popularity/rating_predictions`: the predicted rating of each pair of `truth`
+* `als/predictions` (and `popularity`, `random`): the best items per user that the user has no rating for in `train`
+* `als/rating_predictions` (and so on): the predicted rating of each pair of `truth`
 * `users`, `items`: what is known about them (only `--data ml-100k`)
 """
 
@@ -164,7 +164,7 @@ def best_unseen(scores: DataFrame) -> DataFrame:
 
 
 def predict(train: DataFrame, truth: DataFrame, *, implicit: bool, seed: int) -> dict[str, DataFrame]:
-    """Train both models, and let each recommend to everybody and predict the ratings of `truth`.
+    """Train ALS and count popularity, and let them and chance recommend to everybody and predict the ratings of `truth`.
 
     New users are part of a split by time, and ALS knows nothing of them. It falls back on the other model there, as it would in
     service: a user without an ALS list gets the popular items, a pair without an ALS rating the mean of the item.
@@ -173,7 +173,7 @@ def predict(train: DataFrame, truth: DataFrame, *, implicit: bool, seed: int) ->
         train: user_id, item_id, rating.
         truth: The same columns. Only the ids are looked at.
         implicit: The kind of ALS for the lists.
-        seed: Of ALS.
+        seed: Of ALS, and of the random model.
 
     Returns:
         Path below the output -> user_id, item_id, score.
@@ -186,6 +186,11 @@ def predict(train: DataFrame, truth: DataFrame, *, implicit: bool, seed: int) ->
     users = train.select("user_id").union(truth.select("user_id")).distinct()
     unseen = users.crossJoin(of_item).join(train, ["user_id", "item_id"], "left_anti")
     popular = best_unseen(unseen.withColumnRenamed("n_ratings", "score"))
+
+    # A hash is as good as chance, and the same in every run.
+    chance = sf.pmod(sf.xxhash64("user_id", "item_id", sf.lit(seed)), sf.lit(1 << 20)) / float(1 << 20)
+    drawn = best_unseen(unseen.select("user_id", "item_id", chance.alias("score")))
+    guessed = truth.select("user_id", "item_id", (1 + 4 * chance).alias("score"))
 
     means = truth.join(of_item, "item_id", "left").join(sf.broadcast(overall))
     mean_ratings = means.select("user_id", "item_id", sf.coalesce("item_mean", "overall_mean").alias("score"))
@@ -205,6 +210,8 @@ def predict(train: DataFrame, truth: DataFrame, *, implicit: bool, seed: int) ->
         "als/rating_predictions": rated.select(*ids, "score"),
         "popularity/predictions": popular,
         "popularity/rating_predictions": mean_ratings,
+        "random/predictions": drawn,
+        "random/rating_predictions": guessed,
     }
 
 
@@ -214,7 +221,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     Args:
         argv: Arguments, by default those of the process.
     """
-    parser = argparse.ArgumentParser(description="Prepare the demo's tables: real ratings, a split, two models' predictions.")
+    parser = argparse.ArgumentParser(description="Prepare the demo's tables: real ratings, a split, three models' predictions.")
     parser.add_argument("--data", choices=("sample", "ml-100k"), default="sample")
     parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="local folder for the parquet tables")
     parser.add_argument("--ml-100k-wheel", type=Path, metavar="PATH", help="the recbole wheel, for --data ml-100k")

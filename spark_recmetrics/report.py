@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_recmetrics.errors import printable
+from spark_recmetrics.slices import Slice
 
 _UNDEFINED = "undefined"
 
@@ -77,8 +78,7 @@ def slice_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
     lines: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         if row["metric"] == metric:
-            name = "all" if row["slice"] == "all" else f"{row['slice']} = {row['slice_value']}"
-            lines.setdefault(printable(name), {})[row["model"]] = row
+            lines.setdefault(printable(_slice_name(row)), {})[row["model"]] = row
     table = [[metric, "users", *(printable(model) for model in models)]]
     for name, of_model in lines.items():
         best = _best(list(of_model.values()))
@@ -92,6 +92,13 @@ def slice_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
     return _aligned(table, n_left=1, n_last_left=len(models)) + note
 
 
+def _slice_name(row: Mapping[str, Any]) -> str:
+    """The slice and its value; where bands begin is told by the value."""
+    if row["slice"] == "all":
+        return "all"
+    return f"{Slice.parse(row['slice']).names} = {row['slice_value']}"
+
+
 def _with_interval(row: Mapping[str, Any] | None, best: float | None) -> str:
     value = _value(row, best)
     if row is None or row["ci_low"] is None:
@@ -102,7 +109,7 @@ def _with_interval(row: Mapping[str, Any] | None, best: float | None) -> str:
 def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
     """One line per pair of models and metric, over all users: the difference, its interval, and which is better.
 
-    Of slices, the values are told for which a model was found to be better.
+    Of slices it has the first metric where a model was found to be better, and how much else was found.
 
     Args:
         rows: Rows of COMPARISON.
@@ -117,7 +124,7 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
         a    b    metric     b - a   99 % interval      p  +/=/-  users  found
         pop  als  ndcg@10  +0.1250  0.0000..0.2500  0.050  3/1/0      4  no difference found (could show 0.5000)
         <BLANKLINE>
-        gender: no difference found in 1 comparison, 1 of them with too few users to test
+        gender: a difference found in 0 of 1 comparisons; 1 with too few users to test
     """
     by_slice: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -125,11 +132,12 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
     blocks = [_comparisons(by_slice.pop("all", []), alpha)]
     for name, own in by_slice.items():
         found = [row for row in own if row["winner"] is not None]
-        blocks += [_comparisons(found, alpha)] if found else []
+        first = [row for row in found if row["metric"] == own[0]["metric"]]
+        blocks += [_comparisons(first, alpha)] if first else []
         small = sum(row["reason"] == "small_slice" for row in own)
-        nothing = len(own) - len(found)
-        told = f"{name}: no difference found in {nothing} {'other ' if found else ''}comparison{'s' if nothing != 1 else ''}"
-        blocks += [printable(told + (f", {small} of them with too few users to test" if small else ""))] if nothing else []
+        shown = f", {len(first)} of them shown" if first else ""
+        untested = f"; {small} with too few users to test" if small else ""
+        blocks.append(printable(f"{name}: a difference found in {len(found)} of {len(own)} comparisons{shown}{untested}"))
     return "\n\n".join(blocks)
 
 
@@ -146,7 +154,7 @@ def _comparisons(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
         else:
             found = "no difference found" + ("" if least is None else f" (could show {least:.4f})")
         known = row["ci_low"] is not None and row["ci_high"] is not None
-        where = [f"{row['slice']} = {row['slice_value']}"] if sliced else []
+        where = [_slice_name(row)] if sliced else []
         table.append(
             [
                 *(printable(text) for text in (row["model_a"], row["model_b"], *where, row["metric"])),

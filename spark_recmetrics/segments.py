@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
@@ -82,12 +83,10 @@ def user_bands(
         parts.append(known.where(F.col("user").isNotNull()))
     counted = [band for band in bands_of(slices) if band not in own]
     if activity is not None and counted:
-        parts.append(
-            activity.select("user", *(_activity(band, quartiles, F.col(_ACTIVE)).alias(band.column) for band in counted))
-        )
-    others = {
-        band.column: _activity(band, quartiles, F.lit(0)) if band in counted else F.lit(NO_VALUE) for band in bands_of(slices)
-    }
+        numbers = [_activity(band, quartiles).alias(band.column) for band in counted]
+        parts.append(activity.select("user", *numbers))
+    others = {band.column: F.lit(NO_VALUE) for band in own}
+    others |= {band.column: F.lit(band.labels[bisect_right(band.edges, 0)]) for band in counted}
     return UserBands(reduce(lambda one, other: one.join(other, "user", "full"), parts), others)
 
 
@@ -149,14 +148,15 @@ def _value(segments: DataFrame, band: Band) -> Column:
     return F.when(~F.isnan(column.cast("double")), found)
 
 
-def _activity(band: Band, quartiles: Sequence[float], n: Column) -> Column:
+def _activity(band: Band, quartiles: Sequence[float]) -> Column:
+    n = F.col(_ACTIVE)
     if band.edges:
         return _banded(n, band.edges, band.labels)
-    none, *quarters = band.labels
-    found = F.when(n == 0, none)
-    for upper, label in zip(quartiles, quarters, strict=False):
-        found = found.when(n <= upper, label)
-    return found.otherwise(quarters[-1])
+    _, *quarters = band.labels
+    found = F.lit(quarters[-1])
+    for upper, label in reversed(list(zip(quartiles, quarters, strict=False))):
+        found = F.when(n <= upper, label).otherwise(found)
+    return found
 
 
 def _banded(number: Column, edges: Sequence[float], labels: Sequence[str]) -> Column:

@@ -107,6 +107,11 @@ class Slice:
     def __str__(self) -> str:
         return "*".join(map(str, self.bands))
 
+    @property
+    def names(self) -> str:
+        """The columns alone, for readers who see the values beside them."""
+        return "*".join(band.name for band in self.bands)
+
     def place(self, value: str) -> tuple[Any, ...]:
         """What values are ordered by: bands by their edges, numbers as numbers, and the users without one last."""
         found: list[tuple[Any, ...]] = []

@@ -20,8 +20,8 @@ LAYERS = {
     "0": (("errors", "version"), set()),
     "1": (("columns", "schema"), {"pyspark"}),
     "2": (("arguments", "conventions"), {"numpy"}),
-    "3": (("metrics", "stats"), {"numpy"}),
-    "4": (("bucket", "facts", "gates", "means", "report", "slices"), {"numpy"}),
+    "3": (("metrics", "slices", "stats"), {"numpy"}),
+    "4": (("bucket", "facts", "gates", "means", "report"), {"numpy"}),
     "5": (
         (
             "credentials",

@@ -86,6 +86,7 @@ def test_the_pages_are_there():
         "reliability.md",
         "running.md",
         "security.md",
+        "slices.md",
         "splits.md",
         "statistics.md",
     ]

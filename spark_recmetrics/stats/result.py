@@ -24,7 +24,6 @@ REASONS = {
     "one_pair": "one pair has no spread",
     "zero_variance": "all differences are the same and not 0",
     "no_replicate": "no replicate drew a user",
-    "small_slice": "too few users to test",
 }
 """Why something is undefined."""
 
