@@ -293,6 +293,41 @@ def test_the_smallest_difference_has_the_power(n, alpha, power):
     assert found == pytest.approx(power, abs=1e-6)
 
 
+# t of one degree of freedom is the Cauchy distribution: P(T > x) = 1/2 - arctan(x) / pi.
+Q1 = math.tan(math.pi * 0.475)
+
+
+@pytest.mark.parametrize(
+    ("n", "more", "expected"),
+    [
+        (2, {}, 1 / 2),
+        (2, {"tested": True}, 1 / 40),
+        (2, {"tested": True, "alpha": 0.5}, 1 / 4),
+        (2, {"allowed": 0.2}, 1 / 40),
+        (2, {"allowed": 0.05}, 1 / 2 - math.atan(Q1 / 4) / math.pi),
+        (2, {"allowed": 0.05, "tested": True}, 1 / 40),
+        (2, {"allowed": 0.4, "tested": True}, 1 / 2 - math.atan(2 * Q1) / math.pi),
+        (2, {"allowed": 0.2, "alpha": 0.5}, 1 / 4),
+        (None, {"allowed": 0.1}, math.erfc(special.erfcinv(0.05) / 2) / 2),
+        (1000, {"tested": True}, 1 / 40),
+    ],
+)
+def test_the_rate_of_false_alarms(n, more, expected):
+    assert stats.false_alarm_rate(0.2, n, **more) == pytest.approx(expected, rel=1e-9)
+    # All differences are 0, so that none is above what is allowed.
+    assert stats.false_alarm_rate(0.0, n, **more) == 0
+
+
+def test_the_rate_of_false_alarms_is_that_of_simulated_looks():
+    """Means of 12 normal differences without a shift, by the test, and against what is allowed at the spread of each."""
+    d = np.random.default_rng(8).normal(size=(100_000, 12))
+    half = scipy_stats.t.isf(0.025, 11) * d.std(axis=1, ddof=1) / math.sqrt(12)
+    for multiple, tested in ((0.0, True), (0.4, False), (1.3, True)):
+        found = np.mean(d.mean(axis=1) > half * max(multiple, 1.0 if tested else 0.0))
+        rate = stats.false_alarm_rate(1.0, 12, allowed=multiple, tested=tested)
+        assert found == pytest.approx(rate, abs=4 * math.sqrt(rate / 100_000))
+
+
 # Simulations --------------------------------------------------------------------------------------------------------------
 
 
@@ -530,6 +565,10 @@ def test_sums_of_replicates():
             lambda: stats.confidence_sequence([(5, 1.0, -1)], n_target=9),
             r"nights\[0\]: variance: expected a finite number from 0, fo",
         ),
+        (lambda: stats.false_alarm_rate(-0.1, 9), "half_width: expected a finite number from 0, found -0.1"),
+        (lambda: stats.false_alarm_rate(0.1, 1), "n: expected at least two differences, found 1"),
+        (lambda: stats.false_alarm_rate(0.1, 9, allowed=-1), "allowed: expected a finite number from 0, found -1"),
+        (lambda: stats.false_alarm_rate(0.1, 9, alpha=5), "alpha: expected a number between 0 and 1, such as 0.05, found 5"),
         (lambda: stats.confidence_sequence([], n_target=1), "n_target: expected at least two differences, found 1"),
         (
             lambda: stats.poisson_weights(np.arange(3.0), 4),
