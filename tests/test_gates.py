@@ -570,6 +570,7 @@ def test_a_drop_that_is_chance_passes_and_one_that_is_not_fails(spark, tmp_path,
     conf = {
         "inputs": {name: {"path": str(tmp_path / name)} for name in ("predictions", "truth")},
         "evaluation": {"top_k": 1, "metrics": ["hit"], "n_buckets": 2},
+        "comparison": {"baseline": "a"},
         "gates": [{"metric": "hit@1", "max_drop": 0, "against": "model(a)", "significant": True}],
         "output": {"path": str(tmp_path / "out")},
     }
@@ -587,6 +588,8 @@ def test_a_drop_that_is_chance_passes_and_one_that_is_not_fails(spark, tmp_path,
             "PASS  b",
             "FAIL  c",
         ]
+    found = srm.read_history(spark, str(tmp_path / "out"), table="comparison").collect()
+    assert {row["model_b"]: row["winner"] for row in found} == {"b": None, "c": "a"}, "written though a gate fails"
 
 
 @pytest.mark.spark

@@ -35,7 +35,7 @@ def hashes(n, seed=1):
 
 
 @BY_NAME
-def test_identical_models(test):
+def test_t1_identical_models(test):
     found = test([0.5, 0.25, 1.0], [0.5, 0.25, 1.0])
     assert (found.statistic, found.p_value, found.effect_size, found.mean_difference) == (0, 1, 0, 0)
     assert (found.wins, found.ties, found.losses, found.reason, found.significant) == (0, 3, 0, None, False)
@@ -43,7 +43,7 @@ def test_identical_models(test):
     assert str(found).startswith(f"{found.test.replace('_', ' ')}: no difference found at 0.05\n")
 
 
-def test_the_effect_size_is_paired():
+def test_t2_the_effect_size_is_paired():
     found = stats.paired_t_test([100, 200, 300, 400], [101, 202, 303, 404])
     assert found.mean_difference == 5 / 2
     assert found.effect_size == pytest.approx(1.936492, abs=5e-7)
@@ -52,7 +52,7 @@ def test_the_effect_size_is_paired():
 
 
 @BY_NAME
-def test_zero_variance(test):
+def test_t3_zero_variance(test):
     found = test([1.0, 2.0, 3.0], [2.0, 3.0, 4.0])
     assert found.effect_size is None
     assert found.reason == "zero_variance"
@@ -81,7 +81,7 @@ def test_a_constant_shift_is_no_effect_of_1e16(test):
 
 @BY_NAME
 @pytest.mark.parametrize(("n", "reason"), [(0, "no_pair"), (1, "one_pair")])
-def test_less_than_two_pairs(test, n, reason):
+def test_t4_less_than_two_pairs(test, n, reason):
     found = test([0.5, NAN][1 - n :], [1.0, 1.0][1 - n :])
     assert found.n_left_out == 1
     assert (found.n, found.reason, found.statistic, found.p_value, found.effect_size) == (n, reason, None, None, None)
@@ -90,7 +90,7 @@ def test_less_than_two_pairs(test, n, reason):
 
 
 @pytest.mark.parametrize("n", [1, 99])
-def test_a_bootstrap_of_few_resamples_is_refused(n):
+def test_t5_a_bootstrap_of_few_resamples_is_refused(n):
     for call in (
         lambda: stats.bootstrap_test([1, 2, 3], [1, 2, 4], n=n),
         lambda: stats.bootstrap_ci([1, 2, 3], n=n),
@@ -100,7 +100,7 @@ def test_a_bootstrap_of_few_resamples_is_refused(n):
             call()
 
 
-def test_p_of_a_bootstrap_is_never_0():
+def test_t5_p_of_a_bootstrap_is_never_0():
     rng = np.random.default_rng(0)
     a = rng.random(100)
     assert stats.bootstrap_test(a, a + 1 + 0.01 * rng.random(100), n=100).p_value == 1 / 101
