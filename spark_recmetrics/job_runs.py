@@ -155,10 +155,10 @@ def _judged(
 ) -> list[Verdict]:
     from spark_recmetrics.gates import judge
 
-    return judge(config.gates, rows, earlier, _pairs(config, {row["model"] for row in rows}, per_user))
+    return judge(config.gates, rows, earlier, _pairs(config, rows, per_user))
 
 
-def _pairs(config: Config, models: set[str], per_user: DataFrame) -> list[Mapping[str, Any]]:
+def _pairs(config: Config, rows: Sequence[dict[str, Any]], per_user: DataFrame) -> list[Mapping[str, Any]]:
     """COMPARISON of the models with the baselines of gates, by the paired t test."""
     from spark_recmetrics.comparison import compared
     from spark_recmetrics.gates import ALPHA
@@ -166,9 +166,12 @@ def _pairs(config: Config, models: set[str], per_user: DataFrame) -> list[Mappin
     from spark_recmetrics.metrics.text import named_populations
 
     rules = named_populations(config.evaluation.chosen_convention)
-    wanted: dict[str, set[str]] = {}
+    models, wanted = {row["model"] for row in rows}, dict[str, set[str]]()
+    # Without a test, the differences of users say something of means over users alone.
+    of_users = {row["metric"] for row in rows if row["std"] is not None}
     for gate in config.gates:
-        if gate.needs_pairs and gate.baseline in models and len(models) > 1:
+        asked = gate.needs_pairs and (gate.significant or gate.metric in of_users)
+        if asked and gate.baseline is not None and gate.baseline in models and len(models) > 1:
             wanted.setdefault(gate.baseline, set()).add(gate.metric)
     found: list[Mapping[str, Any]] = []
     for baseline, texts in wanted.items():

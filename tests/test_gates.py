@@ -571,7 +571,10 @@ def test_a_drop_that_is_chance_passes_and_one_that_is_not_fails(spark, tmp_path,
         "inputs": {name: {"path": str(tmp_path / name)} for name in ("predictions", "truth")},
         "evaluation": {"top_k": 1, "metrics": ["hit"], "n_buckets": 2},
         "comparison": {"baseline": "a"},
-        "gates": [{"metric": "hit@1", "max_drop": 0, "against": "model(a)", "significant": True}],
+        "gates": [
+            {"metric": "hit@1", "max_drop": 0, "against": "model(a)", "significant": True},
+            {"metric": "hit@1", "max_drop": 0, "against": "model(a)", "model": "b", "severity": "warn"},
+        ],
         "output": {"path": str(tmp_path / "out")},
     }
     path = tmp_path / "conf.json"
@@ -588,6 +591,8 @@ def test_a_drop_that_is_chance_passes_and_one_that_is_not_fails(spark, tmp_path,
             "PASS  b",
             "FAIL  c",
         ]
+        told = "hit@1: max_drop 0 against model(a): 0.975 is 0.025 worse than 1 of model(a), allowed are 0"
+        assert f"WARN  b: {told}; false alarms: 50 % of nights" in out
     found = srm.read_history(spark, str(tmp_path / "out"), table="comparison").collect()
     assert {row["model_b"]: row["winner"] for row in found} == {"b": None, "c": "a"}, "written though a gate fails"
 
