@@ -4,24 +4,44 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from functools import partial
+from statistics import NormalDist
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from spark_recmetrics.errors import ConfigError, did_you_mean, printable
 from spark_recmetrics.metrics import Metric, parse
-
-Row = Mapping[str, Any]
-"""A row of SUMMARY."""
+from spark_recmetrics.nights import (
+    Reference,
+    Row,
+    drop_of,
+    drops_against,
+    is_same,
+    last_reference,
+    model_reference,
+    run_reference,
+    variance_of,
+)
+from spark_recmetrics.stats import Interval, confidence_sequence, false_alarm_rate
 
 Severity = Literal["fail", "warn"]
 Missing = Literal["pass", "fail"]
+Significant = Literal[False, True, "all_nights"]
 
 _AGAINST = re.compile(r"(?P<kind>previous)|(?P<median>median)\((?P<n>[1-9]\d{0,2})\)|(?P<run>run|model)\((?P<name>.+)\)")
 
 ALPHA = 0.05
-"""A drop with a smaller p is significant."""
+"""A drop with a smaller p is significant; and the chance of ever being wrong over all nights."""
+
+N_TARGET = 90
+"""Nights at which the interval over all nights is narrowest. It is 3 % wider at 365 than one made for a year, and a fifth
+narrower at the 30th."""
+
+FEWEST_NIGHTS = 30
+"""Before, an interval over all nights promises too much, see `stats.confidence_sequence`."""
+
+NIGHTS_A_YEAR = 365
 
 NOISE = 1e-12
 """Values that differ by less, of 1 or of themselves, are the same: sums in another order differ so."""
@@ -53,9 +73,12 @@ class Gate:
         max_drop_share: How much worse as a share of the reference, above 0.
         against: The reference: `previous`, the last run of the job before this one; `median(N)` of the last N runs;
             `run(ID)`; or `model(NAME)` of this run.
-        significant: The drop must be significant, too, for the gate to fail: a paired t test against `model(NAME)`, at 5 %.
+        significant: The drop against `model(NAME)` must be significant, too, for the gate to fail. True: that of this night, by
+            a paired t test at 5 %. `all_nights`: the mean drop of all nights of the job must be beyond what is allowed with its
+            whole 95 % confidence sequence. At most 5 % of such gates ever fail by chance, however many nights they are held.
         min_users: The value must rest on as many users.
-        missing: What a missing reference means, as on the first night: `pass` or `fail`.
+        missing: What a missing reference means, as on the first night, and fewer than 30 nights for `all_nights`: `pass` or
+            `fail`.
         severity: `fail` ends the job with exit code 3, `warn` only tells.
 
     Raises:
@@ -64,6 +87,8 @@ class Gate:
     Example:
         >>> Gate("ndcg@10", max_drop_share=0.02, against="previous").text
         'ndcg@10: max_drop_share 0.02 against previous'
+        >>> Gate("ndcg@10", max_drop=0, against="model(popularity)", significant="all_nights").text
+        'ndcg@10: max_drop 0 against model(popularity), significant over all nights'
         >>> Gate("ndcg@10")
         Traceback (most recent call last):
         spark_recmetrics.errors.ConfigError: expected one of min, max, max_drop, max_drop_share, found none
@@ -76,7 +101,7 @@ class Gate:
     max_drop: _Number | None = None
     max_drop_share: _Number | None = None
     against: str | None = None
-    significant: Annotated[bool, _Strict()] = False
+    significant: Significant = False
     min_users: Annotated[int, _Strict()] = 0
     missing: Missing = "pass"
     severity: Severity = "fail"
@@ -85,6 +110,8 @@ class Gate:
         for name, choices in (("missing", get_args(Missing)), ("severity", get_args(Severity))):
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name}: expected {' or '.join(choices)}, found {getattr(self, name)!r}")
+        if not (isinstance(self.significant, bool) or self.significant == "all_nights"):
+            raise ConfigError(f"significant: expected true, false or all_nights, found {self.significant!r}")
         if not self.limits:
             raise ConfigError(f"expected one of {', '.join(_LIMITS)}, found none")
         for name, limit in self.limits.items():
@@ -117,14 +144,21 @@ class Gate:
 
     @property
     def needs_history(self) -> bool:
-        """Whether earlier runs are the reference."""
-        return self.against is not None and self.baseline is None
+        """Whether earlier runs are looked at."""
+        return self.against is not None and (self.baseline is None or self.significant == "all_nights")
+
+    @property
+    def needs_pairs(self) -> bool:
+        """Whether the users of this run are paired: for the test, or for how often the gate fails by chance."""
+        of_users = not parse(self.metric).definition.across_users
+        return of_users and self.baseline is not None and self.significant != "all_nights"
 
     @property
     def text(self) -> str:
         """The condition on one line."""
         bounds = ", ".join(f"{name} {limit:g}" for name, limit in self.limits.items())
-        return f"{self.metric}: {bounds}" + (f" against {self.against}" if self.against else "")
+        tested = {True: ", significant", "all_nights": ", significant over all nights"}.get(self.significant, "")
+        return f"{self.metric}: {bounds}" + (f" against {self.against}{tested}" if self.against else "")
 
 
 _LIMITS = ("min", "max", "max_drop", "max_drop_share")
@@ -142,10 +176,11 @@ def problems_of(gates: Sequence[Gate], metrics: Sequence[Metric], *, dated: bool
     for place, gate in enumerate(gates):
         if gate.metric not in computed:
             found[place, "metric"] = f"{gate.metric} is not evaluated{did_you_mean(gate.metric, computed)}"
-        if gate.significant and parse(gate.metric).definition.across_users:
+        if gate.significant is True and parse(gate.metric).definition.across_users:
             found[place, "significant"] = f"{gate.metric} has no value for each user, so that it cannot be tested"
         if gate.needs_history and not dated:
-            found[place, "against"] = f"{gate.against} needs an as_of, which orders the runs"
+            key = "against" if gate.baseline is None else "significant"
+            found[place, key] = f"{getattr(gate, key)} needs an as_of, which orders the runs"
     return found
 
 
@@ -163,6 +198,9 @@ class Verdict(NamedTuple):
         drop: By how much the value is worse than the reference; below 0 it is better.
         verdict: `pass`, `warn` or `fail`.
         reason: Why, in words.
+        false_alarm_rate: The chance that a night fails the gate by its drop while in truth there is none; None: there is no
+            drop, or it cannot be told.
+        false_alarm_rate_year: The chance that one of 365 independent nights does; of `all_nights`, at most that.
     """
 
     gate: str
@@ -175,26 +213,25 @@ class Verdict(NamedTuple):
     drop: float | None
     verdict: str
     reason: str
+    false_alarm_rate: float | None
+    false_alarm_rate_year: float | None
 
     def line(self) -> str:
-        """The verdict on one line."""
-        return printable(f"{self.verdict.upper():<4}  {self.model}: {self.gate}: {self.reason}")
+        """The verdict on one line, with how often chance alone would fail the gate."""
+        alarms = ""
+        if self.false_alarm_rate is not None:
+            alarms = f"; false alarms: {_percent(self.false_alarm_rate)} of nights"
+        elif self.false_alarm_rate_year is not None:
+            alarms = f"; false alarms: at most {_percent(self.false_alarm_rate_year)} of years"
+        return printable(f"{self.verdict.upper():<4}  {self.model}: {self.gate}: {self.reason}{alarms}")
 
 
-class _Reference(NamedTuple):
-    """What a value is compared with; the problem says why it cannot be."""
-
-    value: float | None = None
-    run: str | None = None
-    other_data: bool = False
-    problem: str | None = None
+def _percent(rate: float) -> str:
+    return f"{100 * rate:.2g} %" if rate >= 1e-4 else "below 0.01 %"
 
 
 def judge(
-    gates: Iterable[Gate],
-    rows: Sequence[Row],
-    history: Sequence[Row] = (),
-    p_values: Mapping[tuple[str, str, str], float | None] = {},
+    gates: Iterable[Gate], rows: Sequence[Row], history: Sequence[Row] = (), comparison: Sequence[Row] = ()
 ) -> list[Verdict]:
     """Hold every gate against the values of a run.
 
@@ -202,7 +239,8 @@ def judge(
         gates: The conditions.
         rows: SUMMARY of the run.
         history: SUMMARY of earlier runs of the job, for gates against them. Rows of this run are not looked at.
-        p_values: By model, baseline and metric, the p of the paired test, for gates that ask for significance.
+        comparison: COMPARISON of the run with the models of `against: model(NAME)` as baselines, by the paired t test at 0.05:
+            for gates that ask for significance, and for the rate of false alarms.
 
     Returns:
         A verdict for each gate and model. A gate fails without data, too: where its metric was not computed or is undefined,
@@ -210,12 +248,14 @@ def judge(
 
     Example:
         >>> now = {"run_id": "r2", "as_of": "2", "model": "als", "slice": "all", "slice_value": "all", "metric": "hit@1"}
-        >>> now |= {"value": 0.5, "n_users": 10, "convention": "default", "higher_is_better": True, "data_hash": "d"}
-        >>> now |= {"computed_at": 2}
-        >>> before = {**now, "run_id": "r1", "as_of": "1", "value": 0.75}
+        >>> now |= {"value": 0.5, "n_users": 16, "std": 0.5, "convention": "default", "higher_is_better": True}
+        >>> now |= {"data_hash": "d2", "computed_at": 2}
+        >>> before = {**now, "run_id": "r1", "as_of": "1", "value": 0.75, "data_hash": "d1"}
         >>> found = judge([Gate("hit@1", max_drop=0.1, against="previous")], [now], [before])
-        >>> print(found[0].line())
-        FAIL  als: hit@1: max_drop 0.1 against previous: 0.5 is 0.25 worse than 0.75 of run r1, allowed are 0.1
+        >>> print(found[0].reason)
+        0.5 is 0.25 worse than 0.75 of run r1, and the truth is another, allowed are 0.1
+        >>> round(found[0].false_alarm_rate, 3)
+        0.286
     """
     found = []
     for gate in gates:
@@ -223,24 +263,20 @@ def judge(
         names = {row["model"] for row in rows} - {gate.baseline} if gate.model is None else {gate.model}
         for model in sorted(names):
             row = next((row for row in of_metric if row["model"] == model), None)
-            found.append(_judge(gate, model, row, rows, history, p_values))
+            found.append(_judge(gate, model, row, rows, history, comparison))
     return found
 
 
 def _judge(
-    gate: Gate,
-    model: str,
-    row: Row | None,
-    rows: Sequence[Row],
-    history: Sequence[Row],
-    p_values: Mapping[tuple[str, str, str], float | None],
+    gate: Gate, model: str, row: Row | None, rows: Sequence[Row], history: Sequence[Row], comparison: Sequence[Row]
 ) -> Verdict:
     value, n_users = (None, 0) if row is None else (row["value"], row["n_users"])
-    reference, drop = _Reference(), None
+    reference, drop, alarms = Reference(), None, _NEVER_TOLD
 
     def verdict(reason: str, *, failed: bool) -> Verdict:
         level = gate.severity if failed else "pass"
-        return Verdict(gate.text, gate.metric, model, value, n_users, reference.value, reference.run, drop, level, reason)
+        compared = (reference.value, reference.run, drop)
+        return Verdict(gate.text, gate.metric, model, value, n_users, *compared, level, reason, *alarms)
 
     problem = _missed(gate, row)
     if row is None or value is None or problem:
@@ -252,24 +288,91 @@ def _judge(
         return verdict(reference.problem, failed=True)
     if reference.value is None:
         return verdict(f"no earlier value to compare with: missing is {gate.missing}", failed=gate.missing == "fail")
-    drop = reference.value - value if row["higher_is_better"] else value - reference.value
+    drop = drop_of(row, reference.value)
     named = (reference.run and f" of run {reference.run}") or f" of {gate.against}"
     told = f"{value:.6g} is {abs(drop):.6g} {'worse' if drop > 0 else 'better'} than {reference.value:.6g}{named}"
     told += ", and the truth is another" if reference.other_data else ""
-    allowed = gate.max_drop
-    if gate.max_drop_share is not None:
-        share = gate.max_drop_share * abs(reference.value)
-        allowed = share if allowed is None else min(allowed, share)
-    if allowed is None or drop <= allowed + _slack(value):
+    if gate.significant == "all_nights":
+        nights = drops_against(row, reference.value, history, gate.baseline or "", partial(_allowed, gate))
+        if len(nights.beyond) < FEWEST_NIGHTS:
+            few = f"{told}; {nights.text} of the {FEWEST_NIGHTS} that are needed: missing is {gate.missing}"
+            return verdict(few, failed=gate.missing == "fail")
+        alarms = _Alarms(None, ALPHA)
+        look = confidence_sequence([(1, beyond, None) for beyond in nights.beyond], n_target=N_TARGET, alpha=ALPHA)[-1]
+        told += f"; over {nights.text} {_told_mean(look, nights.allowed)}, allowed are {nights.allowed:.6g}"
+        # Without any spread there is no interval, and no doubt either.
+        least = look.mean if look.ci_low is None else look.ci_low
+        return verdict(told, failed=least is not None and least > _slack(value))
+    allowed = _allowed(gate, reference.value)
+    pair = _pair_of(gate, row, comparison)
+    alarms = _alarms(gate, row, reference, pair, allowed)
+    if drop <= allowed + _slack(value):
         return verdict(told, failed=False)
+    told += f", allowed are {allowed:.6g}"
     if gate.significant:
-        p = p_values.get((model, gate.baseline or "", gate.metric))
-        if p is None:
-            return verdict(f"{told}, allowed are {allowed:.6g}; whether that is chance cannot be told", failed=True)
-        if p >= ALPHA:
-            return verdict(f"{told}, allowed are {allowed:.6g}, which may be chance (p = {p:.3g})", failed=False)
-        told += f" (p = {p:.3g})"
-    return verdict(f"{told}, allowed are {allowed:.6g}", failed=True)
+        if pair is None or pair["p_value"] is None:
+            return verdict(f"{told}; whether that is chance cannot be told", failed=True)
+        # The test is of values per user, which a pooled value may contradict.
+        worse = pair["diff"] < 0 if row["higher_is_better"] else pair["diff"] > 0
+        if not worse:
+            return verdict(f"{told}, but the mean of its {pair['n_users']} users is not worse", failed=False)
+        told_p = f"p = {pair['p_value']:.3g}"
+        if pair["p_value"] >= ALPHA:
+            least = pair["smallest_difference"]
+            shown = "" if least is None else f"; {pair['n_users']} users could show {least:.3g}"
+            return verdict(f"{told}, which may be chance ({told_p}{shown})", failed=False)
+        told += f" ({told_p}, {pair['n_users']} users)"
+    return verdict(told, failed=True)
+
+
+def _allowed(gate: Gate, reference: float) -> float:
+    """How much worse than this reference a value may be: the stricter of both limits."""
+    share = math.inf if gate.max_drop_share is None else gate.max_drop_share * abs(reference)
+    return min(share, math.inf if gate.max_drop is None else gate.max_drop)
+
+
+# False alarms -------------------------------------------------------------------------------------------------------------
+
+
+class _Alarms(NamedTuple):
+    """How often a gate fails by chance: in a night, and in a year."""
+
+    night: float | None
+    year: float | None
+
+
+_NEVER_TOLD = _Alarms(None, None)
+
+
+def _alarms(gate: Gate, row: Row, reference: Reference, pair: Row | None, allowed: float) -> _Alarms:
+    """The false alarms of a drop that is looked at every night anew, from the spread of the values or of their differences."""
+    own = variance_of(row)
+    spread = None if own is None or reference.variance is None else own + reference.variance
+    rate = None
+    if gate.baseline is None and spread is not None:
+        rate = false_alarm_rate(_Z * math.sqrt(spread), allowed=allowed, alpha=ALPHA)
+    elif pair is not None and pair["ci_low"] is not None and (spread is not None or gate.significant):
+        # Of a pooled value only the test has a known rate: what is allowed is in another unit than the mean of its users.
+        half, limit = (pair["ci_high"] - pair["ci_low"]) / 2, 0.0 if spread is None else allowed
+        rate = false_alarm_rate(half, pair["n_users"], allowed=limit, tested=bool(gate.significant), alpha=ALPHA)
+    return _NEVER_TOLD if rate is None else _Alarms(rate, -math.expm1(NIGHTS_A_YEAR * math.log1p(-rate)))
+
+
+_Z = NormalDist().inv_cdf(1 - ALPHA / 2)
+
+
+def _pair_of(gate: Gate, row: Row, comparison: Sequence[Row]) -> Row | None:
+    """The row of COMPARISON with the model of the gate and its baseline."""
+    models = (gate.baseline, row["model"])
+    return next((own for own in comparison if is_same(own, row) and (own["model_a"], own["model_b"]) == models), None)
+
+
+def _told_mean(look: Interval, allowed: float) -> str:
+    """The mean drop, which is above 0 where the model is worse."""
+    mean = f"a mean drop of {(look.mean or 0.0) + allowed:.3g}"
+    if look.ci_low is None or look.ci_high is None:
+        return f"{mean}, the same every night"
+    return f"{mean} ({100 * (1 - ALPHA):g} % interval {look.ci_low + allowed:.3g}..{look.ci_high + allowed:.3g})"
 
 
 def _slack(value: float) -> float:
@@ -293,37 +396,10 @@ def _missed(gate: Gate, row: Row | None) -> str | None:
     return None
 
 
-def _reference(gate: Gate, row: Row, rows: Sequence[Row], history: Sequence[Row]) -> _Reference:
+def _reference(gate: Gate, row: Row, rows: Sequence[Row], history: Sequence[Row]) -> Reference:
     if gate.baseline is not None:
-        other = next((own for own in rows if _is_same(own, row) and own["model"] == gate.baseline), None)
-        if other is None or other["value"] is None:
-            return _Reference(problem=f"expected a value of model {gate.baseline} to compare with, found none")
-        return _Reference(other["value"])
+        return model_reference(row, rows, gate.baseline)
     found = _AGAINST.fullmatch(gate.against or "")
-    earlier = [own for own in history if _is_same(own, row) and own["model"] == row["model"] and own["value"] is not None]
     if found is not None and found["run"]:
-        chosen = [own for own in earlier if own["run_id"] == found["name"]][-1:]
-        if not chosen:
-            return _Reference(problem=f"expected run {found['name']} in the history, found none with this model and metric")
-    else:
-        # Of several runs of one day, such as a repeated one with another configuration, the last counts.
-        by_day = {own["as_of"]: own for own in sorted(earlier, key=_age) if own["as_of"] < (row["as_of"] or "none")}
-        chosen = list(by_day.values())[-int(found["n"] or 1) :] if found is not None else []
-    others = {own["convention"] for own in chosen} - {row["convention"]}
-    if others:
-        return _Reference(
-            problem=f"expected convention {row['convention']} of the reference, found {', '.join(sorted(others))}"
-        )
-    if not chosen:
-        return _Reference()
-    other_data = any(own["data_hash"] != row["data_hash"] for own in chosen)
-    run = chosen[0]["run_id"] if len(chosen) == 1 else None
-    return _Reference(median(own["value"] for own in chosen), run, other_data)
-
-
-def _is_same(own: Row, row: Row) -> bool:
-    return all(own[key] == row[key] for key in ("metric", "slice", "slice_value"))
-
-
-def _age(row: Row) -> tuple[Any, Any]:
-    return row["as_of"], row["computed_at"]
+        return run_reference(row, history, found["name"])
+    return last_reference(row, history, int(found["n"] or 1) if found is not None else 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -158,23 +158,36 @@ def _judged(
 ) -> list[Verdict]:
     from spark_recmetrics.gates import judge
 
-    return judge(config.gates, rows, earlier, _p_values(config, {row["model"] for row in rows}, per_user))
+    return judge(config.gates, rows, earlier, _pairs(config, rows, per_user))
 
 
-def _p_values(config: Config, models: set[str], per_user: DataFrame) -> dict[tuple[str, str, str], float | None]:
-    """By model, baseline and metric, the p of the paired t test that a gate asks for."""
+def _pairs(config: Config, rows: Sequence[dict[str, Any]], per_user: DataFrame) -> list[Mapping[str, Any]]:
+    """COMPARISON of the models with the baselines of gates, by the paired t test."""
     from spark_recmetrics.comparison import compared
+    from spark_recmetrics.gates import ALPHA
     from spark_recmetrics.metrics import parse
     from spark_recmetrics.metrics.text import named_populations
 
     rules = named_populations(config.evaluation.chosen_convention)
-    found: dict[tuple[str, str, str], float | None] = {}
-    wanted = [gate for gate in config.gates if gate.significant]
-    for baseline in {gate.baseline for gate in wanted if gate.baseline in models and len(models) > 1}:
-        metrics = [parse(text) for text in sorted({gate.metric for gate in wanted if gate.baseline == baseline})]
-        n_parts = config.evaluation.n_buckets
-        pairs = compared(per_user, sorted(models), metrics, rules, baseline=baseline, correction="none", n_parts=n_parts)
-        found |= {(row["model_b"], row["model_a"], row["metric"]): row["p_value"] for row in pairs.rows}
+    models, wanted = {row["model"] for row in rows}, dict[str, set[str]]()
+    # Without a test, the differences of users say something of means over users alone.
+    of_users = {row["metric"] for row in rows if row["std"] is not None}
+    for gate in config.gates:
+        asked = gate.needs_pairs and (gate.significant or gate.metric in of_users)
+        if asked and gate.baseline is not None and gate.baseline in models and len(models) > 1:
+            wanted.setdefault(gate.baseline, set()).add(gate.metric)
+    found: list[Mapping[str, Any]] = []
+    for baseline, texts in wanted.items():
+        found += compared(
+            per_user,
+            sorted(models),
+            [parse(text) for text in sorted(texts)],
+            rules,
+            baseline=baseline,
+            correction="none",
+            alpha=ALPHA,
+            n_parts=config.evaluation.n_buckets,
+        ).rows
     return found
 
 

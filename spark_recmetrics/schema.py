@@ -74,6 +74,8 @@ GATES = StructType(
         StructField("drop", DoubleType()),
         StructField("verdict", StringType()),
         StructField("reason", StringType()),
+        StructField("false_alarm_rate", DoubleType()),
+        StructField("false_alarm_rate_year", DoubleType()),
     ]
 )
 """One row per gate and model; `verdict` is `pass`, `warn` or `fail`."""

@@ -21,7 +21,7 @@ LAYERS = {
     "1": (("columns", "schema"), {"pyspark"}),
     "2": (("arguments", "conventions"), {"numpy"}),
     "3": (("metrics", "slices", "stats"), {"numpy"}),
-    "4": (("bucket", "facts", "gates", "means", "report"), {"numpy"}),
+    "4": (("bucket", "facts", "means", "nights", "report"), {"numpy"}),
     "5": (
         (
             "credentials",
@@ -33,6 +33,7 @@ LAYERS = {
             "pairs",
             "differences",
             "aggregate",
+            "gates",
             "outcome",
             "times",
             "watch",

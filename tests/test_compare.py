@@ -136,6 +136,26 @@ def test_t1_a_model_against_itself_and_winners_by_direction(spark):
 
 @pytest.mark.spark
 @pytest.mark.once
+def test_t2_t3_t4_what_a_comparison_of_few_users_says(spark):
+    """In RMSE b is 1, 2, 3 and 4 above a, and c always 1; in nDCG only one user has a value of both."""
+    rmse = {"a": [100.0, 200.0, 300.0, 400.0], "b": [101.0, 202.0, 303.0, 404.0], "c": [101.0, 201.0, 301.0, 401.0]}
+    values = {(model, "rmse"): own for model, own in rmse.items()}
+    values |= {(model, "ndcg@10"): [None, 0.5, None, None] for model in MODELS}
+    found = compared(per_user_of(spark, values), MODELS, METRICS, srm.convention("default"), baseline="a", n_parts=2)
+    by = {(row["model_b"], row["metric"]): row for row in found.rows}
+    paired, shifted, single = by["b", "rmse"], by["c", "rmse"], by["b", "ndcg@10"]
+    # d_z = (5/2) / sqrt(5/3); a pooled d would say .0193.
+    assert paired["effect_size"] == pytest.approx(2.5 / math.sqrt(5 / 3))
+    assert paired["effect_size"] == pytest.approx(1.936492, abs=5e-7)
+    assert (shifted["diff"], shifted["effect_size"], shifted["reason"]) == (1, None, "zero_variance")
+    assert (single["n_users"], single["p_value"], single["ci_low"], single["reason"]) == (1, None, None, "one_pair")
+    assert [(row["smallest_difference"], row["winner"]) for row in (shifted, single)] == [(None, None)] * 2
+    assert "undefined (zero_variance)" in str(found)
+    assert "undefined (one_pair)" in str(found)
+
+
+@pytest.mark.spark
+@pytest.mark.once
 def test_nobody_in_common_is_undefined(spark):
     values = {(model, str(metric)): [0.5] * 3 for model in MODELS for metric in METRICS}
     frame = per_user_of(spark, values, left_out={0, 1, 2})

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+from statistics import NormalDist
 
+import numpy as np
 import pytest
 
 import spark_recmetrics as srm
+from spark_recmetrics import gates, stats
 from spark_recmetrics.cli import RESULT_MARK, main
 from spark_recmetrics.gates import Gate, judge
 
@@ -29,9 +33,22 @@ def night(day, value, **more):
     return row(value, run_id=f"r{day}", as_of=f"2026-11-{day:02}", **more)
 
 
-def verdict(gate, rows, history=(), p_values=None):
+def pair(old, new, **more):
+    """The row of COMPARISON of als against pop, from the values of their users."""
+    found = stats.paired_t_test(old, new)
+    own = {"model_a": "pop", "model_b": "als", "metric": "ndcg@10", "slice": "all", "slice_value": "all"}
+    own |= {"diff": found.mean_difference, "ci_low": found.ci_low, "ci_high": found.ci_high, "p_value": found.p_value}
+    return own | {"n_users": found.n, "smallest_difference": found.smallest_difference} | more
+
+
+def held(gate, rows, history=(), comparison=()):
+    (found,) = judge([gate], rows if isinstance(rows, list) else [rows], history, comparison)
+    return found
+
+
+def verdict(*given):
     """The verdict and the reason of one gate."""
-    (found,) = judge([gate], rows if isinstance(rows, list) else [rows], history, p_values or {})
+    found = held(*given)
     return found.verdict, found.reason
 
 
@@ -144,12 +161,266 @@ def test_o6_the_order_of_a_sum_trips_no_gate():
     assert verdict(gate, row(one - 1e-9), [night(27, one)])[0] == "fail"
 
 
-@pytest.mark.parametrize(("p", "expected"), [(0.04, "fail"), (0.06, "pass"), (None, "fail")])
-def test_a_drop_that_must_be_significant(p, expected):
+BOTH = [row(0.5), row(0.6, "pop")]
+TOLD = "0.5 is 0.1 worse than 0.6 of model(pop), allowed are 0"
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"p_value": 0.04}, ("fail", f"{TOLD} (p = 0.04, 4 users)")),
+        ({"p_value": 0.06}, ("pass", f"{TOLD}, which may be chance (p = 0.06; 4 users could show 0.3)")),
+        ({"p_value": 0.06, "smallest_difference": None}, ("pass", f"{TOLD}, which may be chance (p = 0.06)")),
+        ({"p_value": None}, ("fail", f"{TOLD}; whether that is chance cannot be told")),
+        ({"model_a": "random"}, ("fail", f"{TOLD}; whether that is chance cannot be told")),
+        ({"slice": "age"}, ("fail", f"{TOLD}; whether that is chance cannot be told")),
+    ],
+)
+def test_a_drop_that_must_be_significant(more, expected):
     gate = Gate("ndcg@10", max_drop=0.0, against="model(pop)", significant=True)
-    found, reason = verdict(gate, [row(0.5), row(0.6, "pop")], p_values={("als", "pop", "ndcg@10"): p})
-    assert found == expected
-    assert ("chance" in reason) == (p is None or p >= 0.05)
+    tested = pair([0.5, 0.6, 0.7, 0.6], [0.5, 0.3, 0.7, 0.5], smallest_difference=0.3)
+    assert verdict(gate, BOTH, (), [tested | more]) == expected
+
+
+def test_a_significant_difference_in_the_other_direction_is_no_drop():
+    """A pooled value, such as RMSE over pairs, may be worse while most users are better off."""
+    gate = Gate("ndcg@10", max_drop=0.0, against="model(pop)", significant=True)
+    better = pair([0.1, 0.2, 0.3, 0.4], [0.2, 0.3, 0.4, 0.6])
+    assert better["p_value"] < 0.05
+    assert verdict(gate, BOTH, (), [better]) == ("pass", f"{TOLD}, but the mean of its 4 users is not worse")
+    # Errors that are lower are better.
+    rows = [one | {"higher_is_better": False, "value": 1.1 - one["value"]} for one in BOTH]
+    assert verdict(gate, rows, (), [better])[0] == "fail"
+
+
+# False alarms -------------------------------------------------------------------------------------------------------------
+
+AGAINST_MODEL = {"against": "model(pop)"}
+WITH_STD = [row(0.5, std=0.3), row(0.6, "pop", std=0.3)]
+USERS = pair([0.5, 0.6, 0.7, 0.6], [0.5, 0.3, 0.7, 0.5])
+HALF = (USERS["ci_high"] - USERS["ci_low"]) / 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "rate"),
+    [
+        ({"max_drop": 0.0}, 1 / 2),
+        ({"max_drop": 0.0, "significant": True}, 0.025),
+        # What is allowed is just significant: P(T > q) is alpha/2 by the definition of the interval, tested or not.
+        ({"max_drop": HALF}, 0.025),
+        ({"max_drop": HALF, "significant": True}, 0.025),
+        ({"max_drop": HALF / 2, "significant": True}, 0.025),
+        ({"max_drop": 9.0, "max_drop_share": HALF / 0.6}, 0.025),
+    ],
+)
+def test_the_rate_of_false_alarms_against_a_model(fields, rate):
+    found = held(Gate("ndcg@10", **AGAINST_MODEL, **fields), WITH_STD, (), [USERS])
+    assert found.false_alarm_rate == pytest.approx(rate, rel=1e-9)
+    assert found.false_alarm_rate_year == pytest.approx(1 - (1 - rate) ** 365, rel=1e-9)
+    assert found.line().endswith(f"; false alarms: {100 * rate:g} % of nights")
+
+
+def test_the_rate_is_stated_whatever_the_verdict():
+    better = [row(0.7, std=0.3), row(0.6, "pop", std=0.3)]
+    found = held(Gate("ndcg@10", max_drop=0.0, significant=True, **AGAINST_MODEL), better, (), [USERS])
+    assert (found.verdict, found.false_alarm_rate) == ("pass", pytest.approx(0.025))
+    found = held(Gate("ndcg@10", max_drop=9.0, **AGAINST_MODEL), better, (), [pair(*np.random.default_rng(0).random((2, 50)))])
+    assert 0 <= found.false_alarm_rate < 1e-9
+    assert found.line().endswith("; false alarms: below 0.01 % of nights")
+
+
+def test_pooled_values_have_the_rate_of_their_test_only():
+    for rows in (BOTH, [WITH_STD[0], BOTH[1]], [BOTH[0], WITH_STD[1]]):
+        assert held(Gate("ndcg@10", max_drop=0.0, **AGAINST_MODEL), rows, (), [USERS]).false_alarm_rate is None
+        tested = held(Gate("ndcg@10", max_drop=9.0, significant=True, **AGAINST_MODEL), rows, (), [USERS])
+        assert tested.false_alarm_rate == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize(
+    ("fields", "rows", "comparison"),
+    [
+        ({"min": 0.1}, WITH_STD[:1], ()),
+        ({"max_drop": 0.0, **AGAINST_MODEL}, WITH_STD, ()),
+        ({"max_drop": 0.0, **AGAINST_MODEL}, WITH_STD[:1], [USERS]),
+        ({"max_drop": 0.0, **AGAINST_MODEL}, WITH_STD, [USERS | {"ci_low": None, "ci_high": None}]),
+        ({"max_drop": 0.0, "against": "previous"}, WITH_STD[:1], ()),
+    ],
+)
+def test_a_rate_that_cannot_be_told(fields, rows, comparison):
+    found = held(Gate("ndcg@10", model="als", **fields), rows, (), comparison)
+    assert (found.false_alarm_rate, found.false_alarm_rate_year) == (None, None)
+    assert "false alarms" not in found.line()
+
+
+def test_the_rate_of_false_alarms_against_earlier_runs():
+    """Standard errors 0.3 / 30 and 0.8 / 40, so that of the drop is sqrt(0.0001 + 0.0004)."""
+    now, before = row(0.5, std=0.3, n_users=900), night(27, 0.55, std=0.8, n_users=1600, data_hash="e")
+    allowed = math.sqrt(0.0005) * NormalDist().inv_cdf(0.9)
+    for against in ("previous", "median(3)", "run(r27)"):
+        gate = Gate("ndcg@10", max_drop=allowed, against=against)
+        assert held(gate, now, [before]).false_alarm_rate == pytest.approx(0.1)
+        # The same truth brings the same luck to both, and a pooled value has no spread over users.
+        for other in ({"data_hash": "d"}, {"std": None}):
+            assert held(gate, now, [before | other]).false_alarm_rate is None
+        assert held(gate, now | {"std": None}, [before]).false_alarm_rate is None
+    assert held(Gate("ndcg@10", max_drop=0, against="previous"), now, [before]).false_alarm_rate == 1 / 2
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 20])
+def test_the_rate_against_a_median_is_that_of_simulated_nights(n):
+    now = row(0.5, std=1.0, n_users=1)
+    history = [night(day, 0.5, std=1.0, n_users=1, data_hash=f"d{day}") for day in range(1, n + 1)]
+    found = held(Gate("ndcg@10", max_drop=1.5, against=f"median({n})"), now, history).false_alarm_rate
+    nights = np.random.default_rng(n).normal(size=(200_000, n + 1))
+    simulated = np.mean(np.median(nights[:, 1:], axis=1) - nights[:, 0] > 1.5)
+    assert found == pytest.approx(simulated, rel=0.1)
+
+
+# All nights ---------------------------------------------------------------------------------------------------------------
+
+
+def both(day, drop, old=0.6, **more):
+    """The rows of pop and als of a night, a day of January 2025 and later."""
+    own = {"run_id": f"r{day}", "as_of": f"{day:05}", "data_hash": f"d{day}", "computed_at": day} | more
+    return [row(old, "pop", **own), row(old - drop, **own)]
+
+
+def over(drops, first=1, **more):
+    """Those of many nights, and of the last one apart."""
+    rows = [both(day, drop, **more) for day, drop in enumerate(drops, first)]
+    return rows[-1], [own for of_night in rows[:-1] for own in of_night]
+
+
+ALWAYS = Gate("ndcg@10", max_drop=0.01, against="model(pop)", significant="all_nights")
+DROPS = [0.02, 0.04, 0.03, 0.01] * 10
+
+
+@pytest.mark.parametrize("missing", ["pass", "fail"])
+def test_all_nights_need_thirty(missing):
+    gate = Gate("ndcg@10", max_drop=0.01, against="model(pop)", significant="all_nights", missing=missing)
+    told = "0.57 is 0.03 worse than 0.6 of model(pop); {} of the 30 that are needed: missing is {}"
+    assert verdict(gate, *over([0.03])) == (missing, told.format("1 night", missing))
+    found = held(gate, *over([*DROPS[:28], 0.03]))
+    assert (found.verdict, found.reason) == (missing, told.format("29 nights", missing))
+    assert (found.false_alarm_rate, found.false_alarm_rate_year) == (None, None)
+    assert held(gate, *over([0.03] * 30)).reason.startswith("0.57 is 0.03 worse than 0.6 of model(pop); over 30 nights a mean")
+
+
+def test_the_mean_drop_of_all_nights_decides_and_not_that_of_tonight():
+    """The last night is a good one."""
+    (look,) = stats.confidence_sequence([(40, 0.025, np.var(DROPS, ddof=1))], n_target=90)
+    assert look.ci_low > 0.01
+    found = held(ALWAYS, *over(DROPS))
+    interval = f"a mean drop of 0.025 (95 % interval {look.ci_low:.3g}..{look.ci_high:.3g}), allowed are 0.01"
+    assert found.reason == f"0.59 is 0.01 worse than 0.6 of model(pop); over 40 nights {interval}"
+    assert (found.verdict, found.drop, found.reference) == ("fail", pytest.approx(0.01), 0.6)
+    assert (found.false_alarm_rate, found.false_alarm_rate_year) == (None, 0.05)
+    assert found.line().endswith("; false alarms: at most 5 % of years")
+    assert found.gate == "ndcg@10: max_drop 0.01 against model(pop), significant over all nights"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"max_drop": 0.0}, "fail"),
+        ({"max_drop": 0.02}, "pass"),  # 0.025 is more, but not with the whole interval
+        ({"max_drop_share": 0.01 / 0.6}, "fail"),
+        ({"max_drop_share": 0.03 / 0.6}, "pass"),
+        ({"max_drop": 9.0, "max_drop_share": 0.01 / 0.6}, "fail"),
+    ],
+)
+def test_what_is_allowed_over_all_nights(fields, expected):
+    gate = Gate("ndcg@10", against="model(pop)", significant="all_nights", **fields)
+    assert held(gate, *over(DROPS)).verdict == expected
+    # Better by as much is never a failure, and where lower is better the same drop is an improvement.
+    assert held(gate, *over([-drop for drop in DROPS])).verdict == "pass"
+    assert held(gate, *over(DROPS, higher_is_better=False)).verdict == "pass"
+    assert held(gate, *over([-drop for drop in DROPS], old=0.6, higher_is_better=False)).verdict == expected
+
+
+def test_the_share_that_is_allowed_is_one_of_each_night():
+    """References of 1 and 2 take turns, and drops of a tenth of them; a tenth is allowed, and so is a bit more."""
+    rows = [both(day, 0.1 * (1 + day % 2) + 0.001 * (-1) ** (day // 2), old=1.0 + day % 2) for day in range(1, 41)]
+    tonight, history = rows[-1], [own for of_night in rows[:-1] for own in of_night]
+    gate = {"metric": "ndcg@10", "against": "model(pop)", "significant": "all_nights"}
+    found = held(Gate(**gate, max_drop_share=0.1), tonight, history)
+    assert found.reason.endswith(", allowed are 0.15")
+    assert found.verdict == "pass"
+    assert held(Gate(**gate, max_drop_share=0.098), tonight, history).verdict == "fail"
+    # Were all drops held against the mean of what is allowed, their spread would hide this.
+    spread = [0.1 * (1 + day % 2) for day in range(1, 41)]
+    assert stats.confidence_sequence([(1, d - 0.147, None) for d in spread], n_target=90)[-1].ci_low < 0
+
+
+def test_nights_that_do_not_count():
+    tonight, history = over(DROPS)
+    told = held(ALWAYS, tonight, history).reason
+    # A repeated night counts once, with its last run; what is later or of another metric or slice is not looked at.
+    older = [own | {"run_id": "old", "value": 9.0, "computed_at": -1} for own in both(7, 0)]
+    assert held(ALWAYS, tonight, [*history, *older]).reason == told
+    beside = [*both(99, 9.0), *both(40, 9.0), *both(8, 9.0, metric="map@10"), *both(9, 9.0, slice="age")]
+    assert held(ALWAYS, tonight, [*history, *beside]).reason == told
+    # Of another run of a night that lacks a model nothing is told, as the night has one that does not.
+    assert held(ALWAYS, tonight, [*history, both(7, 0, run_id="half", computed_at=99)[0]]).reason == told
+
+    early = [both(0, 9.0, as_of="0")[0], *both(0, 9.0, convention="recbole")]
+    early += both(0, 9.0, as_of="00000b", convention="recbole")
+    early += [own | {"value": value} for own, value in zip(both(0, 0, as_of="00"), (0.5, None), strict=True)]
+    counted = "over 40 nights (left out: 2 without a value of both models, 2 of another convention) a mean drop of 0.025 ("
+    assert counted in held(ALWAYS, tonight, [*early, *history]).reason
+    # 20 nights that repeat the truth of the other 20 bring no users of their own.
+    again = [own | {"data_hash": f"d{1 + int(own['as_of']) % 20}"} for own in [*tonight, *history]]
+    assert "; 20 nights (left out: 20 with the truth of a later one) of the 30" in held(ALWAYS, again[:2], again[2:]).reason
+    # In memory there is no hash of the truth, and every night stands for itself.
+    unknown = [own | {"data_hash": None} for own in [*tonight, *history]]
+    assert held(ALWAYS, unknown[:2], unknown[2:]).reason == told
+
+
+def test_nights_without_spread():
+    constant = held(ALWAYS, *over([0.02] * 30))
+    assert constant.reason.endswith("; over 30 nights a mean drop of 0.02, the same every night, allowed are 0.01")
+    assert constant.verdict == "fail"
+    assert held(ALWAYS, *over([0.0] * 30)).verdict == "pass"
+    nothing = Gate("ndcg@10", max_drop=0, against="model(pop)", significant="all_nights")
+    assert held(nothing, *over([0.0] * 30)).verdict == "pass"
+    # The same users summed in another order: differences of the last bit, all in one direction.
+    assert held(nothing, *over([1e-15, 2e-15] * 20)).verdict == "pass"
+
+
+def test_a_year_of_gates_without_a_difference():
+    """400 years of nights of 40 users each: models that are the same, by the gate of every night and by that over all nights.
+
+    The gate over all nights fails with its whole interval on one side, from the 30th night on.
+    """
+    rng, n_years, critical = np.random.default_rng(12), 400, 2.0227  # t(0.975, 39)
+    nightly, always, share = [], [], []
+    for _ in range(n_years):
+        drops = rng.choice([-0.5, 0.0, 0.5], size=(365, 40), p=[0.2, 0.6, 0.2])
+        mean = drops.mean(axis=1)
+        failed = mean > critical * drops.std(axis=1, ddof=1) / math.sqrt(40)
+        nightly.append(failed.any())
+        share.append(failed.mean())
+        looks = stats.confidence_sequence([(1, d, None) for d in mean], n_target=gates.N_TARGET, alpha=gates.ALPHA)
+        always.append(any(look.ci_low > 0 for look in looks[gates.FEWEST_NIGHTS - 1 :]))
+    assert np.mean(share) == pytest.approx(0.025, abs=0.003)
+    assert np.mean(nightly) > 0.99
+    assert np.mean(always) <= gates.ALPHA
+
+
+def test_the_gate_over_all_nights_is_the_sequence_night_by_night():
+    """No difference for 60 nights, and then one of a fifth of the spread of a night."""
+    rng = np.random.default_rng(4)
+    drops = rng.normal(size=365) * 0.01 + np.where(np.arange(365) < 60, 0, 0.002)
+    looks = stats.confidence_sequence([(1, d, None) for d in drops], n_target=gates.N_TARGET)
+    gate, history, found = Gate("ndcg@10", max_drop=0, against="model(pop)", significant="all_nights"), [], []
+    for day, drop in enumerate(drops, 1):
+        tonight = both(day, drop)
+        found.append(held(gate, tonight, history).verdict)
+        history += tonight
+    expected = ["fail" if look.ci_low is not None and look.ci_low > 0 else "pass" for look in looks]
+    assert found[29:] == expected[29:]
+    assert found[:29] == ["pass"] * 29
+    assert found[-1] == "fail"
 
 
 @pytest.mark.parametrize(
@@ -164,6 +435,18 @@ def test_a_drop_that_must_be_significant(p, expected):
         ({"max_drop": 0.1, "against": "yesterday"}, r"against: expected previous, median\(N\), run\(ID\) or model\(NAME\)"),
         ({"max_drop": 0.1, "against": "median(0)"}, r"against: expected previous, median\(N\)"),
         ({"max_drop": 0.1, "against": "previous", "significant": True}, r"significant: expected against: model\(NAME\)"),
+        (
+            {"max_drop": 0.1, "against": "median(7)", "significant": "all_nights"},
+            r"significant: expected against: model\(NAME\)",
+        ),
+        (
+            {"max_drop": 0.1, "against": "model(a)", "significant": "often"},
+            "significant: expected true, false or all_nights, found 'often'",
+        ),
+        (
+            {"max_drop": 0.1, "against": "model(a)", "significant": 1},
+            "significant: expected true, false or all_nights, found 1",
+        ),
         ({"min": 0.1, "min_users": -1}, "min_users: expected a whole number from 0, found -1"),
         ({"min": 0.1, "severity": "loud"}, "severity: expected fail or warn, found 'loud'"),
         ({"min": 0.1, "missing": "skip"}, "missing: expected pass or fail, found 'skip'"),
@@ -228,7 +511,14 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
     assert [(gate["verdict"], gate["reference"]) for gate in second["gates"]] == [("fail", 1.0), ("warn", None)]
     assert set(second["tables"]) == {"data_report", "per_user", "summary", "gates"}
     published = srm.read_history(spark, str(tmp_path / "out"), table="gates").where("as_of = '2026-11-28'")
-    assert {(row["verdict"], row["drop"]) for row in published.collect()} == {("fail", 0.5), ("warn", None)}
+    # Values 1, 1 before and 0, 1 now: the standard error is sqrt(1/2) / sqrt(2) = 1/2, and 0.1 is a fifth of it.
+    rate = pytest.approx(1 - NormalDist().cdf(0.2))
+    columns = ("verdict", "drop", "false_alarm_rate")
+    assert sorted(tuple(row[name] for name in columns) for row in published.collect()) == [
+        ("fail", 0.5, rate),
+        ("warn", None, None),
+    ]
+    assert [gate["false_alarm_rate"] for gate in second["gates"]] == [rate, None]
     summary = srm.read_history(spark, str(tmp_path / "out")).where("as_of = '2026-11-28'")
     assert [row["value"] for row in summary.collect()] == [0.5]
 
@@ -280,7 +570,11 @@ def test_a_drop_that_is_chance_passes_and_one_that_is_not_fails(spark, tmp_path,
     conf = {
         "inputs": {name: {"path": str(tmp_path / name)} for name in ("predictions", "truth")},
         "evaluation": {"top_k": 1, "metrics": ["hit"], "n_buckets": 2},
-        "gates": [{"metric": "hit@1", "max_drop": 0, "against": "model(a)", "significant": True}],
+        "comparison": {"baseline": "a"},
+        "gates": [
+            {"metric": "hit@1", "max_drop": 0, "against": "model(a)", "significant": True},
+            {"metric": "hit@1", "max_drop": 0, "against": "model(a)", "model": "b", "severity": "warn"},
+        ],
         "output": {"path": str(tmp_path / "out")},
     }
     path = tmp_path / "conf.json"
@@ -288,9 +582,51 @@ def test_a_drop_that_is_chance_passes_and_one_that_is_not_fails(spark, tmp_path,
     for command in ("evaluate", "gate"):
         assert main([command, "--config", str(path)]) == 3
         out = capsys.readouterr().out
-        assert "PASS  b: hit@1: max_drop 0 against model(a): 0.975 is 0.025 worse than 1 of model(a), allowed are 0, " in out
-        assert "which may be chance (p = 0.323)" in out
-        assert "FAIL  c: hit@1: max_drop 0 against model(a): 0.5 is 0.5 worse than 1 of model(a) (p = " in out
+        told = "hit@1: max_drop 0 against model(a), significant"
+        assert f"PASS  b: {told}: 0.975 is 0.025 worse than 1 of model(a), allowed are 0, " in out
+        shown = stats.smallest_difference(math.sqrt((1 - 1 / 40) / 39), 40)
+        assert f"which may be chance (p = 0.323; 40 users could show {shown:.3g}); false alarms" in out
+        assert f"FAIL  c: {told}: 0.5 is 0.5 worse than 1 of model(a), allowed are 0 (p = " in out
+        assert [line[:7] for line in out.splitlines() if line.endswith("; false alarms: 2.5 % of nights")] == [
+            "PASS  b",
+            "FAIL  c",
+        ]
+        told = "hit@1: max_drop 0 against model(a): 0.975 is 0.025 worse than 1 of model(a), allowed are 0"
+        assert f"WARN  b: {told}; false alarms: 50 % of nights" in out
+    found = srm.read_history(spark, str(tmp_path / "out"), table="comparison").collect()
+    assert {row["model_b"]: row["winner"] for row in found} == {"b": None, "c": "a"}, "written though a gate fails"
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_gate_over_all_nights_reads_them_from_the_history(spark, tmp_path, capsys, monkeypatch):
+    """Three nights with a truth of their own: b misses one, two and three of the ten users that a serves."""
+    monkeypatch.setattr(gates, "FEWEST_NIGHTS", 3)
+    conf = {
+        "as_of": "0",
+        "inputs": {"predictions": {"path": f"{tmp_path}/{{as_of}}"}, "truth": {"path": f"{tmp_path}/truth-{{as_of}}"}},
+        "evaluation": {"top_k": 1, "metrics": ["hit"], "n_buckets": 2},
+        "gates": [{"metric": "hit@1", "max_drop": 0, "against": "model(a)", "significant": "all_nights"}],
+        "output": {"path": str(tmp_path / "out")},
+    }
+    path = tmp_path / "conf.json"
+    path.write_text(json.dumps(conf))
+    told = []
+    for night_of, n_missed in (("1", 1), ("2", 2), ("3", 3)):
+        lists = [(m, u, "y" if m == "b" and u < n_missed else f"x{night_of}", 1.0) for m in "ab" for u in range(10)]
+        frame = spark.createDataFrame(lists, "model string, user_id int, item_id string, score double")
+        frame.write.parquet(str(tmp_path / night_of))
+        truth = spark.createDataFrame([(user, f"x{night_of}") for user in range(10)], "user_id int, item_id string")
+        truth.write.parquet(str(tmp_path / f"truth-{night_of}"))
+        assert main(["evaluate", "--config", str(path), "--as-of", night_of]) == 0
+        told.append(capsys.readouterr().out)
+    assert "0.9 is 0.1 worse than 1 of model(a); 1 night of the 3 that are needed: missing is pass" in told[0]
+    # Mean 0.2 and standard deviation 0.1 of the drops 0.1, 0.2 and 0.3.
+    (look,) = stats.confidence_sequence([(3, 0.2, 0.01)], n_target=90)
+    mean = f"over 3 nights a mean drop of 0.2 (95 % interval {look.ci_low:.3g}..{look.ci_high:.3g}), allowed are 0"
+    assert f"0.7 is 0.3 worse than 1 of model(a); {mean}; false alarms: at most 5 % of years" in told[2]
+    assert main(["gate", "--config", str(path), "--as-of", "3"]) == 0
+    assert mean in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -300,6 +636,14 @@ def test_a_drop_that_is_chance_passes_and_one_that_is_not_fails(spark, tmp_path,
         ({"metric": "hit@1", "mim": 0.5}, "gates[0].mim: unknown key; did you mean 'min'?"),
         ({"metric": "hit@1", "min": "high"}, "gates[0].min: expected a finite number, found 'high'"),
         ({"metric": "hit@1", "max_drop": 0.1, "against": "previous"}, "gates[0].against: previous needs an as_of"),
+        (
+            {"metric": "hit@1", "max_drop": 0.1, "against": "model(a)", "significant": "all_nights"},
+            "gates[0].significant: all_nights needs an as_of",
+        ),
+        (
+            {"metric": "hit@1", "max_drop": 0.1, "against": "model(a)", "significant": "often"},
+            "gates[0].significant: expected one of False, True or 'all_nights', found 'often'",
+        ),
         (
             {"metric": "matched_auc@1", "max_drop": 0.1, "against": "model(a)", "significant": True},
             "gates[0].significant: matched_auc@1 has no value for each user",

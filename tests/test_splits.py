@@ -44,7 +44,7 @@ def landed(split, *names):
 
 
 @pytest.mark.spark
-def test_a_global_cut_may_take_all_rows_of_a_user(spark):
+def test_s1_a_global_cut_may_take_all_rows_of_a_user(spark):
     rows = spark.createDataFrame(days(*(("u1", d) for d in range(1, 5)), *(("u2", d) for d in range(5, 9))), RATINGS)
     split = splits.temporal(rows, cut=5)
     assert landed(split, "user_id", "timestamp") == {
@@ -76,13 +76,13 @@ def test_a_global_cut_may_take_all_rows_of_a_user(spark):
 
 
 @pytest.mark.spark
-def test_rows_at_the_cut_are_in_test(spark):
+def test_s2_rows_at_the_cut_are_in_test(spark):
     rows = spark.createDataFrame(days(("a", 499), ("a", 500), ("b", 501)), RATINGS)
     assert landed(splits.temporal(rows, cut=500), "timestamp") == {"train": [499], "test": [500, 501]}
 
 
 @pytest.mark.spark
-def test_one_of_two_last_rows_is_left_out_and_always_the_same(spark):
+def test_s3_one_of_two_last_rows_is_left_out_and_always_the_same(spark):
     rows = [("u1", "x", 1, 0.0), ("u1", "y", 9, 1.0), ("u1", "z", 9, 2.0), ("u1", "z", 9, 3.0)]
     found = []
     for order in (rows, rows[::-1]):
@@ -106,14 +106,14 @@ ZONED = [
 
 
 @pytest.mark.parametrize(("cut", "zone"), ZONED)
-def test_the_same_moment_written_in_many_ways(cut, zone):
+def test_s4_the_same_moment_written_in_many_ways(cut, zone):
     assert Clock("instant", zone).cut(cut) == HALF_PAST_ONE.timestamp() * 1_000_000
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_neither_time_zone_nor_ansi_mode_of_the_session_matters(spark, zone, ansi):
+def test_s4_neither_time_zone_nor_ansi_mode_of_the_session_matters(spark, zone, ansi):
     spark.conf.set("spark.sql.session.timeZone", zone)
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     moment = int(HALF_PAST_ONE.timestamp()) * 1_000_000

@@ -35,7 +35,7 @@ def hashes(n, seed=1):
 
 
 @BY_NAME
-def test_identical_models(test):
+def test_t1_identical_models(test):
     found = test([0.5, 0.25, 1.0], [0.5, 0.25, 1.0])
     assert (found.statistic, found.p_value, found.effect_size, found.mean_difference) == (0, 1, 0, 0)
     assert (found.wins, found.ties, found.losses, found.reason, found.significant) == (0, 3, 0, None, False)
@@ -43,7 +43,7 @@ def test_identical_models(test):
     assert str(found).startswith(f"{found.test.replace('_', ' ')}: no difference found at 0.05\n")
 
 
-def test_the_effect_size_is_paired():
+def test_t2_the_effect_size_is_paired():
     found = stats.paired_t_test([100, 200, 300, 400], [101, 202, 303, 404])
     assert found.mean_difference == 5 / 2
     assert found.effect_size == pytest.approx(1.936492, abs=5e-7)
@@ -52,7 +52,7 @@ def test_the_effect_size_is_paired():
 
 
 @BY_NAME
-def test_zero_variance(test):
+def test_t3_zero_variance(test):
     found = test([1.0, 2.0, 3.0], [2.0, 3.0, 4.0])
     assert found.effect_size is None
     assert found.reason == "zero_variance"
@@ -81,7 +81,7 @@ def test_a_constant_shift_is_no_effect_of_1e16(test):
 
 @BY_NAME
 @pytest.mark.parametrize(("n", "reason"), [(0, "no_pair"), (1, "one_pair")])
-def test_less_than_two_pairs(test, n, reason):
+def test_t4_less_than_two_pairs(test, n, reason):
     found = test([0.5, NAN][1 - n :], [1.0, 1.0][1 - n :])
     assert found.n_left_out == 1
     assert (found.n, found.reason, found.statistic, found.p_value, found.effect_size) == (n, reason, None, None, None)
@@ -90,7 +90,7 @@ def test_less_than_two_pairs(test, n, reason):
 
 
 @pytest.mark.parametrize("n", [1, 99])
-def test_a_bootstrap_of_few_resamples_is_refused(n):
+def test_t5_a_bootstrap_of_few_resamples_is_refused(n):
     for call in (
         lambda: stats.bootstrap_test([1, 2, 3], [1, 2, 4], n=n),
         lambda: stats.bootstrap_ci([1, 2, 3], n=n),
@@ -100,7 +100,7 @@ def test_a_bootstrap_of_few_resamples_is_refused(n):
             call()
 
 
-def test_p_of_a_bootstrap_is_never_0():
+def test_t5_p_of_a_bootstrap_is_never_0():
     rng = np.random.default_rng(0)
     a = rng.random(100)
     assert stats.bootstrap_test(a, a + 1 + 0.01 * rng.random(100), n=100).p_value == 1 / 101
@@ -291,6 +291,41 @@ def test_the_smallest_difference_has_the_power(n, alpha, power):
     weights = WEIGHTS * np.exp(log_density - log_density.max())
     found = weights @ (special.ndtr(shift - critical * s) + special.ndtr(-shift - critical * s)) / weights.sum()
     assert found == pytest.approx(power, abs=1e-6)
+
+
+# t of one degree of freedom is the Cauchy distribution: P(T > x) = 1/2 - arctan(x) / pi.
+Q1 = math.tan(math.pi * 0.475)
+
+
+@pytest.mark.parametrize(
+    ("n", "more", "expected"),
+    [
+        (2, {}, 1 / 2),
+        (2, {"tested": True}, 1 / 40),
+        (2, {"tested": True, "alpha": 0.5}, 1 / 4),
+        (2, {"allowed": 0.2}, 1 / 40),
+        (2, {"allowed": 0.05}, 1 / 2 - math.atan(Q1 / 4) / math.pi),
+        (2, {"allowed": 0.05, "tested": True}, 1 / 40),
+        (2, {"allowed": 0.4, "tested": True}, 1 / 2 - math.atan(2 * Q1) / math.pi),
+        (2, {"allowed": 0.2, "alpha": 0.5}, 1 / 4),
+        (None, {"allowed": 0.1}, math.erfc(special.erfcinv(0.05) / 2) / 2),
+        (1000, {"tested": True}, 1 / 40),
+    ],
+)
+def test_the_rate_of_false_alarms(n, more, expected):
+    assert stats.false_alarm_rate(0.2, n, **more) == pytest.approx(expected, rel=1e-9)
+    # All differences are 0, so that none is above what is allowed.
+    assert stats.false_alarm_rate(0.0, n, **more) == 0
+
+
+def test_the_rate_of_false_alarms_is_that_of_simulated_looks():
+    """Means of 12 normal differences without a shift, by the test, and against what is allowed at the spread of each."""
+    d = np.random.default_rng(8).normal(size=(100_000, 12))
+    half = scipy_stats.t.isf(0.025, 11) * d.std(axis=1, ddof=1) / math.sqrt(12)
+    for multiple, tested in ((0.0, True), (0.4, False), (1.3, True)):
+        found = np.mean(d.mean(axis=1) > half * max(multiple, 1.0 if tested else 0.0))
+        rate = stats.false_alarm_rate(1.0, 12, allowed=multiple, tested=tested)
+        assert found == pytest.approx(rate, abs=4 * math.sqrt(rate / 100_000))
 
 
 # Simulations --------------------------------------------------------------------------------------------------------------
@@ -530,6 +565,10 @@ def test_sums_of_replicates():
             lambda: stats.confidence_sequence([(5, 1.0, -1)], n_target=9),
             r"nights\[0\]: variance: expected a finite number from 0, fo",
         ),
+        (lambda: stats.false_alarm_rate(-0.1, 9), "half_width: expected a finite number from 0, found -0.1"),
+        (lambda: stats.false_alarm_rate(0.1, 1), "n: expected at least two differences, found 1"),
+        (lambda: stats.false_alarm_rate(0.1, 9, allowed=-1), "allowed: expected a finite number from 0, found -1"),
+        (lambda: stats.false_alarm_rate(0.1, 9, alpha=5), "alpha: expected a number between 0 and 1, such as 0.05, found 5"),
         (lambda: stats.confidence_sequence([], n_target=1), "n_target: expected at least two differences, found 1"),
         (
             lambda: stats.poisson_weights(np.arange(3.0), 4),

@@ -4,7 +4,7 @@ Tests on pairs of values per user, from arrays or from the sums that Spark makes
 Poisson bootstrap. Differences are `b - a` throughout: a is the old model, b the new one.
 """
 
-from spark_recmetrics.stats.many import adjust, confidence_sequence
+from spark_recmetrics.stats.many import adjust, confidence_sequence, false_alarm_rate
 from spark_recmetrics.stats.paired import (
     RankSums,
     bootstrap_ci,
@@ -34,6 +34,7 @@ __all__ = [
     "bootstrap_sums",
     "bootstrap_test",
     "confidence_sequence",
+    "false_alarm_rate",
     "paired_t_test",
     "poisson_weights",
     "rank_sums",

@@ -85,6 +85,49 @@ def adjust(p_values: Sequence[float | None], method: str) -> list[float | None]:
     return adjusted
 
 
+def false_alarm_rate(
+    half_width: float, n: int | None = None, *, allowed: float = 0.0, tested: bool = False, alpha: float = 0.05
+) -> float:
+    """The chance that a difference looks worse by more than is allowed, in one look, where in truth there is none.
+
+        P( T > q m ), where m = allowed / half_width, and at least 1 if the difference is tested, too
+
+    T has Student's t distribution with n - 1 degrees of freedom, and q is its 1 - alpha/2 quantile. A two-sided test at alpha
+    that counts only where the difference is worse is one-sided in effect: its rate is alpha/2, and less where `allowed` is
+    more than what is just significant. Without a test, and nothing allowed, it is one half.
+
+    Args:
+        half_width: Half the width of the interval of the mean difference at 1 - alpha, which is q std / sqrt(n).
+        n: Differences that it is made of, from 2; None: the interval is that of the normal distribution.
+        allowed: By how much the difference may be worse, from 0, in the unit of the interval.
+        tested: Whether the difference must be significant, too.
+        alpha: Level of interval and test.
+
+    Returns:
+        The rate, up to 1/2; 0 where the differences have no spread.
+
+    Raises:
+        ConfigError: An argument is out of range.
+
+    Source:
+        Student, The probable error of a mean, 1908.
+
+    Example:
+        >>> false_alarm_rate(0.01, 1000), round(false_alarm_rate(0.01, 1000, tested=True), 6)
+        (0.5, 0.025)
+        >>> round(false_alarm_rate(0.01, 1000, allowed=0.02), 6)
+        4.6e-05
+    """
+    from scipy.stats import t
+
+    half, limit = number(half_width, "half_width", lowest=0.0), number(allowed, "allowed", lowest=0.0)
+    if n is not None and count(n, "n") < 2:
+        raise ConfigError(f"n: expected at least two differences, found {n}")
+    freedom = math.inf if n is None else n - 1
+    multiple = max(limit / half, 1.0 if tested else 0.0) if half else math.inf
+    return float(t.sf(t.isf(share(alpha, "alpha") / 2, freedom) * multiple, freedom))
+
+
 def confidence_sequence(
     nights: Sequence[tuple[int, float, float | None]], *, n_target: int, alpha: float = 0.05
 ) -> list[Interval]:
