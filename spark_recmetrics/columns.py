@@ -83,5 +83,9 @@ users as arrays, ranks negative where an item is not relevant, and where the pai
 PART_TOTALS = "part_totals"
 """Column of PER_USER, until the values of the models are known: in one row of each bucket, what its rows add to the totals."""
 
-PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS)
+ITEM_SLICE, ITEM_VALUE = "item_slice", "item_value"
+"""Columns of PER_USER, until the values of slices are known: the slice and value of rows that look at items of one value alone,
+null in the rows that look at all."""
+
+PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE)
 """The columns that PER_USER does not keep."""

@@ -111,7 +111,7 @@ def compare(
         if str(metric) not in known:
             raise ConfigError(f"metrics: {metric} was not evaluated{did_you_mean(str(metric), known)}")
     return compared(
-        result.per_user,
+        result.kept,
         result.plan.models,
         asked,
         result.convention,
@@ -158,7 +158,7 @@ def compared(
         n_resamples: Of the bootstrap, from 100.
         seed: Of the bootstrap.
         n_parts: Groups of users.
-        slices: The slices, whose columns PER_USER has.
+        slices: The slices, whose columns and rows PER_USER has.
         min_users: Values of a slice over fewer users are not tested.
 
     Raises:
@@ -186,6 +186,8 @@ def compared(
         for pair, (a, b) in enumerate(pairs):
             for column, metric in enumerate(metrics):
                 known = sums[group].get((pair, column))
+                if group[0] != "all" and (known is None or not known["n"]):
+                    continue
                 result = t_from_moments(0, None, None, alpha=alpha) if known is None else _tested(known, test, alpha)
                 if group[0] != "all" and result.n < min_users:
                     result = replace(result, statistic=None, p_value=None, reason="small_slice")

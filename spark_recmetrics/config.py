@@ -43,7 +43,7 @@ from spark_recmetrics.means import IntervalMethod, Intervals
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.schema import Location
-from spark_recmetrics.slices import MIN_USERS, Slice, check_bands, parse_slices
+from spark_recmetrics.slices import MIN_USERS, Slice, by_side, parse_slices
 from spark_recmetrics.source import Keys, shown
 from spark_recmetrics.stats.many import Correction, Test, check_options
 
@@ -187,6 +187,8 @@ class Inputs(Section):
     """All items that could be recommended, or their number, for the metrics that need it. Default: not known."""
     user_segments: InputTable | None = None
     """A row for each user, with the columns that slices name. Default: nothing."""
+    item_groups: InputTable | None = None
+    """A row for each item, with the columns that slices name. Default: nothing."""
     cast_ids: Literal["string"] | None = None
     """`string`: ids that have different types in these tables become texts. Default: they are refused."""
 
@@ -275,7 +277,7 @@ class Evaluation(Section):
     convention: ConventionChoice = CONVENTIONS["default"]
     """Name of a convention, or a mapping of its name and of the options to change."""
     slices: Slices = ()
-    """Groups of users for whom every value is told, too."""
+    """Groups of users or items for which every value is told, too."""
     min_users: Count = MIN_USERS
     """Values of slices over fewer users are marked as small, and not tested."""
     intervals: IntervalOptions = Field(default_factory=IntervalOptions)
@@ -362,10 +364,10 @@ class Config(Job):
                 if "catalog" in metric.needs(rules):
                     told = "give inputs.catalog, a table of all items that could be recommended, or their number"
                     problems[("evaluation", *keys)] = f"{metric} needs the catalogue: {told}"
-        if self.inputs.user_segments is None:
+        if self.inputs.user_segments is None and self.inputs.item_groups is None:
             for place, one in enumerate(self.evaluation.slices):
                 try:
-                    check_bands([one], None, trained=self.inputs.train is not None)
+                    by_side([one], {}, trained=self.inputs.train is not None)
                 except ConfigError as error:  # noqa: PERF203 - one message for each of them
                     problems["evaluation", "slices", place] = str(error).removeprefix("slices: ")
         if self.comparison is not None:

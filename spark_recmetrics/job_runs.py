@@ -235,7 +235,7 @@ def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]
         frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}
         return union_models(key, frames, config.columns, config.inputs.cast_ids)
 
-    for key in ("predictions", "rating_predictions", "truth", "train", "catalog", "user_segments"):
+    for key in ("predictions", "rating_predictions", "truth", "train", "catalog", "user_segments", "item_groups"):
         given = getattr(inputs, key)
         found[key] = read(given, key) if isinstance(given, Location) else given
     if inputs.models is None:

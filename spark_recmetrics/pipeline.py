@@ -15,13 +15,14 @@ from spark_recmetrics import tables
 from spark_recmetrics.aggregate import Sliced, slice_means, user_totals
 from spark_recmetrics.arguments import check_frames, check_names
 from spark_recmetrics.bucket import Demand
-from spark_recmetrics.columns import PASSING, Columns
+from spark_recmetrics.columns import ITEM_SLICE, PASSING, Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError, brief
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
+from spark_recmetrics.match import Bands, with_bands
 from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, Mean, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
@@ -30,17 +31,20 @@ from spark_recmetrics.outcome import Outcome, Run, refuse
 from spark_recmetrics.pairs import pooled_auc, won_in_ranges
 from spark_recmetrics.plan import Plan
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY
-from spark_recmetrics.segments import (
-    UserBands,
-    activity_quartiles,
-    band_counts,
-    check_counts,
-    repeated_users,
-    user_activity,
-    user_bands,
-    with_bands,
+from spark_recmetrics.segments import band_counts, check_counts, histogram, read_bands, repeated_ids, training_rows
+from spark_recmetrics.slices import (
+    COUNTED,
+    EVERYBODY,
+    MIN_USERS,
+    TABLES,
+    Band,
+    Side,
+    Slice,
+    bands_of,
+    by_side,
+    parse_slices,
+    steps_of,
 )
-from spark_recmetrics.slices import EVERYBODY, MIN_USERS, Slice, bands_of, check_bands, parse_slices
 from spark_recmetrics.watch import Watch
 
 _EXAMPLE = (("user ", "user"), (", item ", "item"))
@@ -118,6 +122,7 @@ def evaluate(
     train: DataFrame | None = None,
     catalog: DataFrame | int | None = None,
     user_segments: DataFrame | None = None,
+    item_groups: DataFrame | None = None,
     item_features: DataFrame | None = None,
     slices: Sequence[str | Slice] = (),
     min_users: int = MIN_USERS,
@@ -145,9 +150,10 @@ def evaluate(
         catalog: One row per item that could be recommended, or their number, for the same metrics, and `accuracy` and `mcc`.
         user_segments: One row per user, in the column `columns.user`, with columns that slices name.
         item_features: Not in this version.
-        slices: Groups of users for whom every value is told, too: columns of `user_segments`, as they are (`gender`) or cut
-            into bands (`age(18, 35)`); `activity`, by the number of the user's rows in `train`; several together
-            (`gender*age(18, 35)`). Metrics that compare the pairs of different users have no value in a slice.
+        item_groups: One row per item, in the column `columns.item`, with columns that slices name; an array has several values.
+        slices: Groups of users, or of items, for which every value is told, too: columns of these tables, as they are
+            (`gender`) or cut into bands (`age(18, 35)`); `activity` and `popularity`, by the number of rows that the user or
+            item has in `train`; several together (`gender*age(18, 35)`). See docs/slices.md for what a slice of items is.
         min_users: Values of slices over fewer users are marked as small.
         intervals: `normal`, `bootstrap`, or `srm.Intervals` with confidence, replicates and seed.
         rating_predictions: Predicted ratings in the score column, for rating metrics; None: the predictions.
@@ -197,7 +203,13 @@ def evaluate(
     n_buckets = whole_number(n_buckets, "n_buckets")
     size = whole_number(catalog, "catalog", LARGEST_CATALOG) if isinstance(catalog, int | Number) else None
     items = None if isinstance(catalog, int | Number) else catalog
-    given = {"train": train, "catalog": items, "user_segments": user_segments, "item_features": item_features}
+    given = {
+        "train": train,
+        "catalog": items,
+        "user_segments": user_segments,
+        "item_groups": item_groups,
+        "item_features": item_features,
+    }
     check_frames(columns, {"predictions": predictions, "truth": truth}, rating_predictions=rating_predictions, **given)
     check_names("model_name", [model_name])
     if models is not None:
@@ -209,16 +221,18 @@ def evaluate(
             f"{first} needs the catalogue: give catalog, one row per item that could be recommended, or their number"
         )
     sized = bool(needs.asked_by("catalog"))
-    of_users = None if user_segments is None else [name for name in user_segments.columns if name != columns.user]
-    check_bands(groups, of_users, trained=train is not None)
-    counted = [band for band in bands_of(groups) if band.name not in (of_users or ())]
-    used = {
-        "train": bool(needs.asked_by("unseen") or counted),
-        "catalog": True,
-        "user_segments": len(bands_of(groups)) > len(counted),
+    known: dict[Side, list[str] | None] = {
+        "user": _others(user_segments, columns.user),
+        "item": _others(item_groups, columns.item),
     }
+    of_side = by_side(groups, known, trained=train is not None)
+    counted = [band for side in known for band in bands_of(of_side[side]) if band.name not in (known[side] or ())]
+    if of_side["item"] and not any(metric.definition.kind == "ranking" for metric in chosen):
+        raise ConfigError(f"slices: {of_side['item'][0]}: expected a ranking metric, whose lists items stand in, found none")
+    used = {"train": bool(needs.asked_by("unseen") or counted), "catalog": True}
+    used |= {TABLES[side]: any(band not in counted for band in bands_of(own)) for side, own in of_side.items()}
     warnings = [
-        f"{name} is not used by any of the {'slices' if name == 'user_segments' else 'metrics'}"
+        f"{name} is not used by any of the {'slices' if name in TABLES.values() else 'metrics'}"
         for name, frame in given.items()
         if frame is not None and not used.get(name)
     ]
@@ -231,6 +245,7 @@ def evaluate(
         train=train if used["train"] else None,
         catalog=items,
         segments=user_segments if used["user_segments"] else None,
+        groups=item_groups if used["item_groups"] else None,
         needs_score=needs.scores(rated_apart=rating_predictions is not None),
         needs_ratings=needs.rating or (None if threshold is None else "threshold"),
         needs_propensity=needs.asked_by("propensity"),
@@ -248,11 +263,14 @@ def evaluate(
         )
     names = list(models) if models is not None else _models_of(inputs) or [model_name]
     n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
-    plan = Plan(inputs, chosen, rules, policies, names, n_buckets, n_items)
-    bands = _user_bands(inputs, groups, columns) if groups else None
-    kept = tables.materialise(plan.per_user if bands is None else with_bands(plan.per_user, bands))
-    per_user = kept.drop(*PASSING)
-    totals = combined(tables.collect_rows(user_totals(kept, chosen, rules)))
+    bands = {side: _bands(inputs, side, own, columns) for side, own in of_side.items() if own}
+    plan = Plan(
+        inputs, chosen, rules, policies, names, n_buckets, n_items, item_slices=of_side["item"], item_bands=bands.get("item")
+    )
+    kept = tables.materialise(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
+    whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_side["item"] else kept
+    per_user = whole.drop(*PASSING)
+    totals = combined(tables.collect_rows(user_totals(whole, chosen, rules)))
     seen = {table: _observed(watch) for table, watch in plan.watched.items()}
     judge = Judge(policies, rules, plan.as_numbers)
     facts = data_report(
@@ -270,17 +288,22 @@ def evaluate(
         tables.release(kept)
         raise
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
-    across = _across_users(kept, totals, plan)
-    whole = {
+    across = _across_users(whole, totals, plan)
+    values = {
         name: means(totals[name], chosen, rules, across[name], chosen_intervals.confidence)
         if name in totals
         else nothing(chosen, rules)
         for name in names
     }
-    sliced = _sliced(per_user, Sliced.of(groups, chosen, rules, chosen_intervals), whole)
+    sliced = _sliced(kept, Sliced.of(groups, chosen, rules, chosen_intervals), values)
+    if not plan.rates_lists:
+        # Errors of predicted ratings that stand apart from the lists are not known for some of the items alone.
+        for key in [key for key in sliced if key[0] in map(str, of_side["item"])]:
+            ranking = {name: [m for m in own if m.metric.definition.kind != "rating"] for name, own in sliced[key].items()}
+            sliced[key] = ranking
     return Result(
         per_user=per_user,
-        means=whole,
+        means=values,
         slices=groups,
         sliced=sliced,
         min_users=min_users,
@@ -327,27 +350,33 @@ def _checked_intervals(intervals: Intervals | IntervalMethod) -> Intervals:
         raise ConfigError(f"intervals: {error}") from error
 
 
-def _user_bands(inputs: Inputs, slices: Sequence[Slice], columns: Columns) -> UserBands:
-    """What slices look at, of each user; small jobs see that no user stands there twice, and that values are few."""
-    users = inputs.truth.schema["user"].dataType
-    own = inputs.segments.columns if inputs.segments is not None else []
-    counted = [band for band in bands_of(slices) if band.name not in own]
-    activity = user_activity(inputs.train) if counted and inputs.train is not None else None
-    quartiles: Sequence[float] = ()
-    if activity is not None and not all(band.edges for band in counted):
-        quartiles = tables.collect_rows(activity_quartiles(activity))[0]["quartiles"] or ()
-    bands = user_bands(inputs.segments, columns.user, users, slices, activity, quartiles)
-    counts = tables.collect_rows(band_counts(bands, slices))[0].asDict()
-    examples = tables.example_values(repeated_users(bands)) if counts["rows"] > counts["users"] else ""
-    check_counts(counts, slices, examples)
+def _others(table: DataFrame | None, id_col: str) -> list[str] | None:
+    return None if table is None else [name for name in table.columns if name != id_col]
+
+
+def _bands(inputs: Inputs, side: Side, slices: Sequence[Slice], columns: Columns) -> Bands:
+    """What the slices of users, or of items, look at; small jobs see that no id stands there twice, and that values are few."""
+    table, id_col = (inputs.segments, columns.user) if side == "user" else (inputs.groups, columns.item)
+    known = _others(table, id_col) or []
+    counted = [band for band in bands_of(slices) if band.name == COUNTED[side] and band.name not in known]
+    counts = training_rows(inputs.train, side) if counted and inputs.train is not None else None
+    steps: dict[Band, Sequence[float]] = {}
+    if counts is not None and not all(band.edges for band in counted):
+        n_of = {row["n_train"]: row["n"] for row in tables.collect_rows(histogram(counts))}
+        steps = {band: steps_of(band, n_of) for band in counted if not band.edges}
+    bands = read_bands(side, table, id_col, inputs.truth.schema[side].dataType, slices, counts, steps)
+    for one in slices:
+        found = tables.collect_rows(band_counts(bands, one))[0].asDict()
+        examples = tables.example_values(repeated_ids(bands)) if found["rows"] > found["ids"] else ""
+        check_counts(side, one, found, examples)
     return bands
 
 
-def _sliced(per_user: DataFrame, sliced: Sliced, whole: dict[str, list[Mean]]) -> dict[tuple[str, str], dict[str, list[Mean]]]:
+def _sliced(kept: DataFrame, sliced: Sliced, whole: dict[str, list[Mean]]) -> dict[tuple[str, str], dict[str, list[Mean]]]:
     """The values of slices, by slice and value, then by model. Resampled intervals of all users go into `whole`."""
     if not (sliced.slices or sliced.resamples) or not sliced.metrics:
         return {}
-    rows = tables.collect_rows(slice_means(per_user, sliced))
+    rows = tables.collect_rows(slice_means(kept, sliced))
     found: dict[tuple[str, str], dict[str, list[Mean]]] = {}
     for row in sorted((row for row in rows if row["n_users"] is not None), key=lambda row: row["metric"]):
         key = (str(sliced.slices[row["slice"]]), row["slice_value"])
