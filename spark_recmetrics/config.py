@@ -160,7 +160,7 @@ class Inputs(Section):
     truth: InputTable
     """What the users really did, with ratings or without."""
     train: InputTable | None = None
-    """What the users had before, which is no candidate of auc, gauc and lauc. Default: nothing."""
+    """What the users had before: no candidate of auc, gauc and lauc, and looked at by the preflight. Default: nothing."""
     catalog: Catalog | None = None
     """All items that could be recommended, or their number, for the metrics that need it. Default: not known."""
     cast_ids: Literal["string"] | None = None
@@ -270,6 +270,17 @@ class ComparisonOptions(Section):
     """Seed of the bootstrap."""
 
 
+class PreflightOptions(Section):
+    """What a preflight lets pass."""
+
+    allow_train: Annotated[bool, Strict()] = False
+    """Training rows may be recommended again; those in truth are only warned of."""
+
+
+def _preflight(value: object) -> object:
+    return {} if value is True else None if value is False else value
+
+
 class Config(Job):
     """One evaluation. Made by `load`."""
 
@@ -293,6 +304,8 @@ class Config(Job):
     """How the models are compared. Default: not at all."""
     gates: tuple[Gate, ...] = ()
     """What the values must reach, and how far they may fall behind a reference."""
+    preflight: Annotated[PreflightOptions | None, BeforeValidator(_preflight)] = None
+    """Whether the set-up is proved before anything is published, and what may pass. Default: not at all."""
     output: OutputTables
     """Where the tables go."""
 
@@ -336,6 +349,7 @@ class Config(Job):
         evaluation["k"] = {**_COUNTS, "description": "Another name of top_k."}
         evaluation["metrics"]["default"] = [str(metric) for metric in Evaluation().metrics]
         evaluation["convention"]["default"] = "default"
+        schema["properties"]["preflight"]["anyOf"].append({"type": "boolean"})
         return schema
 
 

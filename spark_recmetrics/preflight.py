@@ -31,7 +31,7 @@ from spark_recmetrics.overlap import Finding, counted
 from spark_recmetrics.pipeline import Result
 from spark_recmetrics.sample import Sample, Setup, hashed, within
 
-N_RANDOM_ROWS, MOST_DRAWS = 1_000_000, 16
+N_RANDOM_ROWS, MOST_DRAWS = 1_000_000, 32
 """About how many rows the random lists have together, and how many of them a user gets at most."""
 
 FEWEST_CANDIDATES, MOST_CANDIDATES, MOST_JUDGED = 100, 2_000, 100
@@ -219,8 +219,9 @@ def _perfect(sample: Sample) -> Finding:
             (full if mean == best_bound(metric.definition) else less).append(f"{metric} {mean:.4f}")
     if wrong:
         return _untrusted("", wrong)
-    told = f"{counted(len(full), 'metric')} at the best value for {counted(sum(group['n'] for group in groups), 'user')}"
-    also = f"as it must be, less in {', '.join(less)}" if less else ""
+    n_users = counted(sum(group["n"] for group in groups), "user")
+    told = f"{counted(len(full), 'metric')} at the best value for each of {n_users}"
+    also = f"below it, as they must be, in the mean: {', '.join(less)}" if less else ""
     return Finding("ok", "; ".join(filter(None, (told, also, _left_out(reasons)))))
 
 
@@ -397,9 +398,7 @@ def _itself(own: Setup) -> Finding:
         return Finding("warn", f"not looked at: no metric of {model} has a value for two users")
     apart = [row for row in known if row["diff"] or row["p_value"] != 1 or row["wins"] or row["losses"]]
     if apart:
-        return _untrusted(
-            f"{model}: ", [f"{row['metric']} differs by {row['diff']:+.6g}, p = {row['p_value']:.3g}" for row in apart]
-        )
+        return _untrusted(f"{model}: ", [f"{row['metric']} differs by {row['diff']:+.6g}" for row in apart])
     n_users = counted(max(row["n_users"] for row in known), "user")
     return Finding("ok", f"{model}: {counted(len(known), 'metric')} with no difference for {n_users}, p = 1")
 
