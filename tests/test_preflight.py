@@ -332,8 +332,11 @@ def test_a_sample_has_the_same_users_in_all_tables(spark, sampled, monkeypatch):
     one = sampled()
     users = {row[0] for row in one.setup.truth.select("user_id").distinct().collect()}
     assert 1 <= len(users) < 10
-    for frame in (one.setup.predictions, one.setup.train):
-        assert {row[0] for row in frame.select("user_id").distinct().collect()} == users
+    predicted, trained = (
+        {row[0] for row in frame.select("user_id").distinct().collect()} for frame in (one.setup.predictions, one.setup.train)
+    )
+    assert predicted == users
+    assert trained == users & {user for user, _ in SEEN} != set()
     assert one.size == f"about 4 of about {one.n_users} users of truth"
     monkeypatch.setattr(sample, "N_USERS", 20)
     assert sampled().size == "all users, about 10 of them in truth"
