@@ -41,7 +41,7 @@ _EXIT_CODES = """exit codes:
   1    unexpected error
   2    usage or configuration; found before a session starts
   3    a gate failed
-  4    input data missing, refused, or nobody to average; a check of doctor failed
+  4    input data missing, refused, or nobody to average; a check of doctor or preflight failed
   5    the output tables could not be replaced
   130  interrupted"""
 
@@ -129,9 +129,10 @@ def _parser() -> argparse.ArgumentParser:
     job = add("evaluate", _evaluate, "Evaluate models and write the tables.", configured=True)
     job.add_argument("--explain-user", metavar="ID", help="also print the lists of this user, row by row, with their values")
     job.add_argument("--no-gates", action="store_true", help="leave the gates to the command gate")
+    proof = add("preflight", _preflight, "Prove on the input tables that an evaluation measures what it says.", configured=True)
     gate = add("gate", _gate, "Hold the gates against a run that is published.", configured=True)
     halves = add("split", _split, "Split a table of interactions into train and test.", configured=True)
-    for sub in (job, gate, halves):
+    for sub in (job, proof, gate, halves):
         sub.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
     past = add("history", _history, "Print the values of a metric in the last nights of a job.", configured=True)
     past.add_argument("--metric", required=True, metavar="METRIC", help="such as ndcg@10")
@@ -225,7 +226,11 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     def job(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
         job_runs.run_evaluation(config, outcome, arguments.explain_user, vault, gated=not arguments.no_gates)
 
-    return _reported(arguments, _load, job, {"models": {}, "n_users": {}, "gates": []})
+    return _reported(arguments, _load, job, {"models": {}, "n_users": {}, "gates": [], "preflight": []})
+
+
+def _preflight(arguments: argparse.Namespace) -> int:
+    return _reported(arguments, _load, job_runs.run_preflight, {"preflight": []})
 
 
 def _gate(arguments: argparse.Namespace) -> int:

@@ -43,7 +43,7 @@ from spark_recmetrics.means import IntervalMethod, Intervals
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.schema import Location
-from spark_recmetrics.slices import MIN_USERS, Slice, by_side, parse_slices
+from spark_recmetrics.slices import COUNTED, MIN_USERS, Slice, bands_of, by_side, parse_slices
 from spark_recmetrics.source import Keys, shown
 from spark_recmetrics.stats.many import Correction, Test, check_options
 
@@ -182,7 +182,7 @@ class Inputs(Section):
     truth: InputTable
     """What the users really did, with ratings or without."""
     train: InputTable | None = None
-    """What the users had before, which is no candidate of auc, gauc and lauc. Default: nothing."""
+    """What the users had before: no candidate of auc, gauc and lauc, and looked at by the preflight. Default: nothing."""
     catalog: Catalog | None = None
     """All items that could be recommended, or their number, for the metrics that need it. Default: not known."""
     user_segments: InputTable | None = None
@@ -302,6 +302,12 @@ class Evaluation(Section):
         return expand(self.requested, self.top_k)
 
     @property
+    def reads_train(self) -> bool:
+        """Whether a metric or a slice looks at training rows."""
+        by_metric = any("unseen" in metric.needs(self.chosen_convention) for metric in self.expanded)
+        return by_metric or any(band.name in COUNTED.values() for band in bands_of(self.slices))
+
+    @property
     def chosen_convention(self) -> Convention:
         """The convention with its options changed; the `threshold` beside it is the stronger one."""
         return convention(self.convention, self.threshold)
@@ -329,6 +335,17 @@ class ComparisonOptions(Section):
     """Seed of the bootstrap."""
 
 
+class PreflightOptions(Section):
+    """What a preflight lets pass."""
+
+    allow_train: Annotated[bool, Strict()] = False
+    """Training rows may be recommended again; those in truth are only warned of."""
+
+
+def _preflight(value: object) -> object:
+    return {} if value is True else None if value is False else value
+
+
 class Config(Job):
     """One evaluation. Made by `load`."""
 
@@ -352,6 +369,8 @@ class Config(Job):
     """How the models are compared. Default: not at all."""
     gates: tuple[Gate, ...] = ()
     """What the values must reach, and how far they may fall behind a reference."""
+    preflight: Annotated[PreflightOptions | None, BeforeValidator(_preflight)] = None
+    """Whether the set-up is proved before anything is published, and what may pass. Default: not at all."""
     output: OutputTables
     """Where the tables go."""
 
@@ -401,6 +420,7 @@ class Config(Job):
         evaluation["k"] = {**_COUNTS, "description": "Another name of top_k."}
         evaluation["metrics"]["default"] = [str(metric) for metric in Evaluation().metrics]
         evaluation["convention"]["default"] = "default"
+        schema["properties"]["preflight"]["anyOf"].append({"type": "boolean"})
         return schema
 
 

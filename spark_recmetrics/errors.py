@@ -26,7 +26,7 @@ class GateError(RecMetricsError):
 
 
 class DataError(RecMetricsError):
-    """The input data are missing or refused; or `doctor` found a session that could not evaluate any.
+    """The input data are missing or refused; or a check of `doctor` or of the preflight failed.
 
     Args:
         message: What is wrong, where, what was expected, and what to do.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import ConfigError, DataError, GateError, printable
@@ -37,7 +38,8 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         gated: Whether the gates are held.
 
     Raises:
-        DataError: A worker lacks what the driver has, the data are refused, or there is nobody to average.
+        DataError: A worker lacks what the driver has, a check of the preflight fails, the data are refused, or there is nobody
+            to average.
         GateError: A gate failed. Everything is written then.
     """
     from spark_recmetrics import history
@@ -51,21 +53,12 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         worker = examine_worker(spark)
         if worker.level == "FAIL":
             raise DataError(f"{worker}: nothing was read or written")
+        given = _given(spark, config, vault)
+        if config.preflight is not None:
+            _proved(config, given, outcome)
+            given["train"] = given["train"] if config.evaluation.reads_train else None  # it was there for the preflight
         try:
-            result = evaluate_frames(
-                **_inputs(spark, config, vault),
-                metrics=config.evaluation.expanded,
-                threshold=config.evaluation.threshold,
-                convention=config.evaluation.convention,
-                columns=config.columns,
-                checks=config.checks,
-                cast_ids=config.inputs.cast_ids,
-                slices=config.evaluation.slices,
-                min_users=config.evaluation.min_users,
-                intervals=config.evaluation.intervals.chosen,
-                n_buckets=config.evaluation.n_buckets,
-                run=run,
-            )
+            result = evaluate_frames(**given, **_sliced(spark, config, vault), run=run)
         except DataError as error:
             if error.facts:
                 report = spark.createDataFrame(list(error.facts), DATA_REPORT)
@@ -94,6 +87,35 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
     if result.status != "ok":
         raise DataError("\n".join(result.emptiness))
     _show_gates(verdicts)
+
+
+def run_preflight(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
+    """Prove that the evaluation would measure what it says, whether or not it is asked to do so itself.
+
+    Raises:
+        DataError: A check fails.
+    """
+    with session() as spark:
+        _proved(config, _given(spark, config, vault), outcome)
+    outcome["status"] = "ok"
+
+
+def _proved(config: Config, given: Mapping[str, Any], outcome: dict[str, Any]) -> None:
+    """Print one line per check.
+
+    Raises:
+        DataError: One fails.
+    """
+    from spark_recmetrics.preflight import prove
+
+    options = {} if config.preflight is None else config.preflight.model_dump()
+    for check in prove(**given, **options):
+        print(check, flush=True)
+        outcome["preflight"].append(asdict(check))
+    failed = [check["name"] for check in outcome["preflight"] if check["level"] == "FAIL"]
+    if failed:
+        n = len(outcome["preflight"])
+        raise DataError(f"preflight: {len(failed)} of {n} checks failed: {', '.join(failed)}: nothing was published")
 
 
 def run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
@@ -220,22 +242,51 @@ def run_split(config: SplitConfig, outcome: dict[str, Any], vault: Vault) -> Non
     _show_split(config, found.reports, outcome)
 
 
-def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
-    """The frames of the configuration, as arguments of `evaluate`."""
-    from spark_recmetrics.inputs import union_models
+def _given(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
+    """The configuration as arguments of `evaluate`, and of `prove`."""
+    return {
+        **_inputs(spark, config, vault),
+        "metrics": config.evaluation.expanded,
+        "k": None,  # where they have none, it is the whole list
+        "threshold": config.evaluation.threshold,
+        "convention": config.evaluation.convention,
+        "columns": config.columns,
+        "checks": config.checks,
+        "cast_ids": config.inputs.cast_ids,
+        "n_buckets": config.evaluation.n_buckets,
+    }
+
+
+def _sliced(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
+    """What `evaluate` is told of slices and intervals."""
+    read = _reader(spark, config, vault)
+    named = {key: getattr(config.inputs, key) for key in ("user_segments", "item_groups")}
+    return {
+        **{key: None if place is None else read(place, key) for key, place in named.items()},
+        "slices": config.evaluation.slices,
+        "min_users": config.evaluation.min_users,
+        "intervals": config.evaluation.intervals.chosen,
+    }
+
+
+def _reader(spark: SparkSession, config: Config, vault: Vault) -> Callable[[Location, str], DataFrame]:
     from spark_recmetrics.tables import read_table
 
-    inputs = config.inputs
-    found: dict[str, Any] = {"model_name": config.model_name}
+    return lambda place, key: read_table(spark, config.located(place), f"inputs.{key}", vault)
 
-    def read(place: Location, key: str) -> DataFrame:
-        return read_table(spark, config.located(place), f"inputs.{key}", vault)
+
+def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
+    """The frames of the configuration."""
+    from spark_recmetrics.inputs import union_models
+
+    inputs, read = config.inputs, _reader(spark, config, vault)
+    found: dict[str, Any] = {"model_name": config.model_name}
 
     def union(tables: dict[str, Location], key: str) -> DataFrame:
         frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}
         return union_models(key, frames, config.columns, config.inputs.cast_ids)
 
-    for key in ("predictions", "rating_predictions", "truth", "train", "catalog", "user_segments", "item_groups"):
+    for key in ("predictions", "rating_predictions", "truth", "train", "catalog"):
         given = getattr(inputs, key)
         found[key] = read(given, key) if isinstance(given, Location) else given
     if inputs.models is None:

@@ -90,15 +90,18 @@ def score_users(
 
 def _of_items(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, slices: Sequence[Slice]) -> Iterator[pd.DataFrame]:
     """The rows of each value of each slice of items."""
+    import pandas as pd
+
     for one in slices:
-        rows = opened(one, truth)
-        code, values = values_of(one, rows)
+        each = opened(one, truth)
+        code, values = values_of(one, each)
         for number, value in enumerate(values):
-            of_value = rows[code == number]
+            of_value = each[code == number]
             own = lists[lists["user"].isin(of_value["user"].unique())]
             if scoring.convention.candidates == "judged":
                 # Only these items are ranked, so that the ranks close up.
-                own = own.merge(of_value[["user", "item"]].drop_duplicates(), on=["user", "item"])
+                pairs = [pd.MultiIndex.from_frame(rows[["user", "item"]]) for rows in (own, of_value)]
+                own = own[pairs[0].isin(pairs[1])].copy()
                 lists_of = [name for name in ("model", "user") if name in own]
                 own["rank"] = own.groupby(lists_of)["rank"].rank(method="first").astype("int64")
             scored = score_bucket(own, of_value, scoring)

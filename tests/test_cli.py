@@ -166,6 +166,13 @@ def test_lists_in_arrays(job, spark, tmp_path, capsys):
     assert result_of(capsys)[1]["models"] == {"model": {"mrr@1": 0.5, "mrr@2": 0.75}}
 
 
+@pytest.mark.spark
+@pytest.mark.once
+def test_no_cut_off_is_the_whole_list(job, capsys):
+    assert main(["evaluate", "--config", job(evaluation={"top_k": [], "metrics": ["mrr"]})]) == 0
+    assert result_of(capsys)[1]["models"] == {"als": {"mrr": 0.75}, "pop": {"mrr": 0.25}}
+
+
 def test_a_missing_catalog_is_found_before_a_session_starts(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("spark_recmetrics.job_runs.session", lambda: pytest.fail("a session was started"))
     conf = tmp_path / "conf.yaml"

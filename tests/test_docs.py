@@ -213,7 +213,7 @@ def read_commands() -> Iterator[Command]:
 
 COMMANDS = list(read_commands())
 OWN = [command for command in COMMANDS if command.words[0] == "spark-recmetrics"]
-WITH_SPARK = ("evaluate", "split", "doctor")
+WITH_SPARK = ("evaluate", "preflight", "split", "doctor")
 WITHOUT_SPARK = [command for command in OWN if command.words[1] not in WITH_SPARK]
 SUBMIT_FLAGS = {"--properties-file", "--py-files", "--master", "--deploy-mode", "--conf", "--files"}
 
