@@ -298,7 +298,8 @@ def _random(sample: Sample) -> Finding:
         "item",
         hashed(F.col("user"), F.col("item"), F.col("draw")).alias("score"),
     )
-    truth = overlap.judged.where(few)
+    # Whoever has more relevant items than there are candidates has no list.
+    truth = overlap.judged.where(few).join(candidates.select("user").distinct(), "user", "left_semi")
     result = own.evaluated(
         lists,
         metrics,

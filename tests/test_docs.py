@@ -236,6 +236,11 @@ def test_commands_without_spark_run(command, monkeypatch, capsys):
         assert agrees(command.block.output.strip(), printed.out.strip()), f"{command} prints\n{printed.out}"
 
 
+def test_the_decision_is_that_of_the_demo():
+    block = next(block for block in BLOCKS if block.text.startswith("# demo-ml-100k.yaml\n"))
+    assert block.text.partition("\n")[2] in text_of("conf/demo-ml-100k.yaml")
+
+
 def test_the_run_id_on_the_page_of_outputs_is_real(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     assert cli.main(["explain-config", "--config", "conf/demo.yaml", "--as-of", "2026-02-02"]) == 0

@@ -219,6 +219,16 @@ def test_a_random_ranking_of_few_users_of_many(sampled, monkeypatch):
 
 @pytest.mark.spark
 @pytest.mark.once
+def test_users_with_more_relevant_items_than_candidates_are_left_out(sampled, monkeypatch):
+    monkeypatch.setattr(preflight, "FEWEST_CANDIDATES", 3)
+    truth = [*RATED, *((10, item, 5.0) for item in ITEMS[:25])]
+    level, found, _ = preflight._random(sampled("precision", k=(1, 2), truth=truth))
+    assert level == "ok", found
+    assert found.startswith("320 lists of 20 items in random order")
+
+
+@pytest.mark.spark
+@pytest.mark.once
 def test_nothing_is_known_of_a_random_ranking(sampled):
     level, found, _ = preflight._random(sampled(["rmse", "ndcg(gain=linear)"], k=(3,)))
     told = "rmse (a random order is no predicted rating), ndcg(gain=linear)@3 (its mean is one of the ratings)"
