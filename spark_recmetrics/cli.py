@@ -131,8 +131,10 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument("--no-gates", action="store_true", help="leave the gates to the command gate")
     proof = add("preflight", _preflight, "Prove on the input tables that an evaluation measures what it says.", configured=True)
     gate = add("gate", _gate, "Hold the gates against a run that is published.", configured=True)
+    pairs = add("compare", _compare, "Compare the models of a run that is published.", configured=True)
+    pairs.add_argument("--run", metavar="RUN_ID", help="the run; without it the newest of the job and its --as-of")
     halves = add("split", _split, "Split a table of interactions into train and test.", configured=True)
-    for sub in (job, proof, gate, halves):
+    for sub in (job, proof, gate, pairs, halves):
         sub.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
     past = add("history", _history, "Print the values of a metric in the last nights of a job.", configured=True)
     past.add_argument("--metric", required=True, metavar="METRIC", help="such as ndcg@10")
@@ -235,6 +237,14 @@ def _preflight(arguments: argparse.Namespace) -> int:
 
 def _gate(arguments: argparse.Namespace) -> int:
     return _reported(arguments, _load, job_runs.run_gates, {"gates": []})
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    def work(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
+        del vault  # no input is read
+        job_runs.run_comparison(config, outcome, arguments.run)
+
+    return _reported(arguments, _load, work, {"comparison": []})
 
 
 def _history(arguments: argparse.Namespace) -> int:

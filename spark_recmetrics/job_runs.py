@@ -139,6 +139,50 @@ def run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
     _show_gates(verdicts)
 
 
+def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) -> None:
+    """Compare the models of a run that `evaluate` has published, by its PER_USER; nothing is written.
+
+    The options of the comparison need not be those that the run was configured with. Slices of items are not in PER_USER.
+
+    Args:
+        config: The configuration.
+        outcome: What is known so far for the result line; filled as the run goes on.
+        run_id: The run; None: the newest of the job that has the same `as_of`.
+    """
+    from spark_recmetrics.comparison import compared
+    from spark_recmetrics.config import ComparisonOptions
+    from spark_recmetrics.history import published_rows, rows_of_run
+    from spark_recmetrics.metrics.text import named_populations
+    from spark_recmetrics.outcome import Run
+    from spark_recmetrics.slices import bands_of
+
+    output, as_of = config.located(config.output), config.as_of or "none"
+    metrics = [metric for metric in config.evaluation.expanded if not metric.definition.across_users]
+    with session() as spark:
+        rows = published_rows(spark, output, config.job, list(map(str, metrics)))
+        rows = [row for row in rows if row["as_of"] == as_of and run_id in (None, row["run_id"])]
+        if not rows:
+            named = f"run {run_id}" if run_id else f"a run of job {config.job}"
+            expected = f"{named} as of {as_of} with {', '.join(map(str, metrics))}"
+            raise DataError(f"{output.table('summary')}: expected {expected}, found none: run evaluate first")
+        chosen = max(rows, key=lambda row: row["computed_at"])["run_id"]
+        rows = [row for row in rows if row["run_id"] == chosen]
+        per_user = rows_of_run(spark, output, Run(chosen, config.as_of), table="per_user")
+        known = {row["metric"] for row in rows}
+        comparison = compared(
+            per_user,
+            sorted({row["model"] for row in rows}),
+            [metric for metric in metrics if str(metric) in known],
+            named_populations(config.evaluation.chosen_convention),
+            **(config.comparison or ComparisonOptions()).model_dump(),
+            slices=[one for one in config.evaluation.slices if all(b.column in per_user.columns for b in bands_of([one]))],
+            min_users=config.evaluation.min_users,
+            n_parts=config.evaluation.n_buckets,
+        )
+    print(f"{config.job}, run {chosen} as of {as_of}\n\n{comparison}")
+    outcome |= {"status": "ok", "run_id": chosen, "comparison": [_json(row) for row in comparison.rows]}
+
+
 def history_of(config: Config, metric: str, last: int) -> str:
     """The values of a metric in the last nights of a job, as text.
 
@@ -323,12 +367,13 @@ def _headline(of_model: Sequence[Mean]) -> Mean:
     return next((mean for mean in of_model if mean.metric.definition.kind == "ranking"), of_model[0])
 
 
-def _finite(models: dict[str, dict[str, float | None]]) -> dict[str, dict[str, float | None]]:
+def _finite(models: dict[str, dict[str, float | None]]) -> dict[str, dict[str, Any]]:
+    return {model: _json(values) for model, values in models.items()}
+
+
+def _json(values: Mapping[str, Any]) -> dict[str, Any]:
     """JSON has no infinity, which the squares of very large errors can reach."""
-    return {
-        model: {metric: None if value is None or not math.isfinite(value) else value for metric, value in values.items()}
-        for model, values in models.items()
-    }
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in values.items()}
 
 
 def _show(config: Config, result: Result, outcome: dict[str, Any], comparison: Comparison | None) -> None:

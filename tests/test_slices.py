@@ -558,3 +558,23 @@ def test_slices_of_a_configuration(spark, tmp_path, capsys):
     assert set(summary["ci_method"].dropna()) == {"bootstrap"}
     compared = srm.read_history(spark, tmp_path / "out", table="comparison").toPandas()
     assert set(compared["slice"]) == {"all", "gender", "age(10, 20)"}
+    again = ["compare", "--config", str(conf), "--set", "comparison.test=sign", "--set", "evaluation.slices=[gender]"]
+    assert main([*again, "--result-json", str(tmp_path / "result.json")]) == 0
+    told = json.loads((tmp_path / "result.json").read_text())
+    assert told["run_id"] == summary["run_id"][0]
+    per_user = srm.read_history(spark, tmp_path / "out", table="per_user").toPandas()
+    assert {(row["slice"], row["slice_value"]) for row in told["comparison"]} >= {
+        ("all", "all"),
+        ("gender", "F"),
+        ("gender", "M"),
+    }
+    for row in told["comparison"]:
+        own = per_user[(per_user["n_relevant"] > 0) | (row["metric"] == "rmse")]
+        own = own[(own["slice_gender"] == row["slice_value"]) | (row["slice"] == "all")]
+        values = own.set_index(["user", "model"])[parse(row["metric"]).slug]
+        expected = srm.stats.sign_test(*(values.xs(model, level="model").sort_index() for model in "ab"))
+        assert (row["test"], row["n_users"]) == ("sign", expected.n)
+        if row["reason"] is None:
+            assert row["p_value"] == pytest.approx(expected.p_value, abs=1e-12)
+    assert main(["compare", "--config", str(conf), "--run", "r000000000000"]) == 4
+    assert "expected run r000000000000 as of none with ndcg@3, rmse, found none" in capsys.readouterr().err
