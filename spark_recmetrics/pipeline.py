@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Number
 from typing import Any
 
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
-from spark_recmetrics.aggregate import Sliced, slice_means, user_totals
+from spark_recmetrics.aggregate import user_totals
 from spark_recmetrics.arguments import check_frames, check_names
 from spark_recmetrics.bucket import Demand
 from spark_recmetrics.columns import ITEM_SLICE, PASSING, Columns
@@ -22,8 +22,8 @@ from spark_recmetrics.errors import ConfigError, DataError, brief
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
-from spark_recmetrics.match import Bands, with_bands
-from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, Mean, combined, means, nothing, with_pairs
+from spark_recmetrics.match import with_bands
+from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
@@ -31,20 +31,8 @@ from spark_recmetrics.outcome import Outcome, Run, refuse
 from spark_recmetrics.pairs import pooled_auc, won_in_ranges
 from spark_recmetrics.plan import Plan
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY
-from spark_recmetrics.segments import band_counts, check_counts, histogram, read_bands, repeated_ids, training_rows
-from spark_recmetrics.slices import (
-    COUNTED,
-    EVERYBODY,
-    MIN_USERS,
-    TABLES,
-    Band,
-    Side,
-    Slice,
-    bands_of,
-    by_side,
-    parse_slices,
-    steps_of,
-)
+from spark_recmetrics.slices import MIN_USERS, TABLES, Slice
+from spark_recmetrics.slicing import Slicing
 from spark_recmetrics.watch import Watch
 
 _EXAMPLE = (("user ", "user"), (", item ", "item"))
@@ -192,12 +180,7 @@ def evaluate(
         raise ConfigError(f"checks: {error}") from error
     if not (cast_ids is None or isinstance(cast_ids, str)) or cast_ids not in (None, "string"):
         raise ConfigError(f"cast_ids: expected 'string' or None, found {brief(cast_ids)}")
-    try:
-        groups = parse_slices(slices)
-    except ConfigError as error:
-        raise ConfigError(f"slices: {error}") from error
     min_users = whole_number(min_users, "min_users")
-    chosen_intervals = _checked_intervals(intervals)
     if not isinstance(run, Run):
         raise ConfigError(f"run: expected srm.Run(...), found {brief(run)}")
     n_buckets = whole_number(n_buckets, "n_buckets")
@@ -221,16 +204,11 @@ def evaluate(
             f"{first} needs the catalogue: give catalog, one row per item that could be recommended, or their number"
         )
     sized = bool(needs.asked_by("catalog"))
-    known: dict[Side, list[str] | None] = {
-        "user": _others(user_segments, columns.user),
-        "item": _others(item_groups, columns.item),
-    }
-    of_side = by_side(groups, known, trained=train is not None)
-    counted = [band for side in known for band in bands_of(of_side[side]) if band.name not in (known[side] or ())]
-    if of_side["item"] and not any(metric.definition.kind == "ranking" for metric in chosen):
-        raise ConfigError(f"slices: {of_side['item'][0]}: expected a ranking metric, whose lists items stand in, found none")
-    used = {"train": bool(needs.asked_by("unseen") or counted), "catalog": True}
-    used |= {TABLES[side]: any(band not in counted for band in bands_of(own)) for side, own in of_side.items()}
+    slicing = Slicing.of(
+        slices, intervals, {"user": user_segments, "item": item_groups}, columns, chosen, trained=train is not None
+    )
+    used = {"catalog": True, **slicing.used}
+    used["train"] |= bool(needs.asked_by("unseen"))
     warnings = [
         f"{name} is not used by any of the {'slices' if name in TABLES.values() else 'metrics'}"
         for name, frame in given.items()
@@ -263,12 +241,10 @@ def evaluate(
         )
     names = list(models) if models is not None else _models_of(inputs) or [model_name]
     n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
-    bands = {side: _bands(inputs, side, own, columns) for side, own in of_side.items() if own}
-    plan = Plan(
-        inputs, chosen, rules, policies, names, n_buckets, n_items, item_slices=of_side["item"], item_bands=bands.get("item")
-    )
+    bands, of_items = slicing.bands(inputs), slicing.of_side["item"]
+    plan = Plan(inputs, chosen, rules, policies, names, n_buckets, n_items, item_slices=of_items, item_bands=bands.get("item"))
     kept = tables.materialise(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
-    whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_side["item"] else kept
+    whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_items else kept
     per_user = whole.drop(*PASSING)
     totals = combined(tables.collect_rows(user_totals(whole, chosen, rules)))
     seen = {table: _observed(watch) for table, watch in plan.watched.items()}
@@ -290,22 +266,16 @@ def evaluate(
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
     across = _across_users(whole, totals, plan)
     values = {
-        name: means(totals[name], chosen, rules, across[name], chosen_intervals.confidence)
+        name: means(totals[name], chosen, rules, across[name], slicing.intervals.confidence)
         if name in totals
         else nothing(chosen, rules)
         for name in names
     }
-    sliced = _sliced(kept, Sliced.of(groups, chosen, rules, chosen_intervals), values)
-    if not plan.rates_lists:
-        # Errors of predicted ratings that stand apart from the lists are not known for some of the items alone.
-        for key in [key for key in sliced if key[0] in map(str, of_side["item"])]:
-            ranking = {name: [m for m in own if m.metric.definition.kind != "rating"] for name, own in sliced[key].items()}
-            sliced[key] = ranking
     return Result(
         per_user=per_user,
         means=values,
-        slices=groups,
-        sliced=sliced,
+        slices=slicing.slices,
+        sliced=slicing.values(kept, plan, values),
         min_users=min_users,
         facts=facts,
         convention=rules,
@@ -339,69 +309,6 @@ def _across_users(
         for model, own in found.items():
             own[metric.slug] = (values.get(model), totals.get(model, {}).get(with_pairs(metric.k), 0))
     return found
-
-
-def _checked_intervals(intervals: Intervals | IntervalMethod) -> Intervals:
-    if isinstance(intervals, Intervals):
-        return intervals
-    try:
-        return Intervals(intervals)
-    except ConfigError as error:
-        raise ConfigError(f"intervals: {error}") from error
-
-
-def _others(table: DataFrame | None, id_col: str) -> list[str] | None:
-    return None if table is None else [name for name in table.columns if name != id_col]
-
-
-def _bands(inputs: Inputs, side: Side, slices: Sequence[Slice], columns: Columns) -> Bands:
-    """What the slices of users, or of items, look at; small jobs see that no id stands there twice, and that values are few."""
-    table, id_col = (inputs.segments, columns.user) if side == "user" else (inputs.groups, columns.item)
-    known = _others(table, id_col) or []
-    counted = [band for band in bands_of(slices) if band.name == COUNTED[side] and band.name not in known]
-    counts = training_rows(inputs.train, side) if counted and inputs.train is not None else None
-    steps: dict[Band, Sequence[float]] = {}
-    if counts is not None and not all(band.edges for band in counted):
-        n_of = {row["n_train"]: row["n"] for row in tables.collect_rows(histogram(counts))}
-        steps = {band: steps_of(band, n_of) for band in counted if not band.edges}
-    bands = read_bands(side, table, id_col, inputs.truth.schema[side].dataType, slices, counts, steps)
-    for one in slices:
-        found = tables.collect_rows(band_counts(bands, one))[0].asDict()
-        examples = tables.example_values(repeated_ids(bands)) if found["rows"] > found["ids"] else ""
-        check_counts(side, one, found, examples)
-    return bands
-
-
-def _sliced(kept: DataFrame, sliced: Sliced, whole: dict[str, list[Mean]]) -> dict[tuple[str, str], dict[str, list[Mean]]]:
-    """The values of slices, by slice and value, then by model. Resampled intervals of all users go into `whole`."""
-    if not (sliced.slices or sliced.resamples) or not sliced.metrics:
-        return {}
-    rows = tables.collect_rows(slice_means(kept, sliced))
-    found: dict[tuple[str, str], dict[str, list[Mean]]] = {}
-    for row in sorted((row for row in rows if row["n_users"] is not None), key=lambda row: row["metric"]):
-        key = (str(sliced.slices[row["slice"]]), row["slice_value"])
-        ci_method = None if row["ci_low"] is None else "normal"
-        values = {name: row[name] for name in ("value", "n_users", "n_undefined", "std", "ci_low", "ci_high")}
-        mean = Mean(sliced.metrics[row["metric"]], **values, ci_method=ci_method)
-        found.setdefault(key, {}).setdefault(row["model"], []).append(mean)
-    if sliced.resamples:
-        ends = {
-            (row["slice"], row["slice_value"], row["model"], sliced.metrics[row["metric"]]): (row["ci_low"], row["ci_high"])
-            for row in rows
-            if row["n_users"] is None
-        }
-        place = {str(one): number for number, one in enumerate(sliced.slices)}
-        groups = {(EVERYBODY, ""): whole} | {(place[text], value): own for (text, value), own in found.items()}
-        for (number, value), own in groups.items():
-            for model, of_model in own.items():
-                own[model] = [_resampled(m, ends.get((number, value, model, m.metric), (None, None))) for m in of_model]
-    return {key: {name: own[name] for name in whole if name in own} for key, own in found.items()}
-
-
-def _resampled(mean: Mean, ends: tuple[float | None, float | None]) -> Mean:
-    """The value with its resampled interval: none below two users, whose replicates are all the same."""
-    low, high = ends if mean.value is not None and mean.n_users > 1 else (None, None)
-    return replace(mean, ci_low=low, ci_high=high, ci_method=None if low is None else "bootstrap")
 
 
 def _observed(watch: Watch) -> dict[str, Any]:
