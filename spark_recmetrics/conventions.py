@@ -72,7 +72,8 @@ class Convention:
         users: The users a mean is taken over: `truth` have a truth row, `relevant` a relevant one, `predicted` a list.
         users_by_metric: Pairs (metric name, user set) that override `users`.
         undefined: A user whose value is 0/0 is left out (`skip`) or counts as 0 (`zero`).
-        empty: The mean over nobody: `nan` (None in results, null in tables) or `zero`.
+        empty: The mean over nobody: `nan` (None in results, null in tables) or `zero`. A rating metric, and one of which lower
+            is better, is undefined over nobody under both: an error of 0 would be the best there is.
         precision_denominator: `k`, or the length of the list cut at k (`recommended`).
         recall_denominator: The number of relevant items m, or min(m, k).
         map_normalizer: What the sum of MAP (and of MAR) is divided by: `min_k` min(m, k), `relevant` m, `hits` the hits

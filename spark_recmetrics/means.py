@@ -369,8 +369,9 @@ def means(
 
 
 def nothing(metrics: Sequence[Metric], convention: Convention) -> list[Mean]:
-    """The values where there is nobody to average."""
-    return [Mean(metric, 0.0 if convention.empty == "zero" else None, 0, 0) for metric in metrics]
+    """The values where there is nobody to average: 0 at most where that is the worst value, and never the best."""
+    zero = convention.empty == "zero"
+    return [Mean(metric, 0.0 if zero and metric.definition.empty_is_zero else None, 0, 0) for metric in metrics]
 
 
 def _mean(totals: Mapping[str, Any], metric: Metric, convention: Convention, confidence: float) -> Mean:

@@ -580,8 +580,8 @@ def test_emptiness_is_undefined_whatever_spark_makes_of_the_plan(spark, metrics,
     for lists, wanted in ((predictions.where(none), truth), (predictions, truth.where(none))):
         result = srm.evaluate(lists, wanted, metrics=metrics, convention=convention_of, n_buckets=2)
         assert result.status == "undefined"
-        empty = 0.0 if convention_of == "threshold" else None
-        assert result.to_dict() == {"model": dict.fromkeys(metrics, empty)}
+        empty = {"mrr@1": 0.0 if convention_of == "threshold" else None, "mae": None}
+        assert result.to_dict() == {"model": {metric: empty[metric] for metric in metrics}}, "an error of 0 would be the best"
 
 
 def test_no_user_in_common_is_refused_and_no_pair_is_undefined(spark):

@@ -179,6 +179,27 @@ LISTS = {"ann": ["x", "y"], "bob": ["y"], "cid": ["x"]}
 WANTED = {"ann": ["y"], "bob": {"y"}, "cid": ["z"]}
 
 
+@pytest.mark.parametrize("name", [name for name, rules in CONVENTIONS.items() if rules.empty == "zero"])
+def test_the_mean_over_nobody_is_never_the_best_value(name):
+    """A 0 is the worst value of a ranking metric, and the best one of an error; r2 is 0 for the mean rating."""
+    metrics = sorted(DEFINITIONS)
+    lists = pd.DataFrame({"user_id": [1], "item_id": [7], "score": [0.5]})
+    nobody = pd.DataFrame({"user_id": [2], "item_id": [8], "rating": [5.0], "propensity": [0.5]})
+    options = {"metrics": metrics, "k": 2, "convention": name, "catalog_size": 9}
+    values = srm.evaluate_in_memory(lists, nobody, **options)
+    never = {"average_rank@2", "rmse", "mse", "mae", "r2", "explained_variance"}
+    empty = {row["metric"]: row["value"] for row in values.rows if row["n_users"] == 0}
+    assert empty == {metric: None if metric in never else 0.0 for metric in empty}
+    assert empty.keys() >= {*never, "hit@2", "f1@2", "auc"}
+    for rated in ({}, {"a": [(3.0, None)]}):
+        assert srm.compute_metrics(rated, ["mae", "rmse", "r2", "ndcg"], k=2, convention=name) == {
+            "mae": None,
+            "rmse": None,
+            "r2": None,
+            "ndcg": 0.0,
+        }
+
+
 def test_evaluator_takes_dicts_and_frames():
     evaluator = srm.Evaluator(k_values=[1, 2], metrics=["recall", "mrr"])
     want = {"recall@1": 1 / 3, "recall@2": 2 / 3, "mrr@1": 1 / 3, "mrr@2": 1 / 2}
