@@ -218,6 +218,9 @@ def _users(sums: Mapping[str, Any], name: str) -> str | None:
 EMPTINESS = ("rows", "relevant", "users", "users_with_relevant", "users_with_list", "users_rated")
 """Checks whose level `error` means that there is nothing to average, not that rows are wrong."""
 
+NEVER_MEET = ("users_in_both", "items_in_both")
+"""Checks whose finding means that ids are not the same on both sides, which looks like a bad model."""
+
 ADVICE: Mapping[str, str] = {
     "rows": "the table is empty: check its location and filters",
     "null_ids": "a user, item or model is null: remove these rows, or set checks.null_ids to drop",

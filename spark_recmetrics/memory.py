@@ -14,7 +14,7 @@ from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PASSING, Columns, 
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
-from spark_recmetrics.facts import Judge, checked_policies, data_report
+from spark_recmetrics.facts import NEVER_MEET, Judge, checked_policies, data_report
 from spark_recmetrics.means import N_EXAMPLES, Wanted, combined, means, nothing, part_totals, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
 from spark_recmetrics.metrics.batch import Floats, Ints, Matched, place_in_user
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MemoryResult(Outcome):
-    """What `evaluate_in_memory` found.
+    """What `evaluate_in_memory` found. Its text is the table that a job prints.
 
     Args:
         per_user: PER_USER: one row per model and user of truth or predictions, a column per metric; NaN is undefined.
@@ -117,13 +117,16 @@ def evaluate_in_memory(
     coded = per_user.assign(user=pd.Series(of_users, index=per_user.index, dtype=data.users.dtype))
     found = combined(part_totals(coded, Wanted.of(chosen, rules)).itertuples(index=False))
     totals = {name: found[code] for code, name in enumerate(data.models) if code in found}
-    # A single user may be asked about here, and then a list without a truth row is an answer.
+    # A single user may be asked about here, and then a list without a truth row, or without a hit, is an answer.
     judge = Judge(
-        checked_policies({"users_in_both": "warn"}),
+        checked_policies(dict.fromkeys(NEVER_MEET, "warn")),
         rules,
         {"predictions"} if demand.rating or demand.asked_by("listed") else (),
     )
-    facts = data_report(data.seen, totals, data.models, judge, has_ratings=data.has_ratings, rated=bool(rating))
+    # Where nothing is ranked, nothing is said of lists.
+    told = totals if ranking else {name: own | {"n_recommended": None, "n_matched": None} for name, own in totals.items()}
+    in_both = data.items_in_both(told)
+    facts = data_report(data.seen, told, data.models, judge, has_ratings=data.has_ratings, rated=bool(rating), in_both=in_both)
     refuse(facts)
     return MemoryResult(
         means={
@@ -235,6 +238,15 @@ class _Data:
         known = self.truth["value"]
         known = known[np.isfinite(known) & ((known > 0) | (self.rules.rating_rows == "all"))]
         return float(known.min()), float(known.max())
+
+    def items_in_both(self, totals: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+        """Of models that predict no pair of truth: how many items of truth they predict at all, and how many there are."""
+        items = self.truth["item"].unique()
+        return {
+            name: (int(np.isin(items, self.predictions["item"][self.predictions["model"] == code]).sum()), len(items))
+            for code, name in enumerate(self.models)
+            if name in totals and totals[name]["n_matched"] == 0 and totals[name]["users_truth_and_predicted"]
+        }
 
     def ranked(self, scoring: Scoring) -> pd.DataFrame:
         """The rows that the kernels see: lists cut at k, or whole lists with places among candidates and ties."""

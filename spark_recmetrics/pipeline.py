@@ -39,7 +39,7 @@ _EXAMPLE = (("user ", "user"), (", item ", "item"))
 """How a row is named among the examples of a fault."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Result(Outcome):
     """What `evaluate` found.
 
