@@ -56,14 +56,14 @@ def _metric(value: object) -> Metric:
 
 def _convention(value: object) -> Convention:
     if isinstance(value, str | Convention):
-        return convention(value)
+        return named_populations(convention(value))
     if not isinstance(value, dict):
         raise ConfigError(f"expected the name of a convention, or a mapping of its name and options, found {shown(value)}")
     found, problems = CONVENTIONS["default"], dict[Keys, str]()
     for option, chosen in ({"name": "default"} | value).items():
         try:
             if option == "name":
-                found = convention(chosen)
+                found = named_populations(convention({"name": chosen}))
             elif option not in _OPTIONS:
                 raise ConfigError(f"unknown option{did_you_mean(option, _OPTIONS)}")  # noqa: TRY301 - collected below
             elif option == "users_by_metric":
@@ -145,7 +145,7 @@ ConventionChoice = Annotated[
     Convention,
     PlainValidator(_convention),
     PlainSerializer(_spelled_out),
-    WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}]}),
+    WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}, {"type": "string", "pattern": r"^\w+\(.*\)$"}]}),
 ]
 Checks = Annotated[dict[str, str], PlainValidator(_checks), WithJsonSchema(_CHECKS_SCHEMA)]
 Slices = Annotated[
@@ -224,7 +224,11 @@ class ComplexMetric(Section):
     @property
     def metric(self) -> Metric:
         """The metric, as if it were written `f1(ndcg, map, beta=0.5)`."""
-        named = (self.params.metric_name_1, self.params.metric_name_2)
+        named = [self.params.metric_name_1, self.params.metric_name_2]
+        if any(named) and not self.name.operands:
+            # The one that is left out is the usual one.
+            usual = [Metric(name) for name in self.name.definition.operands] or [None, None]
+            named = [own or other for own, other in zip(named, usual, strict=True)]
         inside = [str(part) for part in (*self.name.operands, *named) if part is not None]
         inside += [f"{option}={value}" for option, value in self.name.params]
         inside += [] if self.params.beta is None else [f"beta={self.params.beta}"]
@@ -275,7 +279,7 @@ class Evaluation(Section):
     threshold: Number | None = None
     """A truth row is relevant from this rating on. Default: as the convention says."""
     convention: ConventionChoice = CONVENTIONS["default"]
-    """Name of a convention, or a mapping of its name and of the options to change."""
+    """Name of a convention, or its text such as `ranx(gain=binary)`, or a mapping of its name and of the options to change."""
     slices: Slices = ()
     """Groups of users or items for which every value is told, too."""
     min_users: Count = MIN_USERS

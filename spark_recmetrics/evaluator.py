@@ -28,7 +28,7 @@ def compute_metrics(
     k: Sequence[int] | int | None = 10,
     threshold: float | None = 3.5,
     *,
-    convention: str | Convention = "threshold",
+    convention: str | Mapping[str, Any] | Convention = "threshold",
 ) -> Values:
     """Metrics of predicted and true ratings of each user, as rating predictors give them.
 
@@ -91,7 +91,7 @@ class Evaluator:
     Args:
         k_values: Cut-offs.
         metrics: Texts such as `ndcg`, `map@10`.
-        convention: Name of a convention, or a `Convention`.
+        convention: Name of a convention, its text, a mapping, or a `Convention`, see `srm.convention`.
         threshold: A true item is relevant from this rating on. None: as the convention says.
 
     Raises:
@@ -107,7 +107,7 @@ class Evaluator:
         self,
         k_values: Sequence[int] | int = (5, 10, 20),
         metrics: Iterable[str | Metric] | str = DEFAULT_METRICS,
-        convention: str | Convention = "default",
+        convention: str | Mapping[str, Any] | Convention = "default",
         threshold: float | None = None,
     ) -> None:
         self.metrics = expand(metrics, k_values)

@@ -44,7 +44,7 @@ def evaluate_in_memory(
     metrics: Iterable[str | Metric] | str = DEFAULT_METRICS,
     k: Sequence[int] | int | None = DEFAULT_K,
     threshold: float | None = None,
-    convention: str | Convention = "default",
+    convention: str | Mapping[str, Any] | Convention = "default",
     columns: Columns = Columns(),
     train: pd.DataFrame | None = None,
     catalog_size: int | None = None,
@@ -60,7 +60,7 @@ def evaluate_in_memory(
         metrics: Texts such as `ndcg`, `map@10`, `rmse`.
         k: Cut-offs of ranking metrics that are written without one; None or empty: the whole list.
         threshold: A truth row is relevant from this rating on, under every convention. None: as the convention says.
-        convention: Name of a convention, or a `Convention`.
+        convention: Name of a convention, its text, a mapping, or a `Convention`, see `srm.convention`.
         columns: The caller's column names.
         train: One row per (user, item) that the user had before, for metrics of unseen candidates.
         catalog_size: Number of items that could be recommended, for metrics that need it.

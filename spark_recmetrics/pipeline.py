@@ -105,7 +105,7 @@ def evaluate(
     metrics: Iterable[str | Metric] | str = DEFAULT_METRICS,
     k: Sequence[int] | int | None = DEFAULT_K,
     threshold: float | None = None,
-    convention: str | Convention = "default",
+    convention: str | Mapping[str, Any] | Convention = "default",
     columns: Columns = Columns(),
     train: DataFrame | None = None,
     catalog: DataFrame | int | None = None,
@@ -131,7 +131,7 @@ def evaluate(
         metrics: Texts such as `ndcg`, `map@10`, `f1(beta=0.5)@20`, `rmse`.
         k: Cut-offs of ranking metrics that are written without one; None or empty: the whole list.
         threshold: A truth row is relevant from this rating on, under every convention. None: as the convention says.
-        convention: Name of a convention, or a `Convention`.
+        convention: Name of a convention, its text, a mapping, or a `Convention`, see `srm.convention`.
         columns: The caller's column names.
         train: One row per (user, item) that the user had before, for `auc`, `gauc` and `lauc`, whose candidates are unseen.
             Where no metric needs it, it is named in the warnings; so are the next three.
