@@ -250,7 +250,8 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _history(arguments: argparse.Namespace) -> int:
     if arguments.last < 1:
         raise ConfigError(f"--last: expected a whole number from 1, found {arguments.last}")
-    print(job_runs.history_of(_load(arguments), arguments.metric, arguments.last))
+    config = configuration.load_published(arguments.config, arguments.set, arguments.as_of)
+    print(job_runs.history_of(config, arguments.metric, arguments.last))
     return 0
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AliasChoices,
     BeforeValidator,
+    ConfigDict,
     Discriminator,
     Field,
     PlainSerializer,
@@ -227,8 +229,8 @@ class ComplexMetric(Section):
         named = [self.params.metric_name_1, self.params.metric_name_2]
         if any(named) and not self.name.operands:
             # The one that is left out is the usual one.
-            usual = [Metric(name) for name in self.name.definition.operands] or [None, None]
-            named = [own or other for own, other in zip(named, usual, strict=True)]
+            usual = map(Metric, self.name.definition.operands)
+            named = [own or other for own, other in zip_longest(named, usual)]
         inside = [str(part) for part in (*self.name.operands, *named) if part is not None]
         inside += [f"{option}={value}" for option, value in self.name.params]
         inside += [] if self.params.beta is None else [f"beta={self.params.beta}"]
@@ -428,6 +430,17 @@ class Config(Job):
         return schema
 
 
+class Published(Job):
+    """What has to be known of an evaluation to read what it has published; whatever else the file says is not looked at."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    job: JobName = "evaluate"
+    """Name of the job."""
+    output: OutputTables
+    """Where the tables are."""
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the file, for editors."""
     return Config.file_schema()
@@ -436,3 +449,8 @@ def json_schema() -> dict[str, Any]:
 def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Config:
     """The configuration of an evaluation, out of a YAML, TOML or JSON file; see `job_file.read`."""
     return read(path, lambda _: Config, overrides, as_of)
+
+
+def load_published(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Published:
+    """Job and output of the same file. An `as_of` is needed only where the path of the output has one."""
+    return read(path, lambda _: Published, overrides, as_of)

@@ -313,8 +313,8 @@ def convention(name: str | Mapping[str, Any] | Convention, threshold: float | No
     """The convention of that name, with a relevance threshold where one is given.
 
     Args:
-        name: A key of `CONVENTIONS`, in any case; or its text as results show it, such as `ranx(gain=binary)`; or a mapping such
-            as `{"name": "ranx", "gain": "binary"}`, without a name of `default`; or a `Convention`, which is returned as it is.
+        name: A key of `CONVENTIONS`, in any case; or its text as results show it, such as `ranx(gain=binary)`; or a mapping
+            such as `{"name": "ranx", "gain": "binary"}`, without a name of `default`; or a `Convention`, which is returned.
         threshold: A truth row is relevant from this rating on. Under every convention a threshold given here
             means `relevance="threshold"`.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_recmetrics.comparison import Comparison
-    from spark_recmetrics.config import Config
+    from spark_recmetrics.config import Config, Published
     from spark_recmetrics.credentials import Vault
     from spark_recmetrics.gates import Verdict
     from spark_recmetrics.pipeline import Result
@@ -183,7 +183,7 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
     outcome |= {"status": "ok", "run_id": chosen, "comparison": [_json(row) for row in comparison.rows]}
 
 
-def history_of(config: Config, metric: str, last: int) -> str:
+def history_of(config: Published, metric: str, last: int) -> str:
     """The values of a metric in the last nights of a job, as text.
 
     Raises:

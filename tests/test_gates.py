@@ -535,6 +535,18 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
         "",
         "model  █▁",
     ]
+    # A nightly file, whose inputs and gates need an as_of and are not looked at.
+    nightly = tmp_path / "nightly.yaml"
+    nightly.write_text(
+        "inputs: {predictions: {path: '/none/{as_of}'}, truth: {path: '/none/{as_of}'}}\n"
+        "evaluation: {metrics: [hit@1]}\ngates: [{metric: hit@1, max_drop: 0.1, against: previous}]\n"
+        f"output: {{path: '{tmp_path}/out'}}\n"
+    )
+    assert main(["history", "--config", str(nightly), "--metric", "hit@1", "--last", "1"]) == 0
+    assert "2026-11-28  0.5000" in capsys.readouterr().out
+    dated = [*("history", "--config", str(nightly), "--metric", "hit@1"), "--set", f"output.path={tmp_path}/{{as_of}}"]
+    assert main(dated) == 2
+    assert "needs an as_of: give --as-of, or as_of in the file" in capsys.readouterr().err
     for wrong, told in (
         (["--metric", "map@1"], "expected runs of job evaluate with map@1"),
         (["--metric", "hit@1", "--last", "0"], "--last"),
