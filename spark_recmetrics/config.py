@@ -53,7 +53,16 @@ from spark_recmetrics.stats.many import Correction, Test, check_options
 def _metric(value: object) -> Metric:
     if not isinstance(value, str | Metric):
         raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {shown(value)}")
-    return parse(value)
+    try:
+        return parse(value)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{_torn(value)}") from error
+
+
+def _torn(value: object) -> str:
+    """The tail of a message about a text that a list in YAML has cut at its comma, as it does without quotes."""
+    torn = isinstance(value, str) and len(value) < 100 and "," not in value and value.count("(") != value.count(")")
+    return ": in a list, write a text with a comma in quotes" if torn else ""
 
 
 def _convention(value: object) -> Convention:
@@ -107,7 +116,7 @@ def _slices(value: object) -> tuple[Slice, ...]:
         try:
             Slice.parse(one)
         except ConfigError as error:  # noqa: PERF203 - one message for all of them
-            problems[(place,)] = str(error)
+            problems[(place,)] = f"{error}{_torn(one)}"
     if problems:
         raise several(problems)
     return parse_slices(value)

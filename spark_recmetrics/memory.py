@@ -183,8 +183,12 @@ class _Data:
         needs_rating = demand.rating or threshold is not None or columns.rating != Columns.rating
         rated = {"rating": columns.rating} if columns.rating in truth or needs_rating else {}
         chance = {"propensity": columns.propensity} if demand.asked_by("propensity") else {}
-        lists = _chosen("predictions", predictions, modelled | ids | scored | by_rank)
-        judged = _chosen("truth", truth, ids | rated | chance)
+        why = needs_score.get("predictions", "or name a rank in columns.rank")
+        lists = _chosen("predictions", predictions, modelled | ids | scored | by_rank, score=why)
+        wanted = demand.rating or (None if threshold is None else "threshold")
+        reasons = {"rating": wanted, "propensity": demand.asked_by("propensity")}
+        told = {key: f"{asked} needs it" for key, asked in reasons.items() if asked}
+        judged = _chosen("truth", truth, ids | rated | chance, **told)
         lists = _with_numbers("predictions", lists, scored | by_rank)
         judged = _with_numbers("truth", judged, rated | chance)
         tables = {"predictions": lists, "truth": judged, **({} if train is None else {"train": _chosen("train", train, ids)})}
@@ -311,11 +315,13 @@ def _check_frame(name: str, frame: object, *, optional: bool) -> None:
         raise ConfigError(f"{name}: expected a pandas DataFrame, found {found}: srm.evaluate takes frames of Spark")
 
 
-def _chosen(table: str, frame: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """The columns by our names."""
+def _chosen(table: str, frame: pd.DataFrame, names: Mapping[str, str], **reasons: str | None) -> pd.DataFrame:
+    """The columns by our names. Why one is read is told where it is missing."""
     for key, name in names.items():
         if name not in frame:
-            raise DataError(f"{table}: no column {name!r} (columns.{key}){did_you_mean(name, map(str, frame.columns))}")
+            why = f" ({reasons[key]})" if reasons.get(key) else ""
+            near = did_you_mean(name, map(str, frame.columns))
+            raise DataError(f"{table}: no column {name!r} (columns.{key}){why}{near}")
         if (twins := list(frame.columns).count(name)) > 1:
             raise DataError(f"{table}: expected one column named {name!r} (columns.{key}), found {twins}: rename the others")
     return frame[list(names.values())].set_axis(list(names), axis=1).reset_index(drop=True)
@@ -446,10 +452,8 @@ def _counted(rows: pd.DataFrame, faults: Mapping[str, Any]) -> dict[str, Any]:
     for check, fault in faults.items():
         wrong = rows[np.asarray(fault)]
         found[check] = len(wrong)
-        few = wrong.head(N_EXAMPLES)
-        found[f"{check}_example"] = "; ".join(
-            f"user {user}, item {item}" for user, item in zip(few["user"], few["item"], strict=True)
-        )
+        few = wrong[[name for name in ("model", "user", "item") if name in wrong]].head(N_EXAMPLES).to_dict("records")
+        found[f"{check}_example"] = "; ".join(", ".join(f"{key} {value}" for key, value in row.items()) for row in few)
     return found
 
 

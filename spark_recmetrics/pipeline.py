@@ -35,7 +35,7 @@ from spark_recmetrics.slices import MIN_USERS, TABLES, Slice
 from spark_recmetrics.slicing import Slicing
 from spark_recmetrics.watch import Watch
 
-_EXAMPLE = (("user ", "user"), (", item ", "item"))
+_EXAMPLE = ("model", "user", "item")
 """How a row is named among the examples of a fault."""
 
 
@@ -314,7 +314,9 @@ def _across_users(
 def _observed(watch: Watch) -> dict[str, Any]:
     """What was counted of a table; of each fault that there is, a second look finds examples."""
     found = tables.observed(watch)
-    ids = F.concat(*(F.concat(F.lit(text), F.coalesce(F.col(key).cast("string"), F.lit("null"))) for text, key in _EXAMPLE))
+    keys = [key for key in _EXAMPLE if key in watch.rows.columns]
+    told = (F.concat(F.lit(f"{key} "), F.coalesce(F.col(key).cast("string"), F.lit("null"))) for key in keys)
+    ids = F.concat_ws(", ", *told)
     for check, fault in watch.faults.items():
         if found.get(check):
             found[f"{check}_example"] = tables.example_values(watch.rows.where(fault).select(ids), sep="; ")

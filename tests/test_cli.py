@@ -347,6 +347,21 @@ def test_commands_without_spark(capsys):
         assert expected in capsys.readouterr().out
 
 
+def test_the_table_of_metrics_is_aligned(capsys):
+    assert main(["metrics"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len({line.index("options: ") for line in lines[::2]}) == 1
+    assert len({line.index("also: ") for line in lines[::2]}) == 1
+    assert len({len(line) - len(line.lstrip()) for line in lines[1::2]}) == 1
+
+
+def test_one_metric_is_one_metric(tmp_path, capsys):
+    conf = tmp_path / "c.yaml"
+    conf.write_text("inputs: {predictions: {path: a}, truth: {path: b}}\noutput: {path: c}\nevaluation: {metrics: [mrr]}\n")
+    assert main(["validate-config", "--config", str(conf)]) == 0
+    assert capsys.readouterr().out.endswith(", 1 metric\n")
+
+
 def test_success_returns_and_failure_exits(capsys):
     assert run(["metrics"]) is None
     with pytest.raises(SystemExit) as leaving:

@@ -206,6 +206,22 @@ def test_the_text_of_a_convention_in_results_is_one_of_a_file(evaluation_of: Cal
         assert again == found.override(gain="linear")
 
 
+@pytest.mark.parametrize(
+    ("written", "first"),
+    [
+        ("metrics: [ndcg, f1(auc, gauc)]", "evaluation.metrics[1]: 'f1(auc': expected , or )"),
+        ("slices: [age(18, 35)]", "evaluation.slices[0]: "),
+    ],
+)
+def test_a_text_that_a_list_has_cut_at_its_comma(write: Callable[..., str], written: str, first: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(write(SMALLEST + f"evaluation: {{{written}}}\n"))
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2
+    assert first in lines[0]
+    assert all(line.endswith(": in a list, write a text with a comma in quotes") for line in lines)
+
+
 @pytest.mark.parametrize("name", CONVENTIONS)
 def test_convention_by_name_with_a_threshold(evaluation_of: Callable[..., Any], name: str) -> None:
     assert evaluation_of(f"{{convention: {name}}}").chosen_convention == CONVENTIONS[name]

@@ -74,6 +74,16 @@ def test_i3_null_ids_are_refused_or_dropped_and_never_a_user(spark):
 
 @pytest.mark.spark
 @pytest.mark.once
+def test_rows_of_several_models_are_told_apart_in_examples(spark):
+    lists = spark.createDataFrame([("pop", "u", "a", math.nan), ("als", "u", "a", None)], f"model string, {PREDICTIONS}")
+    with pytest.raises(srm.DataError) as caught:
+        run(spark, lists, [("u", "a", 1.0)])
+    examples = "model als, user u, item a; model pop, user u, item a"
+    assert fact(caught.value, "nan_scores", "predictions") == ("error", 2, 1.0, examples)
+
+
+@pytest.mark.spark
+@pytest.mark.once
 def test_a_list_that_loses_a_row_moves_up(spark):
     """Lists that came as arrays, too: they are not cut before the rows are dropped."""
     schema = "user_id string, items array<string>"

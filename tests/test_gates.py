@@ -99,6 +99,12 @@ def test_the_previous_run(drop, expected):
     assert verdict(Gate("ndcg@10", against="previous", **drop), row(0.5), history) == expected
 
 
+@pytest.mark.parametrize("value", [0.306491, 0.306491 + 1e-14, 0.306491 - 1e-14])
+def test_a_value_that_has_not_moved_is_the_same(value):
+    found = verdict(Gate("ndcg@10", max_drop=0.0, against="previous"), row(value), [night(27, 0.306491)])
+    assert found == ("pass", "0.306491 is the same as 0.306491 of run r27")
+
+
 def test_direction_is_that_of_the_metric():
     now, before = row(1.0, metric="rmse", higher_is_better=False), night(27, 0.9, metric="rmse")
     assert verdict(Gate("rmse", max_drop=0.05, against="previous"), now, [before])[0] == "fail"

@@ -412,6 +412,25 @@ def test_ranks_up_to_the_cut_off(rows, value):
         assert srm.evaluate_in_memory(predictions, truth, **options).to_dict() == {"model": {"recall@2": value}}
 
 
+def test_a_column_that_is_missing_is_named_with_what_needs_it():
+    with pytest.raises(srm.DataError, match=re.escape("predictions: no column 'score' (columns.score) (rmse needs it)")):
+        srm.Evaluator(2, ["hit", "rmse"]).evaluate({"u": ["a"]}, {"u": {"a": 4.0}})
+    lists, truth = pd.DataFrame({"user_id": [1], "item_id": [2]}), pd.DataFrame({"user_id": [1], "item_id": [2]})
+    for metrics, options, told in (
+        ("hit", {}, "predictions: no column 'score' (columns.score) (or name a rank in columns.rank)"),
+        ("rmse", {"score": 1.0}, "truth: no column 'rating' (columns.rating) (rmse needs it)"),
+        ("ips", {"score": 1.0}, "truth: no column 'propensity' (columns.propensity) (ctr(estimator=ips)@10 needs it)"),
+    ):
+        with pytest.raises(srm.DataError, match=re.escape(told)):
+            srm.evaluate_in_memory(lists.assign(**options), truth, metrics=metrics)
+
+
+def test_rows_of_several_models_are_told_apart_in_examples():
+    lists = pd.DataFrame({"model": ["als", "pop"], "user_id": 1, "item_id": 7, "score": math.nan})
+    with pytest.raises(srm.DataError, match=r"nan_scores = 2 .*e\.g\. model als, user 1, item 7; model pop, user 1, item 7: "):
+        srm.evaluate_in_memory(lists, pd.DataFrame({"user_id": [1], "item_id": [7]}), metrics="hit")
+
+
 # Missing and infinite scores ----------------------------------------------------------------------------------------------
 
 
