@@ -227,7 +227,7 @@ def whole_slice(parts: pd.DataFrame, sliced: Sliced) -> pd.DataFrame:
     sums, counts = (np.sum(np.stack(list(parts[name])), axis=0).reshape(len(columns), -1) for name in ("sums", "counts"))
     by_column = [dict(zip(columns, numbers, strict=True)) for numbers in (sums, counts)]
     values = np.asarray(replicated(sliced.metrics[place], sliced.convention, *by_column))
-    values = values[~np.isnan(values)]
+    values = values[np.isfinite(values)]
     tail = (1 - sliced.intervals.confidence) / 2
     ends = np.quantile(values, [tail, 1 - tail]) if len(values) else (None, None)
     return pd.DataFrame([(*key, place, None, None, None, None, *ends)], columns=SLICE_MEANS.names)

@@ -158,6 +158,8 @@ class Demand:
         return Scoring.of(ranking, self.convention, 1, given_ranks=False).k if cut else None
 
 
+# The square of a very large error is infinite, which is no reason to warn.
+@np.errstate(over="ignore", invalid="ignore")
 def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> pd.DataFrame:
     """The rows of PER_USER for one bucket of users.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from spark_recmetrics import config as configuration
 from spark_recmetrics import job_runs
 from spark_recmetrics.credentials import Vault
-from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, printable
+from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, counted, printable
 from spark_recmetrics.job_file import places
 from spark_recmetrics.metrics import DEFINITIONS
 from spark_recmetrics.schema import Location
@@ -192,7 +192,10 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _validate(arguments: argparse.Namespace) -> int:
     config = _load_any(arguments)
-    found = f"{len(config.evaluation.expanded)} metrics" if isinstance(config, configuration.Config) else config.split.method
+    if isinstance(config, configuration.Config):
+        found = counted(len(config.evaluation.expanded), "metric")
+    else:
+        found = config.split.method
     print(f"{arguments.config}: valid, configuration {config.hash}, {found}")
     return 0
 
@@ -217,10 +220,12 @@ def _schema(arguments: argparse.Namespace) -> int:
 
 def _metrics(arguments: argparse.Namespace) -> int:
     del arguments
+    options = {name: ", ".join(definition.options) or "-" for name, definition in DEFINITIONS.items()}
+    width, middle = (max(map(len, texts)) for texts in (options, options.values()))
     for name, definition in sorted(DEFINITIONS.items()):
-        options = ", ".join(definition.options) or "-"
-        print(f"{name:<10} {definition.kind:<8} options: {options:<24} also: {', '.join(definition.aliases) or '-'}")
-        print(f"{'':<10} {definition.summary}")
+        also = ", ".join(definition.aliases) or "-"
+        print(f"{name:<{width}} {definition.kind:<8} options: {options[name]:<{middle}} also: {also}")
+        print(f"{'':<{width}} {definition.summary}")
     return 0
 
 
@@ -250,7 +255,8 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _history(arguments: argparse.Namespace) -> int:
     if arguments.last < 1:
         raise ConfigError(f"--last: expected a whole number from 1, found {arguments.last}")
-    print(job_runs.history_of(_load(arguments), arguments.metric, arguments.last))
+    config = configuration.load_published(arguments.config, arguments.set, arguments.as_of)
+    print(job_runs.history_of(config, arguments.metric, arguments.last))
     return 0
 
 

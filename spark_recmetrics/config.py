@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AliasChoices,
     BeforeValidator,
+    ConfigDict,
     Discriminator,
     Field,
     PlainSerializer,
@@ -51,19 +53,28 @@ from spark_recmetrics.stats.many import Correction, Test, check_options
 def _metric(value: object) -> Metric:
     if not isinstance(value, str | Metric):
         raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {shown(value)}")
-    return parse(value)
+    try:
+        return parse(value)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{_torn(value)}") from error
+
+
+def _torn(value: object) -> str:
+    """The tail of a message about a text that a list in YAML has cut at its comma, as it does without quotes."""
+    torn = isinstance(value, str) and len(value) < 100 and "," not in value and value.count("(") != value.count(")")
+    return ": in a list, write a text with a comma in quotes" if torn else ""
 
 
 def _convention(value: object) -> Convention:
     if isinstance(value, str | Convention):
-        return convention(value)
+        return named_populations(convention(value))
     if not isinstance(value, dict):
         raise ConfigError(f"expected the name of a convention, or a mapping of its name and options, found {shown(value)}")
     found, problems = CONVENTIONS["default"], dict[Keys, str]()
     for option, chosen in ({"name": "default"} | value).items():
         try:
             if option == "name":
-                found = convention(chosen)
+                found = named_populations(convention({"name": chosen}))
             elif option not in _OPTIONS:
                 raise ConfigError(f"unknown option{did_you_mean(option, _OPTIONS)}")  # noqa: TRY301 - collected below
             elif option == "users_by_metric":
@@ -105,7 +116,7 @@ def _slices(value: object) -> tuple[Slice, ...]:
         try:
             Slice.parse(one)
         except ConfigError as error:  # noqa: PERF203 - one message for all of them
-            problems[(place,)] = str(error)
+            problems[(place,)] = f"{error}{_torn(one)}"
     if problems:
         raise several(problems)
     return parse_slices(value)
@@ -145,7 +156,7 @@ ConventionChoice = Annotated[
     Convention,
     PlainValidator(_convention),
     PlainSerializer(_spelled_out),
-    WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}]}),
+    WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}, {"type": "string", "pattern": r"^\w+\(.*\)$"}]}),
 ]
 Checks = Annotated[dict[str, str], PlainValidator(_checks), WithJsonSchema(_CHECKS_SCHEMA)]
 Slices = Annotated[
@@ -224,7 +235,11 @@ class ComplexMetric(Section):
     @property
     def metric(self) -> Metric:
         """The metric, as if it were written `f1(ndcg, map, beta=0.5)`."""
-        named = (self.params.metric_name_1, self.params.metric_name_2)
+        named = [self.params.metric_name_1, self.params.metric_name_2]
+        if any(named) and not self.name.operands:
+            # The one that is left out is the usual one.
+            usual = map(Metric, self.name.definition.operands)
+            named = [own or other for own, other in zip_longest(named, usual)]
         inside = [str(part) for part in (*self.name.operands, *named) if part is not None]
         inside += [f"{option}={value}" for option, value in self.name.params]
         inside += [] if self.params.beta is None else [f"beta={self.params.beta}"]
@@ -275,7 +290,7 @@ class Evaluation(Section):
     threshold: Number | None = None
     """A truth row is relevant from this rating on. Default: as the convention says."""
     convention: ConventionChoice = CONVENTIONS["default"]
-    """Name of a convention, or a mapping of its name and of the options to change."""
+    """Name of a convention, or its text such as `ranx(gain=binary)`, or a mapping of its name and of the options to change."""
     slices: Slices = ()
     """Groups of users or items for which every value is told, too."""
     min_users: Count = MIN_USERS
@@ -424,6 +439,17 @@ class Config(Job):
         return schema
 
 
+class Published(Job):
+    """What has to be known of an evaluation to read what it has published; whatever else the file says is not looked at."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    job: JobName = "evaluate"
+    """Name of the job."""
+    output: OutputTables
+    """Where the tables are."""
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of the file, for editors."""
     return Config.file_schema()
@@ -432,3 +458,8 @@ def json_schema() -> dict[str, Any]:
 def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Config:
     """The configuration of an evaluation, out of a YAML, TOML or JSON file; see `job_file.read`."""
     return read(path, lambda _: Config, overrides, as_of)
+
+
+def load_published(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Published:
+    """Job and output of the same file. An `as_of` is needed only where the path of the output has one."""
+    return read(path, lambda _: Published, overrides, as_of)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _KEY = ("pair", "column", "slice", "slice_value")
 
+LARGEST = 2.0**500
+"""Users with a larger value than this, or an infinite one, are not compared: nothing could be said of the spread."""
+
 
 class Asked(NamedTuple):
     """What is to be compared.
@@ -125,7 +128,7 @@ def _of_groups(rows: pd.DataFrame, groups: Sequence[Group], asked: Asked) -> pd.
             old, new = values[tally.column][one], values[tally.column][other]
             if tally.as_zero:
                 old, new = np.nan_to_num(old, nan=0.0), np.nan_to_num(new, nan=0.0)
-            known = member & ~np.isnan(old) & ~np.isnan(new)
+            known = member & (np.abs(old) < LARGEST) & (np.abs(new) < LARGEST)
             for number, text, of_group in of_groups:
                 here = of_group[both]
                 kept, n_left_out = known & here, int((member & ~known & here).sum())

@@ -337,7 +337,9 @@ def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool
     rating = F.nanvl(F.coalesce(F.col("rating").cast("double"), F.lit(0.0)), F.lit(0.0))
     relevant = _is_relevant(truth, convention, has_ratings=has_ratings)
     values = [F.col("rating").cast("double").alias("value")] if judged else []
-    chances = ["propensity"] if "propensity" in truth.columns else []
+    # Rows that will be refused are counted, and nothing is divided by what they have.
+    wrong = truth_faults(truth).get("bad_propensities")
+    chances = [] if wrong is None else [F.when(~wrong, F.col("propensity")).alias("propensity")]
     return truth.select("user", "item", F.when(relevant, rating).alias("rating"), *values, *chances)
 
 

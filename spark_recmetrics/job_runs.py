@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_recmetrics.comparison import Comparison
-    from spark_recmetrics.config import Config
+    from spark_recmetrics.config import Config, Published
     from spark_recmetrics.credentials import Vault
     from spark_recmetrics.gates import Verdict
-    from spark_recmetrics.means import Mean
     from spark_recmetrics.pipeline import Result
     from spark_recmetrics.sides import SplitReport
     from spark_recmetrics.split_config import SplitConfig
@@ -77,8 +76,9 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         finally:
             result.release()
         outcome["gates"] = [verdict._asdict() for verdict in verdicts]
-        outcome |= {"status": result.status, "models": _finite(result.to_dict()), "warnings": list(result.warnings)}
-        outcome["n_users"] = {model: _headline(of_model).n_users for model, of_model in result.means.items()}
+        outcome |= {"status": result.status, "models": _finite(result.to_dict()), "n_users": result.n_users}
+        # What is empty is the error that the job ends with.
+        outcome["warnings"] = [line for line in result.warnings if line not in result.emptiness]
         if config.comparison is not None and comparison is None:
             outcome["warnings"].append("comparison: expected at least two models, found one")
         _show(config, result, outcome, comparison)
@@ -183,7 +183,7 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
     outcome |= {"status": "ok", "run_id": chosen, "comparison": [_json(row) for row in comparison.rows]}
 
 
-def history_of(config: Config, metric: str, last: int) -> str:
+def history_of(config: Published, metric: str, last: int) -> str:
     """The values of a metric in the last nights of a job, as text.
 
     Raises:
@@ -362,11 +362,6 @@ def session() -> Iterator[SparkSession]:
         own.stop()
 
 
-def _headline(of_model: Sequence[Mean]) -> Mean:
-    """The mean whose users are named beside the model: of the first ranking metric, if there is one."""
-    return next((mean for mean in of_model if mean.metric.definition.kind == "ranking"), of_model[0])
-
-
 def _finite(models: dict[str, dict[str, float | None]]) -> dict[str, dict[str, Any]]:
     return {model: _json(values) for model, values in models.items()}
 
@@ -377,13 +372,15 @@ def _json(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _show(config: Config, result: Result, outcome: dict[str, Any], comparison: Comparison | None) -> None:
+    from spark_recmetrics.outcome import headline
+
     as_of = f", as of {config.as_of}" if config.as_of else ""
     users = ", ".join(f"{printable(model)} {n}" for model, n in outcome["n_users"].items())
     print(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
     print(metric_table([row for row in result.rows if row["slice"] == "all"]))
     print("\n* best value of the line\n")
     if result.slices:
-        first = _headline(next(iter(result.means.values()))).metric
+        first = headline(next(iter(result.means.values()))).metric
         print(f"{slice_table(result.rows, str(first))}\n")
     if comparison is not None:
         print(f"{comparison}\n")

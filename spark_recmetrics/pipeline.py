@@ -35,11 +35,11 @@ from spark_recmetrics.slices import MIN_USERS, TABLES, Slice
 from spark_recmetrics.slicing import Slicing
 from spark_recmetrics.watch import Watch
 
-_EXAMPLE = (("user ", "user"), (", item ", "item"))
+_EXAMPLE = ("model", "user", "item")
 """How a row is named among the examples of a fault."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Result(Outcome):
     """What `evaluate` found.
 
@@ -105,7 +105,7 @@ def evaluate(
     metrics: Iterable[str | Metric] | str = DEFAULT_METRICS,
     k: Sequence[int] | int | None = DEFAULT_K,
     threshold: float | None = None,
-    convention: str | Convention = "default",
+    convention: str | Mapping[str, Any] | Convention = "default",
     columns: Columns = Columns(),
     train: DataFrame | None = None,
     catalog: DataFrame | int | None = None,
@@ -131,7 +131,7 @@ def evaluate(
         metrics: Texts such as `ndcg`, `map@10`, `f1(beta=0.5)@20`, `rmse`.
         k: Cut-offs of ranking metrics that are written without one; None or empty: the whole list.
         threshold: A truth row is relevant from this rating on, under every convention. None: as the convention says.
-        convention: Name of a convention, or a `Convention`.
+        convention: Name of a convention, its text, a mapping, or a `Convention`, see `srm.convention`.
         columns: The caller's column names.
         train: One row per (user, item) that the user had before, for `auc`, `gauc` and `lauc`, whose candidates are unseen.
             Where no metric needs it, it is named in the warnings; so are the next three.
@@ -314,7 +314,9 @@ def _across_users(
 def _observed(watch: Watch) -> dict[str, Any]:
     """What was counted of a table; of each fault that there is, a second look finds examples."""
     found = tables.observed(watch)
-    ids = F.concat(*(F.concat(F.lit(text), F.coalesce(F.col(key).cast("string"), F.lit("null"))) for text, key in _EXAMPLE))
+    keys = [key for key in _EXAMPLE if key in watch.rows.columns]
+    told = (F.concat(F.lit(f"{key} "), F.coalesce(F.col(key).cast("string"), F.lit("null"))) for key in keys)
+    ids = F.concat_ws(", ", *told)
     for check, fault in watch.faults.items():
         if found.get(check):
             found[f"{check}_example"] = tables.example_values(watch.rows.where(fault).select(ids), sep="; ")

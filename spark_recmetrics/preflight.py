@@ -54,7 +54,7 @@ def prove(
     metrics: Iterable[str | Metric] | str = DEFAULT_METRICS,
     k: Sequence[int] | int | None = DEFAULT_K,
     threshold: float | None = None,
-    convention: str | Convention = "default",
+    convention: str | Mapping[str, Any] | Convention = "default",
     columns: Columns = Columns(),
     train: DataFrame | None = None,
     catalog: DataFrame | int | None = None,

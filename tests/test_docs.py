@@ -491,6 +491,41 @@ def test_every_statistic_is_explained():
         assert f"`{field}`" in page, field
 
 
+def test_the_table_of_arguments_is_the_code():
+    """Every argument and default of the table of sibling functions, and none of their common ones is missing there."""
+    page = (ROOT / "docs" / "inputs.md").read_text()
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ") and "`evaluate`" in line]
+    start = page.splitlines().index("|" + "|".join(rows[0]) + "|")
+    table = [line.strip("|").split("|") for line in page.splitlines()[start + 2 : start + 9]]
+    spark, memory, small = (
+        inspect.signature(one).parameters
+        for one in (spark_recmetrics.evaluate, spark_recmetrics.evaluate_in_memory, spark_recmetrics.compute_metrics)
+    )
+    many = {
+        **inspect.signature(spark_recmetrics.Evaluator.__init__).parameters,
+        **inspect.signature(spark_recmetrics.Evaluator.evaluate).parameters,
+    }
+    told: dict[str, set[str]] = {}
+    for row in table:
+        cells = [row[1].strip() if cell.strip() == "the same" else cell.strip() for cell in row]
+        places = zip(("evaluate", "memory", "many", "small"), (spark, memory, many, small), cells[1:5], strict=True)
+        for name, parameters, cell in places:
+            if not cell:
+                continue
+            argument = re.match(r"`(\w+)`", cell)[1]
+            told.setdefault(name, set()).add(argument)
+            default = parameters[argument].default
+            if ": " in cell:
+                found = cell.partition(": ")[2]
+                shown = [str(one) for one in default] if isinstance(default, tuple) else [str(default).replace("None", "none")]
+                assert found.split(", ") == shown, (name, argument)
+            else:
+                assert default is None, (name, argument)
+    assert told["small"] >= small.keys() - {"user_pred_true"}
+    assert told["many"] >= many.keys() - {"self", "recommendations", "truth", "columns"}
+    assert told["memory"] >= memory.keys() - {"predictions", "truth", "columns", "model_name"}
+
+
 def test_the_tests_that_repeat_a_fault_are_there():
     rows = re.findall(r"^\| (.+) \|$", text_of("docs/reliability.md"), re.MULTILINE)[2:]
     assert len(rows) > 15

@@ -121,6 +121,11 @@ class Definition:
     divides_by_pairs: bool
 
     @property
+    def empty_is_zero(self) -> bool:
+        """Whether the mean over nobody may be 0: an error of 0 is the best value, and 0 is a good one of r2."""
+        return self.kind == "ranking" and self.higher_is_better
+
+    @property
     def summary(self) -> str:
         """The first line of the formula's docstring."""
         return (self.compute.__doc__ or "").strip().splitlines()[0]
