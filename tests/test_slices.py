@@ -203,6 +203,7 @@ def test_resampled_intervals_are_the_percentiles_over_users_drawn_anew(spark, ev
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_intervals_do_not_depend_on_partitioning_or_order(spark, evaluated):
     rows, result = evaluated
     shuffled = [random.Random(9).sample(table, len(table)) for table in rows]
@@ -271,7 +272,7 @@ ITEM_SLICES = ["parity", "genres", "parity*genres", "popularity", "popularity(20
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("judged", [False, True])
+@pytest.mark.parametrize("judged", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_a_slice_of_items_is_an_evaluation_of_the_users_who_have_one_in_truth(spark, judged):
     rows = data()
     predictions, truth, *_ = rows
@@ -317,6 +318,7 @@ def test_a_slice_of_items_is_an_evaluation_of_the_users_who_have_one_in_truth(sp
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_errors_of_ratings_that_stand_apart_have_no_slice_of_items(spark):
     rows = data()
     tables = frames(spark, rows)
@@ -496,6 +498,7 @@ def test_values_of_several_columns_are_joined_and_ordered():
     assert [value for _, value in found] == ["a & 2..<10", "a & >=10", "b & >=10", "(none) & <2"]
 
 
+@pytest.mark.heavy
 def test_one_user_has_no_resampled_interval_of_width_zero(spark):
     predictions = spark.createDataFrame([("a", 1, 1, 1.0)], "model string, user_id int, item_id int, score double")
     truth = spark.createDataFrame([(1, 1, 5.0)], "user_id int, item_id int, rating double")
@@ -536,6 +539,7 @@ def test_intervals_cover_the_true_value_in_95_of_100_data_sets():
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_slices_of_a_configuration(spark, tmp_path, capsys):
     for name, frame in frames(spark, data()).items():
         frame.write.parquet(str(tmp_path / name))
