@@ -165,7 +165,7 @@ def compared(
         ConfigError: There is no such model or option, or a metric has no value per user.
     """
     _check(models, baseline)
-    check_options(test, correction, alpha, n_resamples)
+    check_options(test, correction, alpha, n_resamples, seed)
     for metric in metrics:
         if metric.definition.across_users:
             raise ConfigError(f"{metric}: expected a metric with a value for each user, found one that compares users")

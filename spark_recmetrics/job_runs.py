@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,18 +68,17 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
             frames = {name: getattr(result, name) for name in ("data_report", "per_user", "summary")}
             if verdicts:
                 frames["gates"] = spark.createDataFrame(verdicts, GATES)
-            comparison = _compared(config, result)
+            comparison = _compared(config, result, outcome)
             if comparison is not None:
                 frames["comparison"] = comparison.to_spark(spark)
             outcome["tables"] = history.publish(frames, output, run)
         finally:
             result.release()
         outcome["gates"] = [verdict._asdict() for verdict in verdicts]
-        outcome |= {"status": result.status, "models": _finite(result.to_dict()), "n_users": result.n_users}
+        outcome |= {"status": result.status, "models": result.to_dict(), "n_users": result.n_users}
         # What is empty is the error that the job ends with.
-        outcome["warnings"] = [line for line in result.warnings if line not in result.emptiness]
-        if config.comparison is not None and comparison is None:
-            outcome["warnings"].append("comparison: expected at least two models, found one")
+        own = [line for line in result.warnings if line not in result.emptiness]
+        outcome["warnings"] = [*own, *outcome["warnings"]]
         _show(config, result, outcome, comparison)
         if user is not None:
             _show_user(result, user)
@@ -180,7 +178,7 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
             n_parts=config.evaluation.n_buckets,
         )
     print(f"{config.job}, run {chosen} as of {as_of}\n\n{comparison}")
-    outcome |= {"status": "ok", "run_id": chosen, "comparison": [_json(row) for row in comparison.rows]}
+    outcome |= {"status": "ok", "run_id": chosen, "comparison": [dict(row) for row in comparison.rows]}
 
 
 def history_of(config: Published, metric: str, last: int) -> str:
@@ -210,11 +208,19 @@ def _earlier(spark: SparkSession, config: Config, *, every: bool = False) -> lis
     return published_rows(spark, config.located(config.output), config.job, wanted) if wanted else []
 
 
-def _compared(config: Config, result: Result) -> Comparison | None:
-    """The comparison that the configuration asks for, where there are two models."""
+def _compared(config: Config, result: Result, outcome: dict[str, Any]) -> Comparison | None:
+    """The comparison that the configuration asks for, if its models are there tonight; else a warning of the run."""
     from spark_recmetrics.comparison import compare
 
-    if config.comparison is None or len(result.plan.models) < 2:
+    if config.comparison is None:
+        return None
+    models, baseline = result.plan.models, config.comparison.baseline
+    if len(models) < 2:
+        outcome["warnings"].append("comparison: expected at least two models, found one")
+        return None
+    if baseline is not None and baseline not in models:
+        known = printable(", ".join(models))
+        outcome["warnings"].append(f"comparison: expected baseline {baseline!r} among the models, found {known}: not compared")
         return None
     return compare(result, **config.comparison.model_dump())
 
@@ -360,15 +366,6 @@ def session() -> Iterator[SparkSession]:
         yield own
     finally:
         own.stop()
-
-
-def _finite(models: dict[str, dict[str, float | None]]) -> dict[str, dict[str, Any]]:
-    return {model: _json(values) for model, values in models.items()}
-
-
-def _json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity, which the squares of very large errors can reach."""
-    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in values.items()}
 
 
 def _show(config: Config, result: Result, outcome: dict[str, Any], comparison: Comparison | None) -> None:

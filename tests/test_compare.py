@@ -11,9 +11,10 @@ import pytest
 from scipy import stats as scipy_stats
 
 import spark_recmetrics as srm
-from spark_recmetrics.cli import main
+from spark_recmetrics.cli import RESULT_MARK, main
 from spark_recmetrics.comparison import compared
 from spark_recmetrics.metrics import parse
+from spark_recmetrics.report import history_table
 from spark_recmetrics.stats import adjust, paired_t_test, sign_test, smallest_difference, wilcoxon_test
 
 METRICS = [parse("ndcg@10"), parse("rmse")]
@@ -207,7 +208,7 @@ def test_a_result_is_compared(spark):
         ({"baseline": "pop"}, "baseline: unknown model 'pop'"),
         ({"test": "paired"}, r"test: unknown value 'paired'; did you mean 'paired_t'\?"),
         ({"correction": "bonferoni"}, r"correction: unknown value 'bonferoni'; did you mean 'bonferroni'\?"),
-        ({"alpha": 5}, "alpha: expected a number between 0 and 1, found 5"),
+        ({"alpha": 5}, "alpha: expected a number from 1e-06 to 0.5, found 5"),
         ({"test": "bootstrap", "n_resamples": 1}, "n_resamples: expected a whole number from 100, found 1"),
     ],
 )
@@ -259,3 +260,56 @@ def test_a_comparison_of_the_configuration_is_checked_when_it_is_read(options, t
     path.write_text(json.dumps(conf))
     assert main(["validate-config", "--config", str(path)]) == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("alpha", 0.85, "alpha: expected a number from 1e-06 to 0.5, found 0.85"),
+        ("alpha", 1e-300, "alpha: expected a number from 1e-06 to 0.5, found 1e-300"),
+        ("alpha", math.nan, "alpha: expected a number from 1e-06 to 0.5, found nan"),
+        *(
+            ("seed", seed, f"seed: expected a whole number from 0, below 2^63, found {seed!r}")
+            for seed in (-1, "x", 1.5, True, 2**63)
+        ),
+    ],
+)
+def test_options_are_refused_before_anything_runs(option, value, message):
+    with pytest.raises(srm.ConfigError) as caught:
+        compared(None, ["a", "b"], [], srm.convention("default"), **{option: value})
+    assert str(caught.value) == message
+
+
+def test_no_line_of_a_table_begins_with_the_mark_of_the_result_line():
+    name = f'{RESULT_MARK} {{"status": "ok"}}'
+    row = {"model": name, "as_of": "1", "convention": "c", "config_hash": "c", "data_hash": "d", "computed_at": 0, "n_users": 1}
+    text = history_table([{**row, "value": math.inf}, {**row, "as_of": "2", "value": 0.5}], 9)
+    assert [line for line in text.splitlines() if line.startswith(RESULT_MARK)] == []
+    assert f" {name}" in text
+
+
+@pytest.mark.spark
+@pytest.mark.once
+@pytest.mark.heavy
+def test_a_baseline_that_is_missing_tonight_is_a_warning_and_the_values_are_published(spark, tmp_path, capsys):
+    rows = [
+        (model, user, item, 1.2e154 if model == "b" else float(item)) for model in "ab" for user in (1, 2) for item in (1, 2)
+    ]
+    spark.createDataFrame(rows, "model string, user_id int, item_id int, score double").write.parquet(str(tmp_path / "p"))
+    spark.createDataFrame([(1, 1, 3.0), (2, 2, 1.0)], "user_id int, item_id int, rating double").write.parquet(
+        str(tmp_path / "t")
+    )
+    conf = tmp_path / "conf.json"
+    written = {
+        "inputs": {"predictions": {"path": str(tmp_path / "p")}, "truth": {"path": str(tmp_path / "t")}},
+        "evaluation": {"metrics": ["rmse"], "n_buckets": 1},
+        "comparison": {"baseline": "gone"},
+        "gates": [{"metric": "rmse", "max": 2}],
+        "output": {"path": str(tmp_path / "out")},
+    }
+    conf.write_text(json.dumps(written))
+    assert main(["evaluate", "--config", str(conf)]) == 3
+    told = json.loads(capsys.readouterr().out.strip().splitlines()[-1].removeprefix(RESULT_MARK))
+    assert "comparison: expected baseline 'gone' among the models, found a, b: not compared" in told["warnings"]
+    assert set(told["tables"]) == {"data_report", "per_user", "summary", "gates"}
+    assert [gate["verdict"] for gate in told["gates"]] == ["pass", "fail"]
