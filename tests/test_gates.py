@@ -84,6 +84,19 @@ def test_every_model_has_a_verdict_but_the_baseline():
     ]
 
 
+def test_a_gate_does_not_vanish_with_its_model():
+    """The model that should be held against pop has no row tonight."""
+    found = held(Gate("ndcg@10", max_drop=0.0, against="model(pop)"), row(0.5, "pop"))
+    told = "expected a model beside pop to hold the gate against, found none in this run"
+    assert (found.model, found.value, found.n_users, found.verdict, found.reason) == (None, None, 0, "fail", told)
+    assert found.line() == f"FAIL  no model: ndcg@10: max_drop 0 against model(pop): {told}"
+    assert verdict(Gate("ndcg@10", max_drop=0.0, against="model(pop)", severity="warn"), row(0.5, "pop"))[0] == "warn"
+    assert verdict(Gate("ndcg@10", min=0.2), []) == (
+        "fail",
+        "expected a model to hold the gate against, found none in this run",
+    )
+
+
 @pytest.mark.parametrize(
     ("drop", "expected"),
     [
@@ -562,6 +575,19 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
     none, fourth, _ = job("gate", capsys, as_of="2026-11-29", gates=gates)
     assert none == 4
     assert "found none: run evaluate first" in fourth["error"]["message"]
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_gate_fails_and_is_published_without_its_model(job, spark, tmp_path, capsys):
+    """The only model of the run is the one that others are to be held against."""
+    gates = [{"metric": "hit@1", "max_drop": 0, "against": "model(model)"}]
+    code, outcome, captured = job("evaluate", capsys, gates=gates)
+    assert (code, outcome["gates"][0]["model"], outcome["gates"][0]["verdict"]) == (3, None, "fail")
+    assert "FAIL  no model: hit@1: max_drop 0 against model(model): expected a model beside model" in captured.out
+    (row,) = srm.read_history(spark, str(tmp_path / "out"), table="gates").collect()
+    assert (row["model"], row["verdict"]) == (None, "fail")
+    assert job("gate", capsys, gates=gates)[0] == 3
 
 
 @pytest.mark.spark
