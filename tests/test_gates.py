@@ -592,6 +592,24 @@ def test_a_gate_fails_and_is_published_without_its_model(job, spark, tmp_path, c
 
 @pytest.mark.spark
 @pytest.mark.once
+def test_a_night_after_a_refused_one_is_a_first_night(job, spark, tmp_path, capsys):
+    """The first night was refused, so that only its report lies there; and a split has published into the same output."""
+    rows = spark.createDataFrame([("u", "a"), ("u", "b")], "user_id string, item_id string")
+    srm.splits.publish(srm.splits.leave_one_out(rows, by="hash"), srm.Output(path=str(tmp_path / "out")))
+    gates = [{"metric": "hit@1", "max_drop": 0.1, "against": "previous"}]
+    code, outcome, _ = job("evaluate", capsys, as_of="2026-11-27", found=("a", None), gates=gates)
+    assert (code, list(outcome["tables"])) == (4, ["data_report"])
+    code, outcome, _ = job("gate", capsys, gates=gates)
+    assert (code, "found none: run evaluate first" in outcome["error"]["message"]) == (4, True)
+    assert main(["history", "--config", str(tmp_path / "conf.json"), "--metric", "hit@1"]) == 4
+    assert "expected runs of job evaluate with hit@1, found none" in capsys.readouterr().err
+    code, outcome, captured = job("evaluate", capsys, gates=gates)
+    assert (code, outcome["gates"][0]["verdict"]) == (0, "pass")
+    assert "no earlier value to compare with: missing is pass" in captured.out
+
+
+@pytest.mark.spark
+@pytest.mark.once
 def test_gates_can_be_left_to_the_other_job(job, capsys):
     gates = [{"metric": "hit@1", "min": 0.9}]
     code, outcome, _ = job("evaluate", capsys, "--no-gates", gates=gates)
