@@ -85,8 +85,8 @@ def compare(
         result: Of `evaluate`, with at least two models.
         baseline: The model that all others are compared with; None: all pairs.
         metrics: Texts of metrics of the result; None: all that have a value per user.
-        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`, see `stats`. The better model is told by what it looks at: the mean,
-            the rank sums, or the number of users.
+        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`, see `stats`. Which model is better is told by what it looks at: the
+            mean, the rank sums, or the number of users.
         correction: For testing many pairs, metrics and values of a slice at once: `holm`, `bonferroni`, `benjamini_hochberg`
             or `none`.
         alpha: Level of the tests, and of the intervals.

@@ -299,10 +299,12 @@ def _judge(
     reference = _reference(gate, row, rows, history)
     if reference.problem is not None:
         return verdict(reference.problem, failed=True)
+    left_out = f" (left out: {reference.left_out})" if reference.left_out else ""
     if reference.value is None:
-        return verdict(f"no earlier value to compare with: missing is {gate.missing}", failed=gate.missing == "fail")
+        told = f"no earlier value to compare with{left_out}: missing is {gate.missing}"
+        return verdict(told, failed=gate.missing == "fail")
     drop = drop_of(row, reference.value)
-    named = (reference.run and f" of run {reference.run}") or f" of {gate.against}"
+    named = ((reference.run and f" of run {reference.run}") or f" of {gate.against}") + left_out
     if abs(drop) <= _slack(value):
         told = f"{value:.6g} is the same as {reference.value:.6g}{named}"
     else:
