@@ -85,7 +85,8 @@ def compare(
         result: Of `evaluate`, with at least two models.
         baseline: The model that all others are compared with; None: all pairs.
         metrics: Texts of metrics of the result; None: all that have a value per user.
-        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`, see `stats`.
+        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`, see `stats`. Which model is better is told by what it looks at: the
+            mean, the rank sums, or the number of users.
         correction: For testing many pairs, metrics and values of a slice at once: `holm`, `bonferroni`, `benjamini_hochberg`
             or `none`.
         alpha: Level of the tests, and of the intervals.
@@ -236,8 +237,8 @@ def _row(
 ) -> dict[str, Any]:
     higher = metric.definition.higher_is_better
     winner = None
-    if p_adjusted is not None and p_adjusted <= alpha and result.mean_difference:
-        winner = b if (result.mean_difference > 0) == higher else a
+    if p_adjusted is not None and p_adjusted <= alpha and result.direction:
+        winner = b if (result.direction > 0) == higher else a
     wins, losses = (result.wins, result.losses) if higher else (result.losses, result.wins)
     return {
         "model_a": a,

@@ -182,7 +182,7 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
 
 
 def history_of(config: Published, metric: str, last: int) -> str:
-    """The values of a metric in the last nights of a job, as text.
+    """The values of a metric in the last nights of a job, as text. It says so where their labels have no order.
 
     Raises:
         ConfigError: There is no such metric.
@@ -190,6 +190,7 @@ def history_of(config: Published, metric: str, last: int) -> str:
     """
     from spark_recmetrics.history import published_rows
     from spark_recmetrics.metrics import parse
+    from spark_recmetrics.nights import form_of
     from spark_recmetrics.report import history_table
 
     with session() as spark:
@@ -197,7 +198,12 @@ def history_of(config: Published, metric: str, last: int) -> str:
     if not rows:
         where = config.located(config.output).table("summary")
         raise DataError(f"{where}: expected runs of job {config.job} with {parse(metric)}, found none: check --metric and job")
-    return f"{config.job}, {parse(metric)}\n\n{history_table(rows, last)}"
+    of_form = {form_of(as_of): as_of for as_of in sorted({row["as_of"] for row in rows}, reverse=True)}
+    text = f"{config.job}, {parse(metric)}\n\n{history_table(rows, last)}"
+    if len(of_form) == 1:
+        return text
+    found = ", ".join(sorted(of_form.values()))
+    return f"{text}\n\nwarning: as_of: expected labels of one form, found {found}: they are ordered as text"
 
 
 def _earlier(spark: SparkSession, config: Config, *, every: bool = False) -> list[dict[str, Any]]:

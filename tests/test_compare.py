@@ -153,6 +153,25 @@ def test_t1_a_model_against_itself_and_winners_by_direction(spark):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.parametrize(("test", "winners"), [("wilcoxon", ["b", "a"]), ("sign", ["b", "a"]), ("paired_t", [None, None])])
+def test_the_winner_is_told_by_what_is_tested(spark, test, winners):
+    """b is higher for 27 of 30 users with something relevant; but three large losses make its mean the lower one."""
+    users = range(38)
+    fifth = [user for user in users if user % 5]  # the others have nothing relevant
+    assert len(fifth) == 30
+    differences = dict(zip(fifth, [*(0.001 * n for n in range(1, 28)), -1.0, -1.1, -1.2], strict=True))
+    values = {("a", str(metric)): [0.5] * 38 for metric in METRICS}
+    # All users have a rating: those without anything relevant differ in none.
+    values |= {("b", str(metric)): [0.5 + differences.get(user, 0.0) for user in users] for metric in METRICS}
+    values |= {("c", str(metric)): [0.5] * 38 for metric in METRICS}
+    found = compared(per_user_of(spark, values), ("a", "b"), METRICS, srm.convention("default"), test=test, n_parts=2).rows
+    assert [row["diff"] < 0 for row in found] == [True, True]
+    # Of an RMSE the lower one is better.
+    assert [row["winner"] for row in found] == winners
+
+
+@pytest.mark.spark
+@pytest.mark.once
 def test_t2_t3_t4_what_a_comparison_of_few_users_says(spark):
     """In RMSE b is 1, 2, 3 and 4 above a, and c always 1; in nDCG only one user has a value of both."""
     rmse = {"a": [100.0, 200.0, 300.0, 400.0], "b": [101.0, 202.0, 303.0, 404.0], "c": [101.0, 201.0, 301.0, 401.0]}

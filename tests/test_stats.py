@@ -137,6 +137,25 @@ def test_nan_leaves_a_pair_out(test):
     assert "; 3 left out for NaN" in str(found)
 
 
+def test_the_direction_is_that_of_what_is_tested():
+    """b wins 27 of 30, with the rank sums 378 and 87; but the three losses are so large that its mean is lower."""
+    a = np.zeros(30)
+    b = np.concatenate([0.001 * np.arange(1, 28), [-1.0, -1.1, -1.2]])
+    found = {result.test: result for result in (test(a, b) for test in TESTS)}
+    assert {name: result.direction for name, result in found.items()} == {
+        "paired_t": -1,
+        "bootstrap": -1,
+        "wilcoxon": 1,
+        "sign": 1,
+    }
+    assert found["wilcoxon"].statistic == 87
+    assert found["sign"].p_value < found["wilcoxon"].p_value < 0.05
+    assert all(result.mean_difference == pytest.approx((0.378 - 3.3) / 30) for result in found.values())
+    for test in TESTS:
+        assert (test(b, a).direction, test(a, a).direction) == (-found[test(a, b).test].direction, 0)
+        assert test(a[:1], b[:1]).direction is None
+
+
 def test_magnitudes_that_differ_by_rounding_are_tied():
     assert 0.1 + 0.2 != 0.3
     assert stats.wilcoxon_from_histogram([0.1 + 0.2, 0.3, 0.5], [1, 0, 1], [0, 1, 0]) == pytest.approx(
