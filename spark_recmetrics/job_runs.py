@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from spark_recmetrics.gates import Verdict
     from spark_recmetrics.pipeline import Result
     from spark_recmetrics.sides import SplitReport
+    from spark_recmetrics.slices import Slice
     from spark_recmetrics.split_config import SplitConfig
 
 
@@ -152,7 +153,6 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
     from spark_recmetrics.history import published_rows, rows_of_run
     from spark_recmetrics.metrics.text import named_populations
     from spark_recmetrics.outcome import Run
-    from spark_recmetrics.slices import bands_of
 
     output, as_of = config.located(config.output), config.as_of or "none"
     metrics = [metric for metric in config.evaluation.expanded if not metric.definition.across_users]
@@ -165,20 +165,34 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
             raise DataError(f"{output.table('summary')}: expected {expected}, found none: run evaluate first")
         chosen = max(rows, key=lambda row: row["computed_at"])["run_id"]
         rows = [row for row in rows if row["run_id"] == chosen]
-        per_user = rows_of_run(spark, output, Run(chosen, config.as_of), table="per_user")
-        known = {row["metric"] for row in rows}
+        rules, run = named_populations(config.evaluation.chosen_convention), Run(chosen, config.as_of)
+        if others := {row["convention"] for row in rows} - {str(rules)}:
+            found = printable(", ".join(sorted(others)))
+            raise DataError(f"run {chosen}: expected convention {rules}, which the configuration has, found {found}")
+        per_user = rows_of_run(spark, output, run, table="per_user")
+        names, known = {row["model"] for row in rows}, {row["metric"] for row in rows}
         comparison = compared(
             per_user,
-            sorted({row["model"] for row in rows}),
+            [name for name in config.inputs.models or sorted(names) if name in names],
             [metric for metric in metrics if str(metric) in known],
-            named_populations(config.evaluation.chosen_convention),
+            rules,
             **(config.comparison or ComparisonOptions()).model_dump(),
-            slices=[one for one in config.evaluation.slices if all(b.column in per_user.columns for b in bands_of([one]))],
+            slices=_slices_of(rows_of_run(spark, output, run, table="summary"), per_user),
             min_users=config.evaluation.min_users,
             n_parts=config.evaluation.n_buckets,
         )
     print(f"{config.job}, run {chosen} as of {as_of}\n\n{comparison}")
     outcome |= {"status": "ok", "run_id": chosen, "comparison": [dict(row) for row in comparison.rows]}
+
+
+def _slices_of(summary: DataFrame, per_user: DataFrame) -> list[Slice]:
+    """The slices of users that a published run has values of."""
+    from spark_recmetrics.slices import Slice, bands_of
+    from spark_recmetrics.tables import collect_rows
+
+    texts = sorted({row["slice"] for row in collect_rows(summary.select("slice").distinct())} - {"all"})
+    parsed = [Slice.parse(text) for text in texts]
+    return [one for one in parsed if all(band.column in per_user.columns for band in bands_of([one]))]
 
 
 def history_of(config: Published, metric: str, last: int) -> str:

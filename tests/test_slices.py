@@ -439,6 +439,7 @@ def test_too_many_values_are_refused():
         ("`back``tick` * x", "`back``tick`*x"),
         ("is new", "is new"),
         ("score(-0.5, 0.5)", "score(-0.5, 0.5)"),
+        ("signup(20230101, 1700003600)", "signup(20230101, 1700003600)"),
         ("land.größe", "land.größe"),
     ],
 )
@@ -478,6 +479,8 @@ def test_other_texts_are_no_slices(text):
 def test_columns_that_would_collide_are_refused():
     with pytest.raises(ConfigError) as caught:
         parse_slices(["a b", "a.b"])
+    names = ["年齢", "性別", "r(-5)", "r(5)", "t(1.5)", "t(1, 5)"]
+    assert len({band.column for one in parse_slices(names) for band in one.bands}) == len(names)
     assert "expected columns that differ by more than signs" in str(caught.value)
 
 
@@ -562,7 +565,7 @@ def test_slices_of_a_configuration(spark, tmp_path, capsys):
     assert set(summary["ci_method"].dropna()) == {"bootstrap"}
     compared = srm.read_history(spark, tmp_path / "out", table="comparison").toPandas()
     assert set(compared["slice"]) == {"all", "gender", "age(10, 20)"}
-    again = ["compare", "--config", str(conf), "--set", "comparison.test=sign", "--set", "evaluation.slices=[gender]"]
+    again = ["compare", "--config", str(conf), "--set", "comparison.test=sign"]
     assert main([*again, "--result-json", str(tmp_path / "result.json")]) == 0
     told = json.loads((tmp_path / "result.json").read_text())
     assert told["run_id"] == summary["run_id"][0]
@@ -572,7 +575,8 @@ def test_slices_of_a_configuration(spark, tmp_path, capsys):
         ("gender", "F"),
         ("gender", "M"),
     }
-    for row in told["comparison"]:
+    assert {row["slice"] for row in told["comparison"]} == {"all", "gender", "age(10, 20)"}
+    for row in (row for row in told["comparison"] if row["slice"] != "age(10, 20)"):
         own = per_user[(per_user["n_relevant"] > 0) | (row["metric"] == "rmse")]
         own = own[(own["slice_gender"] == row["slice_value"]) | (row["slice"] == "all")]
         values = own.set_index(["user", "model"])[parse(row["metric"]).slug]
@@ -580,5 +584,7 @@ def test_slices_of_a_configuration(spark, tmp_path, capsys):
         assert (row["test"], row["n_users"]) == ("sign", expected.n)
         if row["reason"] is None:
             assert row["p_value"] == pytest.approx(expected.p_value, abs=1e-12)
+    assert main(["compare", "--config", str(conf), "--set", "evaluation.threshold=2"]) == 4
+    assert "expected convention default(relevance=threshold, threshold=2), which the conf" in capsys.readouterr().err
     assert main(["compare", "--config", str(conf), "--run", "r000000000000"]) == 4
     assert "expected run r000000000000 as of none with ndcg@3, rmse, found none" in capsys.readouterr().err
