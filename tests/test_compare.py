@@ -197,9 +197,30 @@ def test_nobody_in_common_is_undefined(spark):
     frame = per_user_of(spark, values, left_out={0, 1, 2})
     found = compared(frame, ("a", "c"), METRICS, srm.convention("default"), n_parts=2)
     assert [(row["n_users"], row["p_value"], row["reason"], row["winner"]) for row in found.rows] == [
-        (0, None, "no_pair", None)
-    ] * 2
+        (0, None, "no_list", None),  # c has no row at all
+        (0, None, "no_pair", None),
+    ]
     assert "undefined (no_pair)" in str(found)
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_model_without_a_list_is_no_loser(spark):
+    """The ghost recommends nothing to anybody, and half to all but one user."""
+    scores = [(model, user, "x", 3.0) for user in range(20) for model in ("als", "half") if model == "als" or user < 19]
+    predictions = spark.createDataFrame(scores, "model string, user_id int, item_id string, score double")
+    truth = spark.createDataFrame([(user, "x", 4.0) for user in range(20)], "user_id int, item_id string, rating double")
+    result = srm.evaluate(predictions, truth, metrics=["hit@1", "rmse"], models=["als", "ghost", "half"], n_buckets=2)
+    for test in ("paired_t", "wilcoxon"):
+        rows = {(row["model_a"], row["model_b"], row["metric"]): row for row in srm.compare(result, test=test).rows}
+        for pair, metric, reason in ((("als", "ghost"), "hit@1", "no_list"), (("als", "ghost"), "rmse", "no_pair")):
+            row = rows[(*pair, metric)]
+            assert (row["n_users"], row["reason"], row["test"]) == (0, reason, test)
+            assert [row[name] for name in ("mean_a", "mean_b", "diff", "p_value", "winner")] == [None] * 5
+            assert (row["wins"], row["ties"], row["losses"]) == (0, 0, 0)
+        # One list is enough to be there, and whoever gets none counts as before.
+        assert (rows["als", "half", "hit@1"]["n_users"], rows["als", "half", "hit@1"]["diff"]) == (20, -1 / 20)
+    result.release()
 
 
 @pytest.mark.spark
