@@ -288,7 +288,7 @@ def test_the_job_compares_prints_and_publishes(spark, tmp_path, capsys):
     ("options", "told"),
     [
         ({"test": "t"}, "comparison.test: expected one of "),
-        ({"alpha": 1.5}, "comparison.alpha: expected a number between 0 and 1, found 1.5"),
+        ({"alpha": 1.5}, "comparison.alpha: expected a number from 1e-06 to 0.5, found 1.5"),
         ({"test": "bootstrap", "n_resamples": 5}, "comparison.n_resamples: expected a whole number from 100, found 5"),
         ({"baseline": "pup"}, "comparison.baseline: unknown model 'pup'; did you mean 'pop'?"),
     ],
