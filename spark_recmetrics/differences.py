@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -164,6 +165,9 @@ class _Sums(NamedTuple):
     sum_b: float
     total: float
     deviation: float
+    low: float
+    high: float
+    noise: float
     wins: int
     losses: int
     magnitudes: Any
@@ -174,8 +178,12 @@ class _Sums(NamedTuple):
 def _difference(old: Any, new: Any) -> Any:
     """B - a, 0 where it is no more than rounding of the values."""
     difference = new - old
-    difference[np.abs(difference) <= ROUNDING * np.maximum(np.abs(old), np.abs(new))] = 0.0
+    difference[np.abs(difference) <= _noise(old, new)] = 0.0
     return difference
+
+
+def _noise(old: Any, new: Any) -> Any:
+    return ROUNDING * np.maximum(np.abs(old), np.abs(new))
 
 
 def _sums(old: Any, new: Any, *, n_left_out: int) -> _Sums:
@@ -191,6 +199,9 @@ def _sums(old: Any, new: Any, *, n_left_out: int) -> _Sums:
         sum_b=float(new.sum()),
         total=float(difference.sum()),
         deviation=float(((difference - mean) ** 2).sum()),
+        low=float(difference.min(initial=math.inf)),
+        high=float(difference.max(initial=-math.inf)),
+        noise=float(_noise(old, new).max(initial=0.0)),
         wins=int(up.sum()),
         losses=int(down.sum()),
         magnitudes=size[some],
@@ -209,8 +220,6 @@ def whole_differences(parts: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     Returns:
         One row of `schema.DIFFERENCES`, none without a user.
     """
-    import math
-
     import pandas as pd
 
     n = int(parts["n"].sum())
@@ -218,6 +227,9 @@ def whole_differences(parts: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     total = math.fsum(known["total"])
     mean = total / n if n else 0.0
     spread = math.fsum([*known["deviation"], *(known["n"] * (known["total"] / known["n"] - mean) ** 2)])
+    # Differences that are apart by no more than rounding of the values are the same, as `stats` has it for arrays.
+    if n and known["high"].max() - known["low"].min() <= known["noise"].max():
+        spread = 0.0
     row: dict[str, Any] = {name: parts[name].iloc[0] for name in _KEY} | {"n": n}
     row |= {name: int(parts[name].sum()) for name in (*_N_LISTS, "n_left_out", "wins", "losses")}
     row |= {"mean_a": math.fsum(parts["sum_a"]) / max(n, 1), "mean_b": math.fsum(parts["sum_b"]) / max(n, 1)}

@@ -153,6 +153,26 @@ def test_t1_a_model_against_itself_and_winners_by_direction(spark):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.parametrize("test", ["paired_t", "bootstrap"])
+def test_a_constant_difference_is_none_of_3e12_standard_errors(spark, test):
+    """The differences are known to 10^-12 of the values, and are the same as far as that."""
+    old = [1.0 + user / 7 for user in range(30)]
+    values = {("a", str(metric)): old for metric in METRICS}
+    values |= {("b", str(metric)): [v + 1e-4 for v in old] for metric in METRICS}
+    values |= {("c", str(metric)): old for metric in METRICS}
+    # In the last place, and two values apart: not the same.
+    values["b", "rmse"] = [v + 1e-4 + 1e-9 * (user % 2) for user, v in enumerate(old)]
+    one, other = (np.array(values[model, "ndcg@10"]) for model in "ab")
+    assert np.ptp(other - one) > 1e-12 * 1e-4
+    found = compared(per_user_of(spark, values), ("a", "b"), METRICS, srm.convention("default"), test=test, n_parts=5).rows
+    same, apart = found
+    assert (same["reason"], same["diff"]) == ("zero_variance", pytest.approx(1e-4))
+    assert [same[name] for name in ("statistic", "p_value", "effect_size", "ci_low", "winner")] == [None] * 5
+    assert (paired_t_test(one, other).reason, apart["reason"]) == ("zero_variance", None)
+
+
+@pytest.mark.spark
+@pytest.mark.once
 @pytest.mark.parametrize(("test", "winners"), [("wilcoxon", ["b", "a"]), ("sign", ["b", "a"]), ("paired_t", [None, None])])
 def test_the_winner_is_told_by_what_is_tested(spark, test, winners):
     """b is higher for 27 of 30 users with something relevant; but three large losses make its mean the lower one."""

@@ -80,6 +80,18 @@ def test_a_constant_shift_is_no_effect_of_1e16(test):
 
 
 @BY_NAME
+def test_rounding_is_a_share_of_the_values_and_not_of_the_difference(test):
+    """The differences of values of about 1 are known to 10^-12, which is more than that share of the difference of 10^-4."""
+    a = 1 + np.arange(30) / 7
+    found = test(a, a + 1e-4)
+    assert np.ptp((a + 1e-4) - a) > 1e-12 * 1e-4
+    assert (found.reason, found.effect_size, found.ci_low, found.std) == ("zero_variance", None, None, 0)
+    if found.test in ("paired_t", "bootstrap"):
+        assert (found.statistic, found.p_value) == (None, None)
+    assert stats.bootstrap_from_replicates(0.0, np.linspace(-1e-9, 1e-9, 101), n=9, variance=0.0).p_value == 1
+
+
+@BY_NAME
 @pytest.mark.parametrize(("n", "reason"), [(0, "no_pair"), (1, "one_pair")])
 def test_t4_less_than_two_pairs(test, n, reason):
     found = test([0.5, NAN][1 - n :], [1.0, 1.0][1 - n :])

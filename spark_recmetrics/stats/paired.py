@@ -262,7 +262,7 @@ def bootstrap_from_replicates(
         return _result("bootstrap", None, None, known | {"reason": known["reason"] or "no_replicate"})
     centre = number(observed, "observed")
     apart = np.abs(drawn - centre)
-    if apart.max() <= ROUNDING * abs(centre):
+    if known["std"] == 0 or apart.max() <= ROUNDING * abs(centre):
         known = _moments(n, centre, 0.0, alpha)
         return _result("bootstrap", None, None, known) if centre else _result("bootstrap", 0.0, 1.0, known, 0.0)
     beyond = int((apart >= abs(centre) * (1 - ROUNDING)).sum())
