@@ -385,7 +385,10 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
             {"slices": ["gender*popularity"]},
             "slices: gender*popularity: expected columns of users or columns of items, found both",
         ),
-        ({"slices": ["popularity"], "metrics": ["rmse"]}, "slices: popularity: expected a ranking metric, in whose lists"),
+        (
+            {"slices": ["popularity"], "metrics": ["rmse"]},
+            "slices: popularity: expected a ranking metric, whose lists items stand in",
+        ),
         ({"intervals": "normla"}, "intervals: method: unknown method 'normla'; did you mean 'normal'?"),
     ],
 )
