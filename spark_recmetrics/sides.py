@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from spark_recmetrics import tables
 from spark_recmetrics.columns import Columns
+from spark_recmetrics.errors import DataError, printable
 from spark_recmetrics.inputs import column_of
 from spark_recmetrics.times import Clock
 
@@ -134,14 +135,19 @@ class Table:
         return F.shiftrightunsigned(hashed, 64 - BITS)
 
     def ranked(self, first: Sequence[Column]) -> DataFrame:
-        """With the place of each row among those of its user that are kept, from 1, and how many these are."""
-        ties = [self.item.desc(), *([F.col(TIME).desc()] if self.time else [])]
-        known = {self.columns.user, self.columns.item, self.time}
-        # Rows may be equal in all of these, and yet the order must be total.
-        fields = self.frame.drop(TIME, KEPT).schema.fields
+        """With the place of each row among those of its user that are kept, from 1, and how many these are.
+
+        Raises:
+            DataError: Two columns have one name.
+        """
+        # Rows may be equal in user and item, too, and yet the order must be total, wherever their other columns stand.
+        known = {self.columns.user, self.columns.item}
+        fields = sorted(self.frame.drop(TIME, KEPT).schema.fields, key=lambda field: field.name)
+        _refuse_twins([field.name for field in fields])
         rest = [_sortable(column_of(self.frame, field.name), field.dataType) for field in fields if field.name not in known]
         of_user = Window.partitionBy(self.user)
-        order = of_user.orderBy(F.col(KEPT).desc(), *first, *ties, *rest)
+        # An item is read as text, as by `bits`: 9 stands behind 10 whatever the type of the ids.
+        order = of_user.orderBy(F.col(KEPT).desc(), *first, self.item.cast("string").desc(), *rest)
         counted = F.count_if(F.col(KEPT)).over(of_user)
         return self.frame.withColumns({PLACE: F.row_number().over(order), N_OF_USER: counted})
 
@@ -280,6 +286,14 @@ def _report(
     counts["n_future_users"] = found["n_future_users"] if clock else None
     counts |= {key: clock.text(found[key]) if clock else None for key in ("max_train_time", "min_test_time")}
     return SplitReport(method=method, fold=fold, cut=clock.text(cut) if clock else None, **counts)
+
+
+def _refuse_twins(names: Sequence[str]) -> None:
+    twins = [name for name in names if sum(name.lower() == other.lower() for other in names) > 1]
+    if twins:
+        raise DataError(
+            f"rows: expected columns with different names in any case, found {printable(', '.join(twins))}: rename or drop one"
+        )
 
 
 def _sortable(column: Column, kind: DataType) -> Column:

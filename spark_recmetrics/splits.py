@@ -102,7 +102,7 @@ def leave_n_out(
     """Test with n rows of each user: the last ones, or those that a seeded hash chooses.
 
     A user with more than n rows has exactly n in test. The rows of any other user stay in train; the report counts these users
-    as `n_short_users`. Of rows of one time those with the greatest item are the last.
+    as `n_short_users`. Of rows of one time those with the greatest item, read as text, are the last.
 
     Args:
         rows: One row per interaction, with user, item and, by time, a time.

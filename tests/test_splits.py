@@ -92,6 +92,28 @@ def test_s3_one_of_two_last_rows_is_left_out_and_always_the_same(spark):
     assert found == [{"train": [("x", 0.0), ("y", 1.0), ("z", 3.0)], "test": [("z", 2.0)]}] * 2
 
 
+@pytest.mark.spark
+@pytest.mark.once
+def test_ties_depend_neither_on_the_type_of_ids_nor_on_the_order_of_columns(spark):
+    """As numbers 10 is greater than 9, and as texts 9 than 10; and rows that repeat user and item differ in b and a only."""
+    numbers = spark.createDataFrame(
+        [(1, 9, 5, 0, 0), (1, 10, 5, 0, 0), (2, 7, 5, 1, 2), (2, 7, 5, 2, 1)],
+        "user_id int, item_id int, timestamp int, b int, a int",
+    )
+    texts = numbers.withColumns({name: F.col(name).cast("string") for name in ("user_id", "item_id")})
+    turned = numbers.select(*reversed(numbers.columns))
+    expected = [(1, 9, 0, 0), (2, 7, 2, 1)]  # by a, which is the first column by its name
+    for frame in (numbers, texts, turned):
+        for by, time in (("time", None), ("hash", None), ("hash", "timestamp")):
+            test = splits.leave_one_out(frame, by=by, time=time).test
+            rows = sorted((int(row["user_id"]), int(row["item_id"]), row["b"], row["a"]) for row in test.collect())
+            assert rows[by == "hash" :] == expected[by == "hash" :]
+    with pytest.raises(
+        DataError, match=r"^rows: expected columns with different names in any case, found A, a: rename or drop"
+    ):
+        splits.leave_one_out(numbers.withColumn("b", F.lit(1)).withColumnRenamed("b", "A"))
+
+
 HALF_PAST_ONE = datetime(2026, 3, 29, 1, 30, tzinfo=timezone.utc)
 ZONED = [
     ("2026-03-29T01:30:00+00:00", None),
