@@ -180,11 +180,12 @@ def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
     data can be told from one of the model.
 
     Args:
-        rows: Rows of SUMMARY for one metric, of several runs. Of two runs of one `as_of` the later counts.
+        rows: Rows of SUMMARY for one metric, of several runs. Of two runs of one `as_of` the later counts, with the models that
+            it has.
         last: How many nights are shown.
 
     Example:
-        >>> row = {"model": "als", "convention": "default", "config_hash": "c", "n_users": 9, "computed_at": 0}
+        >>> row = {"run_id": "r", "model": "als", "convention": "default", "config_hash": "c", "computed_at": 0}
         >>> nights = [("11-26", 0.25, "d"), ("11-27", 0.5, "d"), ("11-28", 0.125, "e")]
         >>> print(history_table([{**row, "as_of": a, "value": v, "data_hash": d} for a, v, d in nights], last=30))
         as_of     als  changed
@@ -194,9 +195,12 @@ def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
         <BLANKLINE>
         als  ▃█▁
     """
+    ordered = sorted(rows, key=lambda row: (row["as_of"], row["computed_at"]))
+    last_run = {row["as_of"]: row["run_id"] for row in ordered}
     newest: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: (row["as_of"], row["computed_at"])):
-        newest.setdefault(row["as_of"], {})[row["model"]] = row
+    for row in ordered:
+        if row["run_id"] == last_run[row["as_of"]]:
+            newest.setdefault(row["as_of"], {})[row["model"]] = row
     nights = list(newest.items())[-last:]
     models = list(dict.fromkeys(model for _, of_night in nights for model in sorted(of_night)))
     table, before = [["as_of", *(printable(model) for model in models), "changed"]], None

@@ -342,7 +342,16 @@ def test_options_are_refused_before_anything_runs(option, value, message):
 
 def test_no_line_of_a_table_begins_with_the_mark_of_the_result_line():
     name = f'{RESULT_MARK} {{"status": "ok"}}'
-    row = {"model": name, "as_of": "1", "convention": "c", "config_hash": "c", "data_hash": "d", "computed_at": 0, "n_users": 1}
+    row = {
+        "run_id": "r",
+        "model": name,
+        "as_of": "1",
+        "convention": "c",
+        "config_hash": "c",
+        "data_hash": "d",
+        "computed_at": 0,
+        "n_users": 1,
+    }
     text = history_table([{**row, "value": math.inf}, {**row, "as_of": "2", "value": 0.5}], 9)
     assert [line for line in text.splitlines() if line.startswith(RESULT_MARK)] == []
     assert f" {name}" in text

@@ -13,6 +13,7 @@ import spark_recmetrics as srm
 from spark_recmetrics import gates, stats
 from spark_recmetrics.cli import RESULT_MARK, main
 from spark_recmetrics.gates import Gate, judge
+from spark_recmetrics.report import history_table
 
 
 def row(value, model="als", metric="ndcg@10", **more):
@@ -611,6 +612,21 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
     none, fourth, _ = job("gate", capsys, as_of="2026-11-29", gates=gates)
     assert none == 4
     assert "found none: run evaluate first" in fourth["error"]["message"]
+
+
+def test_the_last_run_of_a_night_counts_whole():
+    """The night was run again without pop, under another configuration."""
+    first = [night(27, value, model=model, config_hash="c") for model, value in (("als", 0.5), ("pop", 0.25))]
+    again = night(27, 0.75, config_hash="d") | {"run_id": "again", "computed_at": 1}
+    other = night(28, 0.75, config_hash="d")
+    for rows in ([*first, again, other], [other, again, *first]):
+        assert history_table(rows, 30).splitlines() == [
+            "as_of          als  changed",
+            "2026-11-27  0.7500",
+            "2026-11-28  0.7500",
+            "",
+            "als  ▄▄",
+        ]
 
 
 @pytest.mark.spark
