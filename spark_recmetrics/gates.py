@@ -17,6 +17,7 @@ from spark_recmetrics.nights import (
     Row,
     drop_of,
     drops_against,
+    is_known,
     is_same,
     last_reference,
     model_reference,
@@ -402,7 +403,7 @@ def _missed(gate: Gate, row: Row | None) -> str | None:
     if row is None:
         return "expected a value, found none: the run has no such model and metric"
     value = row["value"]
-    if value is None or not math.isfinite(value):
+    if not is_known(row):
         return "expected a value, found an undefined one"
     if row["n_users"] < gate.min_users:
         return f"expected at least {gate.min_users} users, found {row['n_users']}"

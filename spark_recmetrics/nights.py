@@ -42,6 +42,11 @@ def form_of(as_of: str) -> str:
     return re.sub("[0-9]", "9", as_of)
 
 
+def is_known(own: Row) -> bool:
+    """Whether a row has a value, and a finite one."""
+    return own["value"] is not None and math.isfinite(own["value"])
+
+
 def is_same(own: Row, row: Row) -> bool:
     """Whether two rows are of one metric and slice."""
     return all(own[key] == row[key] for key in ("metric", "slice", "slice_value"))
@@ -62,7 +67,7 @@ def variance_of(row: Row) -> float | None:
 def model_reference(row: Row, rows: Sequence[Row], model: str) -> Reference:
     """The value of another model of the same run."""
     other = next((own for own in rows if is_same(own, row) and own["model"] == model), None)
-    if other is None or other["value"] is None:
+    if other is None or not is_known(other):
         return Reference(problem=f"expected a value of model {model} to compare with, found none")
     return Reference(other["value"], variance=variance_of(other))
 
@@ -98,7 +103,7 @@ _UNDATED = (None, "none")
 
 
 def _earlier(row: Row, history: Sequence[Row]) -> list[Row]:
-    return [own for own in history if is_same(own, row) and own["model"] == row["model"] and own["value"] is not None]
+    return [own for own in history if is_same(own, row) and own["model"] == row["model"] and is_known(own)]
 
 
 def _night(row: Row) -> str:
@@ -184,7 +189,7 @@ def drops_against(row: Row, reference: float, history: Sequence[Row], model: str
         if night >= _night(row):
             continue
         new, old = of_run.get(row["model"]), of_run.get(model)
-        if new is None or old is None or any(own["value"] is None or not math.isfinite(own["value"]) for own in (new, old)):
+        if new is None or old is None or not (is_known(new) and is_known(old)):
             left_out[night] = "without a value of both models"
         elif {new["convention"], old["convention"]} != {row["convention"]}:
             left_out[night] = "of another convention"

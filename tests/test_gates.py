@@ -178,7 +178,13 @@ def test_labels_that_text_does_not_order_are_no_reference(now, before, expected)
 @pytest.mark.parametrize("missing", ["pass", "fail"])
 def test_the_first_night(missing):
     gate = Gate("ndcg@10", max_drop=0.0, against="previous", missing=missing)
-    for history in ([], [night(27, None)], [night(27, 0.5, model="pop")], [night(27, 0.5, metric="map@10")]):
+    for history in (
+        [],
+        [night(27, None)],
+        [night(27, math.inf)],
+        [night(27, 0.5, model="pop")],
+        [night(27, 0.5, metric="map@10")],
+    ):
         assert verdict(gate, row(0.5), history) == (missing, f"no earlier value to compare with: missing is {missing}")
 
 
@@ -196,7 +202,7 @@ def test_another_convention_fails_and_other_data_are_told():
 
 def test_a_baseline_without_a_value_fails():
     gate = Gate("ndcg@10", max_drop=0.0, against="model(pop)")
-    for rows in ([row(0.5)], [row(0.5), row(None, "pop")]):
+    for rows in ([row(0.5)], [row(0.5), row(None, "pop")], [row(0.5), row(math.inf, "pop")], [row(0.5), row(math.nan, "pop")]):
         assert verdict(gate, rows) == ("fail", "expected a value of model pop to compare with, found none")
 
 
