@@ -17,6 +17,7 @@ from spark_recmetrics.errors import ConfigError, brief, did_you_mean
 from spark_recmetrics.metrics import Metric, Sums, cut_offs
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished
+from spark_recmetrics.stats.result import level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +51,7 @@ class Intervals:
         1000
         >>> Intervals("bootstrap", n_resamples=10)
         Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: n_resamples: expected a whole number from 100, found 10
+        spark_recmetrics.errors.ConfigError: n_resamples: expected a whole number from 100, below 2^32, found 10
     """
 
     method: IntervalMethod = "normal"
@@ -62,12 +63,11 @@ class Intervals:
         if self.method not in get_args(IntervalMethod):
             known = get_args(IntervalMethod)
             raise ConfigError(f"method: unknown method {brief(self.method)}{did_you_mean(str(self.method), known)}")
-        if not isinstance(self.confidence, float) or not 0 < self.confidence < 1:
-            raise ConfigError(f"confidence: expected a number between 0 and 1, found {brief(self.confidence)}")
+        level(self.confidence, "confidence")
         for name, lowest in (("n_resamples", 100), ("seed", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value < 1 << 32:
-                raise ConfigError(f"{name}: expected a whole number from {lowest}, found {brief(value)}")
+                raise ConfigError(f"{name}: expected a whole number from {lowest}, below 2^32, found {brief(value)}")
 
 
 @dataclass(frozen=True)

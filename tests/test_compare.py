@@ -268,7 +268,7 @@ def test_a_result_is_compared(spark):
         ({"baseline": "pop"}, "baseline: unknown model 'pop'"),
         ({"test": "paired"}, r"test: unknown value 'paired'; did you mean 'paired_t'\?"),
         ({"correction": "bonferoni"}, r"correction: unknown value 'bonferoni'; did you mean 'bonferroni'\?"),
-        ({"alpha": 5}, "alpha: expected a number from 1e-06 to 0.5, found 5"),
+        ({"alpha": 5}, "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 5"),
         ({"test": "bootstrap", "n_resamples": 1}, "n_resamples: expected a whole number from 100, found 1"),
     ],
 )
@@ -308,7 +308,7 @@ def test_the_job_compares_prints_and_publishes(spark, tmp_path, capsys):
     ("options", "told"),
     [
         ({"test": "t"}, "comparison.test: expected one of "),
-        ({"alpha": 1.5}, "comparison.alpha: expected a number from 1e-06 to 0.5, found 1.5"),
+        ({"alpha": 1.5}, "comparison.alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 1.5"),
         ({"test": "bootstrap", "n_resamples": 5}, "comparison.n_resamples: expected a whole number from 100, found 5"),
         ({"baseline": "pup"}, "comparison.baseline: unknown model 'pup'; did you mean 'pop'?"),
     ],
@@ -325,9 +325,9 @@ def test_a_comparison_of_the_configuration_is_checked_when_it_is_read(options, t
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("alpha", 0.85, "alpha: expected a number from 1e-06 to 0.5, found 0.85"),
-        ("alpha", 1e-300, "alpha: expected a number from 1e-06 to 0.5, found 1e-300"),
-        ("alpha", math.nan, "alpha: expected a number from 1e-06 to 0.5, found nan"),
+        ("alpha", 0.85, "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 0.85"),
+        ("alpha", 1e-300, "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 1e-300"),
+        ("alpha", math.nan, "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found nan"),
         *(
             ("seed", seed, f"seed: expected a whole number from 0, below 2^63, found {seed!r}")
             for seed in (-1, "x", 1.5, True, 2**63)

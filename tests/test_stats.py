@@ -181,11 +181,11 @@ def test_magnitudes_that_differ_by_rounding_are_tied():
 def test_no_result_says_that_models_are_equal():
     a, b = values(3)
     for test in TESTS:
-        found = test(a, b, alpha=1e-9)
+        found = test(a, b, alpha=1e-6)
         assert "no difference found" in str(found)
         assert f"(40 pairs show one of {found.smallest_difference:.4g} with 80 % power)" in str(found)
         assert "equal" not in str(found)
-        assert found.smallest_difference == stats.smallest_difference(found.std, 40, alpha=1e-9)
+        assert found.smallest_difference == stats.smallest_difference(found.std, 40, alpha=1e-6)
 
 
 def test_the_text_of_a_difference():
@@ -564,10 +564,22 @@ def test_sums_of_replicates():
         (lambda: stats.sign_test([1, 2], ["1", "2"]), r"b: expected numbers in one dimension, found <U1 of shape \(2,\)"),
         (lambda: stats.sign_test([1, None], [1, 2]), r"a: expected numbers in one dimension, found object of shape \(2,\)"),
         (lambda: stats.sign_test([1, math.inf], [1, 2]), "a: expected finite numbers or NaN, found 1 infinite"),
-        (lambda: stats.sign_test([1, 2], [1, 3], alpha=5), "alpha: expected a number between 0 and 1, such as 0.05, found 5"),
+        (lambda: stats.sign_test([1, 2], [1, 3], alpha=5), "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 5"),
+        (
+            lambda: stats.t_from_moments(9, 1.0, 1.0, alpha=0.85),
+            "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 0.85",
+        ),
+        (
+            lambda: stats.smallest_difference(1.0, 9, alpha=1e-300),
+            "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 1e-300",
+        ),
+        (
+            lambda: stats.confidence_sequence([], n_target=9, alpha=0.9),
+            "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 0.9",
+        ),
         (
             lambda: stats.bootstrap_ci([1, 2], confidence=95),
-            "confidence: expected a number between 0 and 1, such as 0.95, found 95",
+            "confidence: expected a number from 0.5 to 0.999999, such as 0.95, found 95",
         ),
         (lambda: stats.bootstrap_ci([1, 2], seed=-1), r"seed: expected a whole number from 0, below 2\^64, found -1"),
         (lambda: stats.bootstrap_ci([1, 2], n=2.5), "n: expected a whole number from 0, found 2.5"),
@@ -599,7 +611,7 @@ def test_sums_of_replicates():
         (lambda: stats.false_alarm_rate(-0.1, 9), "half_width: expected a finite number from 0, found -0.1"),
         (lambda: stats.false_alarm_rate(0.1, 1), "n: expected at least two differences, found 1"),
         (lambda: stats.false_alarm_rate(0.1, 9, allowed=-1), "allowed: expected a finite number from 0, found -1"),
-        (lambda: stats.false_alarm_rate(0.1, 9, alpha=5), "alpha: expected a number between 0 and 1, such as 0.05, found 5"),
+        (lambda: stats.false_alarm_rate(0.1, 9, alpha=5), "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 5"),
         (lambda: stats.confidence_sequence([], n_target=1), "n_target: expected at least two differences, found 1"),
         (
             lambda: stats.poisson_weights(np.arange(3.0), 4),

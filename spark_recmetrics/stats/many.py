@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from spark_recmetrics.errors import ConfigError, did_you_mean
-from spark_recmetrics.stats.result import ROUNDING, Interval, count, number, share
+from spark_recmetrics.stats.result import ROUNDING, Interval, count, level, number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Test = Literal["paired_t", "wilcoxon", "sign", "bootstrap"]
 Correction = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
-
-
-SMALLEST_ALPHA, LARGEST_ALPHA = 1e-6, 0.5
-"""The levels that `compare` takes: quantiles further out are noise of their own, and at larger ones nothing is tested."""
 
 
 def check_options(test: str, correction: str, alpha: float, n_resamples: int, seed: int) -> None:
@@ -31,8 +27,7 @@ def check_options(test: str, correction: str, alpha: float, n_resamples: int, se
     for option, value, choices in (("test", test, get_args(Test)), ("correction", correction, get_args(Correction))):
         if value not in choices:
             raise ConfigError(f"{option}: unknown value {value!r}{did_you_mean(str(value), choices)}")
-    if not isinstance(alpha, float) or not SMALLEST_ALPHA <= alpha <= LARGEST_ALPHA:
-        raise ConfigError(f"alpha: expected a number from {SMALLEST_ALPHA:g} to {LARGEST_ALPHA:g}, found {alpha!r}")
+    level(alpha)
     if test == "bootstrap" and (isinstance(n_resamples, bool) or not isinstance(n_resamples, int) or n_resamples < 100):
         raise ConfigError(f"n_resamples: expected a whole number from 100, found {n_resamples!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 63:
@@ -131,7 +126,7 @@ def false_alarm_rate(
         raise ConfigError(f"n: expected at least two differences, found {n}")
     freedom = math.inf if n is None else n - 1
     multiple = max(limit / half, 1.0 if tested else 0.0) if half else math.inf
-    return float(t.sf(t.isf(share(alpha, "alpha") / 2, freedom) * multiple, freedom))
+    return float(t.sf(t.isf(level(alpha) / 2, freedom) * multiple, freedom))
 
 
 def confidence_sequence(
@@ -177,7 +172,7 @@ def confidence_sequence(
     if count(n_target, "n_target") < 2:
         raise ConfigError(f"n_target: expected at least two differences, found {n_target}")
     n, mean, variance = _accumulated(nights)
-    rho = (-float(lambertw(-(share(alpha, "alpha") ** 2) / math.e, -1).real) - 1) / n_target
+    rho = (-float(lambertw(-(level(alpha) ** 2) / math.e, -1).real) - 1) / n_target
     looks = []
     for size, centre, spread in zip(n.tolist(), mean.tolist(), variance.tolist(), strict=True):
         if size < 2 or (centre and math.sqrt(spread) <= ROUNDING * abs(centre)):

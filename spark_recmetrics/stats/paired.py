@@ -13,7 +13,7 @@ import numpy as np
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
-from spark_recmetrics.stats.result import ROUNDING, Interval, TestResult, count, frequencies, number, numbers, resamples, share
+from spark_recmetrics.stats.result import ROUNDING, Interval, TestResult, count, frequencies, level, number, numbers, resamples
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -276,7 +276,7 @@ def _moments(n: int, mean: float | None, variance: float | None, alpha: float, *
     known: dict[str, Any] = dict.fromkeys(
         ("effect_size", "mean_difference", "ci_low", "ci_high", "wins", "ties", "losses", "reason", "std")
     )
-    known |= {"n": n, "alpha": share(alpha, "alpha"), "reason": {0: "no_pair", 1: "one_pair"}.get(n)}
+    known |= {"n": n, "alpha": level(alpha), "reason": {0: "no_pair", 1: "one_pair"}.get(n)}
     if n == 0 or (mean is None and not wanted):
         return known
     known["mean_difference"] = centre = number(mean, "mean")
@@ -477,7 +477,7 @@ def bootstrap_ci(values: ArrayLike, *, n: int = 1000, confidence: float = 0.95, 
         >>> round(found.mean, 4), round(found.ci_low, 4), round(found.ci_high, 4)
         (0.5333, 0.2, 0.9)
     """
-    alpha = 1 - share(confidence, "confidence")
+    alpha = 1 - level(confidence, "confidence")
     given = numbers(values, "values")
     # The mean of values is the mean of their differences to 0.
     found = bootstrap_test(np.zeros(len(given)), given, n=n, alpha=alpha, seed=seed)

@@ -162,7 +162,7 @@ def smallest_difference(std: float, n: int, *, alpha: float = 0.05, power: float
     spread = number(std, "std", lowest=0.0)
     if count(n, "n") < 2:
         raise ConfigError(f"n: expected at least two pairs, found {n}")
-    if share(power, "power") <= share(alpha, "alpha"):
+    if share(power, "power") <= level(alpha):
         raise ConfigError(f"power: expected more than alpha = {alpha}, found {power}")
     critical = float(t.isf(alpha / 2, n - 1))
 
@@ -189,18 +189,37 @@ def number(value: object, name: str, lowest: float = -math.inf) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
+SMALLEST_ALPHA, LARGEST_ALPHA = 1e-6, 0.5
+"""The levels of tests and intervals: quantiles further out are noise of their own, and at larger ones nothing is tested."""
+
+
+def level(value: object, name: str = "alpha") -> float:
+    """The level of a test, or the confidence of an interval, which is 1 less its level.
+
+    Example:
+        >>> level(5)
+        Traceback (most recent call last):
+        spark_recmetrics.errors.ConfigError: alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 5
+    """
+    low, high, example = SMALLEST_ALPHA, LARGEST_ALPHA, 0.05
+    if name != "alpha":
+        low, high, example = 1 - high, 1 - low, 0.95
+    if isinstance(value, float | np.floating) and low <= value <= high:
+        return float(value)
+    raise ConfigError(f"{name}: expected a number from {low:g} to {high:g}, such as {example}, found {value!r}")
+
+
 def share(value: object, name: str) -> float:
     """A number above 0 and below 1.
 
     Example:
-        >>> share(5, "alpha")
+        >>> share(5, "power")
         Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: alpha: expected a number between 0 and 1, such as 0.05, found 5
+        spark_recmetrics.errors.ConfigError: power: expected a number between 0 and 1, such as 0.8, found 5
     """
     if isinstance(value, int | float | np.integer | np.floating) and 0 < value < 1:
         return float(value)
-    example = {"alpha": 0.05, "power": 0.8}.get(name, 0.95)
-    raise ConfigError(f"{name}: expected a number between 0 and 1, such as {example}, found {value!r}")
+    raise ConfigError(f"{name}: expected a number between 0 and 1, such as 0.8, found {value!r}")
 
 
 def count(value: object, name: str) -> int:
