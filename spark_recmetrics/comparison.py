@@ -11,7 +11,7 @@ import numpy as np
 
 from spark_recmetrics import tables
 from spark_recmetrics.differences import Asked, paired_differences
-from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.errors import ConfigError, brief, did_you_mean
 from spark_recmetrics.means import tallies
 from spark_recmetrics.metrics import expand
 from spark_recmetrics.report import comparison_table
@@ -203,6 +203,8 @@ def compared(
 def _check(models: Sequence[str], baseline: str | None) -> None:
     if len(models) < 2:
         raise ConfigError(f"models: expected at least two to compare, found {', '.join(models) or 'none'}")
+    if baseline is not None and not isinstance(baseline, str):
+        raise ConfigError(f"baseline: expected the name of a model, found {brief(baseline)}")
     if baseline is not None and baseline not in models:
         raise ConfigError(f"baseline: unknown model {baseline!r}{did_you_mean(baseline, models)}")
 

@@ -39,6 +39,8 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 def _cut(value: object) -> int | str | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | str)):
         raise ConfigError(f"expected a time such as 2026-03-29T01:30:00+00:00, or a whole number, found {shown(value)}")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ConfigError(f"expected a whole number of 64 bits, found {shown(value)}")
     return value
 
 

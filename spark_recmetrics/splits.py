@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
 from spark_recmetrics import history, tables
+from spark_recmetrics.arguments import check_frames
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
 from spark_recmetrics.inputs import column_of, id_column, typed_column
@@ -318,6 +319,7 @@ def _read(
     needs_zone: bool = False,
 ) -> Table:
     """The caller's table, after one job that looks for nulls, and for the cut if a share is given."""
+    check_frames(columns, {"rows": rows})
     for key in ("user", "item"):
         id_column("rows", rows, key, getattr(columns, key))
     least = [whole_number(n, name) for n, name in zip(minima, ("min_user_rows", "min_item_rows"), strict=True)]

@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, IntegralType, TimestampNTZType, TimestampType
 
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, brief
 
 TIME_TYPES = (TimestampType, TimestampNTZType, DateType, IntegralType)
 
@@ -51,8 +51,8 @@ class Clock:
                 of `datetime` or as text of ISO 8601.
 
         Raises:
-            ConfigError: It is of another kind, it has no zone and none is declared, or no clock or two clocks of that
-                zone have shown it.
+            ConfigError: It is of another kind or out of range, it has no zone and none is declared, or no clock or two clocks
+                of that zone have shown it.
 
         Example:
             >>> Clock("number").cut(500), Clock("date").cut("1970-01-03"), Clock("instant").cut("1970-01-01T00:00:01Z")
@@ -64,6 +64,8 @@ class Clock:
         if self.kind == "number":
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ConfigError(f"cut: expected a whole number, as the times are, found {value!r}")
+            if not -(2**63) <= value < 2**63:
+                raise ConfigError(f"cut: expected a whole number of 64 bits, found {brief(value)}")
             return value
         moment = _moment(value)
         if self.kind == "date":
@@ -74,8 +76,14 @@ class Clock:
             moment = datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001 - the zone follows
         if moment.tzinfo is None:
             moment = self._placed(moment, value)
+        elif not _is_shown(moment):
+            raise ConfigError(f"cut: the clocks of {moment.tzinfo} skip {str(value)!r}: write it in UTC, {_WRITTEN}")
         if self.kind == "wall" and self.zone is not None:
-            moment = moment.astimezone(ZoneInfo(self.zone)).replace(tzinfo=timezone.utc)
+            try:
+                moment = moment.astimezone(ZoneInfo(self.zone)).replace(tzinfo=timezone.utc)
+            except OverflowError as error:
+                expected = f"a time that the clocks of {self.zone} show in the years 1 to 9999"
+                raise ConfigError(f"cut: expected {expected}, found {str(value)!r}") from error
         return (moment - _EPOCH) // timedelta(microseconds=1)
 
     def text(self, number: int | None) -> str | None:
@@ -107,6 +115,15 @@ class Clock:
         return first
 
 
+def _is_shown(moment: datetime) -> bool:
+    """Whether the clocks of its own zone show the moment, which they do not in the hour that summer time skips."""
+    try:
+        back = moment.astimezone(timezone.utc).astimezone(moment.tzinfo)
+    except OverflowError:  # in the year 1 or 9999, when no clocks were changed
+        return True
+    return back.replace(tzinfo=None) == moment.replace(tzinfo=None)
+
+
 def clock_of(kind: DataType, zone: str | None) -> Clock:
     """The clock of a column of one of TIME_TYPES.
 
@@ -126,7 +143,7 @@ def clock_of(kind: DataType, zone: str | None) -> Clock:
 
 
 def _moment(value: object) -> date:
-    if isinstance(value, date):  # a datetime is one, too
+    if isinstance(value, date) and isinstance(value.year, int):  # a datetime is one, too, and so is pandas' NaT
         return value
     if isinstance(value, str):
         text = value.strip()

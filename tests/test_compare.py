@@ -266,6 +266,7 @@ def test_a_result_is_compared(spark):
     ("options", "told"),
     [
         ({"baseline": "pop"}, "baseline: unknown model 'pop'"),
+        ({"baseline": 3}, "baseline: expected the name of a model, found 3"),
         ({"test": "paired"}, r"test: unknown value 'paired'; did you mean 'paired_t'\?"),
         ({"correction": "bonferoni"}, r"correction: unknown value 'bonferoni'; did you mean 'bonferroni'\?"),
         ({"alpha": 5}, "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 5"),

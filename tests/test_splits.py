@@ -10,7 +10,9 @@ import random as chance
 import re
 from datetime import date, datetime, timezone
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+import pandas as pd
 import pytest
 import yaml
 from pyspark.sql import functions as F
@@ -342,6 +344,26 @@ def test_odd_names_and_columns_without_an_order_are_kept(spark):
         (Clock("instant"), 500, "cut: expected a time such as 2026-03-29T01:30:00+00:00, found 500"),
         (Clock("number"), "500", "cut: expected a whole number, as the times are, found '500'"),
         (Clock("number"), True, "cut: expected a whole number, as the times are, found True"),
+        (Clock("number"), 2**63, "cut: expected a whole number of 64 bits, found 9223372036854775808"),
+        (Clock("number"), -(10**40), "cut: expected a whole number of 64 bits, found -1000000000"),
+        *(
+            (clock, pd.NaT, "cut: expected a time such as ")
+            for clock in (Clock("instant"), Clock("wall", "UTC"), Clock("date"))
+        ),
+        (
+            Clock("wall", "Europe/Berlin"),
+            "9999-12-31T23:59:59Z",
+            "cut: expected a time that the clocks of Europe/Berlin show in the years 1 to 9999, found '9999-12-31T23:59:59Z'",
+        ),
+        (Clock("wall", "America/New_York"), "0001-01-01T00:00Z", "cut: expected a time that the clocks of America/New_York "),
+        *(
+            (
+                Clock(kind, "UTC"),
+                datetime(2026, 3, 29, 2, 30, tzinfo=ZoneInfo("Europe/Berlin")),
+                "cut: the clocks of Europe/Berlin skip '2026-03-29 02:30:00+01:00': write it in UTC, such as ",
+            )
+            for kind in ("instant", "wall")
+        ),
         (Clock("date"), "2026-03-29T00:00Z", "cut: expected a date such as 2026-03-29, as the times are, found "),
     ],
 )
@@ -357,6 +379,12 @@ def test_times_of_a_clock_come_back():
     assert Clock("instant").text(-1) == moment.isoformat()
     assert Clock("date").text(Clock("date").cut(date(1960, 2, 29))) == "1960-02-29"
     assert Clock("instant").text(10**18) == str(10**18)
+    # One of the two clocks that show it is meant by its fold; and the first and last hours are not in every zone.
+    fall = datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+    assert Clock("instant").cut(fall.replace(fold=1)) - Clock("instant").cut(fall) == 3600 * 1_000_000
+    for edge in ("0001-01-01T00:00+14:00", "9999-12-31T23:59:59-12:00"):
+        assert Clock("instant").cut(edge) == Clock("instant").cut(datetime.fromisoformat(edge))
+    assert Clock("number").cut(2**63 - 1) == 2**63 - 1
 
 
 @pytest.mark.spark
@@ -383,6 +411,9 @@ def test_wrong_options_and_tables_are_told(spark):
             ConfigError,
             "by: expected one of time, hash, found 'tmie'; did you mean ",
         ),
+        (lambda: splits.random([1, 2]), ConfigError, "rows: expected a Spark DataFrame, found builtins.list"),
+        (lambda: splits.random(rows, columns="x"), ConfigError, "columns: expected srm.Columns(...), found str"),
+        (lambda: splits.temporal(rows, cut=2**63), ConfigError, "cut: expected a whole number of 64 bits, found 92233720"),
         (lambda: splits.random(rows, seed=1.5), ConfigError, "seed: expected a whole number of 64 bits, found 1.5"),
         (lambda: splits.k_fold(rows, n_folds=1), ConfigError, "n_folds: expected a whole number from 2, found 1"),
         (lambda: splits.random(rows, min_user_rows=0), ConfigError, "min_user_rows: expected a whole number from 1, found 0"),
@@ -491,6 +522,7 @@ def test_options_of_the_file_are_those_of_the_functions():
             "split.cut: expected a time such as 2026-03-29T01:30:00+00:00, or a whole number",
         ),
         ("split: {method: temporal, cut: 2026-03-29T01:30}", "split.cut: '2026-03-29T01:30' has no zone: "),
+        ("split: {method: temporal, cut: 9223372036854775808}", "split.cut: expected a whole number of 64 bits, found 92233"),
         ("split: {method: temporal, cut: 5, zone: Mars}", "split.zone: expected the name of a time zone such as "),
         (
             "split: {method: random}\ncolumns: {user: a, item: a}",
