@@ -21,7 +21,7 @@ from spark_recmetrics.credentials import Vault
 from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, counted, printable
 from spark_recmetrics.job_file import places
 from spark_recmetrics.metrics import DEFINITIONS
-from spark_recmetrics.report import RESULT_MARK
+from spark_recmetrics.report import RESULT_MARK, unmarked
 from spark_recmetrics.schema import Location
 from spark_recmetrics.source import dotted
 from spark_recmetrics.version import __version__
@@ -255,7 +255,7 @@ def _history(arguments: argparse.Namespace) -> int:
     if arguments.last < 1:
         raise ConfigError(f"--last: expected a whole number from 1, found {arguments.last}")
     config = configuration.load_published(arguments.config, arguments.set, arguments.as_of)
-    print(job_runs.history_of(config, arguments.metric, arguments.last))
+    job_runs.tell(job_runs.history_of(config, arguments.metric, arguments.last))
     return 0
 
 
@@ -292,7 +292,7 @@ def _reported(
     except Exception as error:  # noqa: BLE001 - the outcome of a job must be told whatever it is
         code = 1
         for line in vault.covered(traceback.format_exc()).expandtabs(4).rstrip("\n").split("\n"):
-            print(printable(line), file=sys.stderr)
+            print(unmarked(printable(line)), file=sys.stderr)  # spark-submit shows it on its stdout
         outcome["error"] = {"type": type(error).__name__, "message": vault.covered(str(error)).strip().partition("\n")[0]}
     outcome["exit_code"] = code
     text = json.dumps(_finite(outcome), allow_nan=False)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import ConfigError, DataError, GateError, printable
-from spark_recmetrics.report import metric_table, slice_table
+from spark_recmetrics.report import metric_table, slice_table, unmarked
 from spark_recmetrics.schema import Location
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from spark_recmetrics.sides import SplitReport
     from spark_recmetrics.slices import Slice
     from spark_recmetrics.split_config import SplitConfig
+
+
+def tell(text: object = "") -> None:
+    """Print for people. No line begins with the mark of the result line, which is for programs."""
+    print(unmarked(str(text)), flush=True)
 
 
 def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, vault: Vault, *, gated: bool) -> None:
@@ -109,7 +114,7 @@ def _proved(config: Config, given: Mapping[str, Any], outcome: dict[str, Any]) -
 
     options = {} if config.preflight is None else config.preflight.model_dump()
     for check in prove(**given, **options):
-        print(check, flush=True)
+        tell(check)
         outcome["preflight"].append(asdict(check))
     failed = [check["name"] for check in outcome["preflight"] if check["level"] == "FAIL"]
     if failed:
@@ -181,7 +186,7 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
             min_users=config.evaluation.min_users,
             n_parts=config.evaluation.n_buckets,
         )
-    print(f"{config.job}, run {chosen} as of {as_of}\n\n{comparison}")
+    tell(f"{config.job}, run {chosen} as of {as_of}\n\n{comparison}")
     outcome |= {"status": "ok", "run_id": chosen, "comparison": [dict(row) for row in comparison.rows]}
 
 
@@ -290,7 +295,7 @@ def _show_gates(verdicts: Sequence[Verdict]) -> None:
         GateError: One failed.
     """
     for verdict in verdicts:
-        print(verdict.line())
+        tell(verdict.line())
     failed = [verdict.line() for verdict in verdicts if verdict.verdict == "fail"]
     if failed:
         raise GateError("\n".join(failed))
@@ -393,34 +398,34 @@ def _show(config: Config, result: Result, outcome: dict[str, Any], comparison: C
 
     as_of = f", as of {config.as_of}" if config.as_of else ""
     users = ", ".join(f"{printable(model)} {n}" for model, n in outcome["n_users"].items())
-    print(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
-    print(metric_table([row for row in result.rows if row["slice"] == "all"]))
-    print("\n* best value of the line\n")
+    tell(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
+    tell(metric_table([row for row in result.rows if row["slice"] == "all"]))
+    tell("\n* best value of the line\n")
     if result.slices:
         first = headline(next(iter(result.means.values()))).metric
-        print(f"{slice_table(result.rows, str(first))}\n")
+        tell(f"{slice_table(result.rows, str(first))}\n")
     if comparison is not None:
-        print(f"{comparison}\n")
+        tell(f"{comparison}\n")
     for warning in outcome["warnings"]:
-        print(f"warning: {printable(warning)}")
+        tell(f"warning: {printable(warning)}")
     for name, place in outcome["tables"].items():
-        print(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
+        tell(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
 
 
 def _show_split(config: SplitConfig, reports: Sequence[SplitReport], outcome: dict[str, Any]) -> None:
-    print(f"{config.job}{f', as of {config.as_of}' if config.as_of else ''}, {reports[0].method}\n")
+    tell(f"{config.job}{f', as of {config.as_of}' if config.as_of else ''}, {reports[0].method}\n")
     for report in reports:
-        print(report)
-    print()
+        tell(report)
+    tell()
     for warning in outcome["warnings"]:
-        print(f"warning: {printable(warning)}")
+        tell(f"warning: {printable(warning)}")
     for name, place in outcome["tables"].items():
-        print(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
+        tell(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
 
 
 def _show_user(result: Result, user: str) -> None:
     """The lists of one user. That there is no such user is no reason to fail: all tables are written."""
     try:
-        print(f"\n{result.explain(user)}\n")
+        tell(f"\n{result.explain(user)}\n")
     except DataError as error:
-        print(f"warning: --explain-user: {printable(str(error))}")
+        tell(f"warning: --explain-user: {printable(str(error))}")

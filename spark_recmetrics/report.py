@@ -11,7 +11,7 @@ from spark_recmetrics.errors import printable
 from spark_recmetrics.slices import Slice
 
 RESULT_MARK = "RECMETRICS_RESULT"
-"""First word of the last line of a job; JSON follows. No line of a table begins with it."""
+"""First word of the last line of a job; JSON follows. No other line begins with it."""
 
 _UNDEFINED = "undefined"
 
@@ -31,6 +31,16 @@ _FACTS = {
     "gain": "gain",
 }
 """What is known of a row of a list, with the heads of the columns."""
+
+
+def unmarked(text: str) -> str:
+    r"""The text with a blank before every line that begins with the mark: models, slices and jobs may be named like it.
+
+    Example:
+        >>> unmarked("a\nRECMETRICS_RESULT {}")
+        'a\n RECMETRICS_RESULT {}'
+    """
+    return "\n".join(f" {line}" if line.startswith(RESULT_MARK) else line for line in text.split("\n"))
 
 
 def metric_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -341,8 +351,7 @@ def _aligned(table: Sequence[Sequence[str]], *, n_left: int, n_last_left: int = 
         ).rstrip()
         for line in table
     )
-    # A model may be named like the mark.
-    return "\n".join(f" {line}" if line.startswith(RESULT_MARK) else line for line in lines)
+    return unmarked("\n".join(lines))
 
 
 def _best(rows: Sequence[Mapping[str, Any]]) -> float | None:

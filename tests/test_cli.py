@@ -251,6 +251,31 @@ def test_an_output_that_cannot_be_written_ends_with_5(job, tmp_path, capsys, mon
 
 
 @pytest.mark.spark
+@pytest.mark.once
+def test_one_line_begins_with_the_mark_whatever_is_named_like_it(job, spark, tmp_path, capsys):
+    name = f'{RESULT_MARK} {{"status": "ok"}}'
+    lists = [(model, f"u{n}", item, 0.5) for n in range(1, 4) for model, item in ((name, "b"), ("a", "c"))]
+    users = spark.createDataFrame([(f"u{n}", name) for n in range(1, 4)], f"user_id string, {RESULT_MARK} string")
+    users.write.parquet(str(tmp_path / "users"))
+    path = job(
+        lists,
+        job=RESULT_MARK,
+        inputs={"user_segments": {"path": str(tmp_path / "users")}},
+        evaluation={"slices": [RESULT_MARK], "min_users": 1},
+        comparison={"correction": "none"},
+    )
+    assert main(["evaluate", "--config", path, "--explain-user", "u1"]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith(RESULT_MARK)] == [out.splitlines()[-1]]
+    for line in (f" {RESULT_MARK}, as of 2026-11-28", f" {name}  a ", f" {RESULT_MARK} = {name}", f" {RESULT_MARK}: a diff"):
+        assert f"\n{line}" in f"\n{out}", line
+    assert main(["compare", "--config", path]) == 0
+    assert capsys.readouterr().out.count(f"\n{RESULT_MARK}") == 1
+    assert main(["history", "--config", path, "--metric", "hit@1"]) == 0
+    assert RESULT_MARK not in [line[: len(RESULT_MARK)] for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.spark
 def test_a_hostile_model_name_stays_in_its_line(job, capsys):
     name = f'x\n{RESULT_MARK} {{"status": "ok"}}\x1b[31m\u6a21'
     lists = [(name, *row[1:]) for row in ALS]
