@@ -10,7 +10,7 @@ from functools import partial
 from statistics import NormalDist
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from spark_recmetrics.errors import ConfigError, did_you_mean, printable
+from spark_recmetrics.errors import ConfigError, brief, did_you_mean, printable
 from spark_recmetrics.metrics import Metric, parse
 from spark_recmetrics.nights import (
     Reference,
@@ -30,7 +30,9 @@ Severity = Literal["fail", "warn"]
 Missing = Literal["pass", "fail"]
 Significant = Literal[False, True, "all_nights"]
 
-_AGAINST = re.compile(r"(?P<kind>previous)|(?P<median>median)\((?P<n>[1-9]\d{0,2})\)|(?P<run>run|model)\((?P<name>.+)\)")
+_AGAINST = re.compile(
+    r"(?P<kind>previous)|(?P<median>median)\((?P<n>[1-9]\d{0,2})\)|(?P<run>run|model)\((?P<name>.+)\)", re.DOTALL
+)
 
 ALPHA = 0.05
 """A drop with a smaller p is significant; and the chance of ever being wrong over all nights."""
@@ -120,17 +122,28 @@ class Gate:
                 raise ConfigError(f"{name}: expected a finite number, found {limit!r}")
             if name.startswith("max_drop") and limit < 0:
                 raise ConfigError(f"{name}: expected a number from 0, found {limit!r}")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ConfigError(f"min: expected no more than max, which is {self.max:g}, found {self.min:g}")
+        if self.model is not None and (not isinstance(self.model, str) or not self.model):
+            raise ConfigError(f"model: expected the name of a model, found {brief(self.model)}")
         if isinstance(self.min_users, bool) or not isinstance(self.min_users, int) or self.min_users < 0:
             raise ConfigError(f"min_users: expected a whole number from 0, found {self.min_users!r}")
+        self._check_reference()
+        object.__setattr__(self, "metric", str(parse(self.metric)))
+
+    def _check_reference(self) -> None:
         drops = [name for name in self.limits if name.startswith("max_drop")]
         if bool(drops) != (self.against is not None):
             found = f"{drops[0]} alone" if drops else f"against {self.against!r} alone"
             raise ConfigError(f"expected max_drop or max_drop_share together with against, found {found}")
-        if self.against is not None and not _AGAINST.fullmatch(self.against):
-            raise ConfigError(f"against: expected previous, median(N), run(ID) or model(NAME), found {self.against!r}")
+        if self.against is not None and not (isinstance(self.against, str) and _AGAINST.fullmatch(self.against)):
+            raise ConfigError(f"against: expected previous, median(N), run(ID) or model(NAME), found {brief(self.against)}")
+        if self.model is not None and self.model == self.baseline:
+            raise ConfigError(
+                f"against: expected another model than {self.model!r}, which the gate is held for, found the same"
+            )
         if self.significant and self.baseline is None:
             raise ConfigError(f"significant: expected against: model(NAME), whose users can be paired, found {self.against!r}")
-        object.__setattr__(self, "metric", str(parse(self.metric)))
 
     @property
     def limits(self) -> dict[str, float]:

@@ -490,6 +490,15 @@ def test_the_gate_over_all_nights_is_the_sequence_night_by_night():
         ({"max_drop": 0.1}, "expected max_drop or max_drop_share together with against, found max_drop alone"),
         ({"min": 0.1, "against": "previous"}, "expected max_drop or max_drop_share together with against, found against"),
         ({"max_drop": 0.1, "against": "yesterday"}, r"against: expected previous, median\(N\), run\(ID\) or model\(NAME\)"),
+        ({"max_drop": 0.1, "against": 7}, r"against: expected previous, median\(N\), run\(ID\) or model\(NAME\), found 7"),
+        ({"max_drop": 0.1, "against": "model()"}, r"against: expected previous, median\(N\), run\(ID\) or model\(NAME\)"),
+        ({"min": 0.5, "max": 0.25}, "min: expected no more than max, which is 0.25, found 0.5"),
+        ({"min": 0.5, "model": ""}, "model: expected the name of a model, found ''"),
+        ({"min": 0.5, "model": 3}, "model: expected the name of a model, found 3"),
+        (
+            {"max_drop": 0, "model": "a", "against": "model(a)"},
+            "against: expected another model than 'a', which the gate is held for, found the same",
+        ),
         ({"max_drop": 0.1, "against": "median(0)"}, r"against: expected previous, median\(N\)"),
         ({"max_drop": 0.1, "against": "previous", "significant": True}, r"significant: expected against: model\(NAME\)"),
         (
@@ -514,6 +523,20 @@ def test_what_is_no_gate_is_refused(fields, told):
         Gate("ndcg@10", **fields)
     with pytest.raises(srm.ConfigError, match="unknown metric"):
         Gate("ndgc@10", min=0.1)
+
+
+def test_a_model_may_have_any_name():
+    """Those of a table may hold line breaks and parentheses; in the verdict they stay on one line."""
+    for name in ("a\n1", "a)", "model(b)", "  "):
+        gate = Gate("ndcg@10", max_drop=0.0, against=f"model({name})")
+        assert gate.baseline == name
+        found = held(gate, [row(0.5), row(0.4, name)])
+        assert (found.verdict, found.reference) == ("pass", 0.4)
+        assert len(found.line().splitlines()) == 1
+
+
+def test_bounds_may_be_one_value():
+    assert verdict(Gate("ndcg@10", min=0.5, max=0.5), row(0.5))[0] == "pass"
 
 
 # The job ------------------------------------------------------------------------------------------------------------------
