@@ -95,6 +95,10 @@ def last_reference(row: Row, history: Sequence[Row], n: int) -> Reference:
         return Reference(problem=f"{told}: give labels of one form, such as 2026-11-28 or 0042, or the job another name")
     left_out = [f"{len(others)} with an as_of of another form, such as {others[0]}"] if others else []
     left_out += ["1 without an as_of"] if len(dated) < len(by_day) else []
+    # Nights of the job on which the model has no value, behind the oldest one that it is compared with.
+    nights = {own["as_of"] for own in history if is_same(own, row) and form_of(_night(own)) == form_of(night)} - set(by_day)
+    n_skipped = sum(chosen[0]["as_of"] < label < night if chosen else label < night for label in nights)
+    left_out += [f"{n_skipped} without a value"] if n_skipped else []
     return _median(row, chosen)._replace(left_out=", ".join(left_out))
 
 

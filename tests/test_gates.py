@@ -178,14 +178,22 @@ def test_labels_that_text_does_not_order_are_no_reference(now, before, expected)
 @pytest.mark.parametrize("missing", ["pass", "fail"])
 def test_the_first_night(missing):
     gate = Gate("ndcg@10", max_drop=0.0, against="previous", missing=missing)
-    for history in (
-        [],
-        [night(27, None)],
-        [night(27, math.inf)],
-        [night(27, 0.5, model="pop")],
-        [night(27, 0.5, metric="map@10")],
-    ):
+    for history in ([], [night(27, 0.5, metric="map@10")], [night(29, None)]):
         assert verdict(gate, row(0.5), history) == (missing, f"no earlier value to compare with: missing is {missing}")
+    told = f"no earlier value to compare with (left out: 1 without a value): missing is {missing}"
+    for history in ([night(27, None)], [night(27, math.inf)], [night(27, 0.5, model="pop")]):
+        assert verdict(gate, row(0.5), history) == (missing, told)
+
+
+def test_nights_without_a_value_are_told():
+    """Of nights 21 to 27 the model has a value on 22, 24 and 25."""
+    history = [night(day, value) for day, value in ((21, None), (22, 0.5), (23, math.nan), (24, 0.5), (25, 0.5), (26, None))]
+    history += [night(27, 0.5, model="pop"), night(26, None) | {"run_id": "again"}]
+    for against, n in (("previous", 2), ("median(2)", 2), ("median(3)", 3), ("median(9)", 3)):
+        reason = held(Gate("ndcg@10", max_drop=0.0, against=against), row(0.5), history).reason
+        assert reason.endswith(f" (left out: {n} without a value)"), against
+    repeated = [*history, *(night(day, 0.5) | {"run_id": "again"} for day in (26, 27))]
+    assert "left out" not in held(Gate("ndcg@10", max_drop=0.0, against="previous"), row(0.5), repeated).reason
 
 
 def test_another_convention_fails_and_other_data_are_told():
