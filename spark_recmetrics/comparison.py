@@ -108,6 +108,8 @@ def compare(
     """
     asked = expand(metrics, None) if metrics is not None else [m for m in result.plan.metrics if not m.definition.across_users]
     known = {str(metric): metric for metric in result.plan.metrics}
+    if not asked:
+        raise ConfigError(f"metrics: expected at least one with a value for each user, found {', '.join(known)}")
     for metric in asked:
         if str(metric) not in known:
             raise ConfigError(f"metrics: {metric} was not evaluated{did_you_mean(str(metric), known)}")

@@ -410,6 +410,9 @@ class Config(Job):
             except ConfigError as error:
                 option, _, told = str(error).partition(": ")
                 problems["comparison", option] = told
+            if all(metric.definition.across_users for metric in self.evaluation.expanded):
+                found = ", ".join(map(str, self.evaluation.expanded)) or "none"
+                problems["comparison",] = f"expected a metric with a value for each user to compare by, found {found}"
             names, baseline = tuple(self.inputs.models or ()), self.comparison.baseline
             if names and baseline is not None and baseline not in names:
                 problems["comparison", "baseline"] = f"unknown model {baseline!r}{did_you_mean(baseline, names)}"

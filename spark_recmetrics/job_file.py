@@ -235,6 +235,16 @@ _EXPECTED = {
 }
 
 
+_BOUNDS = {
+    "literal_error": ("expected", "one of"),
+    "greater_than_equal": ("ge", "a number from"),
+    "greater_than": ("gt", "a number above"),
+    "less_than_equal": ("le", "a number up to"),
+    "less_than": ("lt", "a number below"),
+}
+"""The field of pydantic's context that says what was expected, and the words before it."""
+
+
 def _message(job: type[Job], detail: ErrorDetails, keys: Keys) -> str:
     """What pydantic found, in the words of this package."""
     kind, found = detail["type"], detail["input"]
@@ -247,7 +257,10 @@ def _message(job: type[Job], detail: ErrorDetails, keys: Keys) -> str:
         return (
             "another name of a key that is given, too: keep one" if key in known else f"unknown key{did_you_mean(key, known)}"
         )
-    expected = f"one of {detail['ctx']['expected']}" if kind == "literal_error" else _EXPECTED.get(kind)
+    expected = _EXPECTED.get(kind)
+    if kind in _BOUNDS:
+        key, words = _BOUNDS[kind]
+        expected = f"{words} {detail['ctx'][key]}"
     if expected is None:
         return detail["msg"]
     quotes = ": write it in quotes" if kind == "string_type" and isinstance(found, int | float) else ""

@@ -161,6 +161,10 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
 
     output, as_of = config.located(config.output), config.as_of or "none"
     metrics = [metric for metric in config.evaluation.expanded if not metric.definition.across_users]
+    options = config.comparison or ComparisonOptions()
+    if not metrics:
+        found = ", ".join(map(str, config.evaluation.expanded))
+        raise ConfigError(f"evaluation.metrics: expected at least one with a value for each user, found {found}")
     with session() as spark:
         rows = published_rows(spark, output, config.job, list(map(str, metrics)))
         rows = [row for row in rows if row["as_of"] == as_of and run_id in (None, row["run_id"])]
@@ -176,12 +180,15 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
             raise DataError(f"run {chosen}: expected convention {rules}, which the configuration has, found {found}")
         per_user = rows_of_run(spark, output, run, table="per_user")
         names, known = {row["model"] for row in rows}, {row["metric"] for row in rows}
+        if options.baseline is not None and options.baseline not in names:
+            found = printable(", ".join(sorted(names)))
+            raise DataError(f"run {chosen}: expected the baseline {options.baseline!r} among its models, found {found}")
         comparison = compared(
             per_user,
             [name for name in config.inputs.models or sorted(names) if name in names],
             [metric for metric in metrics if str(metric) in known],
             rules,
-            **(config.comparison or ComparisonOptions()).model_dump(),
+            **options.model_dump(),
             slices=_slices_of(rows_of_run(spark, output, run, table="summary"), per_user),
             min_users=config.evaluation.min_users,
             n_parts=config.evaluation.n_buckets,

@@ -186,7 +186,8 @@ def _comparisons(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
 def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
     """One line per night, a column per model, and behind them a sparkline for each model.
 
-    A line says what has changed since the one before: another truth, or another configuration. So a step that comes with other
+    A line says what has changed since the one before: another truth, or another configuration, which gates and the comparison
+    are parts of. So a step that comes with other
     data can be told from one of the model.
 
     Args:
@@ -216,7 +217,11 @@ def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
     table, before = [["as_of", *(printable(model) for model in models), "changed"]], None
     for as_of, of_night in nights:
         one = next(iter(of_night.values()))
-        what = {"data_hash": "the truth", "config_hash": "the configuration", "convention": "the convention"}
+        what = {
+            "data_hash": "the truth",
+            "config_hash": "the configuration (perhaps of gates alone)",
+            "convention": "the convention",
+        }
         changed = [text for key, text in what.items() if before is not None and one[key] != before[key]]
         values = [_number(of_night[model]["value"]) if model in of_night else "" for model in models]
         table.append([printable(as_of), *values, " and ".join(changed)])

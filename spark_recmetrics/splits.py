@@ -191,7 +191,7 @@ def random(
         >>> report.n_train_rows, report.n_test_rows, report.n_cold_users
         (21, 9, 0)
     """
-    share, seed = checked_share(test_share), _seed(seed)
+    share, seed, per_user = checked_share(test_share), _seed(seed), _switch(per_user, "per_user")
     table = _read(rows, columns, time, None, (min_user_rows, min_item_rows))
     told = f"random(test_share={test_share}, seed={seed}, per_user={per_user})"
     if not per_user:
@@ -237,7 +237,7 @@ def k_fold(
         >>> [(report.n_train_rows, report.n_test_rows) for report in found.reports]
         [(6, 6), (6, 6)]
     """
-    n_folds, seed = whole_number(n_folds, "n_folds"), _seed(seed)
+    n_folds, seed, per_user = whole_number(n_folds, "n_folds"), _seed(seed), _switch(per_user, "per_user")
     if n_folds < 2:
         raise ConfigError(f"n_folds: expected a whole number from 2, found {n_folds}")
     table = _read(rows, columns, time, None, (min_user_rows, min_item_rows))
@@ -405,6 +405,13 @@ def checked_share(value: object) -> Fraction:
     if not 0 < share < 1:
         raise ConfigError(f"test_share: expected a share of at least {1 / _FINEST}, and as much below 1, found {value!r}")
     return share
+
+
+def _switch(value: object, name: str) -> bool:
+    # A text such as "no" is true for Python.
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name}: expected True or False, found {value!r}")
+    return value
 
 
 def _seed(value: object) -> int:

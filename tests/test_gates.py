@@ -655,14 +655,15 @@ def test_the_last_run_of_a_night_counts_whole():
     """The night was run again without pop, under another configuration."""
     first = [night(27, value, model=model, config_hash="c") for model, value in (("als", 0.5), ("pop", 0.25))]
     again = night(27, 0.75, config_hash="d") | {"run_id": "again", "computed_at": 1}
-    other = night(28, 0.75, config_hash="d")
-    for rows in ([*first, again, other], [other, again, *first]):
+    others = [night(28, 0.75, config_hash="d"), night(29, 0.75, config_hash="e")]
+    for rows in ([*first, again, *others], [*others, again, *first]):
         assert history_table(rows, 30).splitlines() == [
             "as_of          als  changed",
             "2026-11-27  0.7500",
             "2026-11-28  0.7500",
+            "2026-11-29  0.7500  the configuration (perhaps of gates alone)",
             "",
-            "als  ▄▄",
+            "als  ▄▄▄",
         ]
 
 

@@ -414,6 +414,8 @@ def test_wrong_options_and_tables_are_told(spark):
         (lambda: splits.random([1, 2]), ConfigError, "rows: expected a Spark DataFrame, found builtins.list"),
         (lambda: splits.random(rows, columns="x"), ConfigError, "columns: expected srm.Columns(...), found str"),
         (lambda: splits.temporal(rows, cut=2**63), ConfigError, "cut: expected a whole number of 64 bits, found 92233720"),
+        (lambda: splits.random(rows, per_user="no"), ConfigError, "per_user: expected True or False, found 'no'"),
+        (lambda: splits.k_fold(rows, per_user=0), ConfigError, "per_user: expected True or False, found 0"),
         (lambda: splits.random(rows, seed=1.5), ConfigError, "seed: expected a whole number of 64 bits, found 1.5"),
         (lambda: splits.k_fold(rows, n_folds=1), ConfigError, "n_folds: expected a whole number from 2, found 1"),
         (lambda: splits.random(rows, min_user_rows=0), ConfigError, "min_user_rows: expected a whole number from 1, found 0"),
@@ -515,6 +517,14 @@ def test_options_of_the_file_are_those_of_the_functions():
         ("split: {method: random, test_share: x}", "split.test_share: expected a finite number, found 'x'"),
         ("split: {method: random, per_user: 1}", "split.per_user: expected true or false, found 1"),
         ("split: {method: random, seed: x}", "split.seed: expected a whole number, found 'x'"),
+        (
+            "split: {method: random, seed: 9223372036854775808}",
+            "split.seed: expected a number below 9223372036854775808, found 9223372036854775808",
+        ),
+        (
+            "split: {method: random, seed: -9223372036854775809}",
+            "split.seed: expected a number from -9223372036854775808, found -9223372036854775809",
+        ),
         ("split: {method: k_fold, n_folds: 1}", "split.n_folds: expected a whole number from 2, found 1"),
         ("split: {method: temporal}", "split: expected either cut or test_share, found neither"),
         (
