@@ -6,6 +6,9 @@ from dataclasses import dataclass, fields
 
 from spark_recmetrics.errors import ConfigError, brief
 
+_RARE = ("items", "propensity", "features", "categories")
+"""Columns that many tables do not have."""
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -20,6 +23,8 @@ class Columns:
         rank: Rank from 1, in predictions. Where given it wins over the score.
         items: Ordered array of items, best first, or of structs (item, score), in predictions that have one row per user.
         propensity: Probability of the item under the policy that the truth was logged with, in truth; for off-policy metrics.
+        features: Feature vector of an item as an array of numbers, in the table of item features.
+        categories: Categories of an item, one or an array of them, in the table of item features.
 
     Raises:
         ConfigError: A name is not a text with at least one character, or two names are equal.
@@ -37,6 +42,8 @@ class Columns:
     rank: str | None = None
     items: str = "items"
     propensity: str = "propensity"
+    features: str = "features"
+    categories: str = "categories"
 
     def __post_init__(self) -> None:
         taken: dict[str, str] = {}
@@ -46,7 +53,7 @@ class Columns:
                 continue
             if not isinstance(name, str) or not name:
                 raise ConfigError(f"columns.{column.name}: expected the name of a column, found {brief(name)}")
-            if name == getattr(Columns, column.name) and name in taken and column.name in ("items", "propensity"):
+            if name == getattr(Columns, column.name) and name in taken and column.name in _RARE:
                 continue  # the caller has given this name to another column and has none of this kind
             # A score may be the predicted rating and a truth table may call the true one the same.
             twin = taken.setdefault(name, column.name)

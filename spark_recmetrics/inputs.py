@@ -43,6 +43,7 @@ class Inputs:
         train: `user, item` of the training rows, where these are needed.
         catalog: `item` of the catalogue, where there is a table of it.
         segments: The caller's table of users, as it is, where slices look at it.
+        features: The caller's table of item features, as it is, where metrics need it.
     """
 
     predicted: Mapping[str, DataFrame]
@@ -51,6 +52,7 @@ class Inputs:
     train: DataFrame | None = None
     catalog: DataFrame | None = None
     segments: DataFrame | None = None
+    features: DataFrame | None = None
 
     @property
     def rating_table(self) -> str:
@@ -67,6 +69,7 @@ def read_inputs(
     train: DataFrame | None = None,
     catalog: DataFrame | None = None,
     segments: DataFrame | None = None,
+    features: DataFrame | None = None,
     needs_score: Mapping[str, str] | None = None,
     needs_ratings: str | None = None,
     needs_propensity: str | None = None,
@@ -85,6 +88,7 @@ def read_inputs(
         train: One row per (user, item), for metrics that leave out what a user has seen.
         catalog: One row per item. Predictions and truth get `known`, null where it lacks the item.
         segments: One row per user, whose columns are slices.
+        features: One row per item.
         needs_score: By table, what cannot do without its score, for the message.
         needs_ratings: What cannot do without a rating column in the truth, for the message.
         needs_propensity: What cannot do without a propensity column in the truth, for the message.
@@ -107,7 +111,8 @@ def read_inputs(
         table: _opened(table, frame, columns, users, n_buckets, None if table in needs_score else longest)
         for table, frame in given.items()
     }
-    with_items = {**frames, **beside, **({} if catalog is None else {"catalog": catalog})}
+    of_items = {name: table for name, table in (("catalog", catalog), ("item_features", features)) if table is not None}
+    with_items = {**frames, **beside, **of_items}
     items = _common_type("item", with_items, columns.item, cast_ids)
     has_ratings = columns.rating in truth.columns
     if columns.rating != Columns.rating:
@@ -137,7 +142,7 @@ def read_inputs(
         predicted = {table: _with_known(rows, known) for table, rows in predicted.items()}
         canonical = _with_known(canonical, known)
     had = None if train is None else train.select(*_ids(train, columns, users, items))
-    return Inputs(predicted, canonical, has_ratings, had, known, segments)
+    return Inputs(predicted, canonical, has_ratings, had, known, segments, features=features)
 
 
 def _with_known(rows: DataFrame, catalog: DataFrame) -> DataFrame:

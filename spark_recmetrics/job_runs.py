@@ -60,6 +60,7 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
                 columns=config.columns,
                 checks=config.checks,
                 cast_ids=config.inputs.cast_ids,
+                baseline=config.evaluation.baseline,
                 slices=config.evaluation.slices,
                 min_users=config.evaluation.min_users,
                 intervals=config.evaluation.intervals.chosen,
@@ -235,7 +236,7 @@ def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]
         frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}
         return union_models(key, frames, config.columns, config.inputs.cast_ids)
 
-    for key in ("predictions", "rating_predictions", "truth", "train", "catalog", "user_segments"):
+    for key in ("predictions", "rating_predictions", "truth", "train", "catalog", "user_segments", "item_features"):
         given = getattr(inputs, key)
         found[key] = read(given, key) if isinstance(given, Location) else given
     if inputs.models is None:

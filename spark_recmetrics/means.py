@@ -363,6 +363,8 @@ def _mean(totals: Mapping[str, Any], metric: Metric, convention: Convention, con
     n_users, n_undefined = own["n"], own["undefined"]
     if n_users == 0:
         return replace(nothing([metric], convention)[0], n_undefined=n_undefined)
+    if average == "total":
+        return Mean(metric, own["total"], n_users, n_undefined)
     if average != "per_user":
         return _pooled(metric, convention, Sums(own["total"], own["count"]), n_users, n_undefined)
     if parts:
@@ -442,6 +444,8 @@ def replicated(metric: Metric, convention: Convention, sums: Mapping[Drawn, Any]
         if metric.definition.kind == "rating" and average != "per_user":
             found: Sums = metric.definition.compute(Moments(*(sums[column] for column in columns)))
             return finished(metric, found._replace(count=counts[columns[0]] * 1.0) if average == "users" else found)
+        if average == "total":
+            return sums[columns[1]]
         if average != "per_user":
             return finished(metric, Sums(*(sums[column] for column in columns[1:3])))
         own, *parts = (Drawn(tally.column, tally.users, tally.as_zero) for tally in tallies(metric, convention))

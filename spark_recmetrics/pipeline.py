@@ -14,14 +14,15 @@ from pyspark.sql import functions as F
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import Sliced, slice_means, user_totals
 from spark_recmetrics.arguments import check_frames, check_names
-from spark_recmetrics.bucket import Demand
 from spark_recmetrics.columns import PASSING, Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError, DataError, brief
+from spark_recmetrics.demand import Demand
+from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
+from spark_recmetrics.known_items import OF_FEATURES, know_items
 from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, Mean, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
@@ -123,6 +124,7 @@ def evaluate(
     min_users: int = MIN_USERS,
     intervals: Intervals | IntervalMethod = "normal",
     rating_predictions: DataFrame | None = None,
+    baseline: str | None = None,
     model_name: str = "model",
     models: Sequence[str] | None = None,
     checks: Mapping[str, str] | None = None,
@@ -140,17 +142,20 @@ def evaluate(
         threshold: A truth row is relevant from this rating on, under every convention. None: as the convention says.
         convention: Name of a convention, or a `Convention`.
         columns: The caller's column names.
-        train: One row per (user, item) that the user had before, for `auc`, `gauc` and `lauc`, whose candidates are unseen.
-            Where no metric needs it, it is named in the warnings; so are the next three.
-        catalog: One row per item that could be recommended, or their number, for the same metrics, and `accuracy` and `mcc`.
+        train: One row per (user, item) that the user had before, for `auc`, `gauc` and `lauc`, whose candidates are unseen, and
+            for metrics of popularity and of what users have seen. Where no metric needs it, it is named in the warnings; so are
+            the next three.
+        catalog: One row per item that could be recommended, or their number, for the metrics that need it.
         user_segments: One row per user, in the column `columns.user`, with columns that slices name.
-        item_features: Not in this version.
+        item_features: One row per item, in the column `columns.item`, with feature vectors or categories, for metrics that
+            need them.
         slices: Groups of users for whom every value is told, too: columns of `user_segments`, as they are (`gender`) or cut
             into bands (`age(18, 35)`); `activity`, by the number of the user's rows in `train`; several together
             (`gender*age(18, 35)`). Metrics that compare the pairs of different users have no value in a slice.
         min_users: Values of slices over fewer users are marked as small.
         intervals: `normal`, `bootstrap`, or `srm.Intervals` with confidence, replicates and seed.
         rating_predictions: Predicted ratings in the score column, for rating metrics; None: the predictions.
+        baseline: The model whose lists are what everybody expects, for `unexpectedness` and `serendipity(against=baseline)`.
         model_name: Name of the one model of a frame without a model column.
         models: The models to evaluate; rows of others are left out. None: all there are, found by an extra look at the column.
         checks: What becomes of faulty rows, by check, such as `{"null_ids": "drop"}`; None: see `facts.POLICIES`.
@@ -204,17 +209,18 @@ def evaluate(
         check_names("models", models)
     needs = Demand(chosen, rules)
     needs.check()
-    if catalog is None and (first := needs.asked_by("catalog")):
-        raise ConfigError(
-            f"{first} needs the catalogue: give catalog, one row per item that could be recommended, or their number"
-        )
+    if baseline is not None:
+        check_names("baseline", [baseline])
+    there = {**given, "catalog": catalog, "baseline": baseline}
+    needs.check_given({name for name, one in there.items() if one is not None})
     sized = bool(needs.asked_by("catalog"))
     of_users = None if user_segments is None else [name for name in user_segments.columns if name != columns.user]
     check_bands(groups, of_users, trained=train is not None)
     counted = [band for band in bands_of(groups) if band.name not in (of_users or ())]
     used = {
-        "train": bool(needs.asked_by("unseen") or counted),
+        "train": bool(needs.all & {"unseen", "popularity", "history"} or counted),
         "catalog": True,
+        "item_features": bool(needs.all & OF_FEATURES),
         "user_segments": len(bands_of(groups)) > len(counted),
     }
     warnings = [
@@ -231,6 +237,7 @@ def evaluate(
         train=train if used["train"] else None,
         catalog=items,
         segments=user_segments if used["user_segments"] else None,
+        features=item_features if used["item_features"] else None,
         needs_score=needs.scores(rated_apart=rating_predictions is not None),
         needs_ratings=needs.rating or (None if threshold is None else "threshold"),
         needs_propensity=needs.asked_by("propensity"),
@@ -248,11 +255,17 @@ def evaluate(
         )
     names = list(models) if models is not None else _models_of(inputs) or [model_name]
     n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
-    plan = Plan(inputs, chosen, rules, policies, names, n_buckets, n_items)
+    compared = baseline if needs.asked_by("baseline") else None
+    if compared is not None and compared not in names:
+        raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
+    known = know_items(inputs, needs.all, columns)
+    plan = Plan(inputs, chosen, rules, policies, names, n_buckets, n_items, items=known, baseline=compared)
     bands = _user_bands(inputs, groups, columns) if groups else None
     kept = tables.materialise(plan.per_user if bands is None else with_bands(plan.per_user, bands))
     per_user = kept.drop(*PASSING)
     totals = combined(tables.collect_rows(user_totals(kept, chosen, rules)))
+    if known.rows is not None:
+        tables.release(known.rows)
     seen = {table: _observed(watch) for table, watch in plan.watched.items()}
     judge = Judge(policies, rules, plan.as_numbers)
     facts = data_report(

@@ -24,8 +24,12 @@ LAYERS = {
     "4": (("bucket", "facts", "means", "nights", "report"), {"numpy"}),
     "5": (
         (
+            "catalog",
             "credentials",
+            "demand",
+            "frames",
             "inputs",
+            "known_in_memory",
             "match",
             "rank",
             "score",
@@ -41,7 +45,7 @@ LAYERS = {
         {"numpy", "pyspark"},
     ),
     "6": (("plan", "segments", "tables", "memory"), {"numpy", "pyspark"}),
-    "7": (("explain", "history", "doctor", "lists", "sides"), {"numpy", "pyspark"}),
+    "7": (("explain", "history", "doctor", "known_items", "lists", "sides"), {"numpy", "pyspark"}),
     "8": (("pipeline", "splits"), {"pyspark"}),
     "9": (("comparison", "evaluator", "source"), {"numpy", "yaml", "tomli"}),
     "10": (("job_file",), {"pydantic", "pydantic_core"}),

@@ -34,6 +34,8 @@ def in_memory(case, rules, metrics, **options):
         columns=COLUMNS,
         train=frame(case.train) if case.train else None,
         catalog_size=len(set(case.catalog)) if case.catalog else None,
+        item_features=frame(case.described) if case.described else None,
+        baseline=case.baseline,
         **options,
     )
 
@@ -72,9 +74,7 @@ def test_fifty_random_data_sets_agree_with_the_oracle(name):
     rules = rules.override(ties="item_asc") if rules.ties == "input" else rules
     metrics = [*expand([*DEFINITIONS, *oracle.VARIANTS], 3), *expand(["ndcg", "precision"], [1, 10])]
     case = oracle.merged_cases(range(50), propensities=True)
-    expected = oracle.evaluate(
-        case.predictions, case.truth, rules, map(oracle.describe, metrics), train=case.train, catalog=case.catalog
-    )
+    expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics), **case.known)
     assert list(differences(in_memory(case, rules, metrics), expected, metrics)) == []
 
 
@@ -96,9 +96,7 @@ def test_policies_agree_with_the_oracle(options):
     metrics = expand([*DEFINITIONS, *oracle.VARIANTS], [2, 5])
     for seed in range(6):
         case = oracle.random_case(seed, ratings=True, propensities=True, **faults)
-        expected = oracle.evaluate(
-            case.predictions, case.truth, rules, map(oracle.describe, metrics), train=case.train, catalog=case.catalog
-        )
+        expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics), **case.known)
         assert list(differences(in_memory(case, rules, metrics), expected, metrics)) == []
 
 
@@ -379,7 +377,5 @@ def test_infinite_scores_beside_missing_ones_agree_with_the_oracle(nan_scores):
         ends = {-0.5: -math.inf, 6.0: math.inf}
         rows = [{**row, "score": ends.get(row["score"], row["score"])} for row in case.predictions]
         case = dataclasses.replace(case, predictions=rows)
-        expected = oracle.evaluate(
-            case.predictions, case.truth, rules, map(oracle.describe, metrics), train=case.train, catalog=case.catalog
-        )
+        expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics), **case.known)
         assert list(differences(in_memory(case, rules, metrics), expected, metrics)) == []

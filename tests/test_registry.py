@@ -63,7 +63,12 @@ def registry():
 
 def test_names():
     ranking = "accuracy auc average_rank bpref ctr ess f1 gauc hit lauc map mar matched_auc mcc mrr ndcg precision r_precision"
-    assert [name for name in names() if DEFINITIONS[name].kind == "ranking"] == [*ranking.split(), "rbp", "recall"]
+    ranking += " rbp recall"
+    of_lists = "aclt aplt arp efd epc ild novelty num_retrieved serendipity srecall sufficient_reco unexpectedness unrepeated_reco"
+    of_lists += " unseen user_coverage"
+    known = [name for name in names() if DEFINITIONS[name].kind == "ranking"]
+    assert [name for name in known if DEFINITIONS[name].accuracy] == ranking.split()
+    assert [name for name in known if not DEFINITIONS[name].accuracy] == of_lists.split()
     rating = ["explained_variance", "mae", "mse", "r2", "rmse"]
     assert [name for name in names() if DEFINITIONS[name].kind == "rating"] == rating
 

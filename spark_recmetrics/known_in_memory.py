@@ -1,0 +1,122 @@
+"""What is known of items, in memory: the same columns of lists as `known_items` and `catalog` give on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.metrics.recommended import ItemFacts, Popularity, category_bits
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from spark_recmetrics.columns import Columns
+    from spark_recmetrics.demand import Demand
+
+
+def check_given(demand: Demand, given: Mapping[str, Any]) -> None:
+    """Refuse metrics that ask for what is not there, or is not read here.
+
+    Args:
+        demand: What metrics ask for.
+        given: The arguments of `evaluate_in_memory`, by the key of `evaluate`; None is not there.
+
+    Raises:
+        ConfigError: There is such a metric; the message says what it needs.
+    """
+    for metric, asked in demand.lacking({key for key, value in given.items() if value is not None}):
+        told = f"give {asked.key}, {asked.form}"
+        if asked.key == "catalog":
+            told = "give catalog_size, the number of items that could be recommended"
+        raise ConfigError(f"{metric} needs {asked.what}: {told}")
+
+
+def with_popularity(lists: pd.DataFrame, train: pd.DataFrame, n_items: int, facts: ItemFacts) -> tuple[pd.DataFrame, ItemFacts]:
+    """The lists with `n_rows` and `n_users` of their items, and what is known of all items.
+
+    Args:
+        lists: `item`, a number below that of items.
+        train: `user, item` as numbers, with repeats.
+        n_items: The number of items.
+        facts: What else is known of them.
+    """
+    n_rows = np.bincount(train["item"], minlength=n_items)
+    n_users = np.bincount(train.drop_duplicates()["item"], minlength=n_items)
+    counts, n_of = np.unique(n_rows[n_rows > 0], return_counts=True)
+    popularity = Popularity(tuple(counts.tolist()), tuple(n_of.tolist()), int(train["user"].nunique()))
+    return lists.assign(n_rows=n_rows[lists["item"]], n_users=n_users[lists["item"]]), replace(facts, popularity=popularity)
+
+
+def description_columns(needs: Collection[str], columns: Columns) -> dict[str, str]:
+    """The columns of item features that are needed, by our names."""
+    found = {"features": columns.features} if "features" in needs else {}
+    return found | ({"categories": columns.categories} if {"categories", "true_categories"} & set(needs) else {})
+
+
+def with_descriptions(
+    lists: pd.DataFrame, truth: pd.DataFrame, table: pd.DataFrame, n_items: int
+) -> tuple[pd.DataFrame, pd.DataFrame, ItemFacts]:
+    """The lists, and truth, with features and categories of their items, and what is known of all items.
+
+    Args:
+        lists: `item`, a number below that of items.
+        truth: The same.
+        table: `item`, -1 where it is none of them, and `features` or `categories`.
+        n_items: The number of items.
+
+    Raises:
+        DataError: An item stands in the table twice, or vectors have several lengths or are not all finite numbers.
+    """
+    repeated = table["item"][table["item"] >= 0].duplicated()
+    if repeated.any():
+        more = int(repeated.sum())
+        raise DataError(f"item_features: expected one row for each item, found {more} more: decide which row of an item counts")
+    size, names, found = 0, list[str](), dict[str, Any]()
+    place = table["item"].to_numpy(np.int64)
+    if "features" in table:
+        vectors = [None if own is None or np.ndim(own) == 0 else np.asarray(own, dtype=np.float64) for own in table["features"]]
+        lengths = sorted({len(own) for own in vectors if own is not None})
+        if len(lengths) != 1 or not all(np.isfinite(own).all() for own in vectors if own is not None):
+            raise DataError(f"item_features: expected finite feature vectors of one length, found the lengths {lengths}")
+        size = lengths[0]
+        # One more row than items takes what is no item of lists or truth.
+        matrix = np.full((n_items + 1, size), np.nan)
+        matrix[place] = [np.full(size, np.nan) if own is None else own for own in vectors]
+        matrix[-1] = np.nan
+        found = {f"feature_{column}": matrix[:, column] for column in range(size)}
+    if "categories" in table:
+        groups = [_several(own) for own in table["categories"]]
+        names = sorted({name for own in groups for name in own})
+        bits = category_bits(groups, names)
+        codes = np.zeros((n_items + 1, bits.shape[1]), dtype=np.int64)
+        codes[place] = bits
+        codes[-1] = 0
+        found |= {f"categories_{block}": codes[:, block] for block in range(bits.shape[1])}
+    of_categories = {name: values for name, values in found.items() if name.startswith("categories_")}
+    lists = lists.assign(**{name: values[lists["item"]] for name, values in found.items()})
+    truth = truth.assign(**{name: values[truth["item"]] for name, values in of_categories.items()})
+    return lists, truth, ItemFacts(n_features=size, n_categories=len(names))
+
+
+def _several(own: Any) -> list[str]:
+    """The categories of an item, of which it may have one, several or none."""
+    if own is None or (isinstance(own, float) and np.isnan(own)):
+        return []
+    return [str(own)] if isinstance(own, str | int) else [str(name) for name in own if name is not None]
+
+
+def baseline_of(models: Sequence[str], baseline: str | None) -> int | None:
+    """The place of the baseline among the models.
+
+    Raises:
+        ConfigError: It is none of them.
+    """
+    if baseline is None:
+        return None
+    if baseline not in models:
+        raise ConfigError(f"baseline: expected one of {', '.join(models)}, found {baseline!r}")
+    return list(models).index(baseline)
