@@ -13,6 +13,7 @@ from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, columns_of, cut_offs, score_columns
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, placed_scores, sum_by_user
+from spark_recmetrics.metrics.counting import Counted, count_items, counted_by
 from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.recommended import ItemFacts, Recommended, expected_ranks, read_recommended
@@ -42,6 +43,7 @@ class Scoring:
         n_shown: The first rows of each list that are wanted as they are, to be shown.
         items: What is known of all items together.
         baseline: Place of the baseline among the models, if there is one.
+        of_items: Metrics of items, for which items of lists are counted.
     """
 
     metrics: tuple[Metric, ...]
@@ -56,22 +58,25 @@ class Scoring:
     n_shown: int = 0
     items: ItemFacts = field(default_factory=ItemFacts)
     baseline: int | None = None
+    of_items: tuple[Metric, ...] = ()
 
     @classmethod
     def of(
         cls, metrics: Sequence[Metric], convention: Convention, n_models: int, *, rating: Sequence[Metric] = (), **known: Any
     ) -> Scoring:
         """The scoring of these metrics, and of the parts whose means make an F of means."""
+        of_items = tuple(metric for metric in metrics if metric.definition.kind == "item")
+        metrics = [metric for metric in metrics if metric not in of_items]
         parts = [part for metric in metrics for part in metric.parts()] if convention.f1 == "of_means" else []
         wanted = dict.fromkeys([*metrics, *parts])
         definitions = {part.name: part.definition for metric in (*wanted, *rating) for part in metric.tree()}
-        return cls(tuple(wanted), tuple(rating), tuple(definitions.values()), convention, n_models, **known)
+        return cls(tuple(wanted), tuple(rating), tuple(definitions.values()), convention, n_models, **known, of_items=of_items)
 
     @cached_property
     def needs(self) -> frozenset[Need]:
         """All that some metric needs; without training rows every candidate is unseen."""
         rated: set[Need] = {"matched", "scores"} if self.rating else set()
-        found = frozenset(rated).union(*(metric.needs(self.convention) for metric in self.metrics))
+        found = frozenset(rated).union(*(metric.needs(self.convention) for metric in (*self.metrics, *self.of_items)))
         return found if self.trained or "unseen" not in found else (found - {"unseen"}) | {"every"}
 
     @cached_property
@@ -92,7 +97,7 @@ class Scoring:
     @cached_property
     def longest(self) -> int | None:
         """The largest cut-off, None where a metric has none."""
-        cuts = cut_offs(self.metrics)
+        cuts = cut_offs((*self.metrics, *self.of_items))
         return cuts[-1] if cuts else 0
 
     @cached_property
@@ -104,13 +109,19 @@ class Scoring:
     @cached_property
     def cuts(self) -> list[int]:
         """All cut-offs."""
-        return [k for k in cut_offs(self.metrics) if k is not None]
+        return [k for k in cut_offs((*self.metrics, *self.of_items)) if k is not None]
 
     @cached_property
     def longest_recommended(self) -> int | None:
         """Up to which rank all rows are looked at one by one, None for all rows, 0 for none."""
-        asked = [part.k for metric in self.metrics for part in metric.tree() if "recommended" in part.needs(self.convention)]
+        every = [part for metric in (*self.metrics, *self.of_items) for part in metric.tree()]
+        asked = [part.k for part in every if "recommended" in part.needs(self.convention)]
         return None if None in asked else max((k for k in asked if k is not None), default=0)
+
+    @cached_property
+    def counted(self) -> list[Counted]:
+        """What items are counted for."""
+        return counted_by(self.of_items, self.convention)
 
     @cached_property
     def cuts_listed(self) -> list[int]:
@@ -131,7 +142,7 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
     """
     import pandas as pd
 
-    users, batch, counters = read_bucket(lists, truth, scoring)
+    users, batch, counters, items = read_bucket(lists, truth, scoring)
     n_users = len(users)
     return pd.DataFrame(
         {
@@ -141,12 +152,13 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
             **dict(_values(batch, scoring)),
             **(rating_values(batch, scoring) if scoring.rating else {}),
             **(_pairs(batch, scoring.n_models) if scoring.across else {}),
+            **(_counts(batch, counters, items, scoring) if scoring.of_items else {}),
         }
     )
 
 
-def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> tuple[Any, RankedBatch, dict[str, Any]]:
-    """The users of a bucket, what metrics see of them, one cell per model and user, by model; and the counters of each cell.
+def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> tuple[Any, RankedBatch, dict[str, Any], Any]:
+    """The users of a bucket, what metrics see of them, one cell per model and user, by model; counters of each cell; the items.
 
     Args:
         lists: As for `score_bucket`.
@@ -200,7 +212,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> t
         "n_negative_gains": np.bincount(batch.ideal_user[_negative(batch.ideal_rating, scoring)], minlength=n_cells),
         "n_beyond_catalog": _beyond_catalog(batch),
     }
-    return users, batch, counters
+    return users, batch, counters, items
 
 
 def rating_pairs(batch: RankedBatch, scoring: Scoring) -> Matched:
@@ -246,6 +258,17 @@ def _pairs(batch: RankedBatch, n_models: int) -> dict[str, Any]:
         found[PAIR_SCORES][first] = pairs.score[start:end]
         found[PAIR_RANKS][first] = ranks[start:end]
         found[PAIR_STARTS][first] = np.flatnonzero(new)
+    return found
+
+
+def _counts(batch: RankedBatch, counters: dict[str, Any], items: Any, scoring: Scoring) -> dict[str, Any]:
+    """How often each model lists each item, in the first row."""
+    repeats = scoring.convention.duplicates == "keep"
+    arrays = count_items(batch, counters, scoring.n_models, items, scoring.counted, repeats=repeats)
+    found = {name: np.full(batch.size, None) for name in arrays}
+    for name, values in arrays.items():
+        if batch.size:
+            found[name][0] = values
     return found
 
 

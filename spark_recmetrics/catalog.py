@@ -9,7 +9,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_recmetrics.columns import ITEM_COUNTS, ITEM_IDS, ITEM_MODELS, ITEM_WEIGHTS
 from spark_recmetrics.errors import DataError, printable
+from spark_recmetrics.metrics.counting import item_columns
 from spark_recmetrics.metrics.recommended import CATEGORIES_A_BLOCK, ItemFacts
 
 MOST_CATEGORIES = 4096
@@ -181,3 +183,37 @@ def _bits(names: Sequence[str]) -> Column:
         return bits.bitwiseOR(F.floor(power).cast("long"))
 
     return F.coalesce(F.aggregate("categories", F.lit(0).cast("long"), joined), F.lit(0).cast("long"))
+
+
+def item_histogram(per_user: DataFrame, n_counted: int, catalog: DataFrame | None) -> DataFrame:
+    """How many items a model lists how often: `model, place, count, known, n, together`, as `counting.counts_of` reads it.
+
+    Its size does not depend on the number of items: there are at most about sqrt(2 rows) different counts.
+
+    Args:
+        per_user: PER_USER with the arrays of `metrics.counting.count_items`.
+        n_counted: How many things are counted.
+        catalog: `item` of the catalogue, where there is a table of it; else every item is known.
+    """
+    names = item_columns(n_counted)
+    rows = per_user.where(F.col(ITEM_IDS).isNotNull()).select(F.inline(F.arrays_zip(*names)))
+    sums = [F.sum(name).alias(name) for name in names[2:]]
+    items = rows.groupBy(F.col(ITEM_MODELS).alias("model"), F.col(ITEM_IDS).alias("item")).agg(*sums)
+    if catalog is None:
+        items = items.withColumn("known", F.lit(True))
+    else:
+        items = items.join(catalog.distinct().withColumn("known", F.lit(True)), "item", "left")
+        items = items.withColumn("known", F.coalesce("known", F.lit(False)))
+    parts = [
+        F.struct(
+            F.lit(place).alias("place"),
+            F.col(f"{ITEM_COUNTS}{place}").alias("count"),
+            (F.col(f"{ITEM_WEIGHTS}{place}") * F.col(f"{ITEM_WEIGHTS}{place}")).alias("together"),
+        )
+        for place in range(n_counted)
+    ]
+    long = items.select("model", "known", F.explode(F.array(*parts)).alias("part")).select("model", "known", "part.*")
+    kept = long.where(F.col("count") > 0)
+    return kept.groupBy("model", "place", "count", "known").agg(
+        F.count(F.lit(1)).alias("n"), F.sum("together").alias("together")
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from spark_recmetrics.errors import ConfigError, brief
@@ -90,5 +91,18 @@ users as arrays, ranks negative where an item is not relevant, and where the pai
 PART_TOTALS = "part_totals"
 """Column of PER_USER, until the values of the models are known: in one row of each bucket, what its rows add to the totals."""
 
-PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS)
-"""The columns that PER_USER does not keep."""
+ITEM_IDS, ITEM_MODELS = "item_ids", "item_models"
+"""Columns of PER_USER, until the values of items are known: in one row of each bucket, the items of its lists and the models
+that list them, as arrays. A model that is negative, -1 - model, is an entry about its lists, not about an item."""
+
+ITEM_COUNTS, ITEM_WEIGHTS = "item_counts_", "item_weights_"
+"""Beginnings of the names of such arrays of the same length: how often the model lists the item, or how many lists it has; and
+the sum of 1 / sqrt(length) over these lists. One of each for every cut-off and user set."""
+
+PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_IDS, ITEM_MODELS)
+"""The columns that PER_USER does not keep, with those that begin with `ITEM_COUNTS` and `ITEM_WEIGHTS`."""
+
+
+def passing(names: Iterable[str]) -> list[str]:
+    """Those of the columns that PER_USER does not keep."""
+    return [name for name in names if name in PASSING or name.startswith((ITEM_COUNTS, ITEM_WEIGHTS))]

@@ -105,7 +105,7 @@ def compare(
         a    b    metric    b - a    95 % interval      p  +/=/-  users  found
         pop  als  mrr@3   +0.2778  -0.1159..0.6715  0.129  3/2/1      6  no difference found (could show 0.5382)
     """
-    asked = expand(metrics, None) if metrics is not None else [m for m in result.plan.metrics if not m.definition.across_users]
+    asked = expand(metrics, None) if metrics is not None else [m for m in result.plan.metrics if _has_users(m)]
     known = {str(metric): metric for metric in result.plan.metrics}
     for metric in asked:
         if str(metric) not in known:
@@ -167,7 +167,7 @@ def compared(
     _check(models, baseline)
     check_options(test, correction, alpha, n_resamples)
     for metric in metrics:
-        if metric.definition.across_users:
+        if not _has_users(metric):
             raise ConfigError(f"{metric}: expected a metric with a value for each user, found one that compares users")
     pairs = [(baseline, other) for other in models if other != baseline] if baseline else list(combinations(models, 2))
     columns = [tallies(metric, convention)[0] for metric in metrics]
@@ -202,6 +202,11 @@ def _check(models: Sequence[str], baseline: str | None) -> None:
         raise ConfigError(f"models: expected at least two to compare, found {', '.join(models) or 'none'}")
     if baseline is not None and baseline not in models:
         raise ConfigError(f"baseline: unknown model {baseline!r}{did_you_mean(baseline, models)}")
+
+
+def _has_users(metric: Metric) -> bool:
+    """Whether a metric has values of users that can be paired."""
+    return not metric.definition.across_users and metric.definition.kind != "item"
 
 
 def _tested(known: Any, test: str, alpha: float) -> TestResult:

@@ -16,6 +16,20 @@ from spark_recmetrics.errors import ConfigError, brief, did_you_mean
 
 USER_SETS = ("relevant", "truth", "predicted", "truth_and_predicted", "relevant_and_predicted", "all")
 
+RATED = "rated"
+"""The user set of rating metrics: users with a pair."""
+
+MEMBERS: Mapping[str, tuple[str, ...]] = {
+    "truth": ("n_truth",),
+    "relevant": ("n_relevant",),
+    "predicted": ("n_recommended",),
+    "truth_and_predicted": ("n_truth", "n_recommended"),
+    "relevant_and_predicted": ("n_relevant", "n_recommended"),
+    RATED: ("n_pairs",),
+    "all": (),
+}
+"""Who belongs to a user set: those for whom all of these counters are above 0."""
+
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "relevance": ("present", "positive", "truthy", "threshold"),
     "candidates": ("all", "judged"),

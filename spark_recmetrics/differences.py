@@ -8,7 +8,8 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from spark_recmetrics.bucket import numbered
-from spark_recmetrics.means import MEMBERS, Tally
+from spark_recmetrics.conventions import MEMBERS
+from spark_recmetrics.means import Tally
 from spark_recmetrics.schema import DIFFERENCES, PART_DIFFERENCES
 from spark_recmetrics.slices import EVERYBODY, Slice, bands_of, values_of
 from spark_recmetrics.stats.paired import rank_sums

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
 from spark_recmetrics.bucket import rating_pairs, rating_values, read_bucket
+from spark_recmetrics.conventions import MEMBERS, RATED
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
 from spark_recmetrics.inputs import with_model_codes
-from spark_recmetrics.means import MEMBERS, RATED
 from spark_recmetrics.metrics import Metric, RankedBatch, parse, score
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints
 from spark_recmetrics.metrics.ranking import gain_of

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_recmetrics.columns import ITEM_COUNTS, ITEM_MODELS, ITEM_WEIGHTS
 from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.metrics.counting import check_counts, counts_of, item_columns
+from spark_recmetrics.metrics.items import ItemCounts
 from spark_recmetrics.metrics.recommended import ItemFacts, Popularity, category_bits
 
 if TYPE_CHECKING:
@@ -100,6 +103,34 @@ def with_descriptions(
     lists = lists.assign(**{name: values[lists["item"]] for name, values in found.items()})
     truth = truth.assign(**{name: values[truth["item"]] for name, values in of_categories.items()})
     return lists, truth, ItemFacts(n_features=size, n_categories=len(names))
+
+
+def counts_in_memory(per_user: pd.DataFrame, n_counted: int, n_items: int | None) -> dict[tuple[int, int], ItemCounts]:
+    """By model and place among what is counted, how often items stand in the lists.
+
+    Args:
+        per_user: PER_USER with the arrays of `metrics.counting.count_items`.
+        n_counted: How many things are counted.
+        n_items: Size of the catalogue, where it is known.
+
+    Raises:
+        DataError: Lists have more items than the catalogue.
+    """
+    if not n_counted or not len(per_user):
+        return {}
+    arrays = {name: per_user[name].iloc[0] for name in item_columns(n_counted)}
+    rows = []
+    for place in range(n_counted):
+        count, weight = arrays[f"{ITEM_COUNTS}{place}"], arrays[f"{ITEM_WEIGHTS}{place}"]
+        for model in np.unique(arrays[ITEM_MODELS]):
+            own = (arrays[ITEM_MODELS] == model) & (count > 0)
+            for value in np.unique(count[own]):
+                same = own & (count == value)
+                known = {"model": int(model), "place": place, "count": int(value), "known": True}
+                rows.append({**known, "n": int(same.sum()), "together": float((weight[same] ** 2).sum())})
+    counts = counts_of(rows, n_items)
+    check_counts(counts)
+    return counts
 
 
 def _several(own: Any) -> list[str]:

@@ -15,6 +15,7 @@ from spark_recmetrics.catalog import (
     check_categories,
     check_descriptions,
     description_counts,
+    item_histogram,
     item_sides,
     popularity_counts,
     repeated_items,
@@ -23,6 +24,7 @@ from spark_recmetrics.catalog import (
 )
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs import column_of, typed_column
+from spark_recmetrics.metrics.counting import check_counts, counts_of, item_values
 from spark_recmetrics.metrics.recommended import ItemFacts, Popularity
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from spark_recmetrics.columns import Columns
     from spark_recmetrics.inputs import Inputs
+    from spark_recmetrics.plan import Plan
 
 OF_FEATURES = frozenset({"features", "categories", "true_categories"})
 """Needs that the table of item features meets."""
@@ -73,6 +76,24 @@ def know_items(inputs: Inputs, needs: Collection[str], columns: Columns) -> Know
     n_users = tables.count_distinct(trained_users(inputs.train)) if counted and inputs.train is not None else 0
     popularity = Popularity(tuple(n for n, _ in found), tuple(n for _, n in found), n_users)
     return KnownItems(rows, ItemFacts(popularity, facts.n_features, facts.n_categories))
+
+
+def item_means(kept: DataFrame, plan: Plan) -> dict[str, dict[str, tuple[float | None, int]]]:
+    """By model and slug, value and number of users of the metrics of items.
+
+    Args:
+        kept: PER_USER with the arrays of counts.
+        plan: How it was made.
+
+    Raises:
+        DataError: Lists have more items than the catalogue.
+    """
+    if plan.scoring is None or not plan.scoring.of_items:
+        return {}
+    rows = tables.collect_rows(item_histogram(kept, len(plan.scoring.counted), plan.inputs.catalog))
+    counts = counts_of([row.asDict() for row in rows], plan.n_items)
+    check_counts(counts)
+    return {name: item_values(plan.metrics, plan.convention, counts, code) for code, name in enumerate(plan.models)}
 
 
 def described_items(table: DataFrame, columns: Columns, items: DataType, needs: Collection[str]) -> DataFrame:

@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_recmetrics.bucket import Scoring, score_bucket
-from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PASSING, Columns, checked_columns
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, Columns, checked_columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.demand import Demand
 from spark_recmetrics.errors import ConfigError, brief
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.frames import check_frame, chosen_columns, in_order, same_kind, with_numbers
-from spark_recmetrics.known_in_memory import baseline_of, check_given, description_columns, with_descriptions, with_popularity
+from spark_recmetrics.known_in_memory import (
+    baseline_of,
+    check_given,
+    counts_in_memory,
+    description_columns,
+    with_descriptions,
+    with_popularity,
+)
 from spark_recmetrics.means import N_EXAMPLES, Wanted, combined, means, nothing, part_totals, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
 from spark_recmetrics.metrics.batch import Floats, Ints, Matched, place_in_user
+from spark_recmetrics.metrics.counting import item_values
 from spark_recmetrics.metrics.recommended import ItemFacts
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
@@ -105,7 +113,7 @@ def evaluate_in_memory(
     if not demand.all & {"unseen", "popularity", "history"}:
         train = None
     data = _Data.read(predictions, truth, train, item_features, columns, demand, rules, threshold, model_name)
-    ranking = [metric for metric in chosen if metric.definition.kind == "ranking"]
+    ranking = [metric for metric in chosen if metric.definition.kind != "rating"]
     rating = [metric for metric in chosen if metric.definition.kind == "rating"]
     scoring = Scoring.of(
         ranking,
@@ -126,6 +134,7 @@ def evaluate_in_memory(
     coded = per_user.assign(user=pd.Series(of_users, index=per_user.index, dtype=data.users.dtype))
     found = combined(part_totals(coded, Wanted.of(chosen, rules)).itertuples(index=False))
     totals = {name: found[code] for code, name in enumerate(data.models) if code in found}
+    counts = counts_in_memory(per_user, len(scoring.counted), catalog_size)
     # A single user may be asked about here, and then a list without a truth row is an answer.
     judge = Judge(
         checked_policies({"users_in_both": "warn"}),
@@ -136,7 +145,12 @@ def evaluate_in_memory(
     refuse(facts)
     return MemoryResult(
         means={
-            name: means(totals[name], chosen, rules, _across(per_user[per_user["model"] == code], totals[name], scoring))
+            name: means(
+                totals[name],
+                chosen,
+                rules,
+                _across(per_user[per_user["model"] == code], totals[name], scoring) | item_values(chosen, rules, counts, code),
+            )
             if name in totals
             else nothing(chosen, rules)
             for code, name in enumerate(data.models)
@@ -146,9 +160,7 @@ def evaluate_in_memory(
         run=Run(),
         data_hash=None,
         warnings=[fact.line() for fact in facts if fact.level == "warn"],
-        per_user=coded.assign(model=coded["model"].map(dict(enumerate(data.models)))).drop(
-            columns=list(PASSING), errors="ignore"
-        ),
+        per_user=coded.assign(model=coded["model"].map(dict(enumerate(data.models)))).drop(columns=passing(map(str, coded))),
     )
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import Sliced, slice_means, user_totals
 from spark_recmetrics.arguments import check_frames, check_names
-from spark_recmetrics.columns import PASSING, Columns
+from spark_recmetrics.columns import Columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.demand import Demand
@@ -22,7 +22,7 @@ from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
-from spark_recmetrics.known_items import OF_FEATURES, know_items
+from spark_recmetrics.known_items import OF_FEATURES, item_means, know_items
 from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, Mean, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
@@ -262,7 +262,7 @@ def evaluate(
     plan = Plan(inputs, chosen, rules, policies, names, n_buckets, n_items, items=known, baseline=compared)
     bands = _user_bands(inputs, groups, columns) if groups else None
     kept = tables.materialise(plan.per_user if bands is None else with_bands(plan.per_user, bands))
-    per_user = kept.drop(*PASSING)
+    per_user = kept.drop(*passing(kept.columns))
     totals = combined(tables.collect_rows(user_totals(kept, chosen, rules)))
     if known.rows is not None:
         tables.release(known.rows)
@@ -284,6 +284,8 @@ def evaluate(
         raise
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
     across = _across_users(kept, totals, plan)
+    for name, own in item_means(kept, plan).items():
+        across[name] |= own
     whole = {
         name: means(totals[name], chosen, rules, across[name], chosen_intervals.confidence)
         if name in totals

@@ -70,7 +70,7 @@ class Plan:
     @cached_property
     def scoring(self) -> Scoring | None:
         """What to score per user, if there is a ranking metric."""
-        ranking = [metric for metric in self.metrics if metric.definition.kind == "ranking"]
+        ranking = [metric for metric in self.metrics if metric.definition.kind != "rating"]
         if not ranking:
             return None
         return Scoring.of(

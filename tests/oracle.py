@@ -18,7 +18,7 @@ from typing import Any
 
 # A part of what tests import from here.
 from golden_table import GOLDEN, GOLDEN_K, GOLDEN_METRICS, GOLDEN_PREDICTIONS, GOLDEN_TRUTH  # noqa: F401
-from oracle_items import AVERAGED, OF_LISTS, POOLED_OF_LISTS, PREDICTED, World
+from oracle_items import AVERAGED, OF_ITEMS, OF_LISTS, POOLED_OF_LISTS, PREDICTED, World
 from random_data import Case, merged_cases, random_case  # noqa: F401
 
 VARIANTS = (
@@ -48,6 +48,9 @@ VARIANTS = (
     "user_coverage(measure=count, n=2)",
     "sufficient_reco(per=place)",
     "unrepeated_reco(per=place)",
+    "item_coverage(measure=count)",
+    "gini(population=recommended, scale=n_minus_1)",
+    "entropy(base=2, scale=distinct)",
 )
 """Beside every plain metric: its options, and metrics of metrics."""
 
@@ -158,6 +161,7 @@ def evaluate(
     cells = all_cells(predictions, truth, convention, train, catalog, described, baseline)
     pairs = rating_pairs(predictions, truth, convention)
     ranking = [metric for metric in metrics if metric.name not in RATING_METRICS]
+    of_users = [metric for metric in metrics if metric.name not in OF_ITEMS]
     cuts = [None if metric.names() & WITHOUT_CUT_OFF else metric.k for metric in ranking]
     longest = None if not cuts or None in cuts else max(cuts)
 
@@ -168,7 +172,7 @@ def evaluate(
             "n_truth": cell.n_truth,
             "n_recommended": len(cell.items[:longest]),
         }
-        for metric in metrics:
+        for metric in of_users:
             if metric.name in RATING_METRICS:
                 own = pairs.get(key, [])
                 row[metric.label] = rating_error(metric.name, own, len(own)) if own else None
@@ -183,6 +187,13 @@ def evaluate(
         for metric in metrics:
             if metric.name in RATING_METRICS:
                 summary[model, metric.label] = summarise_rating(metric, own_pairs, convention)
+            elif metric.name in OF_ITEMS:
+                users = dict(convention.users_by_metric).get(metric.name, "predicted")
+                lists = [cell.items[: metric.k] for cell in own_cells if cell.is_in(users) and cell.items]
+                value = OF_ITEMS[metric.name](metric, lists, catalog, convention) if lists else None
+                n_users = 0 if value is None else len(lists)
+                value = empty_value(convention) if value is None else value
+                summary[model, metric.label] = {"value": value, "n_users": n_users, "n_undefined": 0}
             else:
                 summary[model, metric.label] = summarise_ranking(metric, own_cells, convention)
     return Result(per_user, summary)

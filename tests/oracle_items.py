@@ -260,3 +260,43 @@ PREDICTED = (
 
 AVERAGED = {"novelty": ("average", "per_user"), "user_coverage": ("measure", "fraction")}
 """Pooled metrics whose summary is the mean of the users, where an option has this value."""
+
+
+# Metrics of items, over all lists of a model ------------------------------------------------------------------------------
+
+
+def item_coverage(metric: Any, lists: list[list[Any]], catalog: Collection[Any], convention: Any) -> float:
+    shown = {item for items in lists for item in items}
+    return len(shown) / (len(set(catalog)) if metric.options.get("measure", convention.coverage) == "fraction" else 1)
+
+
+def gini(metric: Any, lists: list[list[Any]], catalog: Collection[Any], convention: Any) -> float | None:
+    """Half the mean absolute difference of all pairs, over the mean."""
+    shown = Counter(item for items in lists for item in items)
+    population = metric.options.get("population", convention.gini_population)
+    counts = [shown[item] for item in (set(catalog) if population == "catalog" else shown)]
+    n = len(counts)
+    size = n - 1 if metric.options.get("scale", convention.gini_scale) == "n_minus_1" else n
+    apart = sum(abs(one - other) for one in counts for other in counts)
+    return apart / (2 * size * sum(counts)) if size else None
+
+
+def entropy(metric: Any, lists: list[list[Any]], catalog: Collection[Any], convention: Any) -> float:
+    shown = Counter(item for items in lists for item in items)
+    total, base = sum(shown.values()), metric.options.get("base", convention.entropy_base)
+    found = -sum(count / total * math.log(count / total, base) for count in shown.values())
+    return found / len(shown) if metric.options.get("scale", convention.entropy_scale) == "distinct" else found
+
+
+def inter_list_diversity(metric: Any, lists: list[list[Any]], catalog: Collection[Any], convention: Any) -> float | None:
+    sets = [set(items) for items in lists]
+    cosines = [len(one & other) / math.sqrt(len(one) * len(other)) for place, one in enumerate(sets) for other in sets[:place]]
+    return 1 - sum(cosines) / len(cosines) if cosines else None
+
+
+OF_ITEMS = {
+    "item_coverage": item_coverage,
+    "gini": gini,
+    "entropy": entropy,
+    "inter_list_diversity": inter_list_diversity,
+}

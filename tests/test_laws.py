@@ -166,7 +166,9 @@ def test_there_are_metrics_of_each_trait():
     assert all(d.pooled is not None and d.averaged_by is not None for d in RATING)
     needs = frozenset().union(*(metric.needs(DEFAULT) for metric in VARIANTS))
     of_items = {"popularity", "audience", "history", "features", "categories", "true_categories", "baseline"}
-    assert needs == {"catalog", "unseen", "every", "ties", "matched", "listed", "scores", "propensity", "recommended"} | of_items
+    assert (
+        needs == {"catalog", "unseen", "every", "ties", "matched", "listed", "scores", "propensity", "recommended"} | of_items
+    )
 
 
 # Values -------------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ def every_metric() -> Iterator[Metric]:
         chosen: list[tuple[tuple[str, str | float], ...]] = [()]
         for option, source in sorted(definition.options.items()):
             below = source.below if isinstance(source, Parameter) else math.inf
-            values = definition.choices(option) or [number for number in NUMBERS if number < below]
+            lowest = 1.0 if source == "entropy_base" else 0.0
+            values = definition.choices(option) or [number for number in NUMBERS if lowest < number < below]
             chosen += [(*before, (option, value)) for before in chosen for value in values]
         for params in chosen:
             for k in (None, 1, 10, 1_000_000) if definition.has_cut_off else (None,):
@@ -64,11 +65,13 @@ def registry():
 def test_names():
     ranking = "accuracy auc average_rank bpref ctr ess f1 gauc hit lauc map mar matched_auc mcc mrr ndcg precision r_precision"
     ranking += " rbp recall"
-    of_lists = "aclt aplt arp efd epc ild novelty num_retrieved serendipity srecall sufficient_reco unexpectedness unrepeated_reco"
-    of_lists += " unseen user_coverage"
+    of_lists = "aclt aplt arp efd epc ild novelty num_retrieved serendipity srecall sufficient_reco unexpectedness"
+    of_lists += " unrepeated_reco unseen user_coverage"
     known = [name for name in names() if DEFINITIONS[name].kind == "ranking"]
     assert [name for name in known if DEFINITIONS[name].accuracy] == ranking.split()
     assert [name for name in known if not DEFINITIONS[name].accuracy] == of_lists.split()
+    of_items = ["entropy", "gini", "inter_list_diversity", "item_coverage"]
+    assert [name for name in names() if DEFINITIONS[name].kind == "item"] == of_items
     rating = ["explained_variance", "mae", "mse", "r2", "rmse"]
     assert [name for name in names() if DEFINITIONS[name].kind == "rating"] == rating
 
