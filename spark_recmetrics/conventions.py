@@ -105,8 +105,11 @@ class Convention:
         rating_average: Mean over `pairs`, per user and then over users (`per_user`), or sum over the number of `users`.
         rating_clip: `truth_range` clips predictions to the smallest and largest true rating.
         rating_rows: `positive` ignores pairs whose true rating is not above 0.
-        coverage, gini_population, gini_scale, entropy_base, entropy_scale: For catalogue metrics, which this version does
-            not have.
+        coverage: A share (`fraction`) or a `count`, of covered items and users.
+        gini_population: Gini is over all items of the `catalog`, or over `recommended` ones.
+        gini_scale: Gini divides by their number `n`, or by `n_minus_1`.
+        entropy_base: Base of the logarithm of the entropy.
+        entropy_scale: `distinct` divides the entropy by the number of items that are recommended.
 
     Raises:
         ConfigError: A field has a value that is not legal.

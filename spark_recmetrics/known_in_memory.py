@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,24 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from spark_recmetrics.columns import Columns
-    from spark_recmetrics.demand import Demand
-
-
-def check_given(demand: Demand, given: Mapping[str, Any]) -> None:
-    """Refuse metrics that ask for what is not there, or is not read here.
-
-    Args:
-        demand: What metrics ask for.
-        given: The arguments of `evaluate_in_memory`, by the key of `evaluate`; None is not there.
-
-    Raises:
-        ConfigError: There is such a metric; the message says what it needs.
-    """
-    for metric, asked in demand.lacking({key for key, value in given.items() if value is not None}):
-        told = f"give {asked.key}, {asked.form}"
-        if asked.key == "catalog":
-            told = "give catalog_size, the number of items that could be recommended"
-        raise ConfigError(f"{metric} needs {asked.what}: {told}")
 
 
 def with_popularity(lists: pd.DataFrame, train: pd.DataFrame, n_items: int, facts: ItemFacts) -> tuple[pd.DataFrame, ItemFacts]:

@@ -18,7 +18,6 @@ from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.frames import check_frame, chosen_columns, in_order, same_kind, with_numbers
 from spark_recmetrics.known_in_memory import (
     baseline_of,
-    check_given,
     counts_in_memory,
     description_columns,
     with_descriptions,
@@ -109,7 +108,7 @@ def evaluate_in_memory(
     demand.check()
     if catalog_size is not None:
         catalog_size = whole_number(catalog_size, "catalog_size", LARGEST_CATALOG)
-    check_given(demand, {"catalog": catalog_size, "train": train, "item_features": item_features, "baseline": baseline})
+    _check_given(demand, {"catalog": catalog_size, "train": train, "item_features": item_features, "baseline": baseline})
     if not demand.all & {"unseen", "popularity", "history"}:
         train = None
     data = _Data.read(predictions, truth, train, item_features, columns, demand, rules, threshold, model_name)
@@ -162,6 +161,23 @@ def evaluate_in_memory(
         warnings=[fact.line() for fact in facts if fact.level == "warn"],
         per_user=coded.assign(model=coded["model"].map(dict(enumerate(data.models)))).drop(columns=passing(map(str, coded))),
     )
+
+
+def _check_given(demand: Demand, given: Mapping[str, Any]) -> None:
+    """Refuse metrics that ask for what is not there, or is not read here.
+
+    Args:
+        demand: What metrics ask for.
+        given: The arguments of `evaluate_in_memory`, by the key of `evaluate`; None is not there.
+
+    Raises:
+        ConfigError: There is such a metric; the message says what it needs.
+    """
+    for metric, asked in demand.lacking({key for key, value in given.items() if value is not None}):
+        told = f"give {asked.key}, {asked.form}"
+        if asked.key == "catalog":
+            told = "give catalog_size, the number of items that could be recommended"
+        raise ConfigError(f"{metric} needs {asked.what}: {told}")
 
 
 @dataclass(frozen=True)

@@ -466,7 +466,7 @@ def test_every_metric_says_what_it_is():
                 assert hasattr(convention("default"), source), (name, source)
         assert definition.averaged_by is None or {definition.averaged_by} <= set(definition.options), name
         assert definition.averaged_by is None or definition.pooled is not None, name
-        assert definition.kind == "ranking" or not definition.has_cut_off, name
+        assert definition.kind != "rating" or not definition.has_cut_off, name
 
 
 @pytest.mark.parametrize("name", names())
