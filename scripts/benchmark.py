@@ -3,7 +3,8 @@
     python scripts/benchmark.py [--users 138000] [--items 27000] [--length 100] [--rounds 3] [--data FOLDER]
 
 Times of a machine drift, so the figure is the ratio of the medians. The data are random: `length` recommendations for each
-user and about 23 true items, popular ones more often, of which some 30 % are recommended. They are written once and used again.
+user and about 23 true items, popular ones more often, of which some 30 % are recommended; about as many training rows; and for
+each item a vector of 16 numbers and one of 3 categories. They are written once and used again.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ USERS_A_FILE = 20_000
 
 
 def write_data(folder: Path, n_users: int, n_items: int, length: int) -> None:
-    """Predictions (user_id, item_id, score) and truth (user_id, item_id, rating, propensity) as parquet."""
+    """Predictions (user_id, item_id, score), truth (user_id, item_id, rating, propensity), train and items as parquet."""
     rng = np.random.default_rng(1)
-    for table in ("predictions", "truth"):
+    for table in ("predictions", "truth", "train", "items"):
         (folder / table).mkdir(parents=True, exist_ok=True)
 
     def pairs(users: np.ndarray, lengths: np.ndarray | int) -> np.ndarray:
@@ -44,8 +45,12 @@ def write_data(folder: Path, n_users: int, n_items: int, length: int) -> None:
         true = pairs(users, np.clip(rng.lognormal(2.7, 1.0, users.size).astype(int), 1, 500))
         rating = rng.choice(RATINGS, p=SHARES, size=true.size).astype(np.float32)
         write("truth", first, true, rating=rating, propensity=rng.choice([0.1, 0.2, 0.5], size=true.size))
+        write("train", first, pairs(users, np.clip(rng.lognormal(2.7, 1.0, users.size).astype(int), 1, 500)))
         listed = rng.permutation(np.union1d(pairs(users, length), true[rng.random(true.size) < 0.3]))
         write("predictions", first, listed, score=rng.random(listed.size))
+    items = {"item_id": np.arange(n_items), "features": list(rng.normal(size=(n_items, 16)).astype(np.float32))}
+    kinds = [[name] for name in rng.choice(["a", "b", "c"], size=n_items)]
+    pq.write_table(pa.table({**items, "categories": kinds}), folder / "items" / "0.parquet")
 
 
 def main() -> None:
@@ -77,13 +82,15 @@ def main() -> None:
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
-    predictions, truth = (spark.read.parquet(str(folder / table)) for table in ("predictions", "truth"))
+    frames = {table: spark.read.parquet(str(folder / table)) for table in ("predictions", "truth", "train", "items")}
+    known = {"train": frames["train"], "item_features": frames["items"], "catalog": chosen.items, "baseline": "model"}
     asked = {"ndcg": ["ndcg"], "all": srm.metrics.names()}
     seconds: dict[str, list[float]] = {name: [] for name in asked}
     for turn in range(chosen.rounds + 1):
         for name, metrics in asked.items():
             start = time.perf_counter()
-            result = srm.evaluate(predictions, truth, metrics=metrics, k=CUTS, threshold=4.0, catalog=chosen.items)
+            given = known if name == "all" else {}
+            result = srm.evaluate(frames["predictions"], frames["truth"], metrics=metrics, k=CUTS, threshold=4.0, **given)
             result.release()
             took = time.perf_counter() - start
             print(f"{turn or 'warm-up':>7}  {name:<5} {len(result.rows):>4} values {took:7.1f} s", flush=True)
