@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BooleanType, DataType, IntegralType, NumericType, StringType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, FloatType, IntegralType, NumericType, StringType
 
 from spark_recmetrics import tables
 from spark_recmetrics.catalog import (
@@ -114,7 +114,9 @@ def described_items(table: DataFrame, columns: Columns, items: DataType, needs: 
         vector, kind = typed_column("item_features", table, "features", columns.features, (ArrayType,), expected)
         if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, NumericType):
             raise _wrong("features", columns.features, expected, kind)
-        found.append(vector.cast("array<double>").alias("features"))
+        # Singles stay singles: half as much to move.
+        single = isinstance(kind.elementType, FloatType)
+        found.append((vector if single else vector.cast("array<double>")).alias("features"))
     if "categories" in needs:
         expected = "a text, a whole number, or an array of these"
         kinds = (ArrayType, StringType, IntegralType, BooleanType)

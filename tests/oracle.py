@@ -38,6 +38,7 @@ VARIANTS = (
     "arp(cold=one, scale=share)",
     "aplt(share=0.5, denominator=k)",
     "efd(gain=linear, of=users)",
+    "pop_rsp(share=0.5)",
     "epc(of=rows)",
     "serendipity(against=baseline)",
     "ild(distance=jaccard)",
@@ -55,7 +56,7 @@ VARIANTS = (
 """Beside every plain metric: its options, and metrics of metrics."""
 
 RATING_METRICS = ("rmse", "mse", "mae", "r2", "explained_variance")
-ALWAYS_SKIP = ("auc", "gauc", "lauc", "ctr", "ess", "matched_auc", "average_rank", "r2", "explained_variance")
+ALWAYS_SKIP = ("auc", "gauc", "lauc", "ctr", "ess", "matched_auc", "average_rank", "r2", "explained_variance", "pop_rsp")
 """Metrics for which 0 would be no neutral value: a user whose value is undefined is left out under every convention."""
 
 OWN_USERS = {"ctr": "all", "ess": "all", "matched_auc": "all", **dict.fromkeys(PREDICTED, "predicted")}

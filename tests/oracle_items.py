@@ -122,6 +122,21 @@ def gain_of(rating: float, kind: str) -> float:
     return {"binary": 1.0, "linear": rating, "exponential": 2**rating - 1, "exponential_plus1": 2 ** (rating + 1) - 1}[kind]
 
 
+def pop_rsp(metric: Any, cells: list[Any], convention: Any) -> float | None:
+    """By the deviation and the mean of the two rates."""
+    share = metric.options.get("share", 0.8)
+    shown = [item for cell in cells for item in cell.items[: metric.k]]
+    if not shown:
+        return None
+    world, catalog = cells[0].world, set(cells[0].catalog)
+    head = set(world.rows_by_item) - world.long_tail(share)
+    groups = [head, catalog - head]
+    if not all(groups):
+        return None
+    rates = [len([item for item in shown if item in group]) / len(group) for group in groups]
+    return math.sqrt(sum((rate - sum(rates) / 2) ** 2 for rate in rates) / 2) / (sum(rates) / 2)
+
+
 def discounted(metric: Any, cell: Any, worth: Any) -> float | None:
     if not cell.relevant:
         return None
@@ -242,13 +257,14 @@ OF_LISTS = {
     "sufficient_reco": sufficient_reco,
     "unrepeated_reco": unrepeated_reco,
 }
-POOLED_OF_LISTS = {"novelty": novelty, "user_coverage": user_coverage}
+POOLED_OF_LISTS = {"novelty": novelty, "user_coverage": user_coverage, "pop_rsp": pop_rsp}
 
 PREDICTED = (
     "novelty",
     "arp",
     "aplt",
     "aclt",
+    "pop_rsp",
     "serendipity",
     "ild",
     "unexpectedness",

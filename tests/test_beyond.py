@@ -58,6 +58,10 @@ def close(value):
         ("aplt(share=0.5)@3", "abc", "", Fraction(2, 3)),
         ("aplt(denominator=k)@4", "xc", "", Fraction(2, 4)),
         ("aclt@3", "cdxa", "", 3),
+        # Head a and b; tail c, d and x of five items: 2/2 against 1/3, and 0/2 against 1/3.
+        ("pop_rsp@3", "abc", "", (1 - Fraction(1, 3)) / (1 + Fraction(1, 3))),
+        ("pop_rsp@1", "c", "", 1),
+        ("pop_rsp@1", "", "", None),
         ("efd@2", "xa", "a", (1 / LOG2_3) / (1 + 1 / LOG2_3)),
         ("efd(of=users)@1", "c", "c", 3),
         ("efd(gain=linear)@1", "a", {"a": 4.0}, 4),

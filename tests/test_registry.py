@@ -65,7 +65,7 @@ def registry():
 def test_names():
     ranking = "accuracy auc average_rank bpref ctr ess f1 gauc hit lauc map mar matched_auc mcc mrr ndcg precision r_precision"
     ranking += " rbp recall"
-    of_lists = "aclt aplt arp efd epc ild novelty num_retrieved serendipity srecall sufficient_reco unexpectedness"
+    of_lists = "aclt aplt arp efd epc ild novelty num_retrieved pop_rsp serendipity srecall sufficient_reco unexpectedness"
     of_lists += " unrepeated_reco unseen user_coverage"
     known = [name for name in names() if DEFINITIONS[name].kind == "ranking"]
     assert [name for name in known if DEFINITIONS[name].accuracy] == ranking.split()

@@ -64,11 +64,9 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
     pairs = n * (n - 1.0)
     if distance == "cosine":
         units, within = shown.unit_features, slice(None) if k is None else np.flatnonzero(shown.rank <= k)
-        summed, length = np.zeros(batch.size), np.zeros(batch.size)
+        summed, length = np.zeros(batch.size), sum_by_user(user, shown.unit_squares[within], batch.size)
         for column in units.T:
-            values = column[within]
-            summed += sum_by_user(user, values, batch.size) ** 2
-            length += sum_by_user(user, values**2, batch.size)
+            summed += sum_by_user(user, column[within], batch.size) ** 2
         # Rounding must not make a distance below 0 of equal vectors.
         return np.clip(ratio(pairs - (summed - length), pairs, defined=(n > 1) & (units.shape[1] > 0)), 0.0, 2.0)
     groups = shown.upto(k, "categories")[1].view(np.uint64)

@@ -208,6 +208,54 @@ def long_tail_count(batch: RankedBatch, k: int | None, *, share: float) -> Float
 
 
 @register(
+    "pop_rsp",
+    options={"share": Parameter(0.8, below=1.0)},
+    aliases=("popularity_statistical_parity", "pop_based_rsp"),
+    higher_is_better=False,
+    pooled=lambda sums: (sums.total**2) ** 0.5 / sums.count,
+    needs=("recommended", "popularity", "catalog"),
+    users="predicted",
+    skips_undefined=True,
+    accuracy=False,
+)
+def popularity_parity(batch: RankedBatch, k: int | None, *, share: float) -> Sums:
+    """How unequally an item of the short head and one of the long tail are recommended: std / mean of the two rates.
+
+    The rate of a group is its recommendations over its items. Of two rates a and b, std / mean is |a - b| / (a + b).
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        share: Of the training rows, which the short head holds, as for `aplt`; all other items of the catalogue are long tail.
+
+    Returns:
+        a - b and a + b, (U,) each. Undefined without a list, or where one of the groups has no item.
+
+    Source:
+        Zhu, Wang and Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR
+        2020; for groups by popularity: WarpRec 1.4.6.
+
+    Example:
+        Of 4 items "a" holds 8 of 10 rows. Two recommendations of "a" and one of 3 others: rates 2 and 1/3:
+
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["a", "b"], ["a"], []], [{}, {}, {}]
+        >>> train = [(user, "a") for user in "12345678"] + [("1", "b"), ("2", "c")]
+        >>> batch = with_items(RankedBatch.of(lists, truth, n_items=4), lists, truth, train=train)
+        >>> total, count, _ = popularity_parity(batch, 2, share=0.8)
+        >>> round(float(abs(total.sum()) / count.sum()), 6)
+        0.714286
+    """
+    tail, n = _long_tail(batch, k, share)
+    n_head = popularity(batch).n_head(share)
+    n_tail = (batch.n_items or 0) - n_head
+    if n_head < 1 or n_tail < 1:
+        return Sums(np.zeros(batch.size), np.zeros(batch.size))
+    head, rate = (n - tail) / n_head, tail / n_tail
+    return Sums(head - rate, head + rate)
+
+
+@register(
     "efd",
     options={"of": Parameter("rows", _OF), "gain": Parameter("binary", CHOICES["gain"])},
     aliases=("expected_free_discovery",),
@@ -241,8 +289,7 @@ def expected_free_discovery(batch: RankedBatch, k: int | None, *, of: str, gain:
         >>> expected_free_discovery(batch, 1, of="rows", gain="binary")
         array([ 2.,  0., nan])
     """
-    _, rarity = _rarity(batch, k, of, "one")
-    return _discounted(batch, k, gain, rarity)
+    return _discounted(batch, k, of, gain, novel=True)
 
 
 @register(
@@ -277,8 +324,7 @@ def expected_popularity_complement(batch: RankedBatch, k: int | None, *, of: str
         >>> expected_popularity_complement(batch, 1, of="users", gain="binary")
         array([0.75, 0.25,  nan])
     """
-    _, share = _shares(batch, k, of)
-    return _discounted(batch, k, gain, 1 - share)
+    return _discounted(batch, k, of, gain, novel=False)
 
 
 def _serendipity_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
@@ -319,12 +365,15 @@ def serendipity(batch: RankedBatch, k: int | None, *, against: str) -> Floats:
         >>> serendipity(batch, 1, against="popularity")
         array([0.25, 1.  ,  nan])
     """
-    user, rank, rating, n_rows, expected = recommended(batch).upto(k, "rank", "rating", "n_rows", "expected")
+    user, rating, *known = recommended(batch).upto(k, "rating", "rank", "n_rows", "expected")
+    hits = np.flatnonzero(~np.isnan(rating))
+    rank, n_rows, expected = (column[hits] for column in known)
     n_items = batch.n_items or 1
     listed = (expected > 0) & (expected <= (np.inf if k is None else k))
     place = popularity(batch).place(n_rows) if against == "popularity" else np.where(listed, expected, np.inf)
     gained = np.maximum((n_items + 1 - rank) - np.maximum(n_items + 1 - place, 0), 0) / n_items
-    return _mean(batch, user, np.where(np.isnan(rating), 0.0, gained))
+    n = np.bincount(user, minlength=batch.size)
+    return ratio(sum_by_user(user[hits], gained, batch.size), n, defined=n > 0)
 
 
 def _mean(batch: RankedBatch, user: Ints, values: Floats) -> Floats:
@@ -356,11 +405,14 @@ def _long_tail(batch: RankedBatch, k: int | None, share: float) -> tuple[Floats,
     return sum_by_user(user, tail.astype(np.float64), batch.size), np.bincount(user, minlength=batch.size)
 
 
-def _discounted(batch: RankedBatch, k: int | None, gain: str, values: Floats) -> Floats:
-    """(U,) sums of gain times value over log2(rank + 1), over the sum of these discounts up to k."""
+def _discounted(batch: RankedBatch, k: int | None, of: str, gain: str, *, novel: bool) -> Floats:
+    """(U,) sums of gain times -log2 p, or 1 - p, over log2(rank + 1), over the sum of these discounts up to k."""
     user, rank, rating = recommended(batch).upto(k, "rank", "rating")
-    gains = np.where(np.isnan(rating), 0.0, gain_of(np.nan_to_num(rating), gain))
-    total = sum_by_user(user, gains * values / np.log2(rank + 1.0), batch.size)
+    # Most recommendations miss, and add nothing.
+    hits = np.flatnonzero(~np.isnan(rating))
+    share = _shares(batch, k, of)[1][hits]
+    values = gain_of(rating[hits], gain) * (-np.log2(share) if novel else 1 - share)
+    total = sum_by_user(user[hits], values / np.log2(rank[hits] + 1.0), batch.size)
     places = batch.cut_off(k)
     discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, places.max(initial=0) + 2)))])
     return ratio(total, discounts[places], defined=batch.n_relevant > 0)

@@ -56,6 +56,11 @@ class Popularity:
             held, lowest = held + count * n, count
         return lowest
 
+    def n_head(self, share: float) -> int:
+        """How many items the most popular ones are that hold this share of the rows."""
+        lowest = self.short_head(share)
+        return sum(n for count, n in zip(self.counts, self.n_items, strict=True) if count >= lowest)
+
     def place(self, n_rows: Ints) -> Floats:
         """The place of items by popularity, from 1; equally popular ones share a place. Infinite for an item without a row."""
         above = len(self.counts) - np.searchsorted(np.asarray(self.counts, dtype=np.int64), n_rows)
@@ -106,6 +111,12 @@ class Recommended(Part):
         length = np.sqrt(np.einsum("ij,ij->i", self.features, self.features))
         # By columns, because it is summed by columns.
         return np.asfortranarray(self.features / np.where(length == 0, 1.0, length)[:, None])
+
+    @cached_property
+    def unit_squares(self) -> Floats:
+        """(L,) the squared lengths of these vectors: 1, but for rounding, and 0 for one of zeros."""
+        found: Floats = np.einsum("ij,ij->i", self.unit_features, self.unit_features)
+        return found
 
     def upto(self, k: int | None, *names: str) -> tuple[Any, ...]:
         """The users, and these columns, of the rows within the first k ranks; of all for k None."""
