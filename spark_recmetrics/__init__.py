@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spark_recmetrics.columns import Columns
     from spark_recmetrics.comparison import Comparison, compare
     from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
-    from spark_recmetrics.errors import ConfigError, DataError, GateError, PublishError, RecMetricsError
+    from spark_recmetrics.errors import ConfigError, DataError, DataWarning, GateError, PublishError, RecMetricsError
     from spark_recmetrics.evaluator import Evaluator, compute_metrics
     from spark_recmetrics.history import read_history
     from spark_recmetrics.lists import from_als, rank_items
@@ -33,6 +33,7 @@ _HOME = {
     "ConfigError": "errors",
     "Convention": "conventions",
     "DataError": "errors",
+    "DataWarning": "errors",
     "Evaluator": "evaluator",
     "GateError": "errors",
     "Intervals": "means",
@@ -62,6 +63,7 @@ __all__ = [
     "ConfigError",
     "Convention",
     "DataError",
+    "DataWarning",
     "Evaluator",
     "GateError",
     "Intervals",

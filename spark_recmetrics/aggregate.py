@@ -11,13 +11,13 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from spark_recmetrics.bucket import numbered
-from spark_recmetrics.columns import COUNTERS, PART_TOTALS, PASSING
+from spark_recmetrics.columns import COUNTERS, ITEM_SLICE, ITEM_VALUE, PART_TOTALS, PASSING
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.means import Drawn, Intervals, Wanted, combined, drawn_of, drawn_values, means, part_totals, replicated
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.schema import PART_SLICES, SLICE_MEANS, TOTALS
-from spark_recmetrics.slices import EVERYBODY, Slice, bands_of, values_of
+from spark_recmetrics.slices import EVERYBODY, Group, Slice, bands_of, grouped
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Sliced:
     """What is to be known of slices.
 
     Args:
-        slices: The slices.
+        slices: The slices, of users and of items.
         metrics: Metrics with a value per user.
         definitions: Theirs and those of their parts: a metric registered in a notebook is known to the driver only.
         convention: Their definitions.
@@ -87,7 +87,7 @@ class Sliced:
     @classmethod
     def of(cls, slices: Sequence[Slice], metrics: Sequence[Metric], convention: Convention, intervals: Intervals) -> Sliced:
         """What is to be known of these metrics; one of items, or of the pairs of different users, has no value in a slice."""
-        known = tuple(m for m in metrics if not m.definition.across_users and m.definition.kind != "item")
+        known = tuple(metric for metric in metrics if metric.has_users)
         definitions = {part.name: part.definition for metric in known for part in metric.tree()}
         return cls(tuple(slices), known, tuple(definitions.values()), convention, intervals)
 
@@ -108,7 +108,7 @@ def slice_means(per_user: DataFrame, sliced: Sliced) -> DataFrame:
     Neither what reaches the driver nor what a worker holds depends on the number of users.
 
     Args:
-        per_user: PER_USER with the columns of the slices.
+        per_user: PER_USER with the columns of the slices of users, and the rows of those of items.
         sliced: What is to be known.
 
     Returns:
@@ -116,7 +116,7 @@ def slice_means(per_user: DataFrame, sliced: Sliced) -> DataFrame:
         values are resampled.
     """
     wanted = Wanted.of(sliced.metrics, sliced.convention)
-    kept = _used(per_user, wanted, [band.column for band in bands_of(sliced.slices)])
+    kept = _used(per_user, wanted, [ITEM_SLICE, ITEM_VALUE, *(band.column for band in bands_of(sliced.slices))])
     hashed = [F.xxhash64("user").alias("user_hash")] if sliced.resamples else []
 
     def of_part(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -143,28 +143,32 @@ def part_slices(rows: pd.DataFrame, sliced: Sliced) -> Iterator[pd.DataFrame]:
     Yields:
         `schema.PART_SLICES`: for each slice and value, a row of totals per model, and a row of sums per model and metric.
     """
+    DEFINITIONS.update({definition.name: definition for definition in sliced.definitions})
+    for own, groups in grouped(rows, sliced.slices):
+        yield from _part_totals(own, groups, sliced)
+        if sliced.resamples:
+            (user,), users = numbered(own["user"])
+            for start in range(0, len(users), MOST_DRAWN):
+                some = (user >= start) & (user < start + MOST_DRAWN)
+                taken = [group._replace(code=group.code[some]) for group in groups]
+                yield from _resampled(own[some], user[some] - start, taken, sliced)
+
+
+def _part_totals(rows: pd.DataFrame, groups: Sequence[Group], sliced: Sliced) -> Iterator[pd.DataFrame]:
+    """The rows of totals."""
     import pandas as pd
 
-    DEFINITIONS.update({definition.name: definition for definition in sliced.definitions})
     wanted = Wanted.of(sliced.metrics, sliced.convention)
-    groups = [(place, *values_of(one, rows)) for place, one in enumerate(sliced.slices)]
     for place, code, values in groups:
+        if place == EVERYBODY:
+            continue  # the totals of all users are known
         for number, value in enumerate(values):
             totals = part_totals(rows[code == number], wanted)
             own = [(m, place, value, TOTALLED, part.to_dict("records"), None, None) for m, part in totals.groupby("model")]
             yield pd.DataFrame(own, columns=PART_SLICES.names)
-    if sliced.resamples:
-        (user,), users = numbered(rows["user"])
-        groups.insert(0, (EVERYBODY, np.zeros(len(rows), dtype=np.int64), [""]))
-        for start in range(0, len(users), MOST_DRAWN):
-            some = (user >= start) & (user < start + MOST_DRAWN)
-            taken = [(place, code[some], values) for place, code, values in groups]
-            yield from _resampled(rows[some], user[some] - start, taken, sliced)
 
 
-def _resampled(
-    rows: pd.DataFrame, user: Any, groups: Sequence[tuple[int, Any, list[str]]], sliced: Sliced
-) -> Iterator[pd.DataFrame]:
+def _resampled(rows: pd.DataFrame, user: Any, groups: Sequence[Group], sliced: Sliced) -> Iterator[pd.DataFrame]:
     """The rows of sums: in every replicate, the weighted sum of each column, and the weights that it is over."""
     import pandas as pd
 
@@ -223,7 +227,7 @@ def whole_slice(parts: pd.DataFrame, sliced: Sliced) -> pd.DataFrame:
     sums, counts = (np.sum(np.stack(list(parts[name])), axis=0).reshape(len(columns), -1) for name in ("sums", "counts"))
     by_column = [dict(zip(columns, numbers, strict=True)) for numbers in (sums, counts)]
     values = np.asarray(replicated(sliced.metrics[place], sliced.convention, *by_column))
-    values = values[~np.isnan(values)]
+    values = values[np.isfinite(values)]
     tail = (1 - sliced.intervals.confidence) / 2
     ends = np.quantile(values, [tail, 1 - tail]) if len(values) else (None, None)
     return pd.DataFrame([(*key, place, None, None, None, None, *ends)], columns=SLICE_MEANS.names)

@@ -130,6 +130,8 @@ class Scoring:
         return sorted({part.k for part in listed if part.k is not None})
 
 
+# The square of a very large error is infinite, which is no reason to warn.
+@np.errstate(over="ignore", invalid="ignore")
 def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> pd.DataFrame:
     """The rows of PER_USER for one bucket of users.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from spark_recmetrics import config as configuration
 from spark_recmetrics import job_runs
 from spark_recmetrics.credentials import Vault
-from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, printable
+from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, counted, printable
 from spark_recmetrics.job_file import places
 from spark_recmetrics.metrics import DEFINITIONS
 from spark_recmetrics.schema import Location
@@ -41,7 +41,7 @@ _EXIT_CODES = """exit codes:
   1    unexpected error
   2    usage or configuration; found before a session starts
   3    a gate failed
-  4    input data missing, refused, or nobody to average; a check of doctor failed
+  4    input data missing, refused, or nobody to average; a check of doctor or preflight failed
   5    the output tables could not be replaced
   130  interrupted"""
 
@@ -129,9 +129,12 @@ def _parser() -> argparse.ArgumentParser:
     job = add("evaluate", _evaluate, "Evaluate models and write the tables.", configured=True)
     job.add_argument("--explain-user", metavar="ID", help="also print the lists of this user, row by row, with their values")
     job.add_argument("--no-gates", action="store_true", help="leave the gates to the command gate")
+    proof = add("preflight", _preflight, "Prove on the input tables that an evaluation measures what it says.", configured=True)
     gate = add("gate", _gate, "Hold the gates against a run that is published.", configured=True)
+    pairs = add("compare", _compare, "Compare the models of a run that is published.", configured=True)
+    pairs.add_argument("--run", metavar="RUN_ID", help="the run; without it the newest of the job and its --as-of")
     halves = add("split", _split, "Split a table of interactions into train and test.", configured=True)
-    for sub in (job, gate, halves):
+    for sub in (job, proof, gate, pairs, halves):
         sub.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
     past = add("history", _history, "Print the values of a metric in the last nights of a job.", configured=True)
     past.add_argument("--metric", required=True, metavar="METRIC", help="such as ndcg@10")
@@ -189,7 +192,10 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _validate(arguments: argparse.Namespace) -> int:
     config = _load_any(arguments)
-    found = f"{len(config.evaluation.expanded)} metrics" if isinstance(config, configuration.Config) else config.split.method
+    if isinstance(config, configuration.Config):
+        found = counted(len(config.evaluation.expanded), "metric")
+    else:
+        found = config.split.method
     print(f"{arguments.config}: valid, configuration {config.hash}, {found}")
     return 0
 
@@ -214,10 +220,12 @@ def _schema(arguments: argparse.Namespace) -> int:
 
 def _metrics(arguments: argparse.Namespace) -> int:
     del arguments
+    options = {name: ", ".join(definition.options) or "-" for name, definition in DEFINITIONS.items()}
+    width, middle = (max(map(len, texts)) for texts in (options, options.values()))
     for name, definition in sorted(DEFINITIONS.items()):
-        options = ", ".join(definition.options) or "-"
-        print(f"{name:<10} {definition.kind:<8} options: {options:<24} also: {', '.join(definition.aliases) or '-'}")
-        print(f"{'':<10} {definition.summary}")
+        also = ", ".join(definition.aliases) or "-"
+        print(f"{name:<{width}} {definition.kind:<8} options: {options[name]:<{middle}} also: {also}")
+        print(f"{'':<{width}} {definition.summary}")
     return 0
 
 
@@ -225,17 +233,30 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     def job(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
         job_runs.run_evaluation(config, outcome, arguments.explain_user, vault, gated=not arguments.no_gates)
 
-    return _reported(arguments, _load, job, {"models": {}, "n_users": {}, "gates": []})
+    return _reported(arguments, _load, job, {"models": {}, "n_users": {}, "gates": [], "preflight": []})
+
+
+def _preflight(arguments: argparse.Namespace) -> int:
+    return _reported(arguments, _load, job_runs.run_preflight, {"preflight": []})
 
 
 def _gate(arguments: argparse.Namespace) -> int:
     return _reported(arguments, _load, job_runs.run_gates, {"gates": []})
 
 
+def _compare(arguments: argparse.Namespace) -> int:
+    def work(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
+        del vault  # no input is read
+        job_runs.run_comparison(config, outcome, arguments.run)
+
+    return _reported(arguments, _load, work, {"comparison": []})
+
+
 def _history(arguments: argparse.Namespace) -> int:
     if arguments.last < 1:
         raise ConfigError(f"--last: expected a whole number from 1, found {arguments.last}")
-    print(job_runs.history_of(_load(arguments), arguments.metric, arguments.last))
+    config = configuration.load_published(arguments.config, arguments.set, arguments.as_of)
+    print(job_runs.history_of(config, arguments.metric, arguments.last))
     return 0
 
 

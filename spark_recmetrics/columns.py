@@ -91,6 +91,10 @@ users as arrays, ranks negative where an item is not relevant, and where the pai
 PART_TOTALS = "part_totals"
 """Column of PER_USER, until the values of the models are known: in one row of each bucket, what its rows add to the totals."""
 
+ITEM_SLICE, ITEM_VALUE = "item_slice", "item_value"
+"""Columns of PER_USER, until the values of slices are known: the slice and value of rows that look at items of one value alone,
+null in the rows that look at all."""
+
 ITEM_IDS, ITEM_MODELS = "item_ids", "item_models"
 """Columns of PER_USER, until the values of items are known: in one row of each bucket, the items of its lists and the models
 that list them, as arrays. A model that is negative, -1 - model, is an entry about its lists, not about an item."""
@@ -99,7 +103,7 @@ ITEM_COUNTS, ITEM_WEIGHTS = "item_counts_", "item_weights_"
 """Beginnings of the names of such arrays of the same length: how often the model lists the item, or how many lists it has; and
 the sum of 1 / sqrt(length) over these lists. One of each for every cut-off and user set."""
 
-PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_IDS, ITEM_MODELS)
+PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE, ITEM_IDS, ITEM_MODELS)
 """The columns that PER_USER does not keep, with those that begin with `ITEM_COUNTS` and `ITEM_WEIGHTS`."""
 
 

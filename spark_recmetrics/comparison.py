@@ -105,13 +105,13 @@ def compare(
         a    b    metric    b - a    95 % interval      p  +/=/-  users  found
         pop  als  mrr@3   +0.2778  -0.1159..0.6715  0.129  3/2/1      6  no difference found (could show 0.5382)
     """
-    asked = expand(metrics, None) if metrics is not None else [m for m in result.plan.metrics if _has_users(m)]
+    asked = expand(metrics, None) if metrics is not None else [m for m in result.plan.metrics if m.has_users]
     known = {str(metric): metric for metric in result.plan.metrics}
     for metric in asked:
         if str(metric) not in known:
             raise ConfigError(f"metrics: {metric} was not evaluated{did_you_mean(str(metric), known)}")
     return compared(
-        result.per_user,
+        result.kept,
         result.plan.models,
         asked,
         result.convention,
@@ -158,7 +158,7 @@ def compared(
         n_resamples: Of the bootstrap, from 100.
         seed: Of the bootstrap.
         n_parts: Groups of users.
-        slices: The slices, whose columns PER_USER has.
+        slices: The slices, whose columns and rows PER_USER has.
         min_users: Values of a slice over fewer users are not tested.
 
     Raises:
@@ -167,7 +167,7 @@ def compared(
     _check(models, baseline)
     check_options(test, correction, alpha, n_resamples)
     for metric in metrics:
-        if not _has_users(metric):
+        if not metric.has_users:
             raise ConfigError(f"{metric}: expected a metric with a value for each user, found one that compares users")
     pairs = [(baseline, other) for other in models if other != baseline] if baseline else list(combinations(models, 2))
     columns = [tallies(metric, convention)[0] for metric in metrics]
@@ -186,6 +186,8 @@ def compared(
         for pair, (a, b) in enumerate(pairs):
             for column, metric in enumerate(metrics):
                 known = sums[group].get((pair, column))
+                if group[0] != "all" and (known is None or not known["n"]):
+                    continue
                 result = t_from_moments(0, None, None, alpha=alpha) if known is None else _tested(known, test, alpha)
                 if group[0] != "all" and result.n < min_users:
                     result = replace(result, statistic=None, p_value=None, reason="small_slice")
@@ -202,11 +204,6 @@ def _check(models: Sequence[str], baseline: str | None) -> None:
         raise ConfigError(f"models: expected at least two to compare, found {', '.join(models) or 'none'}")
     if baseline is not None and baseline not in models:
         raise ConfigError(f"baseline: unknown model {baseline!r}{did_you_mean(baseline, models)}")
-
-
-def _has_users(metric: Metric) -> bool:
-    """Whether a metric has values of users that can be paired."""
-    return not metric.definition.across_users and metric.definition.kind != "item"
 
 
 def _tested(known: Any, test: str, alpha: float) -> TestResult:

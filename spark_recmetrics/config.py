@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AliasChoices,
     BeforeValidator,
+    ConfigDict,
     Discriminator,
     Field,
     PlainSerializer,
@@ -44,7 +46,7 @@ from spark_recmetrics.means import IntervalMethod, Intervals
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.schema import Location
-from spark_recmetrics.slices import MIN_USERS, Slice, check_bands, parse_slices
+from spark_recmetrics.slices import COUNTED, MIN_USERS, Slice, bands_of, by_side, parse_slices
 from spark_recmetrics.source import Keys, shown
 from spark_recmetrics.stats.many import Correction, Test, check_options
 
@@ -52,19 +54,28 @@ from spark_recmetrics.stats.many import Correction, Test, check_options
 def _metric(value: object) -> Metric:
     if not isinstance(value, str | Metric):
         raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {shown(value)}")
-    return parse(value)
+    try:
+        return parse(value)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{_torn(value)}") from error
+
+
+def _torn(value: object) -> str:
+    """The tail of a message about a text that a list in YAML has cut at its comma, as it does without quotes."""
+    torn = isinstance(value, str) and len(value) < 100 and "," not in value and value.count("(") != value.count(")")
+    return ": in a list, write a text with a comma in quotes" if torn else ""
 
 
 def _convention(value: object) -> Convention:
     if isinstance(value, str | Convention):
-        return convention(value)
+        return named_populations(convention(value))
     if not isinstance(value, dict):
         raise ConfigError(f"expected the name of a convention, or a mapping of its name and options, found {shown(value)}")
     found, problems = CONVENTIONS["default"], dict[Keys, str]()
     for option, chosen in ({"name": "default"} | value).items():
         try:
             if option == "name":
-                found = convention(chosen)
+                found = named_populations(convention({"name": chosen}))
             elif option not in _OPTIONS:
                 raise ConfigError(f"unknown option{did_you_mean(option, _OPTIONS)}")  # noqa: TRY301 - collected below
             elif option == "users_by_metric":
@@ -106,7 +117,7 @@ def _slices(value: object) -> tuple[Slice, ...]:
         try:
             Slice.parse(one)
         except ConfigError as error:  # noqa: PERF203 - one message for all of them
-            problems[(place,)] = str(error)
+            problems[(place,)] = f"{error}{_torn(one)}"
     if problems:
         raise several(problems)
     return parse_slices(value)
@@ -146,7 +157,7 @@ ConventionChoice = Annotated[
     Convention,
     PlainValidator(_convention),
     PlainSerializer(_spelled_out),
-    WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}]}),
+    WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}, {"type": "string", "pattern": r"^\w+\(.*\)$"}]}),
 ]
 Checks = Annotated[dict[str, str], PlainValidator(_checks), WithJsonSchema(_CHECKS_SCHEMA)]
 Slices = Annotated[
@@ -183,11 +194,14 @@ class Inputs(Section):
     truth: InputTable
     """What the users really did, with ratings or without."""
     train: InputTable | None = None
-    """What the users had before: no candidates of auc, gauc and lauc, and what makes items popular. Default: nothing."""
+    """What the users had before: no candidates of auc, gauc and lauc, what makes items popular, and what the preflight looks
+    at. Default: nothing."""
     catalog: Catalog | None = None
     """All items that could be recommended, or their number, for the metrics that need it. Default: not known."""
     user_segments: InputTable | None = None
     """A row for each user, with the columns that slices name. Default: nothing."""
+    item_groups: InputTable | None = None
+    """A row for each item, with the columns that slices name. Default: nothing."""
     item_features: InputTable | None = None
     """A row for each item, with its feature vector or its categories, for the metrics that need them. Default: nothing."""
     cast_ids: Literal["string"] | None = None
@@ -225,7 +239,11 @@ class ComplexMetric(Section):
     @property
     def metric(self) -> Metric:
         """The metric, as if it were written `f1(ndcg, map, beta=0.5)`."""
-        named = (self.params.metric_name_1, self.params.metric_name_2)
+        named = [self.params.metric_name_1, self.params.metric_name_2]
+        if any(named) and not self.name.operands:
+            # The one that is left out is the usual one.
+            usual = map(Metric, self.name.definition.operands)
+            named = [own or other for own, other in zip_longest(named, usual)]
         inside = [str(part) for part in (*self.name.operands, *named) if part is not None]
         inside += [f"{option}={value}" for option, value in self.name.params]
         inside += [] if self.params.beta is None else [f"beta={self.params.beta}"]
@@ -276,11 +294,11 @@ class Evaluation(Section):
     threshold: Number | None = None
     """A truth row is relevant from this rating on. Default: as the convention says."""
     convention: ConventionChoice = CONVENTIONS["default"]
-    """Name of a convention, or a mapping of its name and of the options to change."""
+    """Name of a convention, or its text such as `ranx(gain=binary)`, or a mapping of its name and of the options to change."""
     baseline: PlainText | None = None
     """The model whose lists are what everybody expects, for the metrics that need it. Default: none."""
     slices: Slices = ()
-    """Groups of users for whom every value is told, too."""
+    """Groups of users or items for which every value is told, too."""
     min_users: Count = MIN_USERS
     """Values of slices over fewer users are marked as small, and not tested."""
     intervals: IntervalOptions = Field(default_factory=IntervalOptions)
@@ -303,6 +321,13 @@ class Evaluation(Section):
     def expanded(self) -> list[Metric]:
         """Every metric at every cut-off, each once."""
         return expand(self.requested, self.top_k)
+
+    @property
+    def reads_train(self) -> bool:
+        """Whether a metric or a slice looks at training rows."""
+        asked = Demand(self.expanded, self.chosen_convention).all
+        by_metric = bool(asked & {"unseen", "popularity", "history"})
+        return by_metric or any(band.name in COUNTED.values() for band in bands_of(self.slices))
 
     @property
     def chosen_convention(self) -> Convention:
@@ -332,6 +357,17 @@ class ComparisonOptions(Section):
     """Seed of the bootstrap."""
 
 
+class PreflightOptions(Section):
+    """What a preflight lets pass."""
+
+    allow_train: Annotated[bool, Strict()] = False
+    """Training rows may be recommended again; those in truth are only warned of."""
+
+
+def _preflight(value: object) -> object:
+    return {} if value is True else None if value is False else value
+
+
 class Config(Job):
     """One evaluation. Made by `load`."""
 
@@ -355,6 +391,8 @@ class Config(Job):
     """How the models are compared. Default: not at all."""
     gates: tuple[Gate, ...] = ()
     """What the values must reach, and how far they may fall behind a reference."""
+    preflight: Annotated[PreflightOptions | None, BeforeValidator(_preflight)] = None
+    """Whether the set-up is proved before anything is published, and what may pass. Default: not at all."""
     output: OutputTables
     """Where the tables go."""
 
@@ -373,10 +411,10 @@ class Config(Job):
                 problems[("evaluation", *keys)] = f"{metric} needs {asked.what}: give {key}, {asked.form}"
         if names and baseline is not None and baseline not in names:
             problems["evaluation", "baseline"] = f"unknown model {baseline!r}{did_you_mean(baseline, names)}"
-        if self.inputs.user_segments is None:
+        if self.inputs.user_segments is None and self.inputs.item_groups is None:
             for place, one in enumerate(self.evaluation.slices):
                 try:
-                    check_bands([one], None, trained=self.inputs.train is not None)
+                    by_side([one], {}, trained=self.inputs.train is not None)
                 except ConfigError as error:  # noqa: PERF203 - one message for each of them
                     problems["evaluation", "slices", place] = str(error).removeprefix("slices: ")
         if self.comparison is not None:
@@ -410,7 +448,19 @@ class Config(Job):
         evaluation["k"] = {**_COUNTS, "description": "Another name of top_k."}
         evaluation["metrics"]["default"] = [str(metric) for metric in Evaluation().metrics]
         evaluation["convention"]["default"] = "default"
+        schema["properties"]["preflight"]["anyOf"].append({"type": "boolean"})
         return schema
+
+
+class Published(Job):
+    """What has to be known of an evaluation to read what it has published; whatever else the file says is not looked at."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    job: JobName = "evaluate"
+    """Name of the job."""
+    output: OutputTables
+    """Where the tables are."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -421,3 +471,8 @@ def json_schema() -> dict[str, Any]:
 def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Config:
     """The configuration of an evaluation, out of a YAML, TOML or JSON file; see `job_file.read`."""
     return read(path, lambda _: Config, overrides, as_of)
+
+
+def load_published(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Published:
+    """Job and output of the same file. An `as_of` is needed only where the path of the output has one."""
+    return read(path, lambda _: Published, overrides, as_of)

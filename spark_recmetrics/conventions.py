@@ -86,7 +86,8 @@ class Convention:
         users: The users a mean is taken over: `truth` have a truth row, `relevant` a relevant one, `predicted` a list.
         users_by_metric: Pairs (metric name, user set) that override `users`.
         undefined: A user whose value is 0/0 is left out (`skip`) or counts as 0 (`zero`).
-        empty: The mean over nobody: `nan` (None in results, null in tables) or `zero`.
+        empty: The mean over nobody: `nan` (None in results, null in tables) or `zero`. A rating metric, and one of which lower
+            is better, is undefined over nobody under both: an error of 0 would be the best there is.
         precision_denominator: `k`, or the length of the list cut at k (`recommended`).
         recall_denominator: The number of relevant items m, or min(m, k).
         map_normalizer: What the sum of MAP (and of MAR) is divided by: `min_k` min(m, k), `relevant` m, `hits` the hits
@@ -175,7 +176,7 @@ class Convention:
                 key = metric if metric.isprintable() else repr(metric)
                 raise ConfigError(f"users_by_metric.{key}: expected one of {', '.join(USER_SETS)}, found {users!r}")
 
-    def override(self, **options: Any) -> Convention:
+    def override(self, /, **options: Any) -> Convention:
         """The same convention with some fields changed; the changes show in its text.
 
         Args:
@@ -325,32 +326,67 @@ CONVENTIONS: Mapping[str, Convention] = {
 """The conventions by name. `default` is our own; the others reproduce a system, `*_doc` the text of one whose code differs."""
 
 
-def convention(name: str | Convention, threshold: float | None = None) -> Convention:
+def convention(name: str | Mapping[str, Any] | Convention, threshold: float | None = None) -> Convention:
     """The convention of that name, with a relevance threshold where one is given.
 
     Args:
-        name: A key of `CONVENTIONS`, in any case, or a `Convention`, which is returned as it is.
+        name: A key of `CONVENTIONS`, in any case; or its text as results show it, such as `ranx(gain=binary)`; or a mapping
+            such as `{"name": "ranx", "gain": "binary"}`, without a name of `default`; or a `Convention`, which is returned.
         threshold: A truth row is relevant from this rating on. Under every convention a threshold given here
             means `relevance="threshold"`.
 
     Raises:
-        ConfigError: The name is not known, or the threshold is not a finite number.
+        ConfigError: The name or an option is not known, an option has no legal value, or the threshold is not a finite number.
 
     Example:
         >>> convention("ranx", threshold=4)
         Convention('ranx(threshold=4)')
+        >>> convention("ranx(threshold=4)") == convention({"name": "ranx", "threshold": 4}) == convention("ranx", threshold=4)
+        True
         >>> convention("rankx")
         Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: unknown convention 'rankx'; did you mean 'ranx'?
+        spark_recmetrics.errors.ConfigError: unknown convention 'rankx'; did you mean 'ranx'? …
     """
     if isinstance(name, Convention):
         found = name
+    elif isinstance(name, Mapping):
+        options = {str(option): value for option, value in name.items()}
+        found = _read(options.pop("name", "default")).override(**options)
     else:
-        known = CONVENTIONS.get(name.strip().lower()) if isinstance(name, str) else None
-        if known is None:
-            near = did_you_mean(name if isinstance(name, str) else "", CONVENTIONS)
-            raise ConfigError(f"unknown convention {brief(name)}{near}")
-        found = known
+        found = _read(name)
     if threshold is None:
         return found
     return found.override(relevance="threshold", threshold=threshold)
+
+
+def _read(name: object) -> Convention:
+    """The convention of a name, or of a name with options in brackets."""
+    plain, bracket, inside = name.strip().partition("(") if isinstance(name, str) else ("", "", "")
+    known = CONVENTIONS.get(plain.strip().lower()) if not bracket or inside.endswith(")") else None
+    if known is None:
+        near = did_you_mean(plain, CONVENTIONS)
+        forms = "a name, such as ranx, its text with options, such as ranx(gain=binary), or a mapping"
+        raise ConfigError(f"unknown convention {brief(name)}{near} (expected {forms} {{name: ranx, gain: binary}})")
+    return known.override(**_written(inside[:-1])) if bracket else known
+
+
+def _written(text: str) -> dict[str, Any]:
+    """The options in the text of a convention."""
+    found: dict[str, Any] = {}
+    for part in text.split(",") if text.strip() else ():
+        option, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or option in found:
+            told = "twice" if equals else "without a value"
+            raise ConfigError(f"convention: expected options such as gain=binary, found {option!r} {told}")
+        if option == "users_by_metric":
+            found[option] = [tuple(pair.split(":", 1)) for pair in value.split("+") if pair]
+        else:
+            found[option] = _number(value) if option in ("threshold", "beta", "entropy_base") else value
+    return found
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

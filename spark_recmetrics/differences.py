@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import functions as F
 
 from spark_recmetrics.bucket import numbered
+from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE
 from spark_recmetrics.conventions import MEMBERS
 from spark_recmetrics.means import Tally
 from spark_recmetrics.schema import DIFFERENCES, PART_DIFFERENCES
-from spark_recmetrics.slices import EVERYBODY, Slice, bands_of, values_of
+from spark_recmetrics.slices import Group, Slice, bands_of, grouped
 from spark_recmetrics.stats.paired import rank_sums
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 from spark_recmetrics.stats.result import ROUNDING
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 
 _KEY = ("pair", "column", "slice", "slice_value")
+
+LARGEST = 2.0**500
+"""Users with a larger value than this, or an infinite one, are not compared: nothing could be said of the spread."""
 
 
 class Asked(NamedTuple):
@@ -51,7 +56,7 @@ def paired_differences(per_user: DataFrame, asked: Asked, *, n_parts: int) -> Da
     reaches the driver does not depend on the number of users.
 
     Args:
-        per_user: PER_USER.
+        per_user: PER_USER with the columns of the slices of users, and the rows of those of items.
         asked: What is to be compared.
         n_parts: Groups of users.
 
@@ -59,8 +64,9 @@ def paired_differences(per_user: DataFrame, asked: Asked, *, n_parts: int) -> Da
         `schema.DIFFERENCES`: one row per pair, column and value of a slice that has a user; all users are slice `EVERYBODY`.
     """
     counters = {counter for tally in asked.tallies for counter in MEMBERS[tally.users]}
-    bands = [band.column for band in bands_of(asked.slices)]
-    kept = ["model", "user", *bands, *sorted(counters | {tally.column for tally in asked.tallies})]
+    bands = [ITEM_SLICE, ITEM_VALUE, *(band.column for band in bands_of(asked.slices))]
+    known = [name for name in bands if name in per_user.columns]
+    kept = ["model", "user", *known, *sorted(counters | {tally.column for tally in asked.tallies})]
     names = {model for pair in asked.pairs for model in pair}
     rows = per_user.where(F.col("model").isin(*names)).select(*kept, F.xxhash64("user").alias("user_hash"))
 
@@ -87,6 +93,13 @@ def part_differences(rows: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     """
     import pandas as pd
 
+    return pd.concat([_of_groups(own, groups, asked) for own, groups in grouped(rows, asked.slices)], ignore_index=True)
+
+
+def _of_groups(rows: pd.DataFrame, groups: Sequence[Group], asked: Asked) -> pd.DataFrame:
+    """The sums of some users, who stand once for each model, by the values of slices."""
+    import pandas as pd
+
     (user,), users = numbered(rows["user"])
     place: dict[str, Any] = {}
     model = rows["model"].to_numpy()
@@ -99,12 +112,11 @@ def part_differences(rows: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     hashes = np.zeros(len(users), dtype=np.uint64)
     hashes[user] = rows["user_hash"].to_numpy(np.int64).view(np.uint64)
     weights = poisson_weights(hashes, asked.n_replicates, asked.seed) if asked.n_replicates else None
-    groups: list[tuple[int, str, Any]] = [(EVERYBODY, "", np.ones(len(users), dtype=bool))]
-    for number, one in enumerate(asked.slices):
-        code, texts = values_of(one, rows)
+    of_groups: list[tuple[int, str, Any]] = []
+    for group in groups:
         of_user = np.zeros(len(users), dtype=np.int64)
-        of_user[user] = code
-        groups += [(number, text, of_user == value) for value, text in enumerate(texts)]
+        of_user[user] = group.code
+        of_groups += [(group.place, text, of_user == value) for value, text in enumerate(group.values)]
 
     found, columns = [], []
     for pair, (a, b) in enumerate(asked.pairs):
@@ -117,8 +129,8 @@ def part_differences(rows: pd.DataFrame, asked: Asked) -> pd.DataFrame:
             old, new = values[tally.column][one], values[tally.column][other]
             if tally.as_zero:
                 old, new = np.nan_to_num(old, nan=0.0), np.nan_to_num(new, nan=0.0)
-            known = member & ~np.isnan(old) & ~np.isnan(new)
-            for number, text, of_group in groups:
+            known = member & (np.abs(old) < LARGEST) & (np.abs(new) < LARGEST)
+            for number, text, of_group in of_groups:
                 here = of_group[both]
                 kept, n_left_out = known & here, int((member & ~known & here).sum())
                 found.append((pair, column, number, text, *_sums(old[kept], new[kept], n_left_out=n_left_out)))
@@ -128,8 +140,8 @@ def part_differences(rows: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     frame["sums"] = frame["counts"] = None
     if weights is not None:
         table = np.column_stack(columns)
-        drawn = [bootstrap_sums(table[of_group], weights[:, of_group]) for _, _, of_group in groups]
-        places = [(group, column) for column in range(len(columns)) for group in range(len(groups))]
+        drawn = [bootstrap_sums(table[of_group], weights[:, of_group]) for _, _, of_group in of_groups]
+        places = [(group, column) for column in range(len(columns)) for group in range(len(of_groups))]
         for of, name in enumerate(("sums", "counts")):
             frame[name] = pd.Series([drawn[group][of][:, column] for group, column in places], dtype=object)
     if not asked.ranks:

@@ -26,7 +26,7 @@ class GateError(RecMetricsError):
 
 
 class DataError(RecMetricsError):
-    """The input data are missing or refused; or `doctor` found a session that could not evaluate any.
+    """The input data are missing or refused; or a check of `doctor` or of the preflight failed.
 
     Args:
         message: What is wrong, where, what was expected, and what to do.
@@ -46,6 +46,13 @@ class PublishError(RecMetricsError):
     exit_code = 5
 
 
+class DataWarning(UserWarning):
+    """Ids of the two sides that never meet, or nobody to average, where only plain values are returned.
+
+    `Evaluator` and `compute_metrics` give it; results have `warnings`.
+    """
+
+
 def writable(text: str) -> bool:
     """Whether other processes can be given the text: half of a character pair is no text outside Python."""
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
@@ -63,6 +70,16 @@ def brief(value: object) -> str:
     except (ValueError, RecursionError):  # Python refuses to write whole numbers of thousands of digits
         return f"{type(value).__name__} too long to be written"
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things.
+
+    Example:
+        >>> counted(1, "metric"), counted(2, "metric")
+        ('1 metric', '2 metrics')
+    """
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def printable(text: str) -> str:

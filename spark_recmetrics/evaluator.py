@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError, DataError, brief
+from spark_recmetrics.errors import ConfigError, DataError, DataWarning, brief
+from spark_recmetrics.facts import NEVER_MEET
 from spark_recmetrics.memory import evaluate_in_memory
 from spark_recmetrics.metrics import DEFAULT_METRICS, Metric, expand
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from spark_recmetrics.outcome import Outcome
 
 Values = dict[str, "float | None"]
 
@@ -24,7 +28,7 @@ def compute_metrics(
     k: Sequence[int] | int | None = 10,
     threshold: float | None = 3.5,
     *,
-    convention: str | Convention = "threshold",
+    convention: str | Mapping[str, Any] | Convention = "threshold",
 ) -> Values:
     """Metrics of predicted and true ratings of each user, as rating predictors give them.
 
@@ -42,6 +46,9 @@ def compute_metrics(
     Raises:
         ConfigError: A metric, a cut-off or the convention is wrong.
         DataError: An entry is no such tuple, or its numbers are refused, as by `evaluate`.
+
+    Warns:
+        DataWarning: There is nobody to average.
 
     Example:
         Ann's two best predictions hold one of her two relevant items. Bob has one item, and Cid none that is relevant:
@@ -68,6 +75,7 @@ def compute_metrics(
         threshold=threshold,
         convention=convention,
     )
+    _warn(result)
     found = result.to_dict()["model"]
     values = {}
     for text in wanted:
@@ -83,7 +91,7 @@ class Evaluator:
     Args:
         k_values: Cut-offs.
         metrics: Texts such as `ndcg`, `map@10`.
-        convention: Name of a convention, or a `Convention`.
+        convention: Name of a convention, its text, a mapping, or a `Convention`, see `srm.convention`.
         threshold: A true item is relevant from this rating on. None: as the convention says.
 
     Raises:
@@ -99,7 +107,7 @@ class Evaluator:
         self,
         k_values: Sequence[int] | int = (5, 10, 20),
         metrics: Iterable[str | Metric] | str = DEFAULT_METRICS,
-        convention: str | Convention = "default",
+        convention: str | Mapping[str, Any] | Convention = "default",
         threshold: float | None = None,
     ) -> None:
         self.metrics = expand(metrics, k_values)
@@ -130,6 +138,10 @@ class Evaluator:
             ConfigError: The two are of different kinds, or a metric needs the catalogue.
             DataError: There is a threshold, and truth has no ratings; or rows are refused, as by `srm.evaluate`.
 
+        Warns:
+            DataWarning: No user, or no item, stands on both sides, or there is nobody to average. On Spark the first two are
+                refused.
+
         Example:
             >>> recommendations = {"ann": {"x": 0.2, "y": 0.9}, "bob": {"y": 0.7}, "cid": {"x": 0.5}}
             >>> Evaluator(1, "ndcg").evaluate(recommendations, {"ann": {"y": 5.0}, "bob": {"x": 4.0}, "cid": {}})
@@ -145,11 +157,21 @@ class Evaluator:
 
             result = evaluate(recommendations, truth, catalog=catalog_size, **given)
             result.release()
+            _warn(result)
             return _only(result.to_dict())
         if kinds[0] == "dict":
             recommendations, truth = _lists(recommendations), _items(truth, rated=self.threshold is not None)
             given["columns"] = Columns(rank="rank" if "rank" in recommendations else None)
-        return _only(evaluate_in_memory(recommendations, truth, catalog_size=catalog_size, **given).to_dict())
+        found = evaluate_in_memory(recommendations, truth, catalog_size=catalog_size, **given)
+        _warn(found)
+        return _only(found.to_dict())
+
+
+def _warn(outcome: Outcome) -> None:
+    """Tell the caller of the caller what makes its values worthless: they come without `warnings`."""
+    apart = [fact.line() for fact in outcome.facts if fact.level == "warn" and fact.check in NEVER_MEET]
+    if told := [*apart, *outcome.emptiness]:
+        warnings.warn("\n".join(told), DataWarning, stacklevel=3)
 
 
 def _entries(user: Any, entries: Any) -> Iterable[Any]:

@@ -174,6 +174,8 @@ def _read(plan: Plan, table: str, user: Any, models: Sequence[str]) -> _Table:
         models=models,
         n_buckets=1,
         n_shown=longest,
+        item_slices=(),
+        item_bands=None,
     )
     if own.scoring is None:
         raise ValueError("there is no ranking metric")

@@ -218,21 +218,30 @@ def _users(sums: Mapping[str, Any], name: str) -> str | None:
 EMPTINESS = ("rows", "relevant", "users", "users_with_relevant", "users_with_list", "users_rated")
 """Checks whose level `error` means that there is nothing to average, not that rows are wrong."""
 
+NEVER_MEET = ("users_in_both", "items_in_both")
+"""Checks whose finding means that ids are not the same on both sides, which looks like a bad model."""
+
 ADVICE: Mapping[str, str] = {
     "rows": "the table is empty: check its location and filters",
     "null_ids": "a user, item or model is null: remove these rows, or set checks.null_ids to drop",
-    "nan_scores": "a score is NaN or null: remove these rows, or set nan_scores to drop, last or first",
-    "nan_ratings": "a rating is NaN, null or infinite: remove these rows, or set nan_scores to drop",
+    "nan_scores": "a score is NaN or null: remove these rows, "
+    "or set nan_scores to drop, last or first (convention: {name: NAME, nan_scores: drop})",
+    "nan_ratings": "a rating is NaN, null or infinite: remove these rows, "
+    "or set nan_scores to drop (convention: {name: NAME, nan_scores: drop})",
     "bad_ranks": "a rank is null or below 1: ranks count from 1; or set checks.bad_ranks to drop",
     "relevant": "no truth row is relevant: check threshold against the ratings",
-    "duplicates": "a (model, user, item) is predicted more than once: remove the repeats, or set duplicates to first",
-    "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats, or set duplicates to first",
+    "duplicates": "a (model, user, item) is predicted more than once: remove the repeats, "
+    "or set duplicates to first (convention: {name: NAME, duplicates: first})",
+    "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats, "
+    "or set duplicates to first (convention: {name: NAME, duplicates: first})",
     "rank_faults": "the ranks of a list are not 1, 2, 3, … without gap or repeat: mend them, or rank by a score",
-    "negative_gains": "a rating gives a gain below 0, or one too large: use gain=binary, or set negative_gains to clip",
+    "negative_gains": "a rating gives a gain below 0, or one too large: use gain=binary, "
+    "or set negative_gains to clip (convention: {name: NAME, negative_gains: clip})",
     "bad_propensities": "a propensity is null, NaN, not above 0 or above 1: it is the probability that the item was shown; "
     "remove these rows, or set checks.bad_propensities to drop",
     "beyond_catalog": "list, relevant items and training rows of a user are more than the catalogue: give the whole catalogue",
-    "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats, or set duplicates to first",
+    "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats, "
+    "or set duplicates to first (convention: {name: NAME, duplicates: first})",
     "users_without_list": "users of truth to whom the model recommends nothing",
     "users_without_truth": "users with recommendations who do not stand in truth",
     "users": "nobody stands in truth or predictions",

@@ -27,15 +27,17 @@ def check_frame(name: str, frame: object, *, optional: bool) -> None:
         raise ConfigError(f"{name}: expected a pandas DataFrame, found {found}: srm.evaluate takes frames of Spark")
 
 
-def chosen_columns(table: str, frame: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """The columns by our names.
+def chosen_columns(table: str, frame: pd.DataFrame, names: Mapping[str, str], **reasons: str | None) -> pd.DataFrame:
+    """The columns by our names. Why one is read is told where it is missing.
 
     Raises:
         DataError: One is missing, or stands there twice.
     """
     for key, name in names.items():
         if name not in frame:
-            raise DataError(f"{table}: no column {name!r} (columns.{key}){did_you_mean(name, map(str, frame.columns))}")
+            why = f" ({reasons[key]})" if reasons.get(key) else ""
+            near = did_you_mean(name, map(str, frame.columns))
+            raise DataError(f"{table}: no column {name!r} (columns.{key}){why}{near}")
         if (twins := list(frame.columns).count(name)) > 1:
             raise DataError(f"{table}: expected one column named {name!r} (columns.{key}), found {twins}: rename the others")
     return frame[list(names.values())].set_axis(list(names), axis=1).reset_index(drop=True)

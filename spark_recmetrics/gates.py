@@ -290,7 +290,10 @@ def _judge(
         return verdict(f"no earlier value to compare with: missing is {gate.missing}", failed=gate.missing == "fail")
     drop = drop_of(row, reference.value)
     named = (reference.run and f" of run {reference.run}") or f" of {gate.against}"
-    told = f"{value:.6g} is {abs(drop):.6g} {'worse' if drop > 0 else 'better'} than {reference.value:.6g}{named}"
+    if abs(drop) <= _slack(value):
+        told = f"{value:.6g} is the same as {reference.value:.6g}{named}"
+    else:
+        told = f"{value:.6g} is {abs(drop):.6g} {'worse' if drop > 0 else 'better'} than {reference.value:.6g}{named}"
     told += ", and the truth is another" if reference.other_data else ""
     if gate.significant == "all_nights":
         nights = drops_against(row, reference.value, history, gate.baseline or "", partial(_allowed, gate))

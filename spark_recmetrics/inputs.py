@@ -43,6 +43,7 @@ class Inputs:
         train: `user, item` of the training rows, where these are needed.
         catalog: `item` of the catalogue, where there is a table of it.
         segments: The caller's table of users, as it is, where slices look at it.
+        groups: The same of items.
         features: The caller's table of item features, as it is, where metrics need it.
     """
 
@@ -52,6 +53,7 @@ class Inputs:
     train: DataFrame | None = None
     catalog: DataFrame | None = None
     segments: DataFrame | None = None
+    groups: DataFrame | None = None
     features: DataFrame | None = None
 
     @property
@@ -69,6 +71,7 @@ def read_inputs(
     train: DataFrame | None = None,
     catalog: DataFrame | None = None,
     segments: DataFrame | None = None,
+    groups: DataFrame | None = None,
     features: DataFrame | None = None,
     needs_score: Mapping[str, str] | None = None,
     needs_ratings: str | None = None,
@@ -88,6 +91,7 @@ def read_inputs(
         train: One row per (user, item), for metrics that leave out what a user has seen.
         catalog: One row per item. Predictions and truth get `known`, null where it lacks the item.
         segments: One row per user, whose columns are slices.
+        groups: The same of items.
         features: One row per item.
         needs_score: By table, what cannot do without its score, for the message.
         needs_ratings: What cannot do without a rating column in the truth, for the message.
@@ -111,7 +115,8 @@ def read_inputs(
         table: _opened(table, frame, columns, users, n_buckets, None if table in needs_score else longest)
         for table, frame in given.items()
     }
-    of_items = {name: table for name, table in (("catalog", catalog), ("item_features", features)) if table is not None}
+    named = {"catalog": catalog, "item_groups": groups, "item_features": features}
+    of_items = {name: table for name, table in named.items() if table is not None}
     with_items = {**frames, **beside, **of_items}
     items = _common_type("item", with_items, columns.item, cast_ids)
     has_ratings = columns.rating in truth.columns
@@ -142,7 +147,7 @@ def read_inputs(
         predicted = {table: _with_known(rows, known) for table, rows in predicted.items()}
         canonical = _with_known(canonical, known)
     had = None if train is None else train.select(*_ids(train, columns, users, items))
-    return Inputs(predicted, canonical, has_ratings, had, known, segments, features=features)
+    return Inputs(predicted, canonical, has_ratings, had, known, segments, groups, features)
 
 
 def _with_known(rows: DataFrame, catalog: DataFrame) -> DataFrame:
@@ -337,7 +342,9 @@ def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool
     rating = F.nanvl(F.coalesce(F.col("rating").cast("double"), F.lit(0.0)), F.lit(0.0))
     relevant = _is_relevant(truth, convention, has_ratings=has_ratings)
     values = [F.col("rating").cast("double").alias("value")] if judged else []
-    chances = ["propensity"] if "propensity" in truth.columns else []
+    # Rows that will be refused are counted, and nothing is divided by what they have.
+    wrong = truth_faults(truth).get("bad_propensities")
+    chances = [] if wrong is None else [F.when(~wrong, F.col("propensity")).alias("propensity")]
     return truth.select("user", "item", F.when(relevant, rating).alias("rating"), *values, *chances)
 
 

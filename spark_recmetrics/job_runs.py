@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import ConfigError, DataError, GateError, printable
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_recmetrics.comparison import Comparison
-    from spark_recmetrics.config import Config
+    from spark_recmetrics.config import Config, Published
     from spark_recmetrics.credentials import Vault
     from spark_recmetrics.gates import Verdict
-    from spark_recmetrics.means import Mean
     from spark_recmetrics.pipeline import Result
     from spark_recmetrics.sides import SplitReport
     from spark_recmetrics.split_config import SplitConfig
@@ -37,7 +37,8 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         gated: Whether the gates are held.
 
     Raises:
-        DataError: A worker lacks what the driver has, the data are refused, or there is nobody to average.
+        DataError: A worker lacks what the driver has, a check of the preflight fails, the data are refused, or there is nobody
+            to average.
         GateError: A gate failed. Everything is written then.
     """
     from spark_recmetrics import history
@@ -51,22 +52,12 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         worker = examine_worker(spark)
         if worker.level == "FAIL":
             raise DataError(f"{worker}: nothing was read or written")
+        given = _given(spark, config, vault)
+        if config.preflight is not None:
+            _proved(config, given, outcome)
+            given["train"] = given["train"] if config.evaluation.reads_train else None  # it was there for the preflight
         try:
-            result = evaluate_frames(
-                **_inputs(spark, config, vault),
-                metrics=config.evaluation.expanded,
-                threshold=config.evaluation.threshold,
-                convention=config.evaluation.convention,
-                columns=config.columns,
-                checks=config.checks,
-                cast_ids=config.inputs.cast_ids,
-                baseline=config.evaluation.baseline,
-                slices=config.evaluation.slices,
-                min_users=config.evaluation.min_users,
-                intervals=config.evaluation.intervals.chosen,
-                n_buckets=config.evaluation.n_buckets,
-                run=run,
-            )
+            result = evaluate_frames(**given, **_sliced(spark, config, vault), run=run)
         except DataError as error:
             if error.facts:
                 report = spark.createDataFrame(list(error.facts), DATA_REPORT)
@@ -85,8 +76,9 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         finally:
             result.release()
         outcome["gates"] = [verdict._asdict() for verdict in verdicts]
-        outcome |= {"status": result.status, "models": _finite(result.to_dict()), "warnings": list(result.warnings)}
-        outcome["n_users"] = {model: _headline(of_model).n_users for model, of_model in result.means.items()}
+        outcome |= {"status": result.status, "models": _finite(result.to_dict()), "n_users": result.n_users}
+        # What is empty is the error that the job ends with.
+        outcome["warnings"] = [line for line in result.warnings if line not in result.emptiness]
         if config.comparison is not None and comparison is None:
             outcome["warnings"].append("comparison: expected at least two models, found one")
         _show(config, result, outcome, comparison)
@@ -95,6 +87,35 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
     if result.status != "ok":
         raise DataError("\n".join(result.emptiness))
     _show_gates(verdicts)
+
+
+def run_preflight(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
+    """Prove that the evaluation would measure what it says, whether or not it is asked to do so itself.
+
+    Raises:
+        DataError: A check fails.
+    """
+    with session() as spark:
+        _proved(config, _given(spark, config, vault), outcome)
+    outcome["status"] = "ok"
+
+
+def _proved(config: Config, given: Mapping[str, Any], outcome: dict[str, Any]) -> None:
+    """Print one line per check.
+
+    Raises:
+        DataError: One fails.
+    """
+    from spark_recmetrics.preflight import prove
+
+    options = {} if config.preflight is None else config.preflight.model_dump()
+    for check in prove(**given, **options):
+        print(check, flush=True)
+        outcome["preflight"].append(asdict(check))
+    failed = [check["name"] for check in outcome["preflight"] if check["level"] == "FAIL"]
+    if failed:
+        n = len(outcome["preflight"])
+        raise DataError(f"preflight: {len(failed)} of {n} checks failed: {', '.join(failed)}: nothing was published")
 
 
 def run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
@@ -118,7 +139,51 @@ def run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
     _show_gates(verdicts)
 
 
-def history_of(config: Config, metric: str, last: int) -> str:
+def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) -> None:
+    """Compare the models of a run that `evaluate` has published, by its PER_USER; nothing is written.
+
+    The options of the comparison need not be those that the run was configured with. Slices of items are not in PER_USER.
+
+    Args:
+        config: The configuration.
+        outcome: What is known so far for the result line; filled as the run goes on.
+        run_id: The run; None: the newest of the job that has the same `as_of`.
+    """
+    from spark_recmetrics.comparison import compared
+    from spark_recmetrics.config import ComparisonOptions
+    from spark_recmetrics.history import published_rows, rows_of_run
+    from spark_recmetrics.metrics.text import named_populations
+    from spark_recmetrics.outcome import Run
+    from spark_recmetrics.slices import bands_of
+
+    output, as_of = config.located(config.output), config.as_of or "none"
+    metrics = [metric for metric in config.evaluation.expanded if metric.has_users]
+    with session() as spark:
+        rows = published_rows(spark, output, config.job, list(map(str, metrics)))
+        rows = [row for row in rows if row["as_of"] == as_of and run_id in (None, row["run_id"])]
+        if not rows:
+            named = f"run {run_id}" if run_id else f"a run of job {config.job}"
+            expected = f"{named} as of {as_of} with {', '.join(map(str, metrics))}"
+            raise DataError(f"{output.table('summary')}: expected {expected}, found none: run evaluate first")
+        chosen = max(rows, key=lambda row: row["computed_at"])["run_id"]
+        rows = [row for row in rows if row["run_id"] == chosen]
+        per_user = rows_of_run(spark, output, Run(chosen, config.as_of), table="per_user")
+        known = {row["metric"] for row in rows}
+        comparison = compared(
+            per_user,
+            sorted({row["model"] for row in rows}),
+            [metric for metric in metrics if str(metric) in known],
+            named_populations(config.evaluation.chosen_convention),
+            **(config.comparison or ComparisonOptions()).model_dump(),
+            slices=[one for one in config.evaluation.slices if all(b.column in per_user.columns for b in bands_of([one]))],
+            min_users=config.evaluation.min_users,
+            n_parts=config.evaluation.n_buckets,
+        )
+    print(f"{config.job}, run {chosen} as of {as_of}\n\n{comparison}")
+    outcome |= {"status": "ok", "run_id": chosen, "comparison": [_json(row) for row in comparison.rows]}
+
+
+def history_of(config: Published, metric: str, last: int) -> str:
     """The values of a metric in the last nights of a job, as text.
 
     Raises:
@@ -221,22 +286,52 @@ def run_split(config: SplitConfig, outcome: dict[str, Any], vault: Vault) -> Non
     _show_split(config, found.reports, outcome)
 
 
-def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
-    """The frames of the configuration, as arguments of `evaluate`."""
-    from spark_recmetrics.inputs import union_models
+def _given(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
+    """The configuration as arguments of `evaluate`, and of `prove`."""
+    return {
+        **_inputs(spark, config, vault),
+        "metrics": config.evaluation.expanded,
+        "k": None,  # where they have none, it is the whole list
+        "threshold": config.evaluation.threshold,
+        "convention": config.evaluation.convention,
+        "columns": config.columns,
+        "checks": config.checks,
+        "cast_ids": config.inputs.cast_ids,
+        "n_buckets": config.evaluation.n_buckets,
+    }
+
+
+def _sliced(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
+    """What `evaluate` is told of slices and intervals, of items, and of the baseline."""
+    read = _reader(spark, config, vault)
+    named = {key: getattr(config.inputs, key) for key in ("user_segments", "item_groups", "item_features")}
+    return {
+        **{key: None if place is None else read(place, key) for key, place in named.items()},
+        "baseline": config.evaluation.baseline,
+        "slices": config.evaluation.slices,
+        "min_users": config.evaluation.min_users,
+        "intervals": config.evaluation.intervals.chosen,
+    }
+
+
+def _reader(spark: SparkSession, config: Config, vault: Vault) -> Callable[[Location, str], DataFrame]:
     from spark_recmetrics.tables import read_table
 
-    inputs = config.inputs
-    found: dict[str, Any] = {"model_name": config.model_name}
+    return lambda place, key: read_table(spark, config.located(place), f"inputs.{key}", vault)
 
-    def read(place: Location, key: str) -> DataFrame:
-        return read_table(spark, config.located(place), f"inputs.{key}", vault)
+
+def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
+    """The frames of the configuration."""
+    from spark_recmetrics.inputs import union_models
+
+    inputs, read = config.inputs, _reader(spark, config, vault)
+    found: dict[str, Any] = {"model_name": config.model_name}
 
     def union(tables: dict[str, Location], key: str) -> DataFrame:
         frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}
         return union_models(key, frames, config.columns, config.inputs.cast_ids)
 
-    for key in ("predictions", "rating_predictions", "truth", "train", "catalog", "user_segments", "item_features"):
+    for key in ("predictions", "rating_predictions", "truth", "train", "catalog"):
         given = getattr(inputs, key)
         found[key] = read(given, key) if isinstance(given, Location) else given
     if inputs.models is None:
@@ -268,27 +363,25 @@ def session() -> Iterator[SparkSession]:
         own.stop()
 
 
-def _headline(of_model: Sequence[Mean]) -> Mean:
-    """The mean whose users are named beside the model: of the first ranking metric, if there is one."""
-    return next((mean for mean in of_model if mean.metric.definition.kind == "ranking"), of_model[0])
+def _finite(models: dict[str, dict[str, float | None]]) -> dict[str, dict[str, Any]]:
+    return {model: _json(values) for model, values in models.items()}
 
 
-def _finite(models: dict[str, dict[str, float | None]]) -> dict[str, dict[str, float | None]]:
+def _json(values: Mapping[str, Any]) -> dict[str, Any]:
     """JSON has no infinity, which the squares of very large errors can reach."""
-    return {
-        model: {metric: None if value is None or not math.isfinite(value) else value for metric, value in values.items()}
-        for model, values in models.items()
-    }
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in values.items()}
 
 
 def _show(config: Config, result: Result, outcome: dict[str, Any], comparison: Comparison | None) -> None:
+    from spark_recmetrics.outcome import headline
+
     as_of = f", as of {config.as_of}" if config.as_of else ""
     users = ", ".join(f"{printable(model)} {n}" for model, n in outcome["n_users"].items())
     print(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
     print(metric_table([row for row in result.rows if row["slice"] == "all"]))
     print("\n* best value of the line\n")
     if result.slices:
-        first = _headline(next(iter(result.means.values()))).metric
+        first = headline(next(iter(result.means.values()))).metric
         print(f"{slice_table(result.rows, str(first))}\n")
     if comparison is not None:
         print(f"{comparison}\n")

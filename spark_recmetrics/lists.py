@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegralType
+from pyspark.sql.types import ArrayType, FloatType, IntegerType, IntegralType, StructField, StructType
 
 from spark_recmetrics.arguments import check_frames, check_names
 from spark_recmetrics.columns import Columns
@@ -66,18 +66,19 @@ def rank_items(
     return ranked.select(*(name for name in ("model", "user", "item", "rank", "score") if name in ranked.columns))
 
 
-def from_als(model: Any, users: DataFrame | None = None, k: int = 10) -> DataFrame:
+def from_als(model: Any, users: DataFrame | None = None, k: int = 10, *, columns: Columns = Columns()) -> DataFrame:
     """The recommendations of a fitted ALS model, as predictions that `evaluate` takes: a list for each user.
 
     ALS recommends what a user has had, too.
 
     Args:
         model: A fitted `pyspark.ml.recommendation.ALSModel`.
-        users: The users to recommend to, in a column of the model's name for them or named `user_id`; None: all it knows.
+        users: The users to recommend to, in a column of the model's name for them or of `columns.user`; None: all it knows.
         k: Length of the lists.
+        columns: The column names of the result, those of the truth that it will be compared with.
 
     Returns:
-        `user_id, items`: one row per user, `items` an array of structs (item_id, score), best first.
+        `user_id, items`, or as `columns` names them: a row per user, `items` an array of structs (item_id, score), best first.
 
     Raises:
         ConfigError: `k` is no whole number from 1, or the model is none of ALS.
@@ -88,28 +89,30 @@ def from_als(model: Any, users: DataFrame | None = None, k: int = 10) -> DataFra
         >>> rows = [(1, 7, 5.0), (1, 8, 1.0), (2, 7, 4.0), (3, 8, 2.0)]
         >>> ratings = spark.createDataFrame(rows, "user int, item int, rating float")
         >>> model = ALS(rank=2, maxIter=2, seed=1, userCol="user", itemCol="item").fit(ratings)
-        >>> from_als(model, k=1).columns
-        ['user_id', 'items']
+        >>> from_als(model, k=1).columns, from_als(model, k=1, columns=Columns(user="user", item="item")).columns
+        (['user_id', 'items'], ['user', 'items'])
     """
     if not hasattr(model, "recommendForAllUsers"):
         raise ConfigError(f"model: expected a fitted ALSModel, found {type(model).__name__}")
     k = whole_number(k, "k")
-    check_frames(Columns(), {}, users=users)
+    check_frames(columns, {}, users=users)
     name = model.getUserCol()
     if users is None:
         lists = model.recommendForAllUsers(k)
     else:
-        own = next((column for column in (name, Columns.user) if column in users.columns), None)
+        own = next((column for column in (name, columns.user) if column in users.columns), None)
         if own is None:
-            raise DataError(f"users: no column {name!r}, the model's name for users, and none named {Columns.user!r}")
+            raise DataError(
+                f"users: no column {name!r}, the model's name for users, and none named {columns.user!r} (columns.user)"
+            )
         found = users.schema[own].dataType
         if not isinstance(found, IntegralType):
             raise DataError(
                 f"users: column {own!r}: expected whole numbers, by which ALS knows users, found {found.simpleString()}"
             )
         lists = model.recommendForUserSubset(users.select(column_of(users, own).alias(name)).distinct(), k)
-    kind = "array<struct<item_id: int, score: float>>"
+    kind = ArrayType(StructType([StructField(columns.item, IntegerType()), StructField(columns.score, FloatType())]))
     renamed: DataFrame = lists.select(
-        column_of(lists, name).alias(Columns.user), F.col("recommendations").cast(kind).alias(Columns.items)
+        column_of(lists, name).alias(columns.user), F.col("recommendations").cast(kind).alias(columns.items)
     )
     return renamed

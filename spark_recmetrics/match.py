@@ -1,15 +1,39 @@
-"""Match the rows of predictions, truth and training tables, all in canonical form, without moving any of them twice."""
+"""Match the rows of predictions, truth, training tables and slices, all in canonical form, without moving any of them twice."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_recmetrics.slices import Side
+
 _TRUTH_ROW = 2**32
 """What a truth row counts where a prediction counts 1: no pair has as many rows as would make one the other."""
+
+
+class Bands(NamedTuple):
+    """The values of users, or of items.
+
+    Args:
+        side: `user` or `item`, which is the name of the ids, too.
+        rows: The ids, and `Band.column` for each band: a text, or an array of texts. Ids stand as often as in their table.
+        others: By `Band.column`, the value of what is not in these rows.
+    """
+
+    side: Side
+    rows: DataFrame
+    others: Mapping[str, Column]
+
+
+def with_bands(rows: DataFrame, bands: Bands) -> DataFrame:
+    """The rows with the value of every band behind their other columns."""
+    joined = rows.join(bands.rows, bands.side, "left")
+    found = [F.coalesce(F.col(column), other).alias(column) for column, other in bands.others.items()]
+    return joined.select(*rows.columns, *found)
 
 
 def with_seen(truth: DataFrame, train: DataFrame) -> DataFrame:

@@ -76,7 +76,7 @@ class Mean:
         value: Mean over the population; None where it is undefined.
         n_users: Users that the value is the mean of.
         n_undefined: Users of the population whose own value is 0/0: left out, or counted as 0, as the convention says.
-        std: Standard deviation over these users (n - 1); None for pooled values and below two users.
+        std: Standard deviation over these users (n - 1); None for pooled values, below two users, and where it is infinite.
         ci_low: Lower end of the interval of the value, None where there is none.
         ci_high: Upper end.
         ci_method: How the interval was computed.
@@ -152,6 +152,8 @@ def with_pairs(k: int | None) -> str:
     return f"users_with_pairs_{k}"
 
 
+# The square of a very large error is infinite, and how far it is from an infinite mean is no number: no reason to warn.
+@np.errstate(over="ignore", invalid="ignore")
 def part_totals(rows: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
     """What a part of the rows of PER_USER adds to the totals: few rows, however many users there are.
 
@@ -263,14 +265,27 @@ def combined(parts: Iterable[Sequence[Any]]) -> dict[Any, dict[str, Any]]:
     }
 
 
+def _added(numbers: Iterable[float]) -> float:
+    """The sum, exact before it is rounded; NaN where infinite numbers cancel."""
+    numbers = list(numbers)
+    if beyond := [number for number in numbers if not math.isfinite(number)]:
+        return sum(beyond)
+    try:
+        return math.fsum(numbers)
+    except OverflowError:  # on the way, perhaps, and not at its end
+        return math.fsum(number * 2.0**-64 for number in numbers) * 2.0**64
+
+
 def _whole(name: str, parts: list[Sequence[Any]]) -> Any:
+    # NaN comes back from Spark as null.
+    parts = [[math.nan if number is None else number for number in part] for part in parts]
     n = sum(part[0] for part in parts)
     if name == SCORE_EDGES:
         # Quantiles of the parts' quantiles; any scores will do, so long as the ranges between them are of like size.
         n_ranges = min(math.ceil(n / PAIRS_A_RANGE), MOST_RANGES)
         steps = np.arange(1, n_ranges) / n_ranges
         return sorted(set(np.quantile([part[1] for part in parts], steps, method="lower").tolist()))
-    total = math.fsum(part[1] for part in parts)
+    total = _added(part[1] for part in parts)
     if name.startswith("users_"):
         return n
     if " " not in name:
@@ -278,11 +293,14 @@ def _whole(name: str, parts: list[Sequence[Any]]) -> Any:
         return int(whole) if whole is not None and name.startswith("n_") else whole
     mean = total / n if n else None
     std = None
+    if mean is not None and math.isnan(mean):
+        mean = None
     if mean is not None and n > 1:
-        spread = math.fsum(x for part in parts if part[0] for x in (part[2], part[0] * (part[1] / part[0] - mean) ** 2))
-        std = math.sqrt(spread / (n - 1))
+        off = [(part[0], part[1] / part[0] - mean) for part in parts if part[0]]
+        spread = _added([*(part[2] for part in parts if part[0]), *(size * (away * away) for size, away in off)])
+        std = math.sqrt(spread / (n - 1)) if math.isfinite(spread) else None
     undefined = sum(part[3] for part in parts)
-    pooled = {of: math.fsum(part[place] for part in parts) for place, of in ((4, "total"), (5, "count"))}
+    pooled = {of: _added(part[place] for part in parts) for place, of in ((4, "total"), (5, "count"))}
     return {"mean": mean, "n": n, "std": std, "undefined": undefined, **pooled}
 
 
@@ -340,8 +358,9 @@ def means(
 
 
 def nothing(metrics: Sequence[Metric], convention: Convention) -> list[Mean]:
-    """The values where there is nobody to average."""
-    return [Mean(metric, 0.0 if convention.empty == "zero" else None, 0, 0) for metric in metrics]
+    """The values where there is nobody to average: 0 at most where that is the worst value, and never the best."""
+    zero = convention.empty == "zero"
+    return [Mean(metric, 0.0 if zero and metric.definition.empty_is_zero else None, 0, 0) for metric in metrics]
 
 
 def _mean(totals: Mapping[str, Any], metric: Metric, convention: Convention, confidence: float) -> Mean:
@@ -360,8 +379,8 @@ def _mean(totals: Mapping[str, Any], metric: Metric, convention: Convention, con
         values = (np.array([np.nan if part["mean"] is None else part["mean"]]) for part in parts)
         value = float(metric.definition.compute(*values, **metric.options(convention))[0])
         return Mean(metric, None if math.isnan(value) else value, n_users, n_undefined)
-    if n_users == 1:
-        return Mean(metric, own["mean"], 1, n_undefined)
+    if own["std"] is None:
+        return Mean(metric, own["mean"], n_users, n_undefined)
     half = NormalDist().inv_cdf((1 + confidence) / 2) * own["std"] / math.sqrt(n_users)
     return Mean(metric, own["mean"], n_users, n_undefined, own["std"], own["mean"] - half, own["mean"] + half, "normal")
 
@@ -379,7 +398,8 @@ def _pooled(metric: Metric, convention: Convention, sums: Sums, n_users: int, n_
     pooled = metric.definition.pooled
     if pooled is None or sums.count <= sums.floor:
         return replace(nothing([metric], convention)[0], n_undefined=n_undefined)
-    return Mean(metric, float(pooled(sums)), n_users, n_undefined)
+    value = float(pooled(sums))
+    return Mean(metric, None if math.isnan(value) else value, n_users, n_undefined)
 
 
 class Drawn(NamedTuple):
@@ -429,7 +449,7 @@ def replicated(metric: Metric, convention: Convention, sums: Mapping[Drawn, Any]
     """
     columns, average = drawn_of(metric, convention), metric.average(convention)
     # A replicate without anybody is 0/0.
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         if metric.definition.kind == "rating" and average != "per_user":
             found: Sums = metric.definition.compute(Moments(*(sums[column] for column in columns)))
             return finished(metric, found._replace(count=counts[columns[0]] * 1.0) if average == "users" else found)

@@ -14,7 +14,7 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.demand import Demand
 from spark_recmetrics.errors import ConfigError, brief
-from spark_recmetrics.facts import Judge, checked_policies, data_report
+from spark_recmetrics.facts import NEVER_MEET, Judge, checked_policies, data_report
 from spark_recmetrics.frames import check_frame, chosen_columns, in_order, same_kind, with_numbers
 from spark_recmetrics.known_in_memory import (
     baseline_of,
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MemoryResult(Outcome):
-    """What `evaluate_in_memory` found.
+    """What `evaluate_in_memory` found. Its text is the table that a job prints.
 
     Args:
         per_user: PER_USER: one row per model and user of truth or predictions, a column per metric; NaN is undefined.
@@ -54,7 +54,7 @@ def evaluate_in_memory(
     metrics: Iterable[str | Metric] | str = DEFAULT_METRICS,
     k: Sequence[int] | int | None = DEFAULT_K,
     threshold: float | None = None,
-    convention: str | Convention = "default",
+    convention: str | Mapping[str, Any] | Convention = "default",
     columns: Columns = Columns(),
     train: pd.DataFrame | None = None,
     catalog_size: int | None = None,
@@ -72,7 +72,7 @@ def evaluate_in_memory(
         metrics: Texts such as `ndcg`, `map@10`, `rmse`.
         k: Cut-offs of ranking metrics that are written without one; None or empty: the whole list.
         threshold: A truth row is relevant from this rating on, under every convention. None: as the convention says.
-        convention: Name of a convention, or a `Convention`.
+        convention: Name of a convention, its text, a mapping, or a `Convention`, see `srm.convention`.
         columns: The caller's column names.
         train: One row per (user, item) that the user had before, for metrics that need it.
         catalog_size: Number of items that could be recommended, for metrics that need it.
@@ -134,13 +134,16 @@ def evaluate_in_memory(
     found = combined(part_totals(coded, Wanted.of(chosen, rules)).itertuples(index=False))
     totals = {name: found[code] for code, name in enumerate(data.models) if code in found}
     counts = counts_in_memory(per_user, len(scoring.counted), catalog_size)
-    # A single user may be asked about here, and then a list without a truth row is an answer.
+    # A single user may be asked about here, and then a list without a truth row, or without a hit, is an answer.
     judge = Judge(
-        checked_policies({"users_in_both": "warn"}),
+        checked_policies(dict.fromkeys(NEVER_MEET, "warn")),
         rules,
         {"predictions"} if demand.rating or demand.asked_by("listed") else (),
     )
-    facts = data_report(data.seen, totals, data.models, judge, has_ratings=data.has_ratings, rated=bool(rating))
+    # Where nothing is ranked, nothing is said of lists.
+    told = totals if ranking else {name: own | {"n_recommended": None, "n_matched": None} for name, own in totals.items()}
+    in_both = data.items_in_both(told)
+    facts = data_report(data.seen, told, data.models, judge, has_ratings=data.has_ratings, rated=bool(rating), in_both=in_both)
     refuse(facts)
     return MemoryResult(
         means={
@@ -219,8 +222,12 @@ class _Data:
         needs_rating = demand.rating or threshold is not None or columns.rating != Columns.rating
         rated = {"rating": columns.rating} if columns.rating in truth or needs_rating else {}
         chance = {"propensity": columns.propensity} if demand.asked_by("propensity") else {}
-        lists = chosen_columns("predictions", predictions, modelled | ids | scored | by_rank)
-        judged = chosen_columns("truth", truth, ids | rated | chance)
+        why = needs_score.get("predictions", "or name a rank in columns.rank")
+        lists = chosen_columns("predictions", predictions, modelled | ids | scored | by_rank, score=why)
+        wanted = demand.rating or (None if threshold is None else "threshold")
+        reasons = {"rating": wanted, "propensity": demand.asked_by("propensity")}
+        told = {key: f"{asked} needs it" for key, asked in reasons.items() if asked}
+        judged = chosen_columns("truth", truth, ids | rated | chance, **told)
         lists = with_numbers("predictions", lists, scored | by_rank)
         judged = with_numbers("truth", judged, rated | chance)
         tables = {
@@ -287,6 +294,15 @@ class _Data:
         known = self.truth["value"]
         known = known[np.isfinite(known) & ((known > 0) | (self.rules.rating_rows == "all"))]
         return float(known.min()), float(known.max())
+
+    def items_in_both(self, totals: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+        """Of models that predict no pair of truth: how many items of truth they predict at all, and how many there are."""
+        items = self.truth["item"].unique()
+        return {
+            name: (int(np.isin(items, self.predictions["item"][self.predictions["model"] == code]).sum()), len(items))
+            for code, name in enumerate(self.models)
+            if name in totals and totals[name]["n_matched"] == 0 and totals[name]["users_truth_and_predicted"]
+        }
 
     def ranked(self, scoring: Scoring) -> pd.DataFrame:
         """The rows that the kernels see: lists cut at k, or whole lists with places among candidates and ties."""
@@ -374,10 +390,8 @@ def _counted(rows: pd.DataFrame, faults: Mapping[str, Any]) -> dict[str, Any]:
     for check, fault in faults.items():
         wrong = rows[np.asarray(fault)]
         found[check] = len(wrong)
-        few = wrong.head(N_EXAMPLES)
-        found[f"{check}_example"] = "; ".join(
-            f"user {user}, item {item}" for user, item in zip(few["user"], few["item"], strict=True)
-        )
+        few = wrong[[name for name in ("model", "user", "item") if name in wrong]].head(N_EXAMPLES).to_dict("records")
+        found[f"{check}_example"] = "; ".join(", ".join(f"{key} {value}" for key, value in row.items()) for row in few)
     return found
 
 

@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import DataError, printable
+from spark_recmetrics.errors import DataError, counted, printable
 from spark_recmetrics.facts import EMPTINESS, Fact
 from spark_recmetrics.means import Mean
+from spark_recmetrics.report import metric_table
 from spark_recmetrics.slices import MIN_USERS, Slice, in_order
 from spark_recmetrics.version import __version__
 
@@ -36,9 +37,9 @@ class Run:
     job: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Outcome:
-    """The values of an evaluation.
+    """The values of an evaluation. Its text is the table that a job prints.
 
     Args:
         means: The values of SUMMARY, by model.
@@ -46,10 +47,24 @@ class Outcome:
         convention: The definitions that were used.
         run: Identity of the run.
         data_hash: Hash of the truth, whatever the order of its rows.
-        warnings: One line per thing worth knowing.
+        warnings: One line per thing worth knowing, also of what is empty.
         slices: The slices.
         sliced: The values of slices, by slice and value, then by model.
         min_users: Values of slices over fewer users are marked as small.
+
+    Example:
+        >>> import pandas as pd
+        >>> from spark_recmetrics.memory import evaluate_in_memory
+        >>> predictions = pd.DataFrame({"user_id": [1, 1, 2], "item_id": [7, 8, 8], "score": [0.9, 0.8, 0.7]})
+        >>> truth = pd.DataFrame({"user_id": [1, 2, 3], "item_id": [8, 8, 9]})
+        >>> evaluate_in_memory(predictions, truth, metrics=["mrr", "hit"], k=[1, 2])
+        convention default, users averaged: model 3; 1 warning
+        <BLANKLINE>
+        metric  k   model
+        mrr     1  0.3333
+        mrr     2  0.5000
+        hit     1  0.3333
+        hit     2  0.6667
     """
 
     means: Mapping[str, Sequence[Mean]]
@@ -61,6 +76,22 @@ class Outcome:
     slices: Sequence[Slice] = ()
     sliced: Mapping[tuple[str, str], Mapping[str, Sequence[Mean]]] = field(default_factory=dict)
     min_users: int = MIN_USERS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "warnings", [*self.warnings, *self.emptiness])
+
+    def __str__(self) -> str:
+        users = ", ".join(f"{printable(model)} {n}" for model, n in self.n_users.items())
+        told = f"; {counted(len(self.warnings), 'warning')}" if self.warnings else ""
+        table = metric_table([row for row in self.rows if row["slice"] == "all"])
+        return f"convention {self.convention}, users averaged: {users}{told}\n\n{table}"
+
+    __repr__ = __str__
+
+    @property
+    def n_users(self) -> dict[str, int]:
+        """By model, how many users its headline is the mean of."""
+        return {model: headline(of_model).n_users for model, of_model in self.means.items()}
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -104,7 +135,7 @@ class Outcome:
 
     @property
     def emptiness(self) -> list[str]:
-        """What is empty and must not be, one line each; empty itself if all is well."""
+        """What is empty and must not be, one line each; empty itself if all is well. These lines are warnings, too."""
         nobody = {model: [str(m.metric) for m in of_model if m.n_users == 0] for model, of_model in self.means.items()}
         return [
             *(fact.line() for fact in self.facts if fact.level == "error"),
@@ -124,6 +155,11 @@ class Outcome:
         import pandas as pd
 
         return pd.DataFrame(self.rows)
+
+
+def headline(of_model: Sequence[Mean]) -> Mean:
+    """The value that stands for a model: of its first ranking metric, if there is one."""
+    return next((mean for mean in of_model if mean.metric.definition.kind == "ranking"), of_model[0])
 
 
 def refuse(facts: Sequence[Fact]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Number
 from typing import Any
 
@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
-from spark_recmetrics.aggregate import Sliced, slice_means, user_totals
+from spark_recmetrics.aggregate import user_totals
 from spark_recmetrics.arguments import check_frames, check_names
-from spark_recmetrics.columns import Columns, passing
+from spark_recmetrics.columns import ITEM_SLICE, Columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.demand import Demand
@@ -23,7 +23,8 @@ from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
 from spark_recmetrics.known_items import OF_FEATURES, item_means, know_items
-from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, Mean, combined, means, nothing, with_pairs
+from spark_recmetrics.match import with_bands
+from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
@@ -31,24 +32,15 @@ from spark_recmetrics.outcome import Outcome, Run, refuse
 from spark_recmetrics.pairs import pooled_auc, won_in_ranges
 from spark_recmetrics.plan import Plan
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY
-from spark_recmetrics.segments import (
-    UserBands,
-    activity_quartiles,
-    band_counts,
-    check_counts,
-    repeated_users,
-    user_activity,
-    user_bands,
-    with_bands,
-)
-from spark_recmetrics.slices import EVERYBODY, MIN_USERS, Slice, bands_of, check_bands, parse_slices
+from spark_recmetrics.slices import MIN_USERS, TABLES, Slice
+from spark_recmetrics.slicing import Slicing
 from spark_recmetrics.watch import Watch
 
-_EXAMPLE = (("user ", "user"), (", item ", "item"))
+_EXAMPLE = ("model", "user", "item")
 """How a row is named among the examples of a fault."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Result(Outcome):
     """What `evaluate` found.
 
@@ -114,11 +106,12 @@ def evaluate(
     metrics: Iterable[str | Metric] | str = DEFAULT_METRICS,
     k: Sequence[int] | int | None = DEFAULT_K,
     threshold: float | None = None,
-    convention: str | Convention = "default",
+    convention: str | Mapping[str, Any] | Convention = "default",
     columns: Columns = Columns(),
     train: DataFrame | None = None,
     catalog: DataFrame | int | None = None,
     user_segments: DataFrame | None = None,
+    item_groups: DataFrame | None = None,
     item_features: DataFrame | None = None,
     slices: Sequence[str | Slice] = (),
     min_users: int = MIN_USERS,
@@ -140,7 +133,7 @@ def evaluate(
         metrics: Texts such as `ndcg`, `map@10`, `f1(beta=0.5)@20`, `rmse`.
         k: Cut-offs of ranking metrics that are written without one; None or empty: the whole list.
         threshold: A truth row is relevant from this rating on, under every convention. None: as the convention says.
-        convention: Name of a convention, or a `Convention`.
+        convention: Name of a convention, its text, a mapping, or a `Convention`, see `srm.convention`.
         columns: The caller's column names.
         train: One row per (user, item) that the user had before, for `auc`, `gauc` and `lauc`, whose candidates are unseen, and
             for metrics of popularity and of what users have seen. Where no metric needs it, it is named in the warnings; so are
@@ -149,9 +142,10 @@ def evaluate(
         user_segments: One row per user, in the column `columns.user`, with columns that slices name.
         item_features: One row per item, in the column `columns.item`, with feature vectors or categories, for metrics that
             need them.
-        slices: Groups of users for whom every value is told, too: columns of `user_segments`, as they are (`gender`) or cut
-            into bands (`age(18, 35)`); `activity`, by the number of the user's rows in `train`; several together
-            (`gender*age(18, 35)`). Metrics that compare the pairs of different users have no value in a slice.
+        item_groups: One row per item, in the column `columns.item`, with columns that slices name; an array has several values.
+        slices: Groups of users, or of items, for which every value is told, too: columns of these tables, as they are
+            (`gender`) or cut into bands (`age(18, 35)`); `activity` and `popularity`, by the number of rows that the user or
+            item has in `train`; several together (`gender*age(18, 35)`). See docs/slices.md for what a slice of items is.
         min_users: Values of slices over fewer users are marked as small.
         intervals: `normal`, `bootstrap`, or `srm.Intervals` with confidence, replicates and seed.
         rating_predictions: Predicted ratings in the score column, for rating metrics; None: the predictions.
@@ -191,18 +185,19 @@ def evaluate(
         raise ConfigError(f"checks: {error}") from error
     if not (cast_ids is None or isinstance(cast_ids, str)) or cast_ids not in (None, "string"):
         raise ConfigError(f"cast_ids: expected 'string' or None, found {brief(cast_ids)}")
-    try:
-        groups = parse_slices(slices)
-    except ConfigError as error:
-        raise ConfigError(f"slices: {error}") from error
     min_users = whole_number(min_users, "min_users")
-    chosen_intervals = _checked_intervals(intervals)
     if not isinstance(run, Run):
         raise ConfigError(f"run: expected srm.Run(...), found {brief(run)}")
     n_buckets = whole_number(n_buckets, "n_buckets")
     size = whole_number(catalog, "catalog", LARGEST_CATALOG) if isinstance(catalog, int | Number) else None
     items = None if isinstance(catalog, int | Number) else catalog
-    given = {"train": train, "catalog": items, "user_segments": user_segments, "item_features": item_features}
+    given = {
+        "train": train,
+        "catalog": items,
+        "user_segments": user_segments,
+        "item_groups": item_groups,
+        "item_features": item_features,
+    }
     check_frames(columns, {"predictions": predictions, "truth": truth}, rating_predictions=rating_predictions, **given)
     check_names("model_name", [model_name])
     if models is not None:
@@ -214,17 +209,13 @@ def evaluate(
     there = {**given, "catalog": catalog, "baseline": baseline}
     needs.check_given({name for name, one in there.items() if one is not None})
     sized = bool(needs.asked_by("catalog"))
-    of_users = None if user_segments is None else [name for name in user_segments.columns if name != columns.user]
-    check_bands(groups, of_users, trained=train is not None)
-    counted = [band for band in bands_of(groups) if band.name not in (of_users or ())]
-    used = {
-        "train": bool(needs.all & {"unseen", "popularity", "history"} or counted),
-        "catalog": True,
-        "item_features": bool(needs.all & OF_FEATURES),
-        "user_segments": len(bands_of(groups)) > len(counted),
-    }
+    slicing = Slicing.of(
+        slices, intervals, {"user": user_segments, "item": item_groups}, columns, chosen, trained=train is not None
+    )
+    used = {"catalog": True, "item_features": bool(needs.all & OF_FEATURES), **slicing.used}
+    used["train"] |= bool(needs.all & {"unseen", "popularity", "history"})
     warnings = [
-        f"{name} is not used by any of the {'slices' if name == 'user_segments' else 'metrics'}"
+        f"{name} is not used by any of the {'slices' if name in TABLES.values() else 'metrics'}"
         for name, frame in given.items()
         if frame is not None and not used.get(name)
     ]
@@ -237,6 +228,7 @@ def evaluate(
         train=train if used["train"] else None,
         catalog=items,
         segments=user_segments if used["user_segments"] else None,
+        groups=item_groups if used["item_groups"] else None,
         features=item_features if used["item_features"] else None,
         needs_score=needs.scores(rated_apart=rating_predictions is not None),
         needs_ratings=needs.rating or (None if threshold is None else "threshold"),
@@ -259,11 +251,24 @@ def evaluate(
     if compared is not None and compared not in names:
         raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
     known = know_items(inputs, needs.all, columns)
-    plan = Plan(inputs, chosen, rules, policies, names, n_buckets, n_items, items=known, baseline=compared)
-    bands = _user_bands(inputs, groups, columns) if groups else None
-    kept = tables.materialise(plan.per_user if bands is None else with_bands(plan.per_user, bands))
-    per_user = kept.drop(*passing(kept.columns))
-    totals = combined(tables.collect_rows(user_totals(kept, chosen, rules)))
+    bands, of_items = slicing.bands(inputs), slicing.of_side["item"]
+    plan = Plan(
+        inputs,
+        chosen,
+        rules,
+        policies,
+        names,
+        n_buckets,
+        n_items,
+        item_slices=of_items,
+        item_bands=bands.get("item"),
+        items=known,
+        baseline=compared,
+    )
+    kept = tables.materialise(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
+    whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_items else kept
+    per_user = whole.drop(*passing(kept.columns))
+    totals = combined(tables.collect_rows(user_totals(whole, chosen, rules)))
     if known.rows is not None:
         tables.release(known.rows)
     seen = {table: _observed(watch) for table, watch in plan.watched.items()}
@@ -283,21 +288,20 @@ def evaluate(
         tables.release(kept)
         raise
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
-    across = _across_users(kept, totals, plan)
-    for name, own in item_means(kept, plan).items():
+    across = _across_users(whole, totals, plan)
+    for name, own in item_means(whole, plan).items():
         across[name] |= own
-    whole = {
-        name: means(totals[name], chosen, rules, across[name], chosen_intervals.confidence)
+    values = {
+        name: means(totals[name], chosen, rules, across[name], slicing.intervals.confidence)
         if name in totals
         else nothing(chosen, rules)
         for name in names
     }
-    sliced = _sliced(per_user, Sliced.of(groups, chosen, rules, chosen_intervals), whole)
     return Result(
         per_user=per_user,
-        means=whole,
-        slices=groups,
-        sliced=sliced,
+        means=values,
+        slices=slicing.slices,
+        sliced=slicing.values(kept, plan, values),
         min_users=min_users,
         facts=facts,
         convention=rules,
@@ -333,67 +337,12 @@ def _across_users(
     return found
 
 
-def _checked_intervals(intervals: Intervals | IntervalMethod) -> Intervals:
-    if isinstance(intervals, Intervals):
-        return intervals
-    try:
-        return Intervals(intervals)
-    except ConfigError as error:
-        raise ConfigError(f"intervals: {error}") from error
-
-
-def _user_bands(inputs: Inputs, slices: Sequence[Slice], columns: Columns) -> UserBands:
-    """What slices look at, of each user; small jobs see that no user stands there twice, and that values are few."""
-    users = inputs.truth.schema["user"].dataType
-    own = inputs.segments.columns if inputs.segments is not None else []
-    counted = [band for band in bands_of(slices) if band.name not in own]
-    activity = user_activity(inputs.train) if counted and inputs.train is not None else None
-    quartiles: Sequence[float] = ()
-    if activity is not None and not all(band.edges for band in counted):
-        quartiles = tables.collect_rows(activity_quartiles(activity))[0]["quartiles"] or ()
-    bands = user_bands(inputs.segments, columns.user, users, slices, activity, quartiles)
-    counts = tables.collect_rows(band_counts(bands, slices))[0].asDict()
-    examples = tables.example_values(repeated_users(bands)) if counts["rows"] > counts["users"] else ""
-    check_counts(counts, slices, examples)
-    return bands
-
-
-def _sliced(per_user: DataFrame, sliced: Sliced, whole: dict[str, list[Mean]]) -> dict[tuple[str, str], dict[str, list[Mean]]]:
-    """The values of slices, by slice and value, then by model. Resampled intervals of all users go into `whole`."""
-    if not (sliced.slices or sliced.resamples) or not sliced.metrics:
-        return {}
-    rows = tables.collect_rows(slice_means(per_user, sliced))
-    found: dict[tuple[str, str], dict[str, list[Mean]]] = {}
-    for row in sorted((row for row in rows if row["n_users"] is not None), key=lambda row: row["metric"]):
-        key = (str(sliced.slices[row["slice"]]), row["slice_value"])
-        ci_method = None if row["ci_low"] is None else "normal"
-        values = {name: row[name] for name in ("value", "n_users", "n_undefined", "std", "ci_low", "ci_high")}
-        mean = Mean(sliced.metrics[row["metric"]], **values, ci_method=ci_method)
-        found.setdefault(key, {}).setdefault(row["model"], []).append(mean)
-    if sliced.resamples:
-        ends = {
-            (row["slice"], row["slice_value"], row["model"], sliced.metrics[row["metric"]]): (row["ci_low"], row["ci_high"])
-            for row in rows
-            if row["n_users"] is None
-        }
-        place = {str(one): number for number, one in enumerate(sliced.slices)}
-        groups = {(EVERYBODY, ""): whole} | {(place[text], value): own for (text, value), own in found.items()}
-        for (number, value), own in groups.items():
-            for model, of_model in own.items():
-                own[model] = [_resampled(m, ends.get((number, value, model, m.metric), (None, None))) for m in of_model]
-    return {key: {name: own[name] for name in whole if name in own} for key, own in found.items()}
-
-
-def _resampled(mean: Mean, ends: tuple[float | None, float | None]) -> Mean:
-    """The value with its resampled interval: none below two users, whose replicates are all the same."""
-    low, high = ends if mean.value is not None and mean.n_users > 1 else (None, None)
-    return replace(mean, ci_low=low, ci_high=high, ci_method=None if low is None else "bootstrap")
-
-
 def _observed(watch: Watch) -> dict[str, Any]:
     """What was counted of a table; of each fault that there is, a second look finds examples."""
     found = tables.observed(watch)
-    ids = F.concat(*(F.concat(F.lit(text), F.coalesce(F.col(key).cast("string"), F.lit("null"))) for text, key in _EXAMPLE))
+    keys = [key for key in _EXAMPLE if key in watch.rows.columns]
+    told = (F.concat(F.lit(f"{key} "), F.coalesce(F.col(key).cast("string"), F.lit("null"))) for key in keys)
+    ids = F.concat_ws(", ", *told)
     for check, fault in watch.faults.items():
         if found.get(check):
             found[f"{check}_example"] = tables.example_values(watch.rows.where(fault).select(ids), sep="; ")

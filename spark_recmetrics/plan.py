@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics.bucket import Scoring
 from spark_recmetrics.catalog import KnownItems, with_history, with_items
-from spark_recmetrics.columns import USER_COUNTERS
+from spark_recmetrics.columns import ITEM_SLICE, USER_COUNTERS
 from spark_recmetrics.inputs import (
     clean_predictions,
     clean_truth,
@@ -23,8 +23,9 @@ from spark_recmetrics.inputs import (
     truth_faults,
     with_model_codes,
 )
-from spark_recmetrics.match import with_flags, with_judged, with_seen
+from spark_recmetrics.match import Bands, with_bands, with_flags, with_judged, with_seen
 from spark_recmetrics.means import Wanted
+from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.rank import first_behind, rows_that_matter, top_rows, without_repeats
 from spark_recmetrics.rating import rating_errors
 from spark_recmetrics.score import named_models, score_users
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from spark_recmetrics.conventions import Convention
     from spark_recmetrics.inputs import Inputs
     from spark_recmetrics.metrics import Metric
+    from spark_recmetrics.slices import Slice
 
 PARTS_A_BUCKET = 4
 """Whole lists are matched and ranked in smaller parts than those that Python sees: hash tables and sorts fit into caches."""
@@ -52,6 +54,8 @@ class Plan:
         n_buckets: Groups of users that are scored together.
         n_items: Size of the catalogue, where it is known.
         n_shown: The first rows of each list that are wanted as they are, to be shown.
+        item_slices: Slices of items.
+        item_bands: The values of items that these look at.
         items: What is known of items.
         baseline: The model that lists are compared with, if there is one.
     """
@@ -64,6 +68,8 @@ class Plan:
     n_buckets: int
     n_items: int | None = None
     n_shown: int = 0
+    item_slices: Sequence[Slice] = ()
+    item_bands: Bands | None = None
     items: KnownItems = field(default_factory=KnownItems)
     baseline: str | None = None
 
@@ -77,7 +83,7 @@ class Plan:
             ranking,
             self.convention,
             len(self.models),
-            rating=self.rating if self._rates_lists else (),
+            rating=self.rating if self.rates_lists else (),
             given_ranks=self.trusts_ranks,
             n_items=self.n_items,
             trained=self.inputs.train is not None,
@@ -98,7 +104,12 @@ class Plan:
         return [metric for metric in self.metrics if metric.definition.kind == "rating"]
 
     @property
-    def _rates_lists(self) -> bool:
+    def _errors(self) -> set[str]:
+        """The columns of PER_USER that rating metrics are made of."""
+        return {*Moments._fields, "n_pair_duplicates", *(metric.slug for metric in self.rating)}
+
+    @property
+    def rates_lists(self) -> bool:
         """The lists carry the predicted ratings, so their errors come out of the same pass as the ranking metrics."""
         return self.inputs.rating_table == "predictions" and self.convention.rating_clip == "none"
 
@@ -133,11 +144,19 @@ class Plan:
     @cached_property
     def per_user(self) -> DataFrame:
         """PER_USER."""
-        rated = [self._rated()] if self.rating and not (self.scoring and self._rates_lists) else []
+        rated = [self._rated()] if self.rating and not (self.scoring and self.rates_lists) else []
         wanted = None if rated else Wanted.of(self.metrics, self.convention)
-        scored = [] if self.scoring is None else [score_users(self.ranked, self.judged, self.scoring, self.models, wanted)]
+        scored = []
+        if self.scoring is not None:
+            scored.append(score_users(self.ranked, self.judged, self.scoring, self.models, wanted, self.item_slices))
         # Every pair has a truth row, so a user with a pair has a row on the left; and there all truth rows are looked at.
         joined = reduce(lambda left, right: left.join(right.drop(*USER_COUNTERS), ["model", "user"], "left"), [*scored, *rated])
+        if rated and self.item_slices:
+            # Errors of all items of a user are not those of some of them.
+            errors = {
+                name: F.when(F.col(ITEM_SLICE).isNull(), F.col(name)) for name in rated[0].columns if name in self._errors
+            }
+            joined = joined.withColumns(errors)
         return _in_order(named_models(joined, self.models))
 
     @cached_property
@@ -145,6 +164,7 @@ class Plan:
         """Truth as it is scored: `bucket, user, item, rating`, the rating null where a row is not relevant."""
         needs = self.scoring.needs if self.scoring else frozenset()
         rows = relevant_only(self.truth, self.convention, has_ratings=self.inputs.has_ratings, judged="matched" in needs)
+        rows = with_bands(rows, self.item_bands) if self.item_bands else rows
         if "true_categories" in needs and self.items.rows is not None:
             rows = with_items(rows, self.items.rows, self.items.facts.category_columns)
         rows = in_buckets(rows, self.n_buckets)

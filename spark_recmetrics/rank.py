@@ -78,8 +78,8 @@ def rows_that_matter(
 
     Returns:
         The rows with `rank`, and counts that run along the list, so that the last row has them all:
-        `n_faults` ranks that are not the row's place, `unseen_place`, `score_so_far` (a missing score adds nothing). `tied` as
-        for `top_rows`. With ties also `n_above` and `n_tied`, `unseen_above` and `unseen_tied`.
+        `n_faults` ranks that are not the row's place, `unseen_place`, `score_so_far` (a missing or infinite score adds
+        nothing). `tied` as for `top_rows`. With ties also `n_above` and `n_tied`, `unseen_above` and `unseen_tied`.
     """
     first = [F.col("judged").desc()] if judged_only else []
     order = [*first, *_order(rows)]
@@ -94,7 +94,7 @@ def rows_that_matter(
         found["rank"] = place
     if "listed" in needs and "score" in rows.columns:
         score = F.col("score").cast("double")
-        found["score_so_far"] = F.sum(F.when(score.isNull() | F.isnan(score), 0.0).otherwise(score)).over(so_far)
+        found["score_so_far"] = F.sum(F.when(F.abs(score) < float("inf"), score).otherwise(0.0)).over(so_far)
     if "unseen" in needs:
         found["unseen_place"] = F.sum((~F.col("seen")).cast("long")).over(so_far)
     kept = F.col("judged") | (F.col("rank") == 1 if judged_only else F.col("last"))

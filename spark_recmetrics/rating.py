@@ -17,7 +17,7 @@ def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Me
     """Moments of the rating errors, and the rating metrics, of each (model, user).
 
     Args:
-        predictions: Canonical predictions; the score is the predicted rating. NaN and null scores make no pair.
+        predictions: Canonical predictions; the score is the predicted rating. NaN, null and infinite scores make no pair.
         truth: Canonical truth. NaN and null ratings make no pair; of a repeated row the highest rating counts.
         metrics: Rating metrics to compute per user.
         convention: Which pairs count, and whether predictions are clipped.
@@ -29,7 +29,7 @@ def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Me
     """
     true = _true_ratings(truth, convention)
     predicted = predictions.withColumn("score", F.col("score").cast("double"))
-    predicted = predicted.where(F.col("score").isNotNull() & ~F.isnan("score"))
+    predicted = predicted.where(F.col("score").isNotNull() & ~F.isnan("score") & (F.abs("score") < float("inf")))
     if convention.rating_clip == "truth_range":
         spread = rating_range(truth, convention)
         clipped = F.greatest("lowest", F.least("highest", "score"))

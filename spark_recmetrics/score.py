@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DoubleType, IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
 from spark_recmetrics.bucket import Scoring, score_bucket
 from spark_recmetrics.columns import (
     ITEM_COUNTS,
     ITEM_IDS,
     ITEM_MODELS,
+    ITEM_SLICE,
+    ITEM_VALUE,
     PAIR_RANKS,
     PAIR_SCORES,
     PAIR_STARTS,
@@ -24,28 +26,37 @@ from spark_recmetrics.columns import (
 from spark_recmetrics.means import Wanted, part_totals
 from spark_recmetrics.metrics.counting import item_columns
 from spark_recmetrics.schema import TOTALS
+from spark_recmetrics.slices import Slice, opened, values_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def score_users(
-    ranked: DataFrame, truth: DataFrame, scoring: Scoring, models: Sequence[str], wanted: Wanted | None = None
+    ranked: DataFrame,
+    truth: DataFrame,
+    scoring: Scoring,
+    models: Sequence[str],
+    wanted: Wanted | None = None,
+    slices: Sequence[Slice] = (),
 ) -> DataFrame:
     """Per-user values of every metric that can be computed from lists.
 
     Args:
         ranked: `bucket, [model,] user, item, rank`, and what `rank.rows_that_matter` adds for the metrics that need it.
         truth: `bucket, user, item, rating`, the rating null where the row is not relevant, and what `inputs.relevant_only` and
-            `match.with_seen` add.
+            `match.with_seen` add; and the columns of the slices.
         scoring: Metrics and their definitions.
         models: Names of the models.
         wanted: What is to be added up, too, where the rows below are all that the values of the models are made of.
+        slices: Slices of items.
 
     Returns:
         One row per model and user of truth or predictions: `model` (its place in the list of models), `user`, the
         counters of `columns.USER_COUNTERS`, nullable doubles (`Scoring.columns` and `Scoring.rating_columns`), and arrays of
         pairs where a metric compares those of different users. One row of each bucket has the totals of all its rows.
+        With slices of items there are further rows, which have `columns.ITEM_SLICE` and `ITEM_VALUE`: for each value, the users
+        with a truth row of such an item, scored as if truth had only these items.
     """
     labels = {metric.slug: {"label": str(metric)} for metric in (*scoring.metrics, *scoring.rating)}
     schema = StructType(
@@ -61,11 +72,14 @@ def score_users(
             *([StructField(PAIR_SCORES, ArrayType(DoubleType()))] if scoring.across else []),
             *([StructField(name, ArrayType(LongType())) for name in (PAIR_RANKS, PAIR_STARTS)] if scoring.across else []),
             *([StructField(PART_TOTALS, ArrayType(TOTALS))] if wanted else []),
+            *([StructField(name, StringType()) for name in (ITEM_SLICE, ITEM_VALUE)] if slices else []),
             *_item_fields(truth.schema["item"].dataType, len(scoring.counted)),
         ]
     )
 
     def of_bucket(lists: pd.DataFrame, relevant: pd.DataFrame) -> pd.DataFrame:
+        import pandas as pd
+
         rows = score_bucket(lists, relevant, scoring)
         if wanted:
             totals = part_totals(rows, wanted)
@@ -73,7 +87,12 @@ def score_users(
             column = np.empty(len(rows), dtype=object)
             column[:1] = [totals.to_dict("records")][: len(rows)]
             rows[PART_TOTALS] = column
-        return rows
+        if not slices:
+            return rows
+        # Every frame has every column: what pandas would fill in is NaN, which is no list and no text.
+        whole = rows.assign(**{ITEM_SLICE: None, ITEM_VALUE: None})
+        own = (part.assign(**{PART_TOTALS: None} if wanted else {}) for part in _of_items(lists, relevant, scoring, slices))
+        return pd.concat([whole, *own], ignore_index=True)
 
     scored = ranked.groupBy("bucket").cogroup(truth.groupBy("bucket")).applyInPandas(of_bucket, schema)
     # A Connect client (seen on 4.2) reports the observations of the left side of a cogroup alone. It does look into both sides
@@ -90,6 +109,26 @@ def _item_fields(items: DataType, n_counted: int) -> list[StructField]:
         StructField(name, ArrayType(kinds.get(name, LongType() if name.startswith(ITEM_COUNTS) else DoubleType())))
         for name in names
     ]
+
+
+def _of_items(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, slices: Sequence[Slice]) -> Iterator[pd.DataFrame]:
+    """The rows of each value of each slice of items."""
+    import pandas as pd
+
+    for one in slices:
+        each = opened(one, truth)
+        code, values = values_of(one, each)
+        for number, value in enumerate(values):
+            of_value = each[code == number]
+            own = lists[lists["user"].isin(of_value["user"].unique())]
+            if scoring.convention.candidates == "judged":
+                # Only these items are ranked, so that the ranks close up.
+                pairs = [pd.MultiIndex.from_frame(rows[["user", "item"]]) for rows in (own, of_value)]
+                own = own[pairs[0].isin(pairs[1])].copy()
+                lists_of = [name for name in ("model", "user") if name in own]
+                own["rank"] = own.groupby(lists_of)["rank"].rank(method="first").astype("int64")
+            scored = score_bucket(own, of_value, scoring)
+            yield scored.assign(**{ITEM_SLICE: str(one), ITEM_VALUE: value})
 
 
 def named_models(per_user: DataFrame, models: Sequence[str]) -> DataFrame:

@@ -1,26 +1,32 @@
-"""Slices: the groups of users for which every value is told, too. What their texts mean; no Spark is needed here."""
+"""Slices: the groups of users or items for which every value is told, too. What their texts mean; no Spark is needed here."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE
 from spark_recmetrics.errors import ConfigError, brief, did_you_mean, printable, writable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ACTIVITY = "activity"
-"""The slice by how many training rows a user has."""
+Side = Literal["user", "item"]
+
+TABLES: Mapping[Side, str] = {"user": "user_segments", "item": "item_groups"}
+"""The tables whose columns slices name."""
+
+COUNTED: Mapping[Side, str] = {"user": "activity", "item": "popularity"}
+"""The slices by how many training rows a user has, or an item."""
 
 NO_VALUE = "(none)"
-"""The value of users of whom the table of segments says nothing."""
+"""The value of users or items of which the table says nothing."""
 
 MOST_VALUES = 1000
 """How many values a slice may have. More of them are ids by mistake, and each is a row for every model and metric."""
@@ -28,8 +34,14 @@ MOST_VALUES = 1000
 MIN_USERS = 30
 """Values of slices over fewer users are marked as small, unless another number is given."""
 
-QUARTERS = ("no training rows", "least active quarter", "second quarter", "third quarter", "most active quarter")
-"""The values of `activity` without edges, which are the quartiles of the users who have training rows."""
+_COUNTED_LABELS = {
+    "activity": ("no training rows", "least active quarter", "second quarter", "third quarter", "most active quarter"),
+    "popularity": ("no training rows", "long tail", "short head"),
+}
+"""The values of these slices without edges; `steps_of` says where the bands end."""
+
+HEAD_SHARE = 0.8
+"""The share of the training rows that the most popular items hold, which are the short head."""
 
 _BAND = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`*()]*[^`*()\s]))\s*(?:\((?P<edges>[^()]*)\))?\s*")
 """One column of a slice, perhaps with edges."""
@@ -40,7 +52,7 @@ class Band:
     """One column that a slice looks at: its values as they are, or numbers cut into bands.
 
     Args:
-        name: Column of the table of segments, or `activity`.
+        name: Column of a table of users or items, or `activity` or `popularity`.
         edges: Where bands begin, ascending: n edges make n + 1 bands.
         labels: What the bands are called, lowest first.
     """
@@ -61,7 +73,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Slice:
-    """Groups of users by the values of one column, or of several together.
+    """Groups of users, or of items, by the values of one column, or of several together.
 
     Args:
         bands: The columns.
@@ -97,7 +109,7 @@ class Slice:
                 )
             name = band["plain"] if band["quoted"] is None else band["quoted"].replace("``", "`")
             edges = () if band["edges"] is None else _edges(text, band["edges"])
-            labels = _labels(edges) if edges else QUARTERS if name == ACTIVITY else ()
+            labels = _labels(edges) if edges else _COUNTED_LABELS.get(name, ())
             found.append(Band(name, edges, labels))
             start = band.end() + 1
         if len({band.name for band in found}) < len(found):
@@ -184,26 +196,92 @@ def bands_of(slices: Sequence[Slice]) -> tuple[Band, ...]:
     return tuple(dict.fromkeys(band for one in slices for band in one.bands))
 
 
-def check_bands(slices: Sequence[Slice], columns: Sequence[str] | None, *, trained: bool) -> None:
-    """Refuse slices that nothing is known of.
+def by_side(
+    slices: Sequence[Slice], columns: Mapping[Side, Sequence[str] | None], *, trained: bool
+) -> dict[Side, tuple[Slice, ...]]:
+    """Which slices are of users, and which of items.
 
     Args:
         slices: The slices.
-        columns: Columns of the table of segments but for the user's, None where there is no table.
+        columns: The columns of the tables of users and items but for the ids, None where there is no table.
         trained: Whether there are training rows.
 
     Raises:
-        ConfigError: There is no such column.
+        ConfigError: There is no such column, or both tables have it, or a slice looks at users and items.
+
+    Example:
+        >>> found = by_side(parse_slices(["gender", "popularity"]), {"user": ["gender"], "item": None}, trained=True)
+        >>> [str(one) for one in found["item"]]
+        ['popularity']
     """
-    for band in bands_of(slices):
-        if band.name in (columns or ()) or (band.name == ACTIVITY and trained):
-            continue
-        if band.name == ACTIVITY:
-            raise ConfigError(f"slices: {band} needs train, or a column of that name in user_segments")
-        if columns is None:
-            raise ConfigError(f"slices: {band} needs user_segments, a table with a row for each user and a column of that name")
-        hint = did_you_mean(band.name, [*columns, *([ACTIVITY] if trained else [])])
-        raise ConfigError(f"slices: {band}: user_segments has no column {band.name!r}{hint}")
+    found: dict[Side, list[Slice]] = {"user": [], "item": []}
+    for one in slices:
+        sides = {_side(band, columns, trained=trained) for band in one.bands}
+        if len(sides) > 1:
+            raise ConfigError(f"slices: {one}: expected columns of users or columns of items, found both together")
+        found[sides.pop()].append(one)
+    return {side: tuple(own) for side, own in found.items()}
+
+
+def _side(band: Band, columns: Mapping[Side, Sequence[str] | None], *, trained: bool) -> Side:
+    having: list[Side] = [side for side in TABLES if band.name in (columns.get(side) or ())]
+    if len(having) > 1:
+        raise ConfigError(f"slices: {band}: expected a column of user_segments or of item_groups, found it in both: rename one")
+    if having:
+        return having[0]
+    for side, name in COUNTED.items():
+        if band.name == name and trained:
+            return side
+        if band.name == name:
+            raise ConfigError(f"slices: {band} needs train, or a column of that name in {TABLES[side]}")
+    known = [name for side in TABLES for name in columns.get(side) or ()]
+    given = [table for side, table in TABLES.items() if columns.get(side) is not None]
+    if not given:
+        raise ConfigError(
+            f"slices: {band} needs user_segments or item_groups, a table with a row for each user or item and a column "
+            "of that name"
+        )
+    hint = did_you_mean(band.name, [*known, *(COUNTED.values() if trained else [])])
+    raise ConfigError(f"slices: {band}: no column {band.name!r} in {' or '.join(given)}{hint}")
+
+
+def steps_of(band: Band, histogram: Mapping[int, int]) -> tuple[float, ...]:
+    """Where the bands of a counted slice without edges end, upper ends included, behind that of no training rows.
+
+    A quarter of activity ends at the smallest number of rows that so many users reach or stay below. An item belongs to the
+    short head if the items with more rows than it hold less than `HEAD_SHARE` of all rows: equally popular items stay together.
+
+    Args:
+        band: The band.
+        histogram: How many users, or items, have each number of training rows.
+
+    Example:
+        >>> steps_of(Band("activity"), {1: 2, 3: 1, 9: 1}), steps_of(Band("popularity"), {1: 20, 40: 1, 50: 1})
+        ((1, 1, 3), (1,))
+    """
+    counts = sorted(histogram.items())
+    if band.name == COUNTED["item"]:
+        rows, above, tail = sum(n * items for n, items in counts), 0, 0
+        for n, items in reversed(counts):
+            if above >= HEAD_SHARE * rows:
+                tail = max(tail, n)
+            above += n * items
+        return (tail,)
+    users, below, found = sum(histogram.values()), 0, list[float]()
+    for n, own in counts:
+        below += own
+        while len(found) < 3 and below * 4 >= users * (len(found) + 1):
+            found.append(n)
+    return tuple(found)
+
+
+def opened(one: Slice, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with one value in each column of the slice: a row with several stands once for each of them."""
+    for band in one.bands:
+        values = rows[band.column]
+        if len(values) and not isinstance(values.iloc[0], str):
+            rows = rows.explode(band.column, ignore_index=True)
+    return rows
 
 
 def values_of(one: Slice, rows: pd.DataFrame) -> tuple[Any, list[str]]:
@@ -211,7 +289,7 @@ def values_of(one: Slice, rows: pd.DataFrame) -> tuple[Any, list[str]]:
 
     Args:
         one: The slice.
-        rows: Rows of PER_USER with the columns of its bands.
+        rows: Rows with the columns of its bands.
     """
     import pandas as pd
 
@@ -223,6 +301,42 @@ def values_of(one: Slice, rows: pd.DataFrame) -> tuple[Any, list[str]]:
         joint = SEPARATOR if place else ""
         values = [f"{values[a]}{joint}{texts[b]}" for a, b in zip(before, after, strict=True)]
     return code, values
+
+
+class Group(NamedTuple):
+    """The values of one slice.
+
+    Args:
+        place: The number of the slice.
+        code: (R,) which value each row has.
+        values: The values.
+    """
+
+    place: int
+    code: Any
+    values: list[str]
+
+
+def grouped(rows: pd.DataFrame, slices: Sequence[Slice]) -> Iterator[tuple[pd.DataFrame, list[Group]]]:
+    """Rows in which a user stands once for each model, and the slices that they are grouped by.
+
+    Args:
+        rows: Rows of PER_USER with the columns of the bands of users, and with the rows of slices of items.
+        slices: The slices.
+
+    Yields:
+        The rows that look at all items, by everybody and by the slices of users; and those of each value of a slice of items.
+    """
+    place = {str(one): number for number, one in enumerate(slices)}
+    of_items = ITEM_SLICE in rows
+    whole = rows[rows[ITEM_SLICE].isna()] if of_items else rows
+    of_users = [(number, one) for number, one in enumerate(slices) if all(band.column in rows for band in one.bands)]
+    everybody = Group(EVERYBODY, np.zeros(len(whole), dtype=np.int64), [""])
+    yield whole, [everybody, *(Group(number, *values_of(one, whole)) for number, one in of_users)]
+    if of_items:
+        for key, own in rows.groupby([ITEM_SLICE, ITEM_VALUE]):
+            text, value = map(str, key)
+            yield own, [Group(place[text], np.zeros(len(own), dtype=np.int64), [value])]
 
 
 def in_order(slices: Sequence[Slice], found: Mapping[tuple[str, str], Any]) -> list[tuple[str, str]]:

@@ -59,6 +59,9 @@ RATING_METRICS = ("rmse", "mse", "mae", "r2", "explained_variance")
 ALWAYS_SKIP = ("auc", "gauc", "lauc", "ctr", "ess", "matched_auc", "average_rank", "r2", "explained_variance", "pop_rsp")
 """Metrics for which 0 would be no neutral value: a user whose value is undefined is left out under every convention."""
 
+NEVER_ZERO_OF_NOBODY = (*RATING_METRICS, "average_rank")
+"""Metrics of which 0 is the best value, or a good one: the mean over nobody is undefined under every convention."""
+
 OWN_USERS = {"ctr": "all", "ess": "all", "matched_auc": "all", **dict.fromkeys(PREDICTED, "predicted")}
 """Metrics whose population only `users_by_metric` changes."""
 
@@ -702,7 +705,7 @@ def summarise_rating(metric: Wanted, pairs: Mapping[Any, list[tuple[float, float
         value = rating_error(metric.name, every, len(pairs) if average == "users" else len(every)) if every else None
         n_users = 0 if value is None else len(pairs)
     return {
-        "value": empty_value(convention) if value is None else value,
+        "value": empty_value(metric, convention) if value is None else value,
         "n_users": n_users,
         "n_undefined": len(values) - len(defined),
     }
@@ -711,8 +714,8 @@ def summarise_rating(metric: Wanted, pairs: Mapping[Any, list[tuple[float, float
 # Means --------------------------------------------------------------------------------------------------------------------
 
 
-def empty_value(convention: Any) -> float | None:
-    return 0.0 if convention.empty == "zero" else None
+def empty_value(metric: Wanted, convention: Any) -> float | None:
+    return 0.0 if convention.empty == "zero" and metric.name not in NEVER_ZERO_OF_NOBODY else None
 
 
 def summarise_ranking(metric: Wanted, cells: list[Cell], convention: Any) -> dict[str, Any]:
@@ -727,7 +730,7 @@ def summarise_ranking(metric: Wanted, cells: list[Cell], convention: Any) -> dic
         if metric.name == "matched_auc":
             n_users = len([cell for cell in population if matched(metric, cell)])
         if value is None:
-            value, n_users = empty_value(convention), 0
+            value, n_users = empty_value(metric, convention), 0
     if metric.name == "f1" and convention.f1 == "of_means":
         first, second = (mean_over(operand, population, convention)[0] for operand in operands_of(metric))
         value = f_beta(first, second, metric.options.get("beta", convention.beta))
@@ -740,5 +743,5 @@ def mean_over(metric: Wanted, population: list[Cell], convention: Any) -> tuple[
     n_undefined = values.count(None)
     as_zero = convention.undefined == "zero" and metric.name not in ALWAYS_SKIP
     averaged = [0.0 if value is None else value for value in values if value is not None or as_zero]
-    mean = sum(averaged) / len(averaged) if averaged else empty_value(convention)
+    mean = sum(averaged) / len(averaged) if averaged else empty_value(metric, convention)
     return mean, len(averaged), n_undefined

@@ -64,21 +64,10 @@ def read_data(name, part):
     return pd.read_csv(GOLDEN / "data" / f"{name}-{part}.csv")
 
 
-def read_convention(text):
-    """The convention that has this text."""
-    name, _, inside = text.removesuffix(")").partition("(")
-    options = dict(option.split("=") for option in inside.split(", ") if option)
-    if "users_by_metric" in options:
-        options["users_by_metric"] = [pair.split(":") for pair in options["users_by_metric"].split("+")]
-    found = convention(name).override(**{key: float(value) if key == "threshold" else value for key, value in options.items()})
-    assert str(found) == text, "the text that SUMMARY has is the one that a reader should find"
-    return found
-
-
 def evaluate(row, metrics):
     """The values of the package for the data and options of a row."""
     predictions, truth, train, catalog_size, items, baseline = inputs(row)
-    chosen = read_convention(row.convention)
+    chosen = convention(row.convention)
     result = evaluate_in_memory(
         predictions,
         truth,
@@ -103,7 +92,7 @@ def evaluate_by_oracle(row, metrics):
     catalog = range(1001, 1001 + catalog_size) if catalog_size else None
     wanted = [oracle.describe(parse(metric)) for metric in metrics]
     predictions = [{"model": "model", **prediction} for prediction in predictions]
-    found = oracle.evaluate(predictions, truth, read_convention(row.convention), wanted, train, catalog, items, baseline)
+    found = oracle.evaluate(predictions, truth, convention(row.convention), wanted, train, catalog, items, baseline)
     return {metric.label: found.summary["model", metric.label]["value"] for metric in wanted}
 
 
@@ -214,6 +203,32 @@ def test_wrong_values_are_noticed():
     assert list(faults([row._replace(value="ZeroDivisionError")], evaluate))
 
 
+@pytest.mark.spark
+@pytest.mark.once
+def test_the_evaluators_of_spark_ml_are_those_of_mllib(spark):
+    """What the page says of them: on the same lists and sets they have the values that the file has of mllib."""
+    from pyspark.ml.evaluation import RankingEvaluator, RegressionEvaluator
+
+    golden = {row.call: float(row.value) for row in read_rows("pyspark-4.2.0") if row.data == "stars-1"}
+    predictions, truth = (read_data("stars-1", part) for part in ("predictions", "truth"))
+    lists = predictions.sort_values("score", ascending=False).groupby("user_id")["item_id"].apply(lambda own: own.tolist())
+    sets = truth.groupby("user_id")["item_id"].apply(lambda own: own.tolist())
+    rows = [([*map(float, lists[user])], [*map(float, sets[user])]) for user in lists.index.intersection(sets.index)]
+    frame = spark.createDataFrame(rows, "prediction array<double>, label array<double>")
+    named = {"precisionAtK": "precisionAt", "recallAtK": "recallAt", "ndcgAtK": "ndcgAt"}
+    for theirs, call in {**named, "meanAveragePrecisionAtK": "meanAveragePrecisionAt"}.items():
+        found = RankingEvaluator(metricName=theirs, k=3).evaluate(frame)
+        assert found == pytest.approx(golden[f"RankingMetrics.{call}(3)"], abs=1e-12)
+    found = RankingEvaluator(metricName="meanAveragePrecision").evaluate(frame)
+    assert found == pytest.approx(golden["RankingMetrics.meanAveragePrecision"], abs=1e-12)
+    pairs = predictions.merge(truth, on=["user_id", "item_id"])[["score", "rating"]].astype(float)
+    scored = spark.createDataFrame(pairs.to_numpy().tolist(), "prediction double, label double")
+    errors = {"rmse": "rootMeanSquaredError", "mse": "meanSquaredError", "mae": "meanAbsoluteError", "r2": "r2"}
+    for theirs, call in {**errors, "var": "explainedVariance"}.items():
+        found = RegressionEvaluator(metricName=theirs).evaluate(scored)
+        assert found == pytest.approx(golden[f"RegressionMetrics.{call}"], abs=1e-12)
+
+
 # The page -----------------------------------------------------------------------------------------------------------------
 
 
@@ -222,13 +237,16 @@ def tables():
     for name in FILES:
         equal, different = {}, {}
         for row in read_rows(name):
-            there = [f"`{row.call}`", f"`{row.convention}`", f"`{row.metric}`"]
+            metric = parse(row.metric)
+            # Without it the metric would be cut at the default k.
+            whole = ", `k=None`" if metric.k is None and metric.definition.has_cut_off else ""
+            there = [f"`{row.call}`", f"`{row.convention}`", f"`{row.metric}`{whole}"]
             if row.ours:
                 values = f"{number(row.value)} there, {number(row.ours)} here (`{row.data}`): {row.note}"
                 # One line for each reason: the values of the first data set stand for all.
                 different.setdefault((*there, row.note), [*there, values])
             else:
-                k = parse(row.metric).k
+                k = metric.k
                 if k is not None:
                     there[0] = re.sub(rf"(?<=[=@_([]){k}(?!\d)", "k", there[0], count=1)
                     there[2] = there[2].replace(f"@{k}", "@k")

@@ -166,6 +166,13 @@ def test_lists_in_arrays(job, spark, tmp_path, capsys):
     assert result_of(capsys)[1]["models"] == {"model": {"mrr@1": 0.5, "mrr@2": 0.75}}
 
 
+@pytest.mark.spark
+@pytest.mark.once
+def test_no_cut_off_is_the_whole_list(job, capsys):
+    assert main(["evaluate", "--config", job(evaluation={"top_k": [], "metrics": ["mrr"]})]) == 0
+    assert result_of(capsys)[1]["models"] == {"als": {"mrr": 0.75}, "pop": {"mrr": 0.25}}
+
+
 def test_a_missing_catalog_is_found_before_a_session_starts(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("spark_recmetrics.job_runs.session", lambda: pytest.fail("a session was started"))
     conf = tmp_path / "conf.yaml"
@@ -187,6 +194,17 @@ def test_refused_data_end_with_4_and_a_report(job, spark, capsys):
     assert list(outcome["tables"]) == ["data_report"]
     report = spark.read.parquet(outcome["tables"]["data_report"])
     assert report.where("check = 'duplicates' and level = 'error'").count() == 1
+
+
+@pytest.mark.spark
+def test_an_infinite_score_ends_with_4_and_a_report(job, spark, capsys):
+    conf = job(predictions=[*LISTS, ("als", "u9", "a", math.inf)], truth=[*TRUTH, ("u9", "a", 3.0)])
+    assert main(["evaluate", "--config", conf, "--set", "evaluation.metrics=[rmse]"]) == 4
+    captured = capsys.readouterr()
+    outcome = json.loads(captured.out.strip().splitlines()[-1].removeprefix(RESULT_MARK))
+    assert "error: predictions: infinite_scores = 1 (" in captured.err
+    report = spark.read.parquet(outcome["tables"]["data_report"])
+    assert report.where("check = 'infinite_scores' and level = 'error'").count() == 1
 
 
 @pytest.mark.spark
@@ -327,6 +345,21 @@ def test_commands_without_spark(capsys):
     ):
         assert main(arguments) == 0
         assert expected in capsys.readouterr().out
+
+
+def test_the_table_of_metrics_is_aligned(capsys):
+    assert main(["metrics"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len({line.index("options: ") for line in lines[::2]}) == 1
+    assert len({line.index("also: ") for line in lines[::2]}) == 1
+    assert len({len(line) - len(line.lstrip()) for line in lines[1::2]}) == 1
+
+
+def test_one_metric_is_one_metric(tmp_path, capsys):
+    conf = tmp_path / "c.yaml"
+    conf.write_text("inputs: {predictions: {path: a}, truth: {path: b}}\noutput: {path: c}\nevaluation: {metrics: [mrr]}\n")
+    assert main(["validate-config", "--config", str(conf)]) == 0
+    assert capsys.readouterr().out.endswith(", 1 metric\n")
 
 
 def test_success_returns_and_failure_exits(capsys):

@@ -111,6 +111,22 @@ def test_the_bootstrap_is_the_same_in_any_partitioning(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("test", ["paired_t", "bootstrap"])
+def test_users_with_an_infinite_value_are_left_out(spark, test):
+    """The difference of two infinite errors is no number, and the square of a huge one is infinite."""
+    values = values_of(seed=3)
+    usual = compared(per_user_of(spark, values), ("a", "b"), METRICS, srm.convention("default"), test=test, n_parts=2).rows
+    users = [n for n in range(60) if None not in (values["a", "rmse"][n], values["b", "rmse"][n])]
+    for model, value, user in (("a", math.inf, users[0]), ("b", math.inf, users[0]), ("b", 1e200, users[1])):
+        values[model, "rmse"][user] = value
+    found = compared(per_user_of(spark, values), ("a", "b"), METRICS, srm.convention("default"), test=test, n_parts=2).rows
+    assert [row["n_users"] for row in found] == [usual[0]["n_users"], usual[1]["n_users"] - 2]
+    assert found[0] == usual[0] | {"p_adjusted": found[0]["p_adjusted"]}
+    assert 0 < found[1]["p_value"] <= 1
+    assert abs(found[1]["diff"]) < 1
+
+
+@pytest.mark.spark
 def test_t1_a_model_against_itself_and_winners_by_direction(spark):
     """b is a: no difference. c is better than a in nDCG and worse in RMSE, for every user but by different amounts."""
     values = values_of(seed=9)

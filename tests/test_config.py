@@ -180,6 +180,9 @@ def test_no_cut_off_is_the_whole_list(evaluation_of: Callable[..., Any]) -> None
         ("{name: f1, params: {beta: 2}}", "f1(beta=2)"),
         ("{name: f1, params: {metric_name_1: nDCG, metric_name_2: MAP}}", "f1(ndcg, map)"),
         ("{name: f1, params: {metric_name_1: ndcg, metric_name_2: map, beta: 0.5}}", "f1(ndcg, map, beta=0.5)"),
+        ("{name: f1, params: {metric_name_1: ndcg}}", "f1(ndcg, recall)"),
+        ("{name: f1@7, params: {metric_name_2: ndcg, beta: 2}}", "f1(precision, ndcg, beta=2)@7"),
+        ("{name: f1, params: {metric_name_1: precision}}", "f1"),
         ("{name: nDCGRendle2020}", "ndcg(gain=binary)"),
         (
             "{name: f1, params: {metric_name_1: rbp(p=0.5), metric_name_2: ndcg(gain=linear)}}",
@@ -192,6 +195,31 @@ def test_complex_metrics(evaluation_of: Callable[..., Any], written: str, text: 
     found = evaluation_of(f"{{metrics: [], complex_metrics: [{written}]}}").complex_metrics[0].metric
     assert found == parse(text)
     assert str(found) == text
+
+
+def test_the_text_of_a_convention_in_results_is_one_of_a_file(evaluation_of: Callable[..., Any]) -> None:
+    texts = ["recommenders(relevance=positive)", "lenskit(users_by_metric=Hit:truth+MRR:relevant, undefined=zero)"]
+    for text in texts:
+        found = evaluation_of(f"{{convention: '{text}'}}").convention
+        assert str(found) == text.replace("Hit", "hit").replace("MRR", "mrr")
+        again = evaluation_of(f"{{convention: {{name: '{text}', gain: linear}}}}").convention
+        assert again == found.override(gain="linear")
+
+
+@pytest.mark.parametrize(
+    ("written", "first"),
+    [
+        ("metrics: [ndcg, f1(auc, gauc)]", "evaluation.metrics[1]: 'f1(auc': expected , or )"),
+        ("slices: [age(18, 35)]", "evaluation.slices[0]: "),
+    ],
+)
+def test_a_text_that_a_list_has_cut_at_its_comma(write: Callable[..., str], written: str, first: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(write(SMALLEST + f"evaluation: {{{written}}}\n"))
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2
+    assert first in lines[0]
+    assert all(line.endswith(": in a list, write a text with a comma in quotes") for line in lines)
 
 
 @pytest.mark.parametrize("name", CONVENTIONS)
@@ -261,8 +289,20 @@ def test_cut_offs_fit_an_integer_of_spark(refused: Refused, text: str) -> None:
             "evaluation.complex_metrics[0].params.metric_name_1: 'ndgc': unknown metric 'ndgc'; did you mean 'ndcg'?",
         ),
         (
-            "evaluation: {complex_metrics: [{name: f1, params: {metric_name_1: map}}]}",
-            "evaluation.complex_metrics[0]: 'f1(map)': f1 takes 2 metrics, found 1",
+            "evaluation: {complex_metrics: [{name: ndcg, params: {metric_name_1: map}}]}",
+            "evaluation.complex_metrics[0]: 'ndcg(map)': ndcg takes no metrics, found 1",
+        ),
+        (
+            "evaluation: {complex_metrics: [{name: 'f1(ndcg, map)', params: {metric_name_1: map}}]}",
+            "evaluation.complex_metrics[0]: 'f1(ndcg, map, map)': f1 takes 2 metrics, found 3",
+        ),
+        (
+            "evaluation: {convention: 'ranx(gian=binary)'}",
+            "evaluation.convention: convention 'ranx' has no option 'gian'; did you mean 'gain'?",
+        ),
+        (
+            "evaluation: {convention: {name: {name: ranx}}}",
+            "evaluation.convention.name: unknown convention {'name': 'ranx'}",
         ),
         (
             "evaluation: {complex_metrics: [{name: ndcg, params: {beta: 2}}]}",

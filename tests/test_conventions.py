@@ -57,6 +57,13 @@ DIFFERS = {
 GUARDS = {"duplicates": "error", "nan_scores": "error", "negative_gains": "error"}
 """Section 0: the guards of the input are the same in every convention, whatever the system does. `negative_gains` is ours."""
 
+FORMS = (
+    " (expected a name, such as ranx, its text with options, such as ranx(gain=binary), "
+    "or a mapping {name: ranx, gain: binary})"
+)
+
+NUMBERS = ("threshold", "beta", "entropy_base")
+
 # The values of each option.
 VALUES = {
     "relevance": "present, positive, truthy, threshold",
@@ -186,7 +193,64 @@ def test_a_threshold_shows_in_the_text():
 def test_an_unknown_name(name, message):
     with pytest.raises(ConfigError) as caught:
         convention(name)
-    assert str(caught.value) == message
+    assert str(caught.value) == message + FORMS
+
+
+TEXTS = [
+    *CONVENTIONS,
+    "default(relevance=threshold, threshold=3.5)",
+    "ranx(threshold=4, gain=binary)",
+    "lenskit(users_by_metric=hit:relevant_and_predicted+mrr:truth, undefined=zero)",
+    "jurity(users_by_metric=, beta=0.5)",
+    "recommenders(threshold=-1e+300, entropy_base=2)",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_text_of_a_result_is_read_back(text):
+    found = convention(text)
+    assert str(found) == text
+    assert convention(str(found)) == found
+    assert convention({"name": found.name, **dict(found.options())}) == found
+
+
+def test_every_option_is_read_back():
+    for name, base in CONVENTIONS.items():
+        for option, values in CHOICES.items():
+            for value in values:
+                changed = base.override(**{option: value})
+                assert convention(str(changed)) == changed, (name, option, value)
+
+
+def test_what_people_write_of_a_convention():
+    ranx = convention("ranx").override(gain="binary", users_by_metric={"ndcg": "truth"})
+    assert convention(" RANX ( gain = binary , users_by_metric=ndcg:truth ) ") == ranx
+    assert convention({"name": "ranx", "gain": "binary", "users_by_metric": {"ndcg": "truth"}}) == ranx
+    assert convention({"gain": "linear"}) == convention("default").override(gain="linear")
+    assert convention("ranx()") is not None
+    assert convention("ranx(gain=binary)", threshold=3) == convention("ranx").override(gain="binary", threshold=3)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("ranx(gain=cubic)", "gain: expected one of binary, linear, exponential, exponential_plus1, found 'cubic'"),
+        ("ranx(gian=binary)", "convention 'ranx' has no option 'gian'; did you mean 'gain'?"),
+        ("ranx(threshold=high)", "threshold: expected a finite number, found 'high'"),
+        ("ranx(threshold=nan)", "threshold: expected a finite number, found nan"),
+        ("ranx(binary)", "convention: expected options such as gain=binary, found 'binary' without a value"),
+        ("ranx(gain=binary, gain=linear)", "convention: expected options such as gain=binary, found 'gain' twice"),
+        ("ranx(users_by_metric=ndcg)", "users_by_metric: expected pairs of metric and user set, found [('ndcg',)]"),
+        ({"name": "ranx", "gian": 1}, "convention 'ranx' has no option 'gian'; did you mean 'gain'?"),
+        ({"self": 1}, "convention 'default' has no option 'self'; known: {KNOWN}"),
+        ({"name": None}, "unknown convention None; known: " + ", ".join(sorted(CONVENTIONS)) + FORMS),
+        ("ranx(gain=binary", "unknown convention 'ranx(gain=binary'; did you mean 'ranx'?" + FORMS),
+    ],
+)
+def test_a_text_that_is_none(written, message):
+    with pytest.raises(ConfigError) as caught:
+        convention(written)
+    assert str(caught.value) == message.replace("{KNOWN}", ", ".join(sorted({*CHOICES, *NUMBERS, "users_by_metric"})))
 
 
 # Overrides ----------------------------------------------------------------------------------------------------------------

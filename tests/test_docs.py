@@ -213,7 +213,7 @@ def read_commands() -> Iterator[Command]:
 
 COMMANDS = list(read_commands())
 OWN = [command for command in COMMANDS if command.words[0] == "spark-recmetrics"]
-WITH_SPARK = ("evaluate", "split", "doctor")
+WITH_SPARK = ("evaluate", "preflight", "split", "doctor")
 WITHOUT_SPARK = [command for command in OWN if command.words[1] not in WITH_SPARK]
 SUBMIT_FLAGS = {"--properties-file", "--py-files", "--master", "--deploy-mode", "--conf", "--files"}
 
@@ -234,6 +234,11 @@ def test_commands_without_spark_run(command, monkeypatch, capsys):
     only = [other for other in COMMANDS if other.block == command.block] == [command]
     if only and command.block.output is not None:
         assert agrees(command.block.output.strip(), printed.out.strip()), f"{command} prints\n{printed.out}"
+
+
+def test_the_decision_is_that_of_the_demo():
+    block = next(block for block in BLOCKS if block.text.startswith("# demo-ml-100k.yaml\n"))
+    assert block.text.partition("\n")[2] in text_of("conf/demo-ml-100k.yaml")
 
 
 def test_the_run_id_on_the_page_of_outputs_is_real(monkeypatch, capsys):
@@ -488,6 +493,41 @@ def test_every_statistic_is_explained():
         assert f"`{name}`" in (headings if inspect.isfunction(getattr(stats, name)) else page), name
     for field in (*(field.name for field in fields(stats.TestResult)), *stats.Interval._fields, *stats.REASONS):
         assert f"`{field}`" in page, field
+
+
+def test_the_table_of_arguments_is_the_code():
+    """Every argument and default of the table of sibling functions, and none of their common ones is missing there."""
+    page = (ROOT / "docs" / "inputs.md").read_text()
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ") and "`evaluate`" in line]
+    start = page.splitlines().index("|" + "|".join(rows[0]) + "|")
+    table = [line.strip("|").split("|") for line in page.splitlines()[start + 2 : start + 9]]
+    spark, memory, small = (
+        inspect.signature(one).parameters
+        for one in (spark_recmetrics.evaluate, spark_recmetrics.evaluate_in_memory, spark_recmetrics.compute_metrics)
+    )
+    many = {
+        **inspect.signature(spark_recmetrics.Evaluator.__init__).parameters,
+        **inspect.signature(spark_recmetrics.Evaluator.evaluate).parameters,
+    }
+    told: dict[str, set[str]] = {}
+    for row in table:
+        cells = [row[1].strip() if cell.strip() == "the same" else cell.strip() for cell in row]
+        places = zip(("evaluate", "memory", "many", "small"), (spark, memory, many, small), cells[1:5], strict=True)
+        for name, parameters, cell in places:
+            if not cell:
+                continue
+            argument = re.match(r"`(\w+)`", cell)[1]
+            told.setdefault(name, set()).add(argument)
+            default = parameters[argument].default
+            if ": " in cell:
+                found = cell.partition(": ")[2]
+                shown = [str(one) for one in default] if isinstance(default, tuple) else [str(default).replace("None", "none")]
+                assert found.split(", ") == shown, (name, argument)
+            else:
+                assert default is None, (name, argument)
+    assert told["small"] >= small.keys() - {"user_pred_true"}
+    assert told["many"] >= many.keys() - {"self", "recommendations", "truth", "columns"}
+    assert told["memory"] >= memory.keys() - {"predictions", "truth", "columns", "model_name"}
 
 
 def test_the_tests_that_repeat_a_fault_are_there():

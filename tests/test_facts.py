@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
 import pytest
 from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
 from spark_recmetrics.facts import ADVICE, EMPTINESS, POLICIES
+from spark_recmetrics.means import combined
 
 PREDICTIONS, TRUTH = "user_id string, item_id string, score double", "user_id string, item_id string, rating double"
 ONE_GAIN_OF_TWO = 1 / (1 + 1 / math.log2(3))
@@ -72,6 +74,16 @@ def test_i3_null_ids_are_refused_or_dropped_and_never_a_user(spark):
 
 @pytest.mark.spark
 @pytest.mark.once
+def test_rows_of_several_models_are_told_apart_in_examples(spark):
+    lists = spark.createDataFrame([("pop", "u", "a", math.nan), ("als", "u", "a", None)], f"model string, {PREDICTIONS}")
+    with pytest.raises(srm.DataError) as caught:
+        run(spark, lists, [("u", "a", 1.0)])
+    examples = "model als, user u, item a; model pop, user u, item a"
+    assert fact(caught.value, "nan_scores", "predictions") == ("error", 2, 1.0, examples)
+
+
+@pytest.mark.spark
+@pytest.mark.once
 def test_a_list_that_loses_a_row_moves_up(spark):
     """Lists that came as arrays, too: they are not cut before the rows are dropped."""
     schema = "user_id string, items array<string>"
@@ -111,6 +123,74 @@ def test_ranks_infinities_and_propensities_that_are_dropped(spark):
     kept = run(spark, [("u", "a", 0.9), ("u", "b", 0.8)], logged, "ess", checks={"bad_propensities": "drop"})
     assert fact(kept, "bad_propensities", "truth")[:2] == ("warn", 1)
     assert kept.to_dict() == run(spark, [("u", "a", 0.9), ("u", "b", 0.8)], logged.limit(1), "ess").to_dict()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("metric", ["ips@2", "ips", "dr@2", "dr", "ess@2"])
+def test_impossible_propensities_are_named_whatever_they_would_make_of_a_mean(spark, metric):
+    """What is divided by 0 is infinite, and its distance from an infinite mean is NaN, which Spark gives back as null."""
+    lists = [(user, item, score) for user in "uv" for item, score in (("a", 0.9), ("b", 0.8))]
+    truth = [("u", "b", 1.0, 0.5), ("v", "a", 1.0, 0.5), ("v", "b", 0.0, 1.0)]
+    for chance in (0.0, None, math.nan):
+        logged = spark.createDataFrame([("u", "a", 1.0, chance), *truth], f"{TRUTH}, propensity double")
+        with pytest.raises(srm.DataError) as caught:
+            run(spark, lists, logged, metric, k=None)
+        assert fact(caught.value, "bad_propensities", "truth") == ("error", 1, 1 / 4, "user u, item a")
+        assert [found.check for found in caught.value.facts if found.level == "error"] == ["bad_propensities"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("metrics", ["rmse", ["mae", "r2"], ["rmse", "hit"], "dr", "dr@2"], ids=str)
+def test_infinite_scores_are_named_whatever_they_would_make_of_a_mean(spark, metrics):
+    lists = [("u", "a", math.inf), ("u", "b", -math.inf), ("v", "a", 3.0), ("v", "b", math.inf)]
+    truth = [(user, item, 4.0, 0.5) for user in "uv" for item in "ab"]
+    with pytest.raises(srm.DataError) as caught:
+        run(spark, lists, spark.createDataFrame(truth, f"{TRUTH}, propensity double"), metrics, k=None)
+    assert fact(caught.value, "infinite_scores", "predictions")[:3] == ("error", 3, 3 / 4)
+    assert [found.check for found in caught.value.facts if found.level == "error"] == ["infinite_scores"]
+
+
+HUGE = [("u", "a", 1e200), ("u", "b", -1e200), ("v", "a", 3.0), ("v", "b", 1e308), ("w", "a", 1.0)]
+HUGE_TRUTH = [(user, item, 5.0) for user in "uvw" for item in "ab"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("intervals", ["normal", "bootstrap"])
+@pytest.mark.parametrize("apart", [False, True])
+def test_errors_too_large_to_square_are_infinite_and_no_crash(spark, intervals, apart):
+    """On Spark as in memory. Apart, predicted ratings come as a table of their own, which is joined and not scored."""
+    wanted = {"rmse": math.inf, "rmse(average=per_user)": math.inf, "mae": (2e200 + 1e308) / 5, "hit@2": 1.0}
+    more = {"rating_predictions": spark.createDataFrame(HUGE, PREDICTIONS)} if apart else {}
+    result = run(spark, HUGE, HUGE_TRUTH, list(wanted), intervals=intervals, **more)
+    assert result.to_dict()["model"] == pytest.approx(wanted, rel=1e-12)
+    of_users = result.means["model"][1]
+    assert (of_users.n_users, of_users.std, of_users.ci_low, of_users.ci_method) == (3, None, None, None)
+
+
+def test_errors_too_large_to_square_in_memory_warn_of_nothing():
+    lists, truth = pd.DataFrame(HUGE, columns=["user_id", "item_id", "score"]), pd.DataFrame(HUGE_TRUTH)
+    result = srm.evaluate_in_memory(
+        lists, truth.set_axis(["user_id", "item_id", "rating"], axis=1), metrics=["rmse(average=per_user)", "r2", "mae"]
+    )
+    assert result.to_dict()["model"] == {
+        "rmse(average=per_user)": math.inf,
+        "r2": None,
+        "mae": pytest.approx((2e200 + 1e308) / 5, rel=1e-12),
+    }
+    assert result.means["model"][0].std is None
+
+
+def test_totals_are_added_exactly_also_beyond_the_doubles_and_whatever_spark_makes_of_nan():
+    def whole(*parts):
+        return combined([("m", "mean all", 1, total, 0.0, 0, total, 1.0, []) for total in parts])["m"]["mean all"]
+
+    assert whole(1e308, 1e308, -1e308)["total"] == 1e308, "no partial sum is infinite"
+    assert whole(1e308, 1e308)["total"] == math.inf
+    for parts in ((1.0, None), (1.0, math.nan), (math.inf, -math.inf), (math.inf, 1.0, -math.inf)):
+        found = whole(*parts)
+        assert (found["mean"], found["std"], found["n"]) == (None, None, len(parts))
+        assert math.isnan(found["total"])
+    assert whole(math.inf, 1.0) == {"mean": math.inf, "n": 2, "std": None, "undefined": 0, "total": math.inf, "count": 2.0}
 
 
 @pytest.mark.spark

@@ -99,6 +99,12 @@ def test_the_previous_run(drop, expected):
     assert verdict(Gate("ndcg@10", against="previous", **drop), row(0.5), history) == expected
 
 
+@pytest.mark.parametrize("value", [0.306491, 0.306491 + 1e-14, 0.306491 - 1e-14])
+def test_a_value_that_has_not_moved_is_the_same(value):
+    found = verdict(Gate("ndcg@10", max_drop=0.0, against="previous"), row(value), [night(27, 0.306491)])
+    assert found == ("pass", "0.306491 is the same as 0.306491 of run r27")
+
+
 def test_direction_is_that_of_the_metric():
     now, before = row(1.0, metric="rmse", higher_is_better=False), night(27, 0.9, metric="rmse")
     assert verdict(Gate("rmse", max_drop=0.05, against="previous"), now, [before])[0] == "fail"
@@ -535,6 +541,18 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
         "",
         "model  █▁",
     ]
+    # A nightly file, whose inputs and gates need an as_of and are not looked at.
+    nightly = tmp_path / "nightly.yaml"
+    nightly.write_text(
+        "inputs: {predictions: {path: '/none/{as_of}'}, truth: {path: '/none/{as_of}'}}\n"
+        "evaluation: {metrics: [hit@1]}\ngates: [{metric: hit@1, max_drop: 0.1, against: previous}]\n"
+        f"output: {{path: '{tmp_path}/out'}}\n"
+    )
+    assert main(["history", "--config", str(nightly), "--metric", "hit@1", "--last", "1"]) == 0
+    assert "2026-11-28  0.5000" in capsys.readouterr().out
+    dated = [*("history", "--config", str(nightly), "--metric", "hit@1"), "--set", f"output.path={tmp_path}/{{as_of}}"]
+    assert main(dated) == 2
+    assert "needs an as_of: give --as-of, or as_of in the file" in capsys.readouterr().err
     for wrong, told in (
         (["--metric", "map@1"], "expected runs of job evaluate with map@1"),
         (["--metric", "hit@1", "--last", "0"], "--last"),

@@ -113,12 +113,34 @@ def test_from_als(spark):
     )
     some = spark.createDataFrame([(2,), (3,), (3,)], "user_id int")
     assert sorted(row["user_id"] for row in srm.from_als(model, some, k=1).collect()) == [2, 3]
-    with pytest.raises(srm.DataError, match="users: no column 'customer'"):
+    with pytest.raises(srm.DataError, match=r"users: no column 'customer', .* none named 'user_id' \(columns.user\)"):
         srm.from_als(model, some.toDF("who"))
     with pytest.raises(srm.ConfigError, match="model: expected a fitted ALSModel, found ALS"):
         srm.from_als(ALS())
     with pytest.raises(srm.ConfigError, match="k: expected a whole number"):
         srm.from_als(model, k=0)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        srm.Columns(user="customer", item="product"),
+        srm.Columns(user="who is it", item="a.b", items="the `list`", score="how good", rating="rating"),
+    ],
+)
+def test_lists_of_als_have_the_names_of_the_other_tables(spark, columns):
+    """One `Columns` for the model's lists, the truth, and the users to recommend to."""
+    from pyspark.ml.recommendation import ALS
+
+    rows = [(1, 7, 5.0), (1, 8, 1.0), (2, 7, 4.0), (3, 8, 2.0)]
+    ratings = spark.createDataFrame(rows, "customer int, product int, rating float")
+    model = ALS(rank=2, maxIter=2, seed=1, userCol="customer", itemCol="product").fit(ratings)
+    truth = spark.createDataFrame([(1, 8, 5.0), (2, 8, 5.0), (3, 9, 5.0)], "u int, i int, rating double")
+    named = truth.toDF(columns.user, columns.item, "rating")
+    lists = srm.from_als(model, named, k=2, columns=columns)
+    assert lists.columns == [columns.user, columns.items]
+    assert lists.schema[columns.items].dataType.elementType.names == [columns.item, columns.score]
+    assert srm.evaluate(lists, named, metrics="hit", k=2, n_buckets=2, columns=columns).to_dict() == {"model": {"hit@2": 2 / 3}}
 
 
 @pytest.mark.heavy

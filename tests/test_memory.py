@@ -139,7 +139,7 @@ def test_compute_metrics():
     assert srm.compute_metrics(RATED, ["precision", "recall"], 2, 3.5) == {"precision": 1 / 3, "recall": 1 / 2}
     assert list(srm.compute_metrics(RATED, "hit", [1, 2])) == ["hit@1", "hit@2"]
     assert list(srm.compute_metrics(RATED, ["ndcg@1", "mae"], 5)) == ["ndcg@1", "mae"]
-    assert srm.compute_metrics(RATED, "mae")["mae"] == pytest.approx((0.5 + 2 + 1 + 0.1 + 1) / 5)
+    assert srm.compute_metrics(RATED, "mae")["mae"] == pytest.approx((0.5 + 2 + 1 + 0.1 + 1) / 5), "and no word of lists"
     named = {user: [(f"i{place}", *pair) for place, pair in enumerate(pairs)] for user, pairs in RATED.items()}
     assert srm.compute_metrics(named, ["ndcg", "map"]) == srm.compute_metrics(RATED, ["ndcg", "map"])
 
@@ -173,12 +173,81 @@ def test_wrong_entries_are_refused(rated, message):
 
 
 def test_nothing_at_all_is_undefined():
-    assert srm.compute_metrics({}, ["precision"], convention="default") == {"precision": None}
-    assert srm.compute_metrics({}, ["precision"]) == {"precision": 0.0}
+    for convention_of, value in (("default", None), ("threshold", 0.0)):
+        with pytest.warns(srm.DataWarning, match=r"predictions: rows = 0: the table is empty(?s:.*)nobody to average for prec"):
+            assert srm.compute_metrics({}, ["precision"], convention=convention_of) == {"precision": value}
 
 
 LISTS = {"ann": ["x", "y"], "bob": ["y"], "cid": ["x"]}
 WANTED = {"ann": ["y"], "bob": {"y"}, "cid": ["z"]}
+
+
+@pytest.mark.parametrize("name", [name for name, rules in CONVENTIONS.items() if rules.empty == "zero"])
+def test_the_mean_over_nobody_is_never_the_best_value(name):
+    """A 0 is the worst value of a ranking metric, and the best one of an error; r2 is 0 for the mean rating."""
+    metrics = sorted(DEFINITIONS)
+    lists = pd.DataFrame({"user_id": [1], "item_id": [7], "score": [0.5]})
+    nobody = pd.DataFrame({"user_id": [2], "item_id": [8], "rating": [5.0], "propensity": [0.5]})
+    options = {"metrics": metrics, "k": 2, "convention": name, "catalog_size": 9}
+    values = srm.evaluate_in_memory(lists, nobody, **options)
+    never = {"average_rank@2", "rmse", "mse", "mae", "r2", "explained_variance"}
+    empty = {row["metric"]: row["value"] for row in values.rows if row["n_users"] == 0}
+    assert empty == {metric: None if metric in never else 0.0 for metric in empty}
+    assert empty.keys() >= {*never, "hit@2", "f1@2", "auc"}
+    for rated in ({}, {"a": [(3.0, None)]}):
+        with pytest.warns(srm.DataWarning, match="nobody to average for mae, rmse, r2, hit@2"):
+            found = srm.compute_metrics(rated, ["mae", "rmse", "r2", "hit"], k=2, convention=name)
+        assert found == {"mae": None, "rmse": None, "r2": None, "hit": 0.0}
+
+
+def test_ids_that_do_not_meet_are_told():
+    """In capitals on one side, they look like a bad model. A single user may be asked about, so it is no error."""
+    evaluator = srm.Evaluator(2, "recall")
+    users = r"predictions/model: users_in_both = 0 .*check that users are the same ids on both sides"
+    items = r"predictions/model: items_in_both = 0 .*check that items are the same ids on both sides"
+    with pytest.warns(srm.DataWarning, match=users) as told:
+        assert evaluator.evaluate({"u1": ["x"]}, {"U1": ["x"]}) == {"recall@2": 0.0}
+    assert told[0].filename == __file__, "it is told where the values are used"
+    with pytest.warns(srm.DataWarning, match=items):
+        assert evaluator.evaluate({"u1": ["x"], "u2": ["y"]}, {"u1": ["X"], "u2": ["Y"]}) == {"recall@2": 0.0}
+    lists = pd.DataFrame({"model": ["a", "a", "b"], "user_id": [1, 2, 1], "item_id": [7, 8, 9], "score": 0.5})
+    truth = pd.DataFrame({"user_id": [1, 2], "item_id": [9, 9]})
+    result = srm.evaluate_in_memory(lists, truth, metrics="hit", k=1)
+    apart = [line for line in result.warnings if "_in_both" in line]
+    assert len(apart) == 1, "b has the item"
+    assert apart[0].startswith("predictions/a: items_in_both = 0 (0.000%): no item of truth is ever predicted")
+    unknown = truth.assign(user_id=truth["user_id"] + 10)
+    apart = srm.evaluate_in_memory(lists, unknown, metrics="hit", k=1).warnings
+    assert [line.partition(" = ")[0] for line in apart if "_in_both" in line] == [
+        "predictions/a: users_in_both",
+        "predictions/b: users_in_both",
+    ]
+
+
+def test_what_is_empty_is_among_the_warnings_of_a_result():
+    lists = pd.DataFrame({"user_id": [1, 1], "item_id": [7, 8], "score": [0.9, 0.8]})
+    truth = pd.DataFrame({"user_id": [1], "item_id": [8], "rating": [5.0]})
+    result = srm.evaluate_in_memory(lists, truth, metrics=["hit", "mae"], k=1, threshold=99)
+    assert (result.status, result.to_dict()) == ("undefined", {"model": {"hit@1": None, "mae": pytest.approx(4.2)}})
+    assert result.warnings[-len(result.emptiness) :] == result.emptiness
+    assert result.emptiness[-1] == "model model: nobody to average for hit@1"
+    good = srm.evaluate_in_memory(lists, truth, metrics="hit", k=1)
+    assert (good.status, good.emptiness, good.warnings) == ("ok", [], [])
+
+
+def test_the_text_of_a_result_is_the_table_of_the_terminal():
+    lists = pd.DataFrame({"model": ["als", "pop"], "user_id": 1, "item_id": [7, 8], "score": 0.5})
+    truth = pd.DataFrame({"user_id": [1, 2], "item_id": [8, 9]})
+    result = srm.evaluate_in_memory(lists, truth, metrics=["hit", "mrr"], k=1, convention="mllib")
+    table = [
+        "convention mllib, users averaged: als 1, pop 1; 3 warnings",
+        "",
+        "metric  k     als      pop",
+        "hit     1  0.0000   1.0000*",
+        "mrr     1  0.0000   1.0000*",
+    ]
+    assert [line.rstrip() for line in str(result).splitlines()] == table
+    assert repr(result) == str(result)
 
 
 def test_evaluator_takes_dicts_and_frames():
@@ -304,7 +373,8 @@ def test_a_threshold_needs_ratings():
     with pytest.raises(srm.DataError, match=re.escape("truth: no column 'rating' (columns.rating)")):
         evaluator.evaluate(rows.assign(score=1.0), rows)
     assert evaluator.evaluate({1: ["b", "a"]}, {1: {"a": 4, "b": 3}}) == {"mrr@2": 0.5}
-    assert evaluator.evaluate({1: ["a"]}, {}) == {"mrr@2": None}
+    with pytest.warns(srm.DataWarning, match="truth: rows = 0: the table is empty"):
+        assert evaluator.evaluate({1: ["a"]}, {}) == {"mrr@2": None}
 
 
 @pytest.mark.parametrize("value", ["1", True, np.True_, 1j, b"1"])
@@ -342,6 +412,25 @@ def test_ranks_up_to_the_cut_off(rows, value):
             srm.evaluate_in_memory(predictions, truth, **options)
     else:
         assert srm.evaluate_in_memory(predictions, truth, **options).to_dict() == {"model": {"recall@2": value}}
+
+
+def test_a_column_that_is_missing_is_named_with_what_needs_it():
+    with pytest.raises(srm.DataError, match=re.escape("predictions: no column 'score' (columns.score) (rmse needs it)")):
+        srm.Evaluator(2, ["hit", "rmse"]).evaluate({"u": ["a"]}, {"u": {"a": 4.0}})
+    lists, truth = pd.DataFrame({"user_id": [1], "item_id": [2]}), pd.DataFrame({"user_id": [1], "item_id": [2]})
+    for metrics, options, told in (
+        ("hit", {}, "predictions: no column 'score' (columns.score) (or name a rank in columns.rank)"),
+        ("rmse", {"score": 1.0}, "truth: no column 'rating' (columns.rating) (rmse needs it)"),
+        ("ips", {"score": 1.0}, "truth: no column 'propensity' (columns.propensity) (ctr(estimator=ips)@10 needs it)"),
+    ):
+        with pytest.raises(srm.DataError, match=re.escape(told)):
+            srm.evaluate_in_memory(lists.assign(**options), truth, metrics=metrics)
+
+
+def test_rows_of_several_models_are_told_apart_in_examples():
+    lists = pd.DataFrame({"model": ["als", "pop"], "user_id": 1, "item_id": 7, "score": math.nan})
+    with pytest.raises(srm.DataError, match=r"nan_scores = 2 .*e\.g\. model als, user 1, item 7; model pop, user 1, item 7: "):
+        srm.evaluate_in_memory(lists, pd.DataFrame({"user_id": [1], "item_id": [7]}), metrics="hit")
 
 
 # Missing and infinite scores ----------------------------------------------------------------------------------------------

@@ -281,7 +281,7 @@ class TestExplained:
         truth = rated(u={"a": 3.0, "b": 3.0}, v={"a": 3.0})
         for name in ("r2", "explained_variance"):
             assert summary(self.ROWS, truth, Wanted(name)) == (None, 0, 2)
-            assert summary(self.ROWS, truth, Wanted(name), DEFAULT.override(empty="zero")) == (0, 0, 2)
+            assert summary(self.ROWS, truth, Wanted(name), DEFAULT.override(empty="zero")) == (None, 0, 2)
 
     def test_a9(self):
         rows = ranked(u=dict(zip("abcde", (0.1, 0.3, 0.2, 0.5, 0.7), strict=True)))

@@ -295,6 +295,10 @@ def test_columns():
         ),
         ("ndcg(gain=2)", "'ndcg(gain=2)': gain: expected one of binary, linear, exponential, exponential_plus1, found '2'"),
         ("f1(ndcg)", "'f1(ndcg)': f1 takes 2 metrics, found 1"),
+        (
+            "ndcg@10, map@10",
+            "'ndcg@10, map@10': expected name, name@k or name(parameter=value)@k: give several metrics as a list of texts",
+        ),
         ("f1(ndcg, map, hit)", "'f1(ndcg, map, hit)': f1 takes 2 metrics, found 3"),
         ("ndcg(map, hit)", "'ndcg(map, hit)': ndcg takes no metrics, found 2"),
         ("f1(ndcg, rmse)", "'f1(ndcg, rmse)': f1 combines per-user ranking metrics, rmse is none"),
@@ -403,6 +407,16 @@ def test_expand_refuses_a_wrong_k_also_where_no_metric_needs_it():
 def test_expand_of_nothing_is_refused(metrics):
     with pytest.raises(ConfigError, match=re.escape("metrics: expected at least one metric, found none")):
         expand(metrics, [5])
+
+
+def test_expand_names_all_that_is_wrong():
+    with pytest.raises(ConfigError) as caught:
+        expand(["ndgc", "map@10", "recal@5", None], [5])
+    assert str(caught.value).splitlines() == [
+        "'ndgc': unknown metric 'ndgc'; did you mean 'ndcg'?",
+        "'recal@5': unknown metric 'recal'; did you mean 'recall'?",
+        "expected the text of a metric such as 'ndcg@10', found None",
+    ]
 
 
 def test_expand_refuses_two_metrics_that_would_share_a_column():

@@ -515,7 +515,9 @@ def test_a_name_stays_on_its_line(name: str) -> None:
     assert "\x1b" not in fact.line()
     assert len(did_you_mean("zzz", [name, "b"]).splitlines()) == 1
     nobody = Mean(parse("hit@1"), None, 0, 0, None)
-    outcome = Outcome({name: [nobody]}, [fact], CONVENTIONS["default"], Run(), None, [])
+    outcome = Outcome(
+        means={name: [nobody]}, facts=[fact], convention=CONVENTIONS["default"], run=Run(), data_hash=None, warnings=[]
+    )
     assert [len(line.splitlines()) for line in outcome.emptiness] == [1, 1]
     with pytest.raises(DataError) as caught:
         refuse([fact._replace(check="duplicates")] * 2)

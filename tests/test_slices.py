@@ -16,7 +16,7 @@ from spark_recmetrics.cli import main
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.segments import check_counts
-from spark_recmetrics.slices import Slice, check_bands, in_order, parse_slices, values_of
+from spark_recmetrics.slices import Slice, by_side, in_order, parse_slices, values_of
 from spark_recmetrics.stats import poisson_weights
 
 METRICS = ["ndcg@3", "precision@3", "f1@3", "rmse", "r2", "ctr@3"]
@@ -56,7 +56,7 @@ def value_of(rows, text, user):
     own = next((segment for segment in segments if segment[0] == user), None)
     n = sum(trained == user for trained, _ in train)
     counts = sorted(sum(trained == user for trained, _ in train) for user in {user for user, _ in train})
-    quarters = np.quantile(counts, [0.25, 0.5, 0.75])
+    quarters = np.quantile(counts, [0.25, 0.5, 0.75], method="inverted_cdf")
     names = ["least active quarter", "second quarter", "third quarter", "most active quarter"]
 
     def band(number, edges):
@@ -245,6 +245,90 @@ def test_quarters_of_activity_and_normal_intervals(spark):
             assert (row["ci_low"], row["ci_high"]) == pytest.approx((row["value"] - half, row["value"] + half), abs=1e-12)
 
 
+ITEMS = [(item, ["odd", "even"][item % 2 == 0], [f"g{item % 3}", "late"][: 1 + (item > 8)]) for item in range(N_ITEMS - 1)]
+"""Item, a text, and an array; the last item stands nowhere."""
+
+
+def item_values(rows, text, item):
+    """The values of a slice of items by a chain of ifs."""
+    counts = {}
+    for _, trained in rows[2]:
+        counts[trained] = counts.get(trained, 0) + 1
+    own = next((known for known in ITEMS if known[0] == item), (item, "(none)", ["(none)"]))
+    n = counts.get(item, 0)
+    above = sum(other for other in counts.values() if other > n)
+    head = "short head" if above < 0.8 * sum(counts.values()) else "long tail"
+    return {
+        "parity": {own[1]},
+        "genres": set(own[2]),
+        "parity*genres": {f"{own[1]} & {genre}" for genre in own[2]},
+        "popularity": {head if n else "no training rows"},
+        "popularity(20, 26)": {"<20" if n < 20 else "20..<26" if n < 26 else ">=26"},
+    }[text]
+
+
+ITEM_SLICES = ["parity", "genres", "parity*genres", "popularity", "popularity(20, 26)"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("judged", [False, True])
+def test_a_slice_of_items_is_an_evaluation_of_the_users_who_have_one_in_truth(spark, judged):
+    rows = data()
+    predictions, truth, *_ = rows
+    tables = frames(spark, rows) | {
+        "item_groups": spark.createDataFrame(ITEMS, "item_id int, parity string, genres array<string>")
+    }
+    options = {"metrics": METRICS, "threshold": 3.0, "convention": "threshold" if judged else "default"}
+    result = srm.evaluate(**tables, **options, slices=[*ITEM_SLICES, "gender"], min_users=7, intervals="bootstrap", n_buckets=3)
+    found = {}
+    for row in result.rows:
+        found.setdefault((row["slice"], row["slice_value"]), {})[row["model"], row["metric"]] = row
+    for text in ITEM_SLICES:
+        values = {value for _, item, _ in truth for value in item_values(rows, text, item)}
+        assert {value for name, value in found if name == text} == values
+        for value in sorted(values)[:2]:
+            inside = [row for row in truth if value in item_values(rows, text, row[1])]
+            users = {user for user, *_ in inside}
+            alone = srm.evaluate_in_memory(
+                pd.DataFrame([row for row in predictions if row[1] in users], columns=["model", "user_id", "item_id", "score"]),
+                pd.DataFrame(inside, columns=["user_id", "item_id", "rating"]),
+                **options,
+            )
+            own = found[text, value]
+            assert list(own) == [(row["model"], row["metric"]) for row in alone.rows]
+            for row in alone.rows:
+                other = own[row["model"], row["metric"]]
+                assert (other["n_users"], other["n_undefined"]) == (row["n_users"], row["n_undefined"]), row
+                assert other["value"] == (None if row["value"] is None else pytest.approx(row["value"], abs=1e-12)), row
+    assert not [name for name in result.per_user.columns if name.startswith("item_")]
+    assert result.per_user.count() == 2 * N_USERS
+    compared = srm.compare(result, metrics=["ndcg@3"], correction="none")
+    genres = [row for row in compared.rows if row["slice"] == "genres"]
+    means = {key: row for (name, _), own in found.items() if name == "genres" for key, row in own.items()}
+    assert len(genres) == len({row["slice_value"] for row in genres}) >= 3
+    assert means
+    for row in genres:
+        values = [found["genres", row["slice_value"]][model, "ndcg@3"] for model in ("a", "b")]
+        if values[0]["n_users"] == values[1]["n_users"] == row["n_users"]:
+            assert (row["mean_a"], row["mean_b"]) == pytest.approx(tuple(value["value"] for value in values), abs=1e-12)
+            ci = [value for value in values if value["ci_method"] == "bootstrap"]
+            assert all(value["ci_low"] <= value["value"] <= value["ci_high"] for value in ci)
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_errors_of_ratings_that_stand_apart_have_no_slice_of_items(spark):
+    rows = data()
+    tables = frames(spark, rows)
+    tables["rating_predictions"] = tables["predictions"]
+    tables["item_groups"] = spark.createDataFrame(ITEMS, "item_id int, parity string, genres array<string>")
+    result = srm.evaluate(**tables, metrics=["ndcg@3", "rmse"], threshold=3.0, slices=["parity", "gender"])
+    by_slice = {}
+    for row in result.rows:
+        by_slice.setdefault(row["slice"], set()).add(row["metric"])
+    assert by_slice == {"all": {"ndcg@3", "rmse"}, "parity": {"ndcg@3"}, "gender": {"ndcg@3", "rmse"}}
+
+
 @pytest.mark.spark
 def test_models_are_compared_in_every_slice(spark, evaluated):
     rows, result = evaluated
@@ -285,13 +369,21 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"slices": ["gendre"]}, "slices: gendre: user_segments has no column 'gendre'; did you mean 'gender'?"),
+        ({"slices": ["gendre"]}, "slices: gendre: no column 'gendre' in user_segments; did you mean 'gender'?"),
         ({"slices": ["gender", "gender"]}, "slices: expected each slice once, found gender twice"),
         ({"slices": "gender"}, "slices: expected a list of texts such as ['gender', 'age(18, 35)'], found 'gender'"),
         ({"slices": ["gender"], "min_users": 0}, "min_users: expected a whole number from 1"),
         ({"slices": ["gender(1, 2)"]}, "expected a number, which has edges, found string: cast it first"),
-        ({"slices": ["gender"], "user_segments": None}, "slices: gender needs user_segments, a table with a row for each user"),
+        (
+            {"slices": ["gender"], "user_segments": None},
+            "slices: gender needs user_segments or item_groups, a table with a row for each",
+        ),
         ({"slices": ["activity"], "train": None}, "slices: activity needs train, or a column of that name in user_segments"),
+        (
+            {"slices": ["gender*popularity"]},
+            "slices: gender*popularity: expected columns of users or columns of items, found both",
+        ),
+        ({"slices": ["popularity"], "metrics": ["rmse"]}, "slices: popularity: expected a ranking metric, in whose lists"),
         ({"intervals": "normla"}, "intervals: method: unknown method 'normla'; did you mean 'normal'?"),
     ],
 )
@@ -329,7 +421,7 @@ def test_segments_that_no_slice_looks_at_are_told(spark):
 
 def test_too_many_values_are_refused():
     with pytest.raises(DataError) as caught:
-        check_counts({"rows": 5000, "users": 5000, "0": 5000}, parse_slices(["zip"]), "")
+        check_counts("user", Slice.parse("zip"), {"rows": 5000, "ids": 5000, "values": 5000}, "")
     assert str(caught.value) == (
         "slices: zip: expected at most 1000 values, found 5000: "
         "give edges to numbers, as in 'age(18, 35)', or group the values first"
@@ -388,9 +480,11 @@ def test_columns_that_would_collide_are_refused():
 
 
 def test_a_column_of_the_caller_named_activity_is_taken():
-    check_bands(parse_slices(["activity"]), ["activity"], trained=False)
+    activity = parse_slices(["activity"])
+    assert by_side(activity, {"user": ["activity"], "item": None}, trained=False) == {"user": activity, "item": ()}
+    assert by_side(activity, {"user": ["other"], "item": ["activity"]}, trained=True) == {"user": (), "item": activity}
     with pytest.raises(ConfigError):
-        check_bands(parse_slices(["activity"]), ["other"], trained=False)
+        by_side(activity, {"user": ["other"], "item": None}, trained=False)
 
 
 def test_values_of_several_columns_are_joined_and_ordered():
@@ -464,3 +558,23 @@ def test_slices_of_a_configuration(spark, tmp_path, capsys):
     assert set(summary["ci_method"].dropna()) == {"bootstrap"}
     compared = srm.read_history(spark, tmp_path / "out", table="comparison").toPandas()
     assert set(compared["slice"]) == {"all", "gender", "age(10, 20)"}
+    again = ["compare", "--config", str(conf), "--set", "comparison.test=sign", "--set", "evaluation.slices=[gender]"]
+    assert main([*again, "--result-json", str(tmp_path / "result.json")]) == 0
+    told = json.loads((tmp_path / "result.json").read_text())
+    assert told["run_id"] == summary["run_id"][0]
+    per_user = srm.read_history(spark, tmp_path / "out", table="per_user").toPandas()
+    assert {(row["slice"], row["slice_value"]) for row in told["comparison"]} >= {
+        ("all", "all"),
+        ("gender", "F"),
+        ("gender", "M"),
+    }
+    for row in told["comparison"]:
+        own = per_user[(per_user["n_relevant"] > 0) | (row["metric"] == "rmse")]
+        own = own[(own["slice_gender"] == row["slice_value"]) | (row["slice"] == "all")]
+        values = own.set_index(["user", "model"])[parse(row["metric"]).slug]
+        expected = srm.stats.sign_test(*(values.xs(model, level="model").sort_index() for model in "ab"))
+        assert (row["test"], row["n_users"]) == ("sign", expected.n)
+        if row["reason"] is None:
+            assert row["p_value"] == pytest.approx(expected.p_value, abs=1e-12)
+    assert main(["compare", "--config", str(conf), "--run", "r000000000000"]) == 4
+    assert "expected run r000000000000 as of none with ndcg@3, rmse, found none" in capsys.readouterr().err

@@ -143,6 +143,11 @@ class Definition:
     accuracy: bool
 
     @property
+    def empty_is_zero(self) -> bool:
+        """Whether the mean over nobody may be 0: an error of 0 is the best value, and 0 is a good one of r2."""
+        return self.kind == "ranking" and self.higher_is_better
+
+    @property
     def summary(self) -> str:
         """The first line of the formula's docstring."""
         return (self.compute.__doc__ or "").strip().splitlines()[0]
@@ -261,6 +266,11 @@ class Metric:
     def definition(self) -> Definition:
         """What is registered under the name."""
         return DEFINITIONS[self.name]
+
+    @property
+    def has_users(self) -> bool:
+        """Whether users have values of their own, whose mean, or sums, the value of a model is."""
+        return not self.definition.across_users and self.definition.kind != "item"
 
     def at(self, k: int | None) -> Metric:
         """The same metric with another cut-off, if it has any."""

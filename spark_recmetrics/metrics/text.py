@@ -49,7 +49,8 @@ def parse(text: str | Metric) -> Metric:
     reader = _Reader(text)
     metric = reader.metric()
     if reader.mark is not None:
-        raise reader.error("expected name, name@k or name(parameter=value)@k")
+        several = ": give several metrics as a list of texts" if reader.mark == "," else ""
+        raise reader.error(f"expected name, name@k or name(parameter=value)@k{several}")
     return metric
 
 
@@ -175,7 +176,8 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
         The metrics in the order given, each once.
 
     Raises:
-        ConfigError: There is no metric, a text is wrong, or a k is not a whole number from 1.
+        ConfigError: There is no metric, a text is wrong, or a k is not a whole number from 1. All wrong texts are named, a line
+            each.
 
     Example:
         >>> [str(m) for m in expand(["ndcg", "map@10", "rmse"], k=[5, 10])]
@@ -184,13 +186,19 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
     if not isinstance(metrics, Iterable | Metric):
         raise ConfigError(f"metrics: expected texts such as 'ndcg@10', found {brief(metrics)}")
     cuts = [whole_number(value, "k") for value in (() if k is None else k if isinstance(k, list | tuple) else (k,))]
-    found: dict[Metric, None] = {}
+    found, wrong = dict[Metric, None](), list[str]()
     for text in (metrics,) if isinstance(metrics, str | Metric) else metrics:
-        metric = parse(text)
+        try:
+            metric = parse(text)
+        except ConfigError as error:
+            wrong.append(str(error))
+            continue
         if metric.definition.has_cut_off and metric.k is None and cuts:
             found.update(dict.fromkeys(metric.at(cut) for cut in cuts))
         else:
             found[metric] = None
+    if wrong:
+        raise ConfigError("\n".join(wrong))
     if not found:
         raise ConfigError("metrics: expected at least one metric, found none")
     by_slug: dict[str, Metric] = {}

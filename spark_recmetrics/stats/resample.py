@@ -142,7 +142,9 @@ def bootstrap_sums(values: ArrayLike, weights: NDArray[np.uint8]) -> tuple[NDArr
     found = np.zeros((len(drawn), factors.shape[1]))
     for start in range(0, len(table), _BLOCK):
         block = slice(start, start + _BLOCK)
-        found += drawn[:, block].astype(np.float64) @ factors[block]
+        # An infinite value makes a sum infinite, or no number where it is not drawn.
+        with np.errstate(over="ignore", invalid="ignore"):
+            found += drawn[:, block].astype(np.float64) @ factors[block]
     n_columns = table.shape[1]
     counts = found[:, n_columns + np.where(gaps, np.cumsum(gaps), 0)]
     return found[:, :n_columns], np.rint(counts).astype(np.int64)
