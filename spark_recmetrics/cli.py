@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import logging
+import math
 import os
 import sys
 import traceback
@@ -20,6 +21,7 @@ from spark_recmetrics.credentials import Vault
 from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, counted, printable
 from spark_recmetrics.job_file import places
 from spark_recmetrics.metrics import DEFINITIONS
+from spark_recmetrics.report import RESULT_MARK
 from spark_recmetrics.schema import Location
 from spark_recmetrics.source import dotted
 from spark_recmetrics.version import __version__
@@ -30,9 +32,6 @@ if TYPE_CHECKING:
     from spark_recmetrics.split_config import SplitConfig
 
 _Job = TypeVar("_Job", bound="Job")
-
-RESULT_MARK = "RECMETRICS_RESULT"
-"""First word of the last line on stdout; JSON follows."""
 
 INTERRUPTED = 130
 
@@ -296,11 +295,20 @@ def _reported(
             print(printable(line), file=sys.stderr)
         outcome["error"] = {"type": type(error).__name__, "message": vault.covered(str(error)).strip().partition("\n")[0]}
     outcome["exit_code"] = code
-    text = json.dumps(outcome, allow_nan=False)
+    text = json.dumps(_finite(outcome), allow_nan=False)
     if result_file is not None:
         result_file.write_text(text + "\n", encoding="utf-8")
     print(f"{RESULT_MARK} {text}", flush=True)
     return code
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for infinity and NaN, which JSON lacks; the squares of very large errors can reach them."""
+    if isinstance(value, Mapping):
+        return {key: _finite(own) for key, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(own) for own in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager

@@ -85,7 +85,8 @@ def compare(
         result: Of `evaluate`, with at least two models.
         baseline: The model that all others are compared with; None: all pairs.
         metrics: Texts of metrics of the result; None: all that have a value per user.
-        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`, see `stats`.
+        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`, see `stats`. Which model is better is told by what it looks at: the
+            mean, the rank sums, or the number of users.
         correction: For testing many pairs, metrics and values of a slice at once: `holm`, `bonferroni`, `benjamini_hochberg`
             or `none`.
         alpha: Level of the tests, and of the intervals.
@@ -165,7 +166,7 @@ def compared(
         ConfigError: There is no such model or option, or a metric has no value per user.
     """
     _check(models, baseline)
-    check_options(test, correction, alpha, n_resamples)
+    check_options(test, correction, alpha, n_resamples, seed)
     for metric in metrics:
         if not metric.has_users:
             raise ConfigError(f"{metric}: expected a metric with a value for each user, found one that compares users")
@@ -188,8 +189,8 @@ def compared(
                 known = sums[group].get((pair, column))
                 if group[0] != "all" and (known is None or not known["n"]):
                     continue
-                result = t_from_moments(0, None, None, alpha=alpha) if known is None else _tested(known, test, alpha)
-                if group[0] != "all" and result.n < min_users:
+                result = _tested(known, test, alpha, listed=metric.definition.kind == "ranking")
+                if group[0] != "all" and result.n < min_users and result.reason != "no_list":
                     result = replace(result, statistic=None, p_value=None, reason="small_slice")
                 families.setdefault(group[0], []).append((group, a, b, metric, known, result))
     rows = []
@@ -206,7 +207,12 @@ def _check(models: Sequence[str], baseline: str | None) -> None:
         raise ConfigError(f"baseline: unknown model {baseline!r}{did_you_mean(baseline, models)}")
 
 
-def _tested(known: Any, test: str, alpha: float) -> TestResult:
+def _tested(known: Any, test: str, alpha: float, *, listed: bool) -> TestResult:
+    # A model without a single list was not there: as in SUMMARY, its values are undefined and not 0.
+    absent = known is not None and listed and not (known["n_lists_a"] and known["n_lists_b"])
+    if known is None or absent:
+        nobody = t_from_moments(0, None, None, alpha=alpha)
+        return replace(nobody, test=test, wins=0, ties=0, losses=0, reason="no_list" if absent else nobody.reason)
     n, mean, variance = known["n"], known["mean"], known["variance"]
     wins, losses = known["wins"], known["losses"]
     ties = n - wins - losses
@@ -236,8 +242,8 @@ def _row(
 ) -> dict[str, Any]:
     higher = metric.definition.higher_is_better
     winner = None
-    if p_adjusted is not None and p_adjusted <= alpha and result.mean_difference:
-        winner = b if (result.mean_difference > 0) == higher else a
+    if p_adjusted is not None and p_adjusted <= alpha and result.direction:
+        winner = b if (result.direction > 0) == higher else a
     wins, losses = (result.wins, result.losses) if higher else (result.losses, result.wins)
     return {
         "model_a": a,
@@ -246,8 +252,8 @@ def _row(
         "slice_value": group[1],
         "metric": str(metric),
         "k": metric.k,
-        "mean_a": None if known is None else known["mean_a"],
-        "mean_b": None if known is None else known["mean_b"],
+        "mean_a": known["mean_a"] if result.n else None,
+        "mean_b": known["mean_b"] if result.n else None,
         "diff": result.mean_difference,
         "ci_low": result.ci_low,
         "ci_high": result.ci_high,

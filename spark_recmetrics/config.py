@@ -419,7 +419,7 @@ class Config(Job):
                     problems["evaluation", "slices", place] = str(error).removeprefix("slices: ")
         if self.comparison is not None:
             try:
-                check_options(**self.comparison.model_dump(include={"test", "correction", "alpha", "n_resamples"}))
+                check_options(**self.comparison.model_dump(exclude={"baseline"}))
             except ConfigError as error:
                 option, _, told = str(error).partition(": ")
                 problems["comparison", option] = told

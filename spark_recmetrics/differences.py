@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_LISTED = MEMBERS["predicted"]
+
 _KEY = ("pair", "column", "slice", "slice_value")
+
+_N_LISTS = ("n_lists_a", "n_lists_b")
 
 LARGEST = 2.0**500
 """Users with a larger value than this, or an infinite one, are not compared: nothing could be said of the spread."""
@@ -63,7 +68,7 @@ def paired_differences(per_user: DataFrame, asked: Asked, *, n_parts: int) -> Da
     Returns:
         `schema.DIFFERENCES`: one row per pair, column and value of a slice that has a user; all users are slice `EVERYBODY`.
     """
-    counters = {counter for tally in asked.tallies for counter in MEMBERS[tally.users]}
+    counters = {*_LISTED, *(counter for tally in asked.tallies for counter in MEMBERS[tally.users])}
     bands = [ITEM_SLICE, ITEM_VALUE, *(band.column for band in bands_of(asked.slices))]
     known = [name for name in bands if name in per_user.columns]
     kept = ["model", "user", *known, *sorted(counters | {tally.column for tally in asked.tallies})]
@@ -107,8 +112,12 @@ def _of_groups(rows: pd.DataFrame, groups: Sequence[Group], asked: Asked) -> pd.
         own = np.flatnonzero(model == name)
         place[name] = np.full(len(users), -1)
         place[name][user[own]] = own
-    numbers = {*(tally.column for tally in asked.tallies), *(c for tally in asked.tallies for c in MEMBERS[tally.users])}
-    values = {name: rows[name].to_numpy(np.float64) for name in numbers}
+    counters = {*_LISTED, *(counter for tally in asked.tallies for counter in MEMBERS[tally.users])}
+    values = {name: rows[name].to_numpy(np.float64) for name in counters | {tally.column for tally in asked.tallies}}
+    # A row with a list in it says that the model was there at all.
+    lists = {name: np.zeros(len(users), dtype=np.int64) for name in place}
+    for name, own in place.items():
+        lists[name][own >= 0] = np.all([values[counter][own[own >= 0]] > 0 for counter in _LISTED], axis=0)
     hashes = np.zeros(len(users), dtype=np.uint64)
     hashes[user] = rows["user_hash"].to_numpy(np.int64).view(np.uint64)
     weights = poisson_weights(hashes, asked.n_replicates, asked.seed) if asked.n_replicates else None
@@ -133,10 +142,11 @@ def _of_groups(rows: pd.DataFrame, groups: Sequence[Group], asked: Asked) -> pd.
             for number, text, of_group in of_groups:
                 here = of_group[both]
                 kept, n_left_out = known & here, int((member & ~known & here).sum())
-                found.append((pair, column, number, text, *_sums(old[kept], new[kept], n_left_out=n_left_out)))
+                n_lists = [int(lists[name][of_group].sum()) for name in (a, b)]
+                found.append((pair, column, number, text, *n_lists, *_sums(old[kept], new[kept], n_left_out=n_left_out)))
             columns.append(np.full(len(users), np.nan))
             columns[-1][both[known]] = _difference(old[known], new[known])
-    frame = pd.DataFrame(found, columns=[*_KEY, *_Sums._fields])
+    frame = pd.DataFrame(found, columns=[*_KEY, *_N_LISTS, *_Sums._fields])
     frame["sums"] = frame["counts"] = None
     if weights is not None:
         table = np.column_stack(columns)
@@ -156,6 +166,9 @@ class _Sums(NamedTuple):
     sum_b: float
     total: float
     deviation: float
+    low: float
+    high: float
+    noise: float
     wins: int
     losses: int
     magnitudes: Any
@@ -166,8 +179,12 @@ class _Sums(NamedTuple):
 def _difference(old: Any, new: Any) -> Any:
     """B - a, 0 where it is no more than rounding of the values."""
     difference = new - old
-    difference[np.abs(difference) <= ROUNDING * np.maximum(np.abs(old), np.abs(new))] = 0.0
+    difference[np.abs(difference) <= _noise(old, new)] = 0.0
     return difference
+
+
+def _noise(old: Any, new: Any) -> Any:
+    return ROUNDING * np.maximum(np.abs(old), np.abs(new))
 
 
 def _sums(old: Any, new: Any, *, n_left_out: int) -> _Sums:
@@ -183,6 +200,9 @@ def _sums(old: Any, new: Any, *, n_left_out: int) -> _Sums:
         sum_b=float(new.sum()),
         total=float(difference.sum()),
         deviation=float(((difference - mean) ** 2).sum()),
+        low=float(difference.min(initial=math.inf)),
+        high=float(difference.max(initial=-math.inf)),
+        noise=float(_noise(old, new).max(initial=0.0)),
         wins=int(up.sum()),
         losses=int(down.sum()),
         magnitudes=size[some],
@@ -201,8 +221,6 @@ def whole_differences(parts: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     Returns:
         One row of `schema.DIFFERENCES`, none without a user.
     """
-    import math
-
     import pandas as pd
 
     n = int(parts["n"].sum())
@@ -210,8 +228,11 @@ def whole_differences(parts: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     total = math.fsum(known["total"])
     mean = total / n if n else 0.0
     spread = math.fsum([*known["deviation"], *(known["n"] * (known["total"] / known["n"] - mean) ** 2)])
+    # Differences that are apart by no more than rounding of the values are the same, as `stats` has it for arrays.
+    if n and known["high"].max() - known["low"].min() <= known["noise"].max():
+        spread = 0.0
     row: dict[str, Any] = {name: parts[name].iloc[0] for name in _KEY} | {"n": n}
-    row |= {name: int(parts[name].sum()) for name in ("n_left_out", "wins", "losses")}
+    row |= {name: int(parts[name].sum()) for name in (*_N_LISTS, "n_left_out", "wins", "losses")}
     row |= {"mean_a": math.fsum(parts["sum_a"]) / max(n, 1), "mean_b": math.fsum(parts["sum_b"]) / max(n, 1)}
     row |= {"mean": mean, "variance": spread / max(n - 1, 1)}
     row |= {"plus": None, "minus": None, "tied": None, "replicates": None}

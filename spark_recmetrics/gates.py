@@ -190,7 +190,7 @@ class Verdict(NamedTuple):
     Args:
         gate: The condition as text.
         metric: The metric.
-        model: The model.
+        model: The model; None: the run has none that the gate could be held against, and so it fails.
         value: Its value; None is undefined.
         n_users: Users that it is the mean of.
         reference: What it was compared with; None: with nothing, or there was none.
@@ -205,7 +205,7 @@ class Verdict(NamedTuple):
 
     gate: str
     metric: str
-    model: str
+    model: str | None
     value: float | None
     n_users: int
     reference: float | None
@@ -223,7 +223,8 @@ class Verdict(NamedTuple):
             alarms = f"; false alarms: {_percent(self.false_alarm_rate)} of nights"
         elif self.false_alarm_rate_year is not None:
             alarms = f"; false alarms: at most {_percent(self.false_alarm_rate_year)} of years"
-        return printable(f"{self.verdict.upper():<4}  {self.model}: {self.gate}: {self.reason}{alarms}")
+        named = "no model" if self.model is None else self.model
+        return printable(f"{self.verdict.upper():<4}  {named}: {self.gate}: {self.reason}{alarms}")
 
 
 def _percent(rate: float) -> str:
@@ -244,7 +245,8 @@ def judge(
 
     Returns:
         A verdict for each gate and model. A gate fails without data, too: where its metric was not computed or is undefined,
-        with too few users, and where the reference was computed under another convention.
+        with too few users, where the run has no model to hold it against, and where the reference was computed under another
+        convention.
 
     Example:
         >>> now = {"run_id": "r2", "as_of": "2", "model": "als", "slice": "all", "slice_value": "all", "metric": "hit@1"}
@@ -261,10 +263,21 @@ def judge(
     for gate in gates:
         of_metric = [row for row in rows if row["metric"] == gate.metric and row["slice"] == "all"]
         names = {row["model"] for row in rows} - {gate.baseline} if gate.model is None else {gate.model}
+        if not names:
+            # A gate that nothing can be held against must not be silent.
+            found.append(_without_model(gate))
         for model in sorted(names):
             row = next((row for row in of_metric if row["model"] == model), None)
             found.append(_judge(gate, model, row, rows, history, comparison))
     return found
+
+
+def _without_model(gate: Gate) -> Verdict:
+    told = "expected a model to hold the gate against, found none in this run"
+    if gate.baseline is not None:
+        told = f"expected a model beside {gate.baseline} to hold the gate against, found none in this run"
+    unknown = (None, 0, None, None, None)
+    return Verdict(gate.text, gate.metric, None, *unknown, gate.severity, told, *_NEVER_TOLD)
 
 
 def _judge(
@@ -286,10 +299,12 @@ def _judge(
     reference = _reference(gate, row, rows, history)
     if reference.problem is not None:
         return verdict(reference.problem, failed=True)
+    left_out = f" (left out: {reference.left_out})" if reference.left_out else ""
     if reference.value is None:
-        return verdict(f"no earlier value to compare with: missing is {gate.missing}", failed=gate.missing == "fail")
+        told = f"no earlier value to compare with{left_out}: missing is {gate.missing}"
+        return verdict(told, failed=gate.missing == "fail")
     drop = drop_of(row, reference.value)
-    named = (reference.run and f" of run {reference.run}") or f" of {gate.against}"
+    named = ((reference.run and f" of run {reference.run}") or f" of {gate.against}") + left_out
     if abs(drop) <= _slack(value):
         told = f"{value:.6g} is the same as {reference.value:.6g}{named}"
     else:

@@ -154,11 +154,19 @@ def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *
     """
     _known_table(table)
     output = output if isinstance(output, Output) else Output(path=os.fspath(output))
-    columns = _published_columns(spark, output).get(table)
-    if columns is None:
+    rows = _rows(spark, output, table)
+    if rows is None:
         raise DataError(
             f"{tables.place(output, table)}: expected published runs, found none: check the output, or run an evaluation first"
         )
+    return rows
+
+
+def _rows(spark: SparkSession, output: Output, table: str) -> DataFrame | None:
+    """The rows of `read_history`; None where no run has published that table."""
+    columns = _published_columns(spark, output).get(table)
+    if columns is None:
+        return None
     declared = [(known.attempt, n) for known in _newest(_attempts(spark, output)) if (n := known.n_rows.get(table))]
     schema = StructType([*columns.values(), *_PARTITION_FIELDS])
     rows = tables.published(spark, output, table, schema) if declared else None
@@ -173,11 +181,12 @@ def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *
 
 
 def published_rows(spark: SparkSession, output: Output, job: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
-    """SUMMARY of all complete runs of a job, some metrics over all users, on the driver; no row on the first night."""
-    if tables.published(spark, output, "runs", RUNS) is None:
-        return []
-    rows = read_history(spark, output)
-    if "job" not in rows.columns:
+    """SUMMARY of all complete runs of a job, some metrics over all users, on the driver.
+
+    There is no row on the first night; nor where the runs so far were refused or were splits, which have no SUMMARY.
+    """
+    rows = _rows(spark, output, "summary")
+    if rows is None or "job" not in rows.columns:
         return []
     rows = rows.where((F.col("job") == job) & (F.col("slice") == "all") & F.col("metric").isin(*metrics))
     return [row.asDict() for row in tables.collect_rows(rows)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from spark_recmetrics.gates import Verdict
     from spark_recmetrics.pipeline import Result
     from spark_recmetrics.sides import SplitReport
+    from spark_recmetrics.slices import Slice
     from spark_recmetrics.split_config import SplitConfig
 
 
@@ -69,18 +69,17 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
             frames = {name: getattr(result, name) for name in ("data_report", "per_user", "summary")}
             if verdicts:
                 frames["gates"] = spark.createDataFrame(verdicts, GATES)
-            comparison = _compared(config, result)
+            comparison = _compared(config, result, outcome)
             if comparison is not None:
                 frames["comparison"] = comparison.to_spark(spark)
             outcome["tables"] = history.publish(frames, output, run)
         finally:
             result.release()
         outcome["gates"] = [verdict._asdict() for verdict in verdicts]
-        outcome |= {"status": result.status, "models": _finite(result.to_dict()), "n_users": result.n_users}
+        outcome |= {"status": result.status, "models": result.to_dict(), "n_users": result.n_users}
         # What is empty is the error that the job ends with.
-        outcome["warnings"] = [line for line in result.warnings if line not in result.emptiness]
-        if config.comparison is not None and comparison is None:
-            outcome["warnings"].append("comparison: expected at least two models, found one")
+        own = [line for line in result.warnings if line not in result.emptiness]
+        outcome["warnings"] = [*own, *outcome["warnings"]]
         _show(config, result, outcome, comparison)
         if user is not None:
             _show_user(result, user)
@@ -154,7 +153,6 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
     from spark_recmetrics.history import published_rows, rows_of_run
     from spark_recmetrics.metrics.text import named_populations
     from spark_recmetrics.outcome import Run
-    from spark_recmetrics.slices import bands_of
 
     output, as_of = config.located(config.output), config.as_of or "none"
     metrics = [metric for metric in config.evaluation.expanded if metric.has_users]
@@ -167,24 +165,38 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
             raise DataError(f"{output.table('summary')}: expected {expected}, found none: run evaluate first")
         chosen = max(rows, key=lambda row: row["computed_at"])["run_id"]
         rows = [row for row in rows if row["run_id"] == chosen]
-        per_user = rows_of_run(spark, output, Run(chosen, config.as_of), table="per_user")
-        known = {row["metric"] for row in rows}
+        rules, run = named_populations(config.evaluation.chosen_convention), Run(chosen, config.as_of)
+        if others := {row["convention"] for row in rows} - {str(rules)}:
+            found = printable(", ".join(sorted(others)))
+            raise DataError(f"run {chosen}: expected convention {rules}, which the configuration has, found {found}")
+        per_user = rows_of_run(spark, output, run, table="per_user")
+        names, known = {row["model"] for row in rows}, {row["metric"] for row in rows}
         comparison = compared(
             per_user,
-            sorted({row["model"] for row in rows}),
+            [name for name in config.inputs.models or sorted(names) if name in names],
             [metric for metric in metrics if str(metric) in known],
-            named_populations(config.evaluation.chosen_convention),
+            rules,
             **(config.comparison or ComparisonOptions()).model_dump(),
-            slices=[one for one in config.evaluation.slices if all(b.column in per_user.columns for b in bands_of([one]))],
+            slices=_slices_of(rows_of_run(spark, output, run, table="summary"), per_user),
             min_users=config.evaluation.min_users,
             n_parts=config.evaluation.n_buckets,
         )
     print(f"{config.job}, run {chosen} as of {as_of}\n\n{comparison}")
-    outcome |= {"status": "ok", "run_id": chosen, "comparison": [_json(row) for row in comparison.rows]}
+    outcome |= {"status": "ok", "run_id": chosen, "comparison": [dict(row) for row in comparison.rows]}
+
+
+def _slices_of(summary: DataFrame, per_user: DataFrame) -> list[Slice]:
+    """The slices of users that a published run has values of."""
+    from spark_recmetrics.slices import Slice, bands_of
+    from spark_recmetrics.tables import collect_rows
+
+    texts = sorted({row["slice"] for row in collect_rows(summary.select("slice").distinct())} - {"all"})
+    parsed = [Slice.parse(text) for text in texts]
+    return [one for one in parsed if all(band.column in per_user.columns for band in bands_of([one]))]
 
 
 def history_of(config: Published, metric: str, last: int) -> str:
-    """The values of a metric in the last nights of a job, as text.
+    """The values of a metric in the last nights of a job, as text. It says so where their labels have no order.
 
     Raises:
         ConfigError: There is no such metric.
@@ -192,6 +204,7 @@ def history_of(config: Published, metric: str, last: int) -> str:
     """
     from spark_recmetrics.history import published_rows
     from spark_recmetrics.metrics import parse
+    from spark_recmetrics.nights import form_of
     from spark_recmetrics.report import history_table
 
     with session() as spark:
@@ -199,7 +212,12 @@ def history_of(config: Published, metric: str, last: int) -> str:
     if not rows:
         where = config.located(config.output).table("summary")
         raise DataError(f"{where}: expected runs of job {config.job} with {parse(metric)}, found none: check --metric and job")
-    return f"{config.job}, {parse(metric)}\n\n{history_table(rows, last)}"
+    of_form = {form_of(as_of): as_of for as_of in sorted({row["as_of"] for row in rows}, reverse=True)}
+    text = f"{config.job}, {parse(metric)}\n\n{history_table(rows, last)}"
+    if len(of_form) == 1:
+        return text
+    found = ", ".join(sorted(of_form.values()))
+    return f"{text}\n\nwarning: as_of: expected labels of one form, found {found}: they are ordered as text"
 
 
 def _earlier(spark: SparkSession, config: Config, *, every: bool = False) -> list[dict[str, Any]]:
@@ -210,11 +228,19 @@ def _earlier(spark: SparkSession, config: Config, *, every: bool = False) -> lis
     return published_rows(spark, config.located(config.output), config.job, wanted) if wanted else []
 
 
-def _compared(config: Config, result: Result) -> Comparison | None:
-    """The comparison that the configuration asks for, where there are two models."""
+def _compared(config: Config, result: Result, outcome: dict[str, Any]) -> Comparison | None:
+    """The comparison that the configuration asks for, if its models are there tonight; else a warning of the run."""
     from spark_recmetrics.comparison import compare
 
-    if config.comparison is None or len(result.plan.models) < 2:
+    if config.comparison is None:
+        return None
+    models, baseline = result.plan.models, config.comparison.baseline
+    if len(models) < 2:
+        outcome["warnings"].append("comparison: expected at least two models, found one")
+        return None
+    if baseline is not None and baseline not in models:
+        known = printable(", ".join(models))
+        outcome["warnings"].append(f"comparison: expected baseline {baseline!r} among the models, found {known}: not compared")
         return None
     return compare(result, **config.comparison.model_dump())
 
@@ -361,15 +387,6 @@ def session() -> Iterator[SparkSession]:
         yield own
     finally:
         own.stop()
-
-
-def _finite(models: dict[str, dict[str, float | None]]) -> dict[str, dict[str, Any]]:
-    return {model: _json(values) for model, values in models.items()}
-
-
-def _json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity, which the squares of very large errors can reach."""
-    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in values.items()}
 
 
 def _show(config: Config, result: Result, outcome: dict[str, Any], comparison: Comparison | None) -> None:

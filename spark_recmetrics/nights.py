@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ class Reference(NamedTuple):
         other_data: Whether it was measured on another truth.
         problem: Why it cannot be compared with.
         variance: Its squared standard error; None where that cannot be known.
+        left_out: Which earlier runs were left out, and why.
     """
 
     value: float | None = None
@@ -27,6 +29,17 @@ class Reference(NamedTuple):
     other_data: bool = False
     problem: str | None = None
     variance: float | None = None
+    left_out: str = ""
+
+
+def form_of(as_of: str) -> str:
+    """The form of the label of a night: labels of one form stand in their order as texts, and of two forms nobody knows.
+
+    Example:
+        >>> form_of("2026-11-28"), form_of("20261128"), form_of("9"), form_of("10")
+        ('9999-99-99', '99999999', '9', '99')
+    """
+    return re.sub("[0-9]", "9", as_of)
 
 
 def is_same(own: Row, row: Row) -> bool:
@@ -64,9 +77,24 @@ def run_reference(row: Row, history: Sequence[Row], run: str) -> Reference:
 
 def last_reference(row: Row, history: Sequence[Row], n: int) -> Reference:
     """The median of the model in the last n runs before."""
+    night = row["as_of"]
+    if night in _UNDATED:
+        return Reference(problem="expected an as_of, which orders the runs, found none")
     # Of several runs of one day, such as a repeated one with another configuration, the last counts.
-    by_day = {own["as_of"]: own for own in sorted(_earlier(row, history), key=_age) if own["as_of"] < _night(row)}
-    return _median(row, list(by_day.values())[-n:])
+    by_day = {own["as_of"]: own for own in sorted(_earlier(row, history), key=_age)}
+    dated = [label for label in by_day if label not in _UNDATED]
+    others = [label for label in dated if form_of(label) != form_of(night)]
+    chosen = [by_day[label] for label in dated if label not in others and label < night][-n:]
+    if others and not chosen:
+        told = f"expected an as_of of the form of {night} before it, found {others[0]}, and nobody knows which is earlier"
+        return Reference(problem=f"{told}: give labels of one form, such as 2026-11-28 or 0042, or the job another name")
+    left_out = [f"{len(others)} with an as_of of another form, such as {others[0]}"] if others else []
+    left_out += ["1 without an as_of"] if len(dated) < len(by_day) else []
+    return _median(row, chosen)._replace(left_out=", ".join(left_out))
+
+
+_UNDATED = (None, "none")
+"""What stands as `as_of` of a run without one: in its own rows, and in tables."""
 
 
 def _earlier(row: Row, history: Sequence[Row]) -> list[Row]:
@@ -78,7 +106,7 @@ def _night(row: Row) -> str:
 
 
 def _age(row: Row) -> tuple[Any, Any]:
-    return row["as_of"], row["computed_at"]
+    return _night(row), row["computed_at"]
 
 
 def _median(row: Row, chosen: Sequence[Row]) -> Reference:
@@ -130,7 +158,8 @@ def drops_against(row: Row, reference: float, history: Sequence[Row], model: str
     Args:
         row: The value of this night.
         reference: That of the other model.
-        history: SUMMARY of earlier nights; what is not earlier is not looked at.
+        history: SUMMARY of earlier nights; what is not earlier is not looked at, and what has an `as_of` of another form is
+            left out.
         model: The other model.
         allowed: From a reference to how much worse a value may be.
 
@@ -144,11 +173,16 @@ def drops_against(row: Row, reference: float, history: Sequence[Row], model: str
     """
     runs: dict[tuple[str, str], dict[str, Row]] = {}
     for own in sorted(history, key=_age):
-        if is_same(own, row) and own["as_of"] < _night(row) and own["model"] in (row["model"], model):
-            runs.setdefault((own["as_of"], own["run_id"]), {})[own["model"]] = own
+        if is_same(own, row) and own["model"] in (row["model"], model):
+            runs.setdefault((_night(own), own["run_id"]), {})[own["model"]] = own
     found: dict[str, tuple[str, float, float]] = {}
     left_out: dict[str, str] = {}
     for (night, _), of_run in runs.items():
+        if form_of(night) != form_of(_night(row)):
+            left_out[night] = "without an as_of" if night in _UNDATED else "with an as_of of another form"
+            continue
+        if night >= _night(row):
+            continue
         new, old = of_run.get(row["model"]), of_run.get(model)
         if new is None or old is None or any(own["value"] is None or not math.isfinite(own["value"]) for own in (new, old)):
             left_out[night] = "without a value of both models"

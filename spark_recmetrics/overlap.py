@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
 from spark_recmetrics.conventions import Convention
+from spark_recmetrics.errors import counted
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, relevant_only
 from spark_recmetrics.metrics import Metric, cut_offs
 from spark_recmetrics.rank import top_rows, without_repeats
@@ -150,16 +151,6 @@ class Overlap:
         by_model = {row["model"]: row.asDict() for row in tables.collect_rows(found)}
         nothing = {"n": 0, "n_seen": 0, "example": None, "whole": 0.0, "within": 0.0}
         return {model: by_model.get(model, nothing) for model in self.models or sorted(by_model)}
-
-
-def counted(n: int, what: str) -> str:
-    """The number and the word, in the plural if it is one.
-
-    Example:
-        >>> counted(1, "row"), counted(2, "row")
-        ('1 row', '2 rows')
-    """
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def _pair() -> Column:

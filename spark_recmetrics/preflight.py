@@ -21,13 +21,13 @@ from spark_recmetrics.comparison import compared
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.doctor import Check
-from spark_recmetrics.errors import DataError
+from spark_recmetrics.errors import DataError, counted
 from spark_recmetrics.facts import checked_policies
 from spark_recmetrics.inputs import column_of
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.expected import best_bound, chance, no_chance, no_perfect_value, perfect_value
 from spark_recmetrics.metrics.text import named_populations
-from spark_recmetrics.overlap import Finding, counted
+from spark_recmetrics.overlap import Finding
 from spark_recmetrics.pipeline import Result
 from spark_recmetrics.sample import Sample, Setup, hashed, within
 
@@ -288,7 +288,9 @@ def _random(sample: Sample) -> Finding:
     judged_only = own.convention.candidates == "judged"
     pool = _pool(sample, min(max(10 * (overlap.longest or 0), FEWEST_CANDIDATES), MOST_CANDIDATES))
     n_listed = MOST_JUDGED if judged_only else tables.count_distinct(pool)
-    share = N_RANDOM_ROWS / (max(n_listed, 1) * max(sample.share * sample.n_users, 1))
+    if not n_listed:
+        return Finding("warn", "not looked at: there are no items")
+    share = N_RANDOM_ROWS / (n_listed * max(sample.share * sample.n_users, 1))
     few = within(share, F.lit("few"), F.col("user"))
     candidates = _judged(overlap.judged.where(few)) if judged_only else _unjudged(overlap.relevant.where(few), pool, n_listed)
     draws = range(int(min(max(share, 1), MOST_DRAWS)))

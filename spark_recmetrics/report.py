@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_recmetrics.errors import printable
 from spark_recmetrics.slices import Slice
+
+RESULT_MARK = "RECMETRICS_RESULT"
+"""First word of the last line of a job; JSON follows. No line of a table begins with it."""
 
 _UNDEFINED = "undefined"
 
@@ -214,7 +218,8 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def _sparkline(values: Sequence[float | None]) -> str:
-    """A bar for each value, from the smallest to the largest; a blank where there is none."""
+    """A bar for each value, from the smallest to the largest; a blank where there is none, or an infinite one."""
+    values = [value if value is not None and math.isfinite(value) else None for value in values]
     known = [value for value in values if value is not None]
     low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
     steps = len(_BARS) - 1
@@ -323,7 +328,7 @@ def _aligned(table: Sequence[Sequence[str]], *, n_left: int, n_last_left: int = 
     """Columns of one width: the first and the last ones flush left, the others flush right."""
     n = len(table[0])
     widths = [max(_width(line[column]) for line in table) for column in range(n)]
-    return "\n".join(
+    lines = (
         "  ".join(
             cell + " " * (width - _width(cell))
             if column < n_left or column >= n - n_last_left
@@ -332,6 +337,8 @@ def _aligned(table: Sequence[Sequence[str]], *, n_left: int, n_last_left: int = 
         ).rstrip()
         for line in table
     )
+    # A model may be named like the mark.
+    return "\n".join(f" {line}" if line.startswith(RESULT_MARK) else line for line in lines)
 
 
 def _best(rows: Sequence[Mapping[str, Any]]) -> float | None:

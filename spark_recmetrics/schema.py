@@ -120,8 +120,8 @@ _PAIRED = [
 PART_DIFFERENCES = StructType(
     [
         *_PAIRED,
-        *(StructField(name, LongType()) for name in ("n", "n_left_out")),
-        *(StructField(name, DoubleType()) for name in ("sum_a", "sum_b", "total", "deviation")),
+        *(StructField(name, LongType()) for name in ("n_lists_a", "n_lists_b", "n", "n_left_out")),
+        *(StructField(name, DoubleType()) for name in ("sum_a", "sum_b", "total", "deviation", "low", "high", "noise")),
         *(StructField(name, LongType()) for name in ("wins", "losses")),
         StructField("magnitudes", ArrayType(DoubleType())),
         *(StructField(name, ArrayType(LongType())) for name in ("n_positive", "n_negative")),
@@ -134,7 +134,7 @@ PART_DIFFERENCES = StructType(
 DIFFERENCES = StructType(
     [
         *_PAIRED,
-        *(StructField(name, LongType()) for name in ("n", "n_left_out", "wins", "losses")),
+        *(StructField(name, LongType()) for name in ("n_lists_a", "n_lists_b", "n", "n_left_out", "wins", "losses")),
         *(StructField(name, DoubleType()) for name in ("mean_a", "mean_b", "mean", "variance", "plus", "minus", "tied")),
         StructField("replicates", ArrayType(DoubleType())),
     ]

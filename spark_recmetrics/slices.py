@@ -63,12 +63,13 @@ class Band:
 
     def __str__(self) -> str:
         quoted = f"`{self.name.replace('`', '``')}`" if re.search(r"[`*()]|^\s|\s$", self.name) else self.name
-        return f"{quoted}({', '.join(f'{edge:g}' for edge in self.edges)})" if self.edges else quoted
+        return f"{quoted}({', '.join(map(_shown, self.edges))})" if self.edges else quoted
 
     @property
     def column(self) -> str:
         """The column of PER_USER that has the value of each user."""
-        return f"slice_{re.sub(r'[^0-9A-Za-z]+', '_', str(self)).strip('_').lower()}"
+        edges = (_shown(edge).replace("-", "minus").replace(".", "p").replace("+", "") for edge in self.edges)
+        return "_".join(["slice", re.sub(r"\W+", "_", self.name).strip("_").lower(), *edges])
 
 
 @dataclass(frozen=True)
@@ -151,18 +152,23 @@ def _edges(text: str, inside: str) -> tuple[float, ...]:
     if not all(map(math.isfinite, edges)):
         raise ConfigError(f"{text!r}: expected numbers as edges, found {inside.strip() or 'nothing'}")
     if any(low >= high for low, high in pairwise(edges)):
-        raise ConfigError(f"{text!r}: expected edges that ascend, found {', '.join(f'{edge:g}' for edge in edges)}")
+        raise ConfigError(f"{text!r}: expected edges that ascend, found {', '.join(map(_shown, edges))}")
     return edges
+
+
+def _shown(edge: float) -> str:
+    """The number with all of its digits."""
+    return repr(edge).removesuffix(".0")
 
 
 def _labels(edges: Sequence[float]) -> tuple[str, ...]:
     """Names of bands that tell which side an edge belongs to.
 
     Example:
-        >>> _labels([18, 35])
+        >>> _labels([18.0, 35.0])
         ('<18', '18..<35', '>=35')
     """
-    shown = [f"{edge:g}" for edge in edges]
+    shown = [_shown(edge) for edge in edges]
     inner = (f"{low}..<{high}" for low, high in pairwise(shown))
     return (f"<{shown[0]}", *inner, f">={shown[-1]}")
 

@@ -59,7 +59,7 @@ RATING_METRICS = ("rmse", "mse", "mae", "r2", "explained_variance")
 ALWAYS_SKIP = ("auc", "gauc", "lauc", "ctr", "ess", "matched_auc", "average_rank", "r2", "explained_variance", "pop_rsp")
 """Metrics for which 0 would be no neutral value: a user whose value is undefined is left out under every convention."""
 
-NEVER_ZERO_OF_NOBODY = (*RATING_METRICS, "average_rank")
+NEVER_ZERO_OF_NOBODY = (*RATING_METRICS, "average_rank", "arp", "pop_rsp", *OF_ITEMS)
 """Metrics of which 0 is the best value, or a good one: the mean over nobody is undefined under every convention."""
 
 OWN_USERS = {"ctr": "all", "ess": "all", "matched_auc": "all", **dict.fromkeys(PREDICTED, "predicted")}
@@ -196,7 +196,7 @@ def evaluate(
                 lists = [cell.items[: metric.k] for cell in own_cells if cell.is_in(users) and cell.items]
                 value = OF_ITEMS[metric.name](metric, lists, catalog, convention) if lists else None
                 n_users = 0 if value is None else len(lists)
-                value = empty_value(convention) if value is None else value
+                value = empty_value(metric, convention) if value is None else value
                 summary[model, metric.label] = {"value": value, "n_users": n_users, "n_undefined": 0}
             else:
                 summary[model, metric.label] = summarise_ranking(metric, own_cells, convention)

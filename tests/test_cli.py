@@ -83,6 +83,7 @@ def test_evaluate_writes_its_tables_and_says_where(job, spark, tmp_path, capsys)
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_a_repeated_run_replaces_its_own_rows_and_no_others(job, spark, tmp_path, capsys):
     conf = job()
     runs = []
@@ -97,6 +98,7 @@ def test_a_repeated_run_replaces_its_own_rows_and_no_others(job, spark, tmp_path
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_catalog_tables(job, spark, capsys):
     for name in ("summary", "per_user", "data_report", "runs"):
         spark.sql(f"drop table if exists nightly_{name}")
@@ -138,6 +140,7 @@ def test_inputs_in_other_formats_and_one_location_per_model(job, spark, tmp_path
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_train_and_catalog(job, spark, tmp_path, capsys):
     """In AUC the seen item of u1 is no candidate; with it, one of three others stands above the relevant one."""
     spark.createDataFrame([("u1", "a")], "user_id string, item_id string").write.parquet(str(tmp_path / "train" / "2026-11-28"))

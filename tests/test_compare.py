@@ -11,9 +11,10 @@ import pytest
 from scipy import stats as scipy_stats
 
 import spark_recmetrics as srm
-from spark_recmetrics.cli import main
+from spark_recmetrics.cli import RESULT_MARK, main
 from spark_recmetrics.comparison import compared
 from spark_recmetrics.metrics import parse
+from spark_recmetrics.report import history_table
 from spark_recmetrics.stats import adjust, paired_t_test, sign_test, smallest_difference, wilcoxon_test
 
 METRICS = [parse("ndcg@10"), parse("rmse")]
@@ -152,6 +153,45 @@ def test_t1_a_model_against_itself_and_winners_by_direction(spark):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.parametrize("test", ["paired_t", "bootstrap"])
+def test_a_constant_difference_is_none_of_3e12_standard_errors(spark, test):
+    """The differences are known to 10^-12 of the values, and are the same as far as that."""
+    old = [1.0 + user / 7 for user in range(30)]
+    values = {("a", str(metric)): old for metric in METRICS}
+    values |= {("b", str(metric)): [v + 1e-4 for v in old] for metric in METRICS}
+    values |= {("c", str(metric)): old for metric in METRICS}
+    # In the last place, and two values apart: not the same.
+    values["b", "rmse"] = [v + 1e-4 + 1e-9 * (user % 2) for user, v in enumerate(old)]
+    one, other = (np.array(values[model, "ndcg@10"]) for model in "ab")
+    assert np.ptp(other - one) > 1e-12 * 1e-4
+    found = compared(per_user_of(spark, values), ("a", "b"), METRICS, srm.convention("default"), test=test, n_parts=5).rows
+    same, apart = found
+    assert (same["reason"], same["diff"]) == ("zero_variance", pytest.approx(1e-4))
+    assert [same[name] for name in ("statistic", "p_value", "effect_size", "ci_low", "winner")] == [None] * 5
+    assert (paired_t_test(one, other).reason, apart["reason"]) == ("zero_variance", None)
+
+
+@pytest.mark.spark
+@pytest.mark.once
+@pytest.mark.parametrize(("test", "winners"), [("wilcoxon", ["b", "a"]), ("sign", ["b", "a"]), ("paired_t", [None, None])])
+def test_the_winner_is_told_by_what_is_tested(spark, test, winners):
+    """b is higher for 27 of 30 users with something relevant; but three large losses make its mean the lower one."""
+    users = range(38)
+    fifth = [user for user in users if user % 5]  # the others have nothing relevant
+    assert len(fifth) == 30
+    differences = dict(zip(fifth, [*(0.001 * n for n in range(1, 28)), -1.0, -1.1, -1.2], strict=True))
+    values = {("a", str(metric)): [0.5] * 38 for metric in METRICS}
+    # All users have a rating: those without anything relevant differ in none.
+    values |= {("b", str(metric)): [0.5 + differences.get(user, 0.0) for user in users] for metric in METRICS}
+    values |= {("c", str(metric)): [0.5] * 38 for metric in METRICS}
+    found = compared(per_user_of(spark, values), ("a", "b"), METRICS, srm.convention("default"), test=test, n_parts=2).rows
+    assert [row["diff"] < 0 for row in found] == [True, True]
+    # Of an RMSE the lower one is better.
+    assert [row["winner"] for row in found] == winners
+
+
+@pytest.mark.spark
+@pytest.mark.once
 def test_t2_t3_t4_what_a_comparison_of_few_users_says(spark):
     """In RMSE b is 1, 2, 3 and 4 above a, and c always 1; in nDCG only one user has a value of both."""
     rmse = {"a": [100.0, 200.0, 300.0, 400.0], "b": [101.0, 202.0, 303.0, 404.0], "c": [101.0, 201.0, 301.0, 401.0]}
@@ -177,9 +217,30 @@ def test_nobody_in_common_is_undefined(spark):
     frame = per_user_of(spark, values, left_out={0, 1, 2})
     found = compared(frame, ("a", "c"), METRICS, srm.convention("default"), n_parts=2)
     assert [(row["n_users"], row["p_value"], row["reason"], row["winner"]) for row in found.rows] == [
-        (0, None, "no_pair", None)
-    ] * 2
+        (0, None, "no_list", None),  # c has no row at all
+        (0, None, "no_pair", None),
+    ]
     assert "undefined (no_pair)" in str(found)
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_model_without_a_list_is_no_loser(spark):
+    """The ghost recommends nothing to anybody, and half to all but one user."""
+    scores = [(model, user, "x", 3.0) for user in range(20) for model in ("als", "half") if model == "als" or user < 19]
+    predictions = spark.createDataFrame(scores, "model string, user_id int, item_id string, score double")
+    truth = spark.createDataFrame([(user, "x", 4.0) for user in range(20)], "user_id int, item_id string, rating double")
+    result = srm.evaluate(predictions, truth, metrics=["hit@1", "rmse"], models=["als", "ghost", "half"], n_buckets=2)
+    for test in ("paired_t", "wilcoxon"):
+        rows = {(row["model_a"], row["model_b"], row["metric"]): row for row in srm.compare(result, test=test).rows}
+        for pair, metric, reason in ((("als", "ghost"), "hit@1", "no_list"), (("als", "ghost"), "rmse", "no_pair")):
+            row = rows[(*pair, metric)]
+            assert (row["n_users"], row["reason"], row["test"]) == (0, reason, test)
+            assert [row[name] for name in ("mean_a", "mean_b", "diff", "p_value", "winner")] == [None] * 5
+            assert (row["wins"], row["ties"], row["losses"]) == (0, 0, 0)
+        # One list is enough to be there, and whoever gets none counts as before.
+        assert (rows["als", "half", "hit@1"]["n_users"], rows["als", "half", "hit@1"]["diff"]) == (20, -1 / 20)
+    result.release()
 
 
 @pytest.mark.spark
@@ -207,7 +268,7 @@ def test_a_result_is_compared(spark):
         ({"baseline": "pop"}, "baseline: unknown model 'pop'"),
         ({"test": "paired"}, r"test: unknown value 'paired'; did you mean 'paired_t'\?"),
         ({"correction": "bonferoni"}, r"correction: unknown value 'bonferoni'; did you mean 'bonferroni'\?"),
-        ({"alpha": 5}, "alpha: expected a number between 0 and 1, found 5"),
+        ({"alpha": 5}, "alpha: expected a number from 1e-06 to 0.5, found 5"),
         ({"test": "bootstrap", "n_resamples": 1}, "n_resamples: expected a whole number from 100, found 1"),
     ],
 )
@@ -247,7 +308,7 @@ def test_the_job_compares_prints_and_publishes(spark, tmp_path, capsys):
     ("options", "told"),
     [
         ({"test": "t"}, "comparison.test: expected one of "),
-        ({"alpha": 1.5}, "comparison.alpha: expected a number between 0 and 1, found 1.5"),
+        ({"alpha": 1.5}, "comparison.alpha: expected a number from 1e-06 to 0.5, found 1.5"),
         ({"test": "bootstrap", "n_resamples": 5}, "comparison.n_resamples: expected a whole number from 100, found 5"),
         ({"baseline": "pup"}, "comparison.baseline: unknown model 'pup'; did you mean 'pop'?"),
     ],
@@ -259,3 +320,56 @@ def test_a_comparison_of_the_configuration_is_checked_when_it_is_read(options, t
     path.write_text(json.dumps(conf))
     assert main(["validate-config", "--config", str(path)]) == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("alpha", 0.85, "alpha: expected a number from 1e-06 to 0.5, found 0.85"),
+        ("alpha", 1e-300, "alpha: expected a number from 1e-06 to 0.5, found 1e-300"),
+        ("alpha", math.nan, "alpha: expected a number from 1e-06 to 0.5, found nan"),
+        *(
+            ("seed", seed, f"seed: expected a whole number from 0, below 2^63, found {seed!r}")
+            for seed in (-1, "x", 1.5, True, 2**63)
+        ),
+    ],
+)
+def test_options_are_refused_before_anything_runs(option, value, message):
+    with pytest.raises(srm.ConfigError) as caught:
+        compared(None, ["a", "b"], [], srm.convention("default"), **{option: value})
+    assert str(caught.value) == message
+
+
+def test_no_line_of_a_table_begins_with_the_mark_of_the_result_line():
+    name = f'{RESULT_MARK} {{"status": "ok"}}'
+    row = {"model": name, "as_of": "1", "convention": "c", "config_hash": "c", "data_hash": "d", "computed_at": 0, "n_users": 1}
+    text = history_table([{**row, "value": math.inf}, {**row, "as_of": "2", "value": 0.5}], 9)
+    assert [line for line in text.splitlines() if line.startswith(RESULT_MARK)] == []
+    assert f" {name}" in text
+
+
+@pytest.mark.spark
+@pytest.mark.once
+@pytest.mark.heavy
+def test_a_baseline_that_is_missing_tonight_is_a_warning_and_the_values_are_published(spark, tmp_path, capsys):
+    rows = [
+        (model, user, item, 1.2e154 if model == "b" else float(item)) for model in "ab" for user in (1, 2) for item in (1, 2)
+    ]
+    spark.createDataFrame(rows, "model string, user_id int, item_id int, score double").write.parquet(str(tmp_path / "p"))
+    spark.createDataFrame([(1, 1, 3.0), (2, 2, 1.0)], "user_id int, item_id int, rating double").write.parquet(
+        str(tmp_path / "t")
+    )
+    conf = tmp_path / "conf.json"
+    written = {
+        "inputs": {"predictions": {"path": str(tmp_path / "p")}, "truth": {"path": str(tmp_path / "t")}},
+        "evaluation": {"metrics": ["rmse"], "n_buckets": 1},
+        "comparison": {"baseline": "gone"},
+        "gates": [{"metric": "rmse", "max": 2}],
+        "output": {"path": str(tmp_path / "out")},
+    }
+    conf.write_text(json.dumps(written))
+    assert main(["evaluate", "--config", str(conf)]) == 3
+    told = json.loads(capsys.readouterr().out.strip().splitlines()[-1].removeprefix(RESULT_MARK))
+    assert "comparison: expected baseline 'gone' among the models, found a, b: not compared" in told["warnings"]
+    assert set(told["tables"]) == {"data_report", "per_user", "summary", "gates"}
+    assert [gate["verdict"] for gate in told["gates"]] == ["pass", "fail"]

@@ -500,7 +500,7 @@ def test_the_table_of_arguments_is_the_code():
     page = (ROOT / "docs" / "inputs.md").read_text()
     rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ") and "`evaluate`" in line]
     start = page.splitlines().index("|" + "|".join(rows[0]) + "|")
-    table = [line.strip("|").split("|") for line in page.splitlines()[start + 2 : start + 9]]
+    table = [line.strip("|").split("|") for line in page.splitlines()[start + 2 : start + 11]]
     spark, memory, small = (
         inspect.signature(one).parameters
         for one in (spark_recmetrics.evaluate, spark_recmetrics.evaluate_in_memory, spark_recmetrics.compute_metrics)

@@ -469,7 +469,7 @@ def odd_schemas(spark: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any
     for number, odd in enumerate(ODD):
         for name in ARGUMENTS:
             empty = isinstance(odd, dict) and not odd
-            serves = (odd is None and name in ("cast_ids", "models", "checks")) or (name == "checks" and empty)
+            serves = (odd is None and name in ("cast_ids", "models", "checks")) or (name in ("checks", "convention") and empty)
             serves |= name == "n_buckets" and isinstance(odd, int | np.integer) and odd in (5, 3) and odd is not True
             serves |= name == "model_name" and odd in ("x", "\x00") if isinstance(odd, str) else False
             yield f"{name} {number}", right, {"metrics": "hit", name: odd}, serves or (name == "models" and odd == ["x"])

@@ -84,6 +84,19 @@ def test_every_model_has_a_verdict_but_the_baseline():
     ]
 
 
+def test_a_gate_does_not_vanish_with_its_model():
+    """The model that should be held against pop has no row tonight."""
+    found = held(Gate("ndcg@10", max_drop=0.0, against="model(pop)"), row(0.5, "pop"))
+    told = "expected a model beside pop to hold the gate against, found none in this run"
+    assert (found.model, found.value, found.n_users, found.verdict, found.reason) == (None, None, 0, "fail", told)
+    assert found.line() == f"FAIL  no model: ndcg@10: max_drop 0 against model(pop): {told}"
+    assert verdict(Gate("ndcg@10", max_drop=0.0, against="model(pop)", severity="warn"), row(0.5, "pop"))[0] == "warn"
+    assert verdict(Gate("ndcg@10", min=0.2), []) == (
+        "fail",
+        "expected a model to hold the gate against, found none in this run",
+    )
+
+
 @pytest.mark.parametrize(
     ("drop", "expected"),
     [
@@ -131,6 +144,34 @@ def test_of_two_runs_of_one_day_the_last_counts():
     history = [night(27, 0.9, computed_at=1), night(27, 0.5, computed_at=2) | {"run_id": "again"}]
     found = judge([Gate("ndcg@10", max_drop=0.0, against="previous")], [row(0.5)], history)
     assert [(one.verdict, one.reference_run) for one in found] == [("pass", "again")]
+
+
+NO_ORDER = "{} before it, found {}, and nobody knows which is earlier: give labels of one form, such as 2026-11-28 or 0042, or"
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "expected"),
+    [
+        # As text, 9 stands behind 10, and 20261127 behind 2026-11-28.
+        ("10", ["8", "9"], ("fail", "expected an as_of of the form of " + NO_ORDER.format("10", "8"))),
+        ("2026-11-28", ["20261127"], ("fail", "expected an as_of of the form of " + NO_ORDER.format("2026-11-28", "20261127"))),
+        (
+            "11",
+            ["9", "10"],
+            ("pass", "0.5 is the same as 0.5 of run r10 (left out: 1 with an as_of of another form, such as 9)"),
+        ),
+        ("2026-11-28", ["none"], ("pass", "no earlier value to compare with (left out: 1 without an as_of): missing is pass")),
+        ("v1", ["none"], ("pass", "no earlier value to compare with (left out: 1 without an as_of): missing is pass")),
+        ("0010", ["0009"], ("pass", "0.5 is the same as 0.5 of run r0009")),
+        ("night-2", ["night-1", "night-3"], ("pass", "0.5 is the same as 0.5 of run rnight-1")),
+        (None, ["2026-11-27"], ("fail", "expected an as_of, which orders the runs, found none")),
+    ],
+)
+def test_labels_that_text_does_not_order_are_no_reference(now, before, expected):
+    history = [row(0.5, as_of=label, run_id=f"r{label}", computed_at=place) for place, label in enumerate(before)]
+    for against in ("previous", "median(1)"):
+        found = verdict(Gate("ndcg@10", max_drop=0.1, against=against), row(0.5, as_of=now), history)
+        assert (found[0], found[1][: len(expected[1])]) == expected
 
 
 @pytest.mark.parametrize("missing", ["pass", "fail"])
@@ -359,21 +400,24 @@ def test_the_share_that_is_allowed_is_one_of_each_night():
 
 
 def test_nights_that_do_not_count():
-    tonight, history = over(DROPS)
+    tonight, history = over(DROPS, first=11)
     told = held(ALWAYS, tonight, history).reason
     # A repeated night counts once, with its last run; what is later or of another metric or slice is not looked at.
-    older = [own | {"run_id": "old", "value": 9.0, "computed_at": -1} for own in both(7, 0)]
+    older = [own | {"run_id": "old", "value": 9.0, "computed_at": -1} for own in both(17, 0)]
     assert held(ALWAYS, tonight, [*history, *older]).reason == told
-    beside = [*both(99, 9.0), *both(40, 9.0), *both(8, 9.0, metric="map@10"), *both(9, 9.0, slice="age")]
+    beside = [*both(99, 9.0), *both(50, 9.0), *both(18, 9.0, metric="map@10"), *both(19, 9.0, slice="age")]
     assert held(ALWAYS, tonight, [*history, *beside]).reason == told
     # Of another run of a night that lacks a model nothing is told, as the night has one that does not.
-    assert held(ALWAYS, tonight, [*history, both(7, 0, run_id="half", computed_at=99)[0]]).reason == told
+    assert held(ALWAYS, tonight, [*history, both(17, 0, run_id="half", computed_at=99)[0]]).reason == told
 
-    early = [both(0, 9.0, as_of="0")[0], *both(0, 9.0, convention="recbole")]
-    early += both(0, 9.0, as_of="00000b", convention="recbole")
-    early += [own | {"value": value} for own, value in zip(both(0, 0, as_of="00"), (0.5, None), strict=True)]
-    counted = "over 40 nights (left out: 2 without a value of both models, 2 of another convention) a mean drop of 0.025 ("
-    assert counted in held(ALWAYS, tonight, [*early, *history]).reason
+    early = [both(1, 9.0)[0], *both(2, 9.0, convention="recbole"), *both(3, 9.0, convention="recbole")]
+    early += [own | {"value": value} for own, value in zip(both(4, 0), (0.5, None), strict=True)]
+    counted = "2 without a value of both models, 2 of another convention"
+    assert f"over 40 nights (left out: {counted}) a mean drop of 0.025 (" in held(ALWAYS, tonight, [*early, *history]).reason
+    # Nobody knows whether these were earlier: 9 is behind 00050 as text, and before it in time.
+    early += [own for label in ("0", "9", "none") for own in both(0, 9.0, as_of=label)]
+    counted = f"2 with an as_of of another form, {counted}, 1 without an as_of"
+    assert f"over 40 nights (left out: {counted}) a mean drop of 0.025 (" in held(ALWAYS, tonight, [*early, *history]).reason
     # 20 nights that repeat the truth of the other 20 bring no users of their own.
     again = [own | {"data_hash": f"d{1 + int(own['as_of']) % 20}"} for own in [*tonight, *history]]
     assert "; 20 nights (left out: 20 with the truth of a later one) of the 30" in held(ALWAYS, again[:2], again[2:]).reason
@@ -553,6 +597,11 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
     dated = [*("history", "--config", str(nightly), "--metric", "hit@1"), "--set", f"output.path={tmp_path}/{{as_of}}"]
     assert main(dated) == 2
     assert "needs an as_of: give --as-of, or as_of in the file" in capsys.readouterr().err
+    # A night whose label does not stand in the order of the others.
+    assert job("evaluate", capsys, as_of="20261129", found=("a", "a"), gates=gates)[0] == 3
+    assert main(["history", "--config", str(tmp_path / "conf.json"), "--metric", "hit@1"]) == 0
+    told = "warning: as_of: expected labels of one form, found 2026-11-27, 20261129: they are ordered as text"
+    assert capsys.readouterr().out.splitlines()[-1] == told
     for wrong, told in (
         (["--metric", "map@1"], "expected runs of job evaluate with map@1"),
         (["--metric", "hit@1", "--last", "0"], "--last"),
@@ -562,6 +611,37 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
     none, fourth, _ = job("gate", capsys, as_of="2026-11-29", gates=gates)
     assert none == 4
     assert "found none: run evaluate first" in fourth["error"]["message"]
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_gate_fails_and_is_published_without_its_model(job, spark, tmp_path, capsys):
+    """The only model of the run is the one that others are to be held against."""
+    gates = [{"metric": "hit@1", "max_drop": 0, "against": "model(model)"}]
+    code, outcome, captured = job("evaluate", capsys, gates=gates)
+    assert (code, outcome["gates"][0]["model"], outcome["gates"][0]["verdict"]) == (3, None, "fail")
+    assert "FAIL  no model: hit@1: max_drop 0 against model(model): expected a model beside model" in captured.out
+    (row,) = srm.read_history(spark, str(tmp_path / "out"), table="gates").collect()
+    assert (row["model"], row["verdict"]) == (None, "fail")
+    assert job("gate", capsys, gates=gates)[0] == 3
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_night_after_a_refused_one_is_a_first_night(job, spark, tmp_path, capsys):
+    """The first night was refused, so that only its report lies there; and a split has published into the same output."""
+    rows = spark.createDataFrame([("u", "a"), ("u", "b")], "user_id string, item_id string")
+    srm.splits.publish(srm.splits.leave_one_out(rows, by="hash"), srm.Output(path=str(tmp_path / "out")))
+    gates = [{"metric": "hit@1", "max_drop": 0.1, "against": "previous"}]
+    code, outcome, _ = job("evaluate", capsys, as_of="2026-11-27", found=("a", None), gates=gates)
+    assert (code, list(outcome["tables"])) == (4, ["data_report"])
+    code, outcome, _ = job("gate", capsys, gates=gates)
+    assert (code, "found none: run evaluate first" in outcome["error"]["message"]) == (4, True)
+    assert main(["history", "--config", str(tmp_path / "conf.json"), "--metric", "hit@1"]) == 4
+    assert "expected runs of job evaluate with hit@1, found none" in capsys.readouterr().err
+    code, outcome, captured = job("evaluate", capsys, gates=gates)
+    assert (code, outcome["gates"][0]["verdict"]) == (0, "pass")
+    assert "no earlier value to compare with: missing is pass" in captured.out
 
 
 @pytest.mark.spark

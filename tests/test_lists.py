@@ -39,6 +39,7 @@ def evaluate_lists(spark, case, lists, **options):
 
 
 @pytest.mark.parametrize("ids", ["int", "text"])
+@pytest.mark.heavy
 def test_lists_give_the_same_bits_as_rows_with_ranks(spark, ids):
     case = oracle.random_case(3, ids=ids, ratings=True, ranks=True, propensities=True)
     rows = evaluate_case(

@@ -28,7 +28,7 @@ NAMES = [
     "truth and train",
     "candidates",
 ]
-ALL = [name for name in DEFINITIONS if name not in ("ctr", "ess")]
+ALL = [name for name, definition in DEFINITIONS.items() if definition.accuracy and name not in ("ctr", "ess")]
 
 # Users 0 to 9 have 1 to 4 relevant items, ratings from 2 to 5, and one more row with a rating of 0. Lists have 6 of 26 items.
 ITEMS = [chr(ord("a") + place) for place in range(26)]
@@ -180,6 +180,7 @@ def test_a_random_ranking_of_every_metric(sampled):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_a_random_ranking_of_judged_items(sampled):
     level, found, _ = preflight._random(sampled(["precision", "mrr", "map"], convention="threshold"))
     assert level == "ok", found
@@ -200,12 +201,14 @@ def test_a_formula_that_looks_behind_the_cut_off_is_found_by_chance_alone(sample
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_a_random_ranking_is_the_same_again(sampled):
     assert preflight._random(sampled("mrr")) == preflight._random(sampled("mrr"))
 
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_a_random_ranking_of_few_users_of_many(sampled, monkeypatch):
     """Rows bound the users, and users with more relevant items than candidates are left out."""
     monkeypatch.setattr(preflight, "N_RANDOM_ROWS", 26)
@@ -219,6 +222,7 @@ def test_a_random_ranking_of_few_users_of_many(sampled, monkeypatch):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_users_with_more_relevant_items_than_candidates_are_left_out(sampled, monkeypatch):
     monkeypatch.setattr(preflight, "FEWEST_CANDIDATES", 3)
     truth = [*RATED, *((10, item, 5.0) for item in ITEMS[:25])]
@@ -258,6 +262,7 @@ def test_a_value_that_depends_on_the_place_in_the_batch_is_found(sampled, monkey
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_predictions_of_other_shapes(spark, sampled):
     """One model, ranks, arrays, and ratings in a table of their own."""
     rows = [(user, item, place) for place, (_, user, item, _) in enumerate(LISTS[:60])]
@@ -398,6 +403,7 @@ def ended(capsys):
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_the_job_proves_its_set_up_first(job, tmp_path, capsys):
     assert main(["evaluate", "--config", job(preflight=True)]) == 0
     lines, outcome = ended(capsys)

@@ -150,6 +150,7 @@ def test_killed_at_every_step_and_run_again(spark, tmp_path, steps):
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_a_first_run_that_is_killed_is_no_run(spark, tmp_path, steps):
     place = str(tmp_path)
     for until in (1, 2 * STAGED):
@@ -222,6 +223,7 @@ def test_a_process_that_is_really_killed(spark, tmp_path):
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_two_at_once(spark, tmp_path):
     place = str(tmp_path)
     with ThreadPoolExecutor(2) as pool:
@@ -299,6 +301,7 @@ def test_the_report_of_a_refused_run_does_not_replace_a_complete_run(spark, tmp_
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_what_a_killed_run_left_is_removed_when_it_is_old(spark, tmp_path, steps):
     place = str(tmp_path)
     assert not steps.publish(frames_of(spark, 1), Output(path=place), RUN, until=2 * STAGED)
@@ -317,6 +320,7 @@ def test_what_a_killed_run_left_is_removed_when_it_is_old(spark, tmp_path, steps
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_a_clean_up_that_fails_is_a_warning(spark, tmp_path, monkeypatch, caplog):
     def refuse(*_):
         raise OSError("read only")
@@ -428,6 +432,7 @@ def catalog(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_tables_of_the_catalog(spark, catalog):
     for value in (1, 2):
         places = publish(frames_of(spark, value), catalog, RUN)
@@ -440,6 +445,7 @@ def test_tables_of_the_catalog(spark, catalog):
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_other_columns_for_a_table_of_the_catalog(spark, catalog):
     publish(frames_of(spark, 1), catalog, RUN)
     wide = spark.createDataFrame([("als", "hit@1", 0.5)], "model string, metric string, value double")

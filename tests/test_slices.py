@@ -203,6 +203,7 @@ def test_resampled_intervals_are_the_percentiles_over_users_drawn_anew(spark, ev
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_intervals_do_not_depend_on_partitioning_or_order(spark, evaluated):
     rows, result = evaluated
     shuffled = [random.Random(9).sample(table, len(table)) for table in rows]
@@ -271,7 +272,7 @@ ITEM_SLICES = ["parity", "genres", "parity*genres", "popularity", "popularity(20
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("judged", [False, True])
+@pytest.mark.parametrize("judged", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_a_slice_of_items_is_an_evaluation_of_the_users_who_have_one_in_truth(spark, judged):
     rows = data()
     predictions, truth, *_ = rows
@@ -317,6 +318,7 @@ def test_a_slice_of_items_is_an_evaluation_of_the_users_who_have_one_in_truth(sp
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_errors_of_ratings_that_stand_apart_have_no_slice_of_items(spark):
     rows = data()
     tables = frames(spark, rows)
@@ -383,7 +385,10 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
             {"slices": ["gender*popularity"]},
             "slices: gender*popularity: expected columns of users or columns of items, found both",
         ),
-        ({"slices": ["popularity"], "metrics": ["rmse"]}, "slices: popularity: expected a ranking metric, in whose lists"),
+        (
+            {"slices": ["popularity"], "metrics": ["rmse"]},
+            "slices: popularity: expected a ranking metric, whose lists items stand in",
+        ),
         ({"intervals": "normla"}, "intervals: method: unknown method 'normla'; did you mean 'normal'?"),
     ],
 )
@@ -437,6 +442,7 @@ def test_too_many_values_are_refused():
         ("`back``tick` * x", "`back``tick`*x"),
         ("is new", "is new"),
         ("score(-0.5, 0.5)", "score(-0.5, 0.5)"),
+        ("signup(20230101, 1700003600)", "signup(20230101, 1700003600)"),
         ("land.größe", "land.größe"),
     ],
 )
@@ -476,6 +482,8 @@ def test_other_texts_are_no_slices(text):
 def test_columns_that_would_collide_are_refused():
     with pytest.raises(ConfigError) as caught:
         parse_slices(["a b", "a.b"])
+    names = ["年齢", "性別", "r(-5)", "r(5)", "t(1.5)", "t(1, 5)"]
+    assert len({band.column for one in parse_slices(names) for band in one.bands}) == len(names)
     assert "expected columns that differ by more than signs" in str(caught.value)
 
 
@@ -496,6 +504,7 @@ def test_values_of_several_columns_are_joined_and_ordered():
     assert [value for _, value in found] == ["a & 2..<10", "a & >=10", "b & >=10", "(none) & <2"]
 
 
+@pytest.mark.heavy
 def test_one_user_has_no_resampled_interval_of_width_zero(spark):
     predictions = spark.createDataFrame([("a", 1, 1, 1.0)], "model string, user_id int, item_id int, score double")
     truth = spark.createDataFrame([(1, 1, 5.0)], "user_id int, item_id int, rating double")
@@ -536,6 +545,7 @@ def test_intervals_cover_the_true_value_in_95_of_100_data_sets():
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_slices_of_a_configuration(spark, tmp_path, capsys):
     for name, frame in frames(spark, data()).items():
         frame.write.parquet(str(tmp_path / name))
@@ -558,7 +568,7 @@ def test_slices_of_a_configuration(spark, tmp_path, capsys):
     assert set(summary["ci_method"].dropna()) == {"bootstrap"}
     compared = srm.read_history(spark, tmp_path / "out", table="comparison").toPandas()
     assert set(compared["slice"]) == {"all", "gender", "age(10, 20)"}
-    again = ["compare", "--config", str(conf), "--set", "comparison.test=sign", "--set", "evaluation.slices=[gender]"]
+    again = ["compare", "--config", str(conf), "--set", "comparison.test=sign"]
     assert main([*again, "--result-json", str(tmp_path / "result.json")]) == 0
     told = json.loads((tmp_path / "result.json").read_text())
     assert told["run_id"] == summary["run_id"][0]
@@ -568,7 +578,8 @@ def test_slices_of_a_configuration(spark, tmp_path, capsys):
         ("gender", "F"),
         ("gender", "M"),
     }
-    for row in told["comparison"]:
+    assert {row["slice"] for row in told["comparison"]} == {"all", "gender", "age(10, 20)"}
+    for row in (row for row in told["comparison"] if row["slice"] != "age(10, 20)"):
         own = per_user[(per_user["n_relevant"] > 0) | (row["metric"] == "rmse")]
         own = own[(own["slice_gender"] == row["slice_value"]) | (row["slice"] == "all")]
         values = own.set_index(["user", "model"])[parse(row["metric"]).slug]
@@ -576,5 +587,7 @@ def test_slices_of_a_configuration(spark, tmp_path, capsys):
         assert (row["test"], row["n_users"]) == ("sign", expected.n)
         if row["reason"] is None:
             assert row["p_value"] == pytest.approx(expected.p_value, abs=1e-12)
+    assert main(["compare", "--config", str(conf), "--set", "evaluation.threshold=2"]) == 4
+    assert "expected convention default(relevance=threshold, threshold=2), which the conf" in capsys.readouterr().err
     assert main(["compare", "--config", str(conf), "--run", "r000000000000"]) == 4
     assert "expected run r000000000000 as of none with ndcg@3, rmse, found none" in capsys.readouterr().err

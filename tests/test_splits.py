@@ -512,6 +512,7 @@ def test_commands_know_a_split_by_its_file(write, capsys):
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_the_job_publishes_all_tables_at_once(spark, tmp_path, write, capsys):
     spark.createDataFrame(days(*itertools.product(("u1", "u2"), range(4))), RATINGS).write.parquet(str(tmp_path / "r"))
     out = str(tmp_path / "out")

@@ -80,6 +80,18 @@ def test_a_constant_shift_is_no_effect_of_1e16(test):
 
 
 @BY_NAME
+def test_rounding_is_a_share_of_the_values_and_not_of_the_difference(test):
+    """The differences of values of about 1 are known to 10^-12, which is more than that share of the difference of 10^-4."""
+    a = 1 + np.arange(30) / 7
+    found = test(a, a + 1e-4)
+    assert np.ptp((a + 1e-4) - a) > 1e-12 * 1e-4
+    assert (found.reason, found.effect_size, found.ci_low, found.std) == ("zero_variance", None, None, 0)
+    if found.test in ("paired_t", "bootstrap"):
+        assert (found.statistic, found.p_value) == (None, None)
+    assert stats.bootstrap_from_replicates(0.0, np.linspace(-1e-9, 1e-9, 101), n=9, variance=0.0).p_value == 1
+
+
+@BY_NAME
 @pytest.mark.parametrize(("n", "reason"), [(0, "no_pair"), (1, "one_pair")])
 def test_t4_less_than_two_pairs(test, n, reason):
     found = test([0.5, NAN][1 - n :], [1.0, 1.0][1 - n :])
@@ -135,6 +147,25 @@ def test_nan_leaves_a_pair_out(test):
     found = test([*a, NAN, 0.5, NAN], [*b, 0.5, NAN, NAN])
     assert found == replace(test(a, b), n_left_out=3)
     assert "; 3 left out for NaN" in str(found)
+
+
+def test_the_direction_is_that_of_what_is_tested():
+    """b wins 27 of 30, with the rank sums 378 and 87; but the three losses are so large that its mean is lower."""
+    a = np.zeros(30)
+    b = np.concatenate([0.001 * np.arange(1, 28), [-1.0, -1.1, -1.2]])
+    found = {result.test: result for result in (test(a, b) for test in TESTS)}
+    assert {name: result.direction for name, result in found.items()} == {
+        "paired_t": -1,
+        "bootstrap": -1,
+        "wilcoxon": 1,
+        "sign": 1,
+    }
+    assert found["wilcoxon"].statistic == 87
+    assert found["sign"].p_value < found["wilcoxon"].p_value < 0.05
+    assert all(result.mean_difference == pytest.approx((0.378 - 3.3) / 30) for result in found.values())
+    for test in TESTS:
+        assert (test(b, a).direction, test(a, a).direction) == (-found[test(a, b).test].direction, 0)
+        assert test(a[:1], b[:1]).direction is None
 
 
 def test_magnitudes_that_differ_by_rounding_are_tied():

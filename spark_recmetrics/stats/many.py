@@ -18,7 +18,11 @@ Test = Literal["paired_t", "wilcoxon", "sign", "bootstrap"]
 Correction = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
 
 
-def check_options(test: str, correction: str, alpha: float, n_resamples: int) -> None:
+SMALLEST_ALPHA, LARGEST_ALPHA = 1e-6, 0.5
+"""The levels that `compare` takes: quantiles further out are noise of their own, and at larger ones nothing is tested."""
+
+
+def check_options(test: str, correction: str, alpha: float, n_resamples: int, seed: int) -> None:
     """Refuse options that `compare` has not.
 
     Raises:
@@ -27,10 +31,12 @@ def check_options(test: str, correction: str, alpha: float, n_resamples: int) ->
     for option, value, choices in (("test", test, get_args(Test)), ("correction", correction, get_args(Correction))):
         if value not in choices:
             raise ConfigError(f"{option}: unknown value {value!r}{did_you_mean(str(value), choices)}")
-    if not isinstance(alpha, float) or not 0 < alpha < 1:
-        raise ConfigError(f"alpha: expected a number between 0 and 1, found {alpha!r}")
+    if not isinstance(alpha, float) or not SMALLEST_ALPHA <= alpha <= LARGEST_ALPHA:
+        raise ConfigError(f"alpha: expected a number from {SMALLEST_ALPHA:g} to {LARGEST_ALPHA:g}, found {alpha!r}")
     if test == "bootstrap" and (isinstance(n_resamples, bool) or not isinstance(n_resamples, int) or n_resamples < 100):
         raise ConfigError(f"n_resamples: expected a whole number from 100, found {n_resamples!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 63:
+        raise ConfigError(f"seed: expected a whole number from 0, below 2^63, found {seed!r}")
 
 
 def adjust(p_values: Sequence[float | None], method: str) -> list[float | None]:

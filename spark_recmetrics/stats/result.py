@@ -48,6 +48,9 @@ class TestResult:
         reason: A key of `REASONS`, or None.
         std: Standard deviation of the differences.
         n_left_out: Pairs in which a value is NaN.
+        direction: Which is higher by what the test looks at: 1 is b, -1 is a, 0 is neither; None: not known. It is the mean
+            difference of t and bootstrap, the rank sums of Wilcoxon, the number of wins of the sign test. So a mean that a few
+            users make may point the other way.
     """
 
     __test__: ClassVar[bool] = False  # pytest takes a class with this name for tests
@@ -67,6 +70,7 @@ class TestResult:
     reason: str | None = None
     std: float | None = None
     n_left_out: int = 0
+    direction: int | None = None
 
     @property
     def significant(self) -> bool:
