@@ -11,7 +11,8 @@ again there with `--inside package`, writes `tests/golden/<package>-<version>.cs
     value        what it returned; the name of the exception where it raised one
     convention   the convention under which this project computes the same
     metric       the metric that this project computes
-    options      what else its evaluation gets: `catalog_size=40`, `train=<data set>`
+    options      what else its evaluation gets: `catalog_size=40`, `train=<data set>`, `features=<data set>`, and as lists of a
+                 baseline model the predictions of another data set, `baseline=<data set>`
     without      users that were left out, because the package cannot represent them
     ours         empty where the values are equal; else they differ, and this is the value here, or `refused`
     tolerance    relative, and absolute below 1
@@ -87,6 +88,7 @@ ITEMS = range(1001, 1041)
 """The catalogue. Four digits, so that items have one order as numbers and as texts."""
 CUTS = (1, 3, 5, 10)
 CATALOG = f"catalog_size={len(ITEMS)}"
+KNOWN = f"{CATALOG} train=known features=known"
 
 
 # Data sets ----------------------------------------------------------------------------------------------------------------
@@ -94,12 +96,13 @@ CATALOG = f"catalog_size={len(ITEMS)}"
 
 @dataclass(frozen=True)
 class Case:
-    """A data set: rows (user, item, score), (user, item, rating, propensity) and, for AUC, (user, item) of training."""
+    """A data set: (user, item, score), (user, item, rating, propensity), (user, item) of training, items (item, 0 or 1, …)."""
 
     name: str
     predictions: Sequence[tuple[int, int, float]]
     truth: Sequence[tuple[int, int, float, float]]
     train: Sequence[tuple[int, int]] = ()
+    items: Sequence[tuple[int, ...]] = ()
     left_out: tuple[int, ...] = ()
     why: str = ""
 
@@ -130,7 +133,7 @@ class Case:
         predictions = [row for row in self.predictions if row[0] not in users]
         truth = [row for row in self.truth if row[0] not in users]
         train = [row for row in self.train if row[0] not in users]
-        return Case(self.name, predictions, truth, train, tuple(sorted(users)), why if users else "")
+        return Case(self.name, predictions, truth, train, self.items, tuple(sorted(users)), why if users else "")
 
     def without_edges(self, *users: int, why: str) -> Case:
         """The same without these users of `edge`; other data sets stay as they are."""
@@ -209,6 +212,17 @@ def full_case(name: str, seed: int, step: float) -> Case:
     return Case(name, predictions, truth, train)
 
 
+def known_case(name: str, seed: int) -> Case:
+    """Training rows of the 25 users of `stars-1`, of popular items more often and of ten items never, and features of all."""
+    rng = random.Random(seed)
+    weights = [1 / (place + 1) for place in range(30)]
+    train = []
+    for user in range(1, 26):
+        train += [(user, item) for item in sorted(set(rng.choices(ITEMS[:30], weights, k=rng.randint(3, 12))))]
+    items = [(item, *(int(rng.random() < 0.4) for _ in range(4)), 1 - item % 2) for item in ITEMS]
+    return Case(name, (), (), train, [row if any(row[1:]) else (row[0], 1, *row[2:]) for row in items])
+
+
 def tiny(name: str, lists: Mapping[int, Sequence[int]], rated: Mapping[int, Sequence[tuple[int, float]]]) -> Case:
     """A data set for one fault, small enough to work out its values by hand."""
     predictions = [(user, item, 9.0 - place) for user, items in lists.items() for place, item in enumerate(items)]
@@ -224,6 +238,7 @@ CASES = {
         edge_case(),
         full_case("full", 4, 1),
         full_case("full-tied", 5, 6),
+        known_case("known", 6),
         tiny("twice-listed", {1: (1001, 1001, 1001)}, {1: [(1001, 1.0)]}),
         tiny("twice-rated", {1: (1001, 1002, 1003)}, {1: [(1001, 1.0), (1001, 1.0), (1002, 1.0), (1003, 1.0), (1004, 1.0)]}),
         tiny("one-miss", {1: (1001, 1002), 2: (1003, 1004)}, {1: [(1001, 1.0)], 2: [(1005, 1.0)]}),
@@ -244,6 +259,7 @@ def write_data() -> None:
         "predictions": ("user_id", "item_id", "score"),
         "truth": ("user_id", "item_id", "rating", "propensity"),
         "train": ("user_id", "item_id"),
+        "items": ("item_id", "f1", "f2", "f3", "f4", "f5"),
     }
     for case in CASES.values():
         for part, header in columns.items():
@@ -397,6 +413,9 @@ def jurity(cases: Mapping[str, Case]) -> Iterator[Row]:
                 yield ask(written("CTR", **options), f"ctr(estimator={estimation}){at(k)}", score, case, "CTR", **options)
             if name == "clicks":
                 yield ask(written("AUC", k=k), f"matched_auc{at(k)}", score, case, "AUC", k=k)
+
+    for name in ("stars-1", "stars-2", "clicks"):
+        yield from jurity_of_lists(cases[name])
     case = cases["one-miss"]
     yield Asked(case, "jurity")(
         "CTR(estimation='ips') with pandas 3's copy on write",
@@ -419,6 +438,24 @@ def jurity(cases: Mapping[str, Case]) -> Iterator[Row]:
     for options, ours, note in DUPLICATES:
         yield Asked(case, f"jurity{options}")("MAP(k=3)", "map@3", score, case, "MAP", k=3, ours=ours, note=note)
     yield Asked(case, "jurity")("NDCG(k=3)", "ndcg@3", score, case, "NDCG", k=3, ours="refused", note="raises, too")
+
+
+def jurity_of_lists(case: Case) -> Iterator[Row]:
+    """How different lists are, over all pairs of users."""
+    import pandas as pd
+    from jurity.recommenders import DiversityRecoMetrics
+    from jurity.utils import get_sorted_clicks
+
+    columns = {"click_column": "click", "user_id_column": "user", "item_id_column": "item"}
+    frame = pd.DataFrame(case.predictions, columns=["user", "item", "click"])
+
+    def call(k: int) -> Any:
+        get_sorted_clicks.cache_clear()
+        return DiversityRecoMetrics.InterListDiversity(k=k, user_sample_size=None, **columns).get_score(frame, frame)
+
+    for k in (*CUTS, 20):
+        text = written("InterListDiversity", k=k, user_sample_size=None)
+        yield Asked(case, "jurity")(text, f"inter_list_diversity@{k}", call, k)
 
 
 def recommenders(cases: Mapping[str, Case]) -> Iterator[Row]:
@@ -451,6 +488,23 @@ def recommenders(cases: Mapping[str, Case]) -> Iterator[Row]:
                 )
         for theirs, ours in (("rmse", "rmse"), ("mae", "mae"), ("rsquared", "r2"), ("exp_var", "explained_variance")):
             yield ask(written(theirs), ours, call, case, theirs, col_rating="rating")
+    # It refuses recommendations that are training rows; whose rows they are is nothing to these two.
+    before = pd.DataFrame([(user + 100, item) for user, item in cases["known"].train], columns=["user", "item"])
+
+    def of_items(case: Case, name: str, k: int) -> Any:
+        rows = [(user, item) for user, items in case.lists.items() for item in list(items)[:k]]
+        reco = pd.DataFrame(rows, columns=["user", "item"])
+        return getattr(python_evaluation, name)(before, reco, col_user="user", col_item="item")
+
+    for name in ("stars-1", "stars-2"):
+        case = cases[name]
+        ask = Asked(case, "recommenders", KNOWN)
+        for k in CUTS:
+            for theirs, ours in (
+                ("novelty", "novelty(average=recommendations, cold=zero, of=rows)"),
+                ("distributional_coverage", "entropy(base=2)"),
+            ):
+                yield ask(f"{theirs}() of {k}", f"{ours}@{k}", of_items, case, theirs, k)
     case = cases["clicks"]
     yield Asked(case, "recommenders(relevance=positive)")("auc()", "matched_auc", call, case, "auc", col_rating="rating")
     case = cases["twice-listed"]
@@ -476,6 +530,9 @@ def rectools(cases: Mapping[str, Case]) -> Iterator[Row]:
         reco = pd.DataFrame(ranked, columns=["user_id", "item_id", "rank"])
         interactions = pd.DataFrame([row[:2] for row in case.truth], columns=["user_id", "item_id"])
         catalog = {"catalog": list(ITEMS)} if name in {"Accuracy", "MCC"} else {}
+        if name == "UnrepeatedReco":
+            rows = [(user, item, place) for place, (user, item, _) in enumerate(case.predictions, 1)]
+            return metrics.UnrepeatedReco(**options).calc(pd.DataFrame(rows, columns=reco.columns))
         return getattr(metrics, name)(**options).calc(reco, interactions, **catalog)
 
     for name in RANKING:
@@ -498,11 +555,52 @@ def rectools(cases: Mapping[str, Case]) -> Iterator[Row]:
                 ("MCC", {}, "mcc"),
             ):
                 yield ask(written(theirs, k=k, **options), f"{ours}@{k}", call, case, theirs, k=k, **options)
+    for name in ("stars-1", "stars-2"):
+        yield from rectools_of_items(cases[name], cases["known"])
+    case = cases["twice-listed"]
+    ask = Asked(case, "rectools(duplicates=keep)")
+    for deep, ours in ((False, "unrepeated_reco"), (True, "unrepeated_reco(per=place)")):
+        yield ask(written("UnrepeatedReco", k=3, deep=deep), f"{ours}@3", call, case, "UnrepeatedReco", k=3, deep=deep)
     case = cases["twice-rated"]
     options = {"k": 3, "divide_by_achievable": True}
     note = "counts a repeated truth row as a second hit"
     ask = Asked(case, "rectools(duplicates=first)")
     yield ask(written("NDCG", **options), "ndcg(idcg=at_k)@3", call, case, "NDCG", ours=1, note=note, **options)
+
+
+def rectools_of_items(case: Case, known: Case) -> Iterator[Row]:
+    """Metrics of RecTools that look at what is recommended."""
+    import pandas as pd
+    from rectools import metrics
+    from rectools.metrics.distances import PairwiseHammingDistanceCalculator
+
+    ranked = [(user, item, rank) for user, items in case.lists.items() for rank, item in enumerate(items, 1)]
+    reco = pd.DataFrame(ranked, columns=["user_id", "item_id", "rank"])
+    interactions = pd.DataFrame([row[:2] for row in case.truth], columns=["user_id", "item_id"])
+    before = pd.DataFrame(known.train, columns=["user_id", "item_id"])
+    features = pd.DataFrame(known.items, columns=["item_id", "f1", "f2", "f3", "f4", "f5"]).set_index("item_id")
+    hamming = PairwiseHammingDistanceCalculator(features)
+
+    def call(name: str, *given: Any, **options: Any) -> Any:
+        return getattr(metrics, name)(**options).calc(reco, *given)
+
+    ask, catalog = Asked(case, "rectools", KNOWN), list(ITEMS)
+    for k in (*CUTS, 20):
+        for theirs, options, given, ours in (
+            ("MeanInvUserFreq", {}, (before,), "novelty"),
+            ("AvgRecPopularity", {}, (before,), "arp"),
+            ("AvgRecPopularity", {"normalize": True}, (before,), "arp(scale=share)"),
+            ("Serendipity", {}, (interactions, before, catalog), "serendipity"),
+            ("CatalogCoverage", {}, (catalog,), "item_coverage"),
+            ("CatalogCoverage", {"normalize": True}, (catalog,), "item_coverage(measure=fraction)"),
+            ("SufficientReco", {}, (), "sufficient_reco"),
+            ("SufficientReco", {"deep": True}, (), "sufficient_reco(per=place)"),
+            ("CoveredUsers", {}, (interactions,), "user_coverage(measure=fraction)"),
+        ):
+            yield ask(written(theirs, k=k, **options), f"{ours}@{k}", call, theirs, *given, k=k, **options)
+        call_text = f"IntraListDiversity(k={k}, Hamming)"
+        ours = f"ild(distance=hamming)@{k}"
+        yield ask(call_text, ours, call, "IntraListDiversity", k=k, distance_calculator=hamming)
 
 
 def ranx(cases: Mapping[str, Case]) -> Iterator[Row]:
@@ -571,6 +669,8 @@ def replay(cases: Mapping[str, Case]) -> Iterator[Row]:
                 ("NDCG", "ndcg"),
             ):
                 yield ask(f"{theirs}([{k}])", f"{ours}@{k}", call, case, theirs, k)
+        if name in {"stars-1", "stars-2"}:
+            yield from replay_of_items(case, cases["known"], cases["stars-2" if name == "stars-1" else "stars-1"])
         if name != "edge":
             yield ask("RocAuc([40])", "gauc(candidates=listed, ties=order)", call, case, "RocAuc", 40)
     case = cases["twice-listed"]
@@ -581,6 +681,29 @@ def replay(cases: Mapping[str, Case]) -> Iterator[Row]:
     note = "counts a list without a hit as 0, and one without a miss as 1"
     ask = Asked(case, "replay")
     yield ask("RocAuc([40])", "gauc(candidates=listed, ties=order)", call, case, "RocAuc", 40, ours=1, note=note)
+
+
+def replay_of_items(case: Case, known: Case, base: Case) -> Iterator[Row]:
+    """Metrics of RePlay that look at what is recommended; the baseline's lists are those of another data set."""
+    import pandas as pd
+    from replay import metrics
+
+    columns = ["query_id", "item_id", "rating"]
+    lists, expected = (pd.DataFrame(one.predictions, columns=columns) for one in (case, base))
+    before = pd.DataFrame(known.train, columns=columns[:2])
+
+    def call(name: str, k: int, beside: Any) -> Any:
+        (value,) = getattr(metrics, name)([k])(lists, beside).values()
+        return value
+
+    ask = Asked(case, "replay", f"{KNOWN} baseline={base.name}")
+    for k in (*CUTS, 20):
+        for theirs, beside, ours in (
+            ("Surprisal", before, "novelty(denominator=k, scale=max)"),
+            ("Novelty", before, "unseen"),
+            ("Unexpectedness", expected, "unexpectedness(denominator=k)"),
+        ):
+            yield ask(f"{theirs}([{k}])", f"{ours}@{k}", call, theirs, k, beside)
 
 
 def lenskit(cases: Mapping[str, Case]) -> Iterator[Row]:

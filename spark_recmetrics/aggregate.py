@@ -86,8 +86,8 @@ class Sliced:
 
     @classmethod
     def of(cls, slices: Sequence[Slice], metrics: Sequence[Metric], convention: Convention, intervals: Intervals) -> Sliced:
-        """What is to be known of these metrics; one that compares the pairs of different users has no value in a slice."""
-        known = tuple(metric for metric in metrics if not metric.definition.across_users)
+        """What is to be known of these metrics; one of items, or of the pairs of different users, has no value in a slice."""
+        known = tuple(metric for metric in metrics if metric.has_users)
         definitions = {part.name: part.definition for metric in known for part in metric.tree()}
         return cls(tuple(slices), known, tuple(definitions.values()), convention, intervals)
 

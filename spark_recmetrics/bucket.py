@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,12 @@ import numpy as np
 
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, columns_of, cut_offs, score_columns
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, placed_scores, sum_by_user
+from spark_recmetrics.metrics.counting import Counted, count_items, counted_by
 from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
 from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.metrics.recommended import ItemFacts, Recommended, expected_ranks, read_recommended
 from spark_recmetrics.metrics.registry import finished
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class Scoring:
         trained: There are training rows, so that unseen candidates are fewer than all.
         clip: Smallest and largest rating, which predicted ratings are clipped to, if they are.
         n_shown: The first rows of each list that are wanted as they are, to be shown.
+        items: What is known of all items together.
+        baseline: Place of the baseline among the models, if there is one.
+        of_items: Metrics of items, for which items of lists are counted.
     """
 
     metrics: tuple[Metric, ...]
@@ -52,22 +56,27 @@ class Scoring:
     trained: bool = False
     clip: tuple[float, float] | None = None
     n_shown: int = 0
+    items: ItemFacts = field(default_factory=ItemFacts)
+    baseline: int | None = None
+    of_items: tuple[Metric, ...] = ()
 
     @classmethod
     def of(
         cls, metrics: Sequence[Metric], convention: Convention, n_models: int, *, rating: Sequence[Metric] = (), **known: Any
     ) -> Scoring:
         """The scoring of these metrics, and of the parts whose means make an F of means."""
+        of_items = tuple(metric for metric in metrics if metric.definition.kind == "item")
+        metrics = [metric for metric in metrics if metric not in of_items]
         parts = [part for metric in metrics for part in metric.parts()] if convention.f1 == "of_means" else []
         wanted = dict.fromkeys([*metrics, *parts])
         definitions = {part.name: part.definition for metric in (*wanted, *rating) for part in metric.tree()}
-        return cls(tuple(wanted), tuple(rating), tuple(definitions.values()), convention, n_models, **known)
+        return cls(tuple(wanted), tuple(rating), tuple(definitions.values()), convention, n_models, **known, of_items=of_items)
 
     @cached_property
     def needs(self) -> frozenset[Need]:
         """All that some metric needs; without training rows every candidate is unseen."""
         rated: set[Need] = {"matched", "scores"} if self.rating else set()
-        found = frozenset(rated).union(*(metric.needs(self.convention) for metric in self.metrics))
+        found = frozenset(rated).union(*(metric.needs(self.convention) for metric in (*self.metrics, *self.of_items)))
         return found if self.trained or "unseen" not in found else (found - {"unseen"}) | {"every"}
 
     @cached_property
@@ -88,7 +97,7 @@ class Scoring:
     @cached_property
     def longest(self) -> int | None:
         """The largest cut-off, None where a metric has none."""
-        cuts = cut_offs(self.metrics)
+        cuts = cut_offs((*self.metrics, *self.of_items))
         return cuts[-1] if cuts else 0
 
     @cached_property
@@ -100,62 +109,25 @@ class Scoring:
     @cached_property
     def cuts(self) -> list[int]:
         """All cut-offs."""
-        return [k for k in cut_offs(self.metrics) if k is not None]
+        return [k for k in cut_offs((*self.metrics, *self.of_items)) if k is not None]
+
+    @cached_property
+    def longest_recommended(self) -> int | None:
+        """Up to which rank all rows are looked at one by one, None for all rows, 0 for none."""
+        every = [part for metric in (*self.metrics, *self.of_items) for part in metric.tree()]
+        asked = [part.k for part in every if "recommended" in part.needs(self.convention)]
+        return None if None in asked else max((k for k in asked if k is not None), default=0)
+
+    @cached_property
+    def counted(self) -> list[Counted]:
+        """What items are counted for."""
+        return counted_by(self.of_items, self.convention)
 
     @cached_property
     def cuts_listed(self) -> list[int]:
         """The cut-offs up to which all scores are summed."""
         listed = [part for metric in self.metrics for part in metric.tree() if "listed" in part.needs(self.convention)]
         return sorted({part.k for part in listed if part.k is not None})
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What the metrics need of the caller's tables, with the metric that needs it, for messages.
-
-    Args:
-        metrics: All metrics.
-        convention: Their definitions.
-    """
-
-    metrics: Sequence[Metric]
-    convention: Convention
-
-    def asked_by(self, need: Need) -> str | None:
-        """The first metric with a need, if there is one."""
-        return next((str(metric) for metric in self.metrics if need in metric.needs(self.convention)), None)
-
-    @property
-    def rating(self) -> str | None:
-        """The first rating metric, if there is one."""
-        return next((str(metric) for metric in self.metrics if metric.definition.kind == "rating"), None)
-
-    def check(self) -> None:
-        """Refuse what cannot be computed together.
-
-        Raises:
-            ConfigError: Repeated items are kept, and a metric compares relevant items with candidates.
-        """
-        compares = self.asked_by("every") or self.asked_by("unseen")
-        if self.convention.duplicates == "keep" and compares:
-            raise ConfigError(
-                f"{compares}: expected duplicates error or first, found keep: a repeated item would be compared twice"
-            )
-
-    def scores(self, *, rated_apart: bool) -> dict[str, str]:
-        """By table, the metric that cannot do without its scores."""
-        by_table = {"predictions": self.asked_by("scores")}
-        rated = "rating_predictions" if rated_apart else "predictions"
-        by_table[rated] = by_table.get(rated) or self.rating
-        return {table: f"{metric} needs it" for table, metric in by_table.items() if metric}
-
-    @property
-    def longest(self) -> int | None:
-        """Behind which rank nothing of a list is wanted, None if all is."""
-        ranking = [metric for metric in self.metrics if metric.definition.kind == "ranking"]
-        # Repeats that are dropped let what stands behind k move up.
-        cut = bool(ranking) and self.convention.duplicates != "first"
-        return Scoring.of(ranking, self.convention, 1, given_ranks=False).k if cut else None
 
 
 # The square of a very large error is infinite, which is no reason to warn.
@@ -172,7 +144,7 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
     """
     import pandas as pd
 
-    users, batch, counters = read_bucket(lists, truth, scoring)
+    users, batch, counters, items = read_bucket(lists, truth, scoring)
     n_users = len(users)
     return pd.DataFrame(
         {
@@ -182,12 +154,13 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
             **dict(_values(batch, scoring)),
             **(rating_values(batch, scoring) if scoring.rating else {}),
             **(_pairs(batch, scoring.n_models) if scoring.across else {}),
+            **(_counts(batch, counters, items, scoring) if scoring.of_items else {}),
         }
     )
 
 
-def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> tuple[Any, RankedBatch, dict[str, Any]]:
-    """The users of a bucket, what metrics see of them, one cell per model and user, by model; and the counters of each cell.
+def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> tuple[Any, RankedBatch, dict[str, Any], Any]:
+    """The users of a bucket, what metrics see of them, one cell per model and user, by model; counters of each cell; the items.
 
     Args:
         lists: As for `score_bucket`.
@@ -217,7 +190,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> t
     place[place == len(key)] = 0
     matched = key[place] == wanted if len(key) else np.zeros(len(wanted), dtype=bool)
 
-    rows = _Rows(lists, cell, rank, np.where(matched, place, -1))
+    rows = _Rows(lists, cell, rank, np.where(matched, place, -1), list_item)
     known = _Truth(truth.take(truth_row), key // n_items)
     if scoring.convention.candidates == "judged":
         # Only what stands on both sides exists, so each model has its own truth.
@@ -241,7 +214,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> t
         "n_negative_gains": np.bincount(batch.ideal_user[_negative(batch.ideal_rating, scoring)], minlength=n_cells),
         "n_beyond_catalog": _beyond_catalog(batch),
     }
-    return users, batch, counters
+    return users, batch, counters, items
 
 
 def rating_pairs(batch: RankedBatch, scoring: Scoring) -> Matched:
@@ -290,14 +263,25 @@ def _pairs(batch: RankedBatch, n_models: int) -> dict[str, Any]:
     return found
 
 
-class _Rows:
-    """Rows of lists: their cell, rank, and the place of their truth row, -1 where there is none."""
+def _counts(batch: RankedBatch, counters: dict[str, Any], items: Any, scoring: Scoring) -> dict[str, Any]:
+    """How often each model lists each item, in the first row."""
+    repeats = scoring.convention.duplicates == "keep"
+    arrays = count_items(batch, counters, scoring.n_models, items, scoring.counted, repeats=repeats)
+    found = {name: np.full(batch.size, None) for name in arrays}
+    for name, values in arrays.items():
+        if batch.size:
+            found[name][0] = values
+    return found
 
-    def __init__(self, frame: pd.DataFrame, cell: Ints, rank: Ints, truth: Ints) -> None:
-        self.frame, self.cell, self.rank, self.truth = frame, cell, rank, truth
+
+class _Rows:
+    """Rows of lists: their cell, rank, the place of their truth row, -1 where there is none, and the number of their item."""
+
+    def __init__(self, frame: pd.DataFrame, cell: Ints, rank: Ints, truth: Ints, item: Ints) -> None:
+        self.frame, self.cell, self.rank, self.truth, self.item = frame, cell, rank, truth, item
 
     def kept(self, which: Any) -> _Rows:
-        return _Rows(self.frame[which], self.cell[which], self.rank[which], self.truth[which])
+        return _Rows(self.frame[which], self.cell[which], self.rank[which], self.truth[which], self.item[which])
 
     def column(self, name: str, otherwise: Any) -> Any:
         return self.frame[name].to_numpy() if name in self.frame else otherwise
@@ -307,12 +291,21 @@ class _Truth:
     """Distinct truth rows, sorted by user and item."""
 
     def __init__(self, frame: pd.DataFrame, user: Ints) -> None:
-        self.user = user
+        self.frame, self.user = frame, user
         self.rating = frame["rating"].to_numpy(np.float64)
         self.value = frame["value"].to_numpy(np.float64) if "value" in frame else self.rating
         self.propensity = frame["propensity"].to_numpy(np.float64) if "propensity" in frame else np.full(len(user), np.nan)
         self.seen = frame["seen"].to_numpy(bool) if "seen" in frame else np.zeros(len(user), dtype=bool)
         self.n_seen = frame["n_seen"].to_numpy(np.int64) if "n_seen" in frame else np.zeros(len(user), dtype=np.int64)
+
+    def categories(self, scoring: Scoring) -> Ints:
+        """(T, B) the categories of the items."""
+        names = scoring.items.category_columns
+        return (
+            np.column_stack([self.frame[name].to_numpy(np.int64) for name in names])
+            if names
+            else np.zeros((len(self.user), 0), int)
+        )
 
 
 def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
@@ -391,7 +384,22 @@ def _batch(n_cells: int, rows: _Rows, truth: _Truth, truth_cell: Ints, truth_pla
         listed=_listed(rows, score, scoring),
         every=every,
         unseen=unseen,
+        recommended=_recommended(rows, truth, n_cells // scoring.n_models, scoring) if "recommended" in scoring.needs else None,
+        popularity=scoring.items.popularity,
+        n_categories=scoring.items.n_categories,
+        ideal_categories=truth.categories(scoring)[truth_place[ideal]] if "true_categories" in scoring.needs else None,
     )
+
+
+def _recommended(rows: _Rows, truth: _Truth, n_users: int, scoring: Scoring) -> Recommended:
+    longest = scoring.longest_recommended
+    if longest is not None and np.any(rows.rank > longest):
+        rows = rows.kept(rows.rank <= longest)
+    expected = None
+    if scoring.baseline is not None:
+        expected = expected_ranks(rows.cell, rows.rank, rows.item, n_users, scoring.baseline)
+    rating = np.where(rows.truth >= 0, np.append(truth.rating, np.nan)[rows.truth], np.nan)
+    return read_recommended(rows.frame, rows.cell, rows.rank, rows.item, rating, scoring.items, expected)
 
 
 def _listed(rows: _Rows, score: Floats, scoring: Scoring) -> Listed:

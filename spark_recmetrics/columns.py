@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from spark_recmetrics.errors import ConfigError, brief
+
+_RARE = ("items", "propensity", "features", "categories")
+"""Columns that many tables do not have."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,8 @@ class Columns:
         rank: Rank from 1, in predictions. Where given it wins over the score.
         items: Ordered array of items, best first, or of structs (item, score), in predictions that have one row per user.
         propensity: Probability of the item under the policy that the truth was logged with, in truth; for off-policy metrics.
+        features: Feature vector of an item as an array of numbers, in the table of item features.
+        categories: Categories of an item, one or an array of them, in the table of item features.
 
     Raises:
         ConfigError: A name is not a text with at least one character, or two names are equal.
@@ -37,6 +43,8 @@ class Columns:
     rank: str | None = None
     items: str = "items"
     propensity: str = "propensity"
+    features: str = "features"
+    categories: str = "categories"
 
     def __post_init__(self) -> None:
         taken: dict[str, str] = {}
@@ -46,7 +54,7 @@ class Columns:
                 continue
             if not isinstance(name, str) or not name:
                 raise ConfigError(f"columns.{column.name}: expected the name of a column, found {brief(name)}")
-            if name == getattr(Columns, column.name) and name in taken and column.name in ("items", "propensity"):
+            if name == getattr(Columns, column.name) and name in taken and column.name in _RARE:
                 continue  # the caller has given this name to another column and has none of this kind
             # A score may be the predicted rating and a truth table may call the true one the same.
             twin = taken.setdefault(name, column.name)
@@ -87,5 +95,18 @@ ITEM_SLICE, ITEM_VALUE = "item_slice", "item_value"
 """Columns of PER_USER, until the values of slices are known: the slice and value of rows that look at items of one value alone,
 null in the rows that look at all."""
 
-PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE)
-"""The columns that PER_USER does not keep."""
+ITEM_IDS, ITEM_MODELS = "item_ids", "item_models"
+"""Columns of PER_USER, until the values of items are known: in one row of each bucket, the items of its lists and the models
+that list them, as arrays. A model that is negative, -1 - model, is an entry about its lists, not about an item."""
+
+ITEM_COUNTS, ITEM_WEIGHTS = "item_counts_", "item_weights_"
+"""Beginnings of the names of such arrays of the same length: how often the model lists the item, or how many lists it has; and
+the sum of 1 / sqrt(length) over these lists. One of each for every cut-off and user set."""
+
+PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE, ITEM_IDS, ITEM_MODELS)
+"""The columns that PER_USER does not keep, with those that begin with `ITEM_COUNTS` and `ITEM_WEIGHTS`."""
+
+
+def passing(names: Iterable[str]) -> list[str]:
+    """Those of the columns that PER_USER does not keep."""
+    return [name for name in names if name in PASSING or name.startswith((ITEM_COUNTS, ITEM_WEIGHTS))]

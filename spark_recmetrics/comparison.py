@@ -106,7 +106,7 @@ def compare(
         a    b    metric    b - a    95 % interval      p  +/=/-  users  found
         pop  als  mrr@3   +0.2778  -0.1159..0.6715  0.129  3/2/1      6  no difference found (could show 0.5382)
     """
-    asked = expand(metrics, None) if metrics is not None else [m for m in result.plan.metrics if not m.definition.across_users]
+    asked = expand(metrics, None) if metrics is not None else [m for m in result.plan.metrics if m.has_users]
     known = {str(metric): metric for metric in result.plan.metrics}
     if not asked:
         raise ConfigError(f"metrics: expected at least one with a value for each user, found {', '.join(known)}")
@@ -170,7 +170,7 @@ def compared(
     _check(models, baseline)
     check_options(test, correction, alpha, n_resamples, seed)
     for metric in metrics:
-        if metric.definition.across_users:
+        if not metric.has_users:
             raise ConfigError(f"{metric}: expected a metric with a value for each user, found one that compares users")
     pairs = [(baseline, other) for other in models if other != baseline] if baseline else list(combinations(models, 2))
     columns = [tallies(metric, convention)[0] for metric in metrics]

@@ -23,6 +23,7 @@ from pydantic import (
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
+from spark_recmetrics.demand import Demand
 from spark_recmetrics.errors import ConfigError, did_you_mean
 from spark_recmetrics.facts import POLICIES, checked_policies
 from spark_recmetrics.gates import Gate, problems_of
@@ -193,13 +194,16 @@ class Inputs(Section):
     truth: InputTable
     """What the users really did, with ratings or without."""
     train: InputTable | None = None
-    """What the users had before: no candidate of auc, gauc and lauc, and looked at by the preflight. Default: nothing."""
+    """What the users had before: no candidates of auc, gauc and lauc, what makes items popular, and what the preflight looks
+    at. Default: nothing."""
     catalog: Catalog | None = None
     """All items that could be recommended, or their number, for the metrics that need it. Default: not known."""
     user_segments: InputTable | None = None
     """A row for each user, with the columns that slices name. Default: nothing."""
     item_groups: InputTable | None = None
     """A row for each item, with the columns that slices name. Default: nothing."""
+    item_features: InputTable | None = None
+    """A row for each item, with its feature vector or its categories, for the metrics that need them. Default: nothing."""
     cast_ids: Literal["string"] | None = None
     """`string`: ids that have different types in these tables become texts. Default: they are refused."""
 
@@ -291,6 +295,8 @@ class Evaluation(Section):
     """A truth row is relevant from this rating on. Default: as the convention says."""
     convention: ConventionChoice = CONVENTIONS["default"]
     """Name of a convention, or its text such as `ranx(gain=binary)`, or a mapping of its name and of the options to change."""
+    baseline: PlainText | None = None
+    """The model whose lists are what everybody expects, for the metrics that need it. Default: none."""
     slices: Slices = ()
     """Groups of users or items for which every value is told, too."""
     min_users: Count = MIN_USERS
@@ -319,7 +325,8 @@ class Evaluation(Section):
     @property
     def reads_train(self) -> bool:
         """Whether a metric or a slice looks at training rows."""
-        by_metric = any("unseen" in metric.needs(self.chosen_convention) for metric in self.expanded)
+        asked = Demand(self.expanded, self.chosen_convention).all
+        by_metric = bool(asked & {"unseen", "popularity", "history"})
         return by_metric or any(band.name in COUNTED.values() for band in bands_of(self.slices))
 
     @property
@@ -392,12 +399,18 @@ class Config(Job):
     def problems(self) -> dict[Keys, str]:
         """What is wrong between keys that are right by themselves, by key."""
         problems = super().problems()
-        if self.inputs.catalog is None:
-            rules = self.evaluation.chosen_convention
-            for keys, metric in self.evaluation.written.items():
-                if "catalog" in metric.needs(rules):
-                    told = "give inputs.catalog, a table of all items that could be recommended, or their number"
-                    problems[("evaluation", *keys)] = f"{metric} needs the catalogue: {told}"
+        names, baseline = tuple(self.inputs.models or ()), self.evaluation.baseline
+        there = {name for name in type(self.inputs).model_fields if getattr(self.inputs, name) is not None}
+        there |= set() if baseline is None else {"baseline"}
+        written = self.evaluation.written
+        lacking = dict(Demand(list(written.values()), self.evaluation.chosen_convention).lacking(there))
+        for keys, metric in written.items():
+            if metric in lacking:
+                asked = lacking[metric]
+                key = f"{'evaluation' if asked.key == 'baseline' else 'inputs'}.{asked.key}"
+                problems[("evaluation", *keys)] = f"{metric} needs {asked.what}: give {key}, {asked.form}"
+        if names and baseline is not None and baseline not in names:
+            problems["evaluation", "baseline"] = f"unknown model {baseline!r}{did_you_mean(baseline, names)}"
         if self.inputs.user_segments is None and self.inputs.item_groups is None:
             for place, one in enumerate(self.evaluation.slices):
                 try:
@@ -410,10 +423,10 @@ class Config(Job):
             except ConfigError as error:
                 option, _, told = str(error).partition(": ")
                 problems["comparison", option] = told
-            if all(metric.definition.across_users for metric in self.evaluation.expanded):
+            if not any(metric.has_users for metric in self.evaluation.expanded):
                 found = ", ".join(map(str, self.evaluation.expanded)) or "none"
                 problems["comparison",] = f"expected a metric with a value for each user to compare by, found {found}"
-            names, baseline = tuple(self.inputs.models or ()), self.comparison.baseline
+            baseline = self.comparison.baseline
             if names and baseline is not None and baseline not in names:
                 problems["comparison", "baseline"] = f"unknown model {baseline!r}{did_you_mean(baseline, names)}"
         refused = problems_of(self.gates, self.evaluation.expanded, dated=self.as_of is not None)

@@ -16,6 +16,20 @@ from spark_recmetrics.errors import ConfigError, brief, did_you_mean
 
 USER_SETS = ("relevant", "truth", "predicted", "truth_and_predicted", "relevant_and_predicted", "all")
 
+RATED = "rated"
+"""The user set of rating metrics: users with a pair."""
+
+MEMBERS: Mapping[str, tuple[str, ...]] = {
+    "truth": ("n_truth",),
+    "relevant": ("n_relevant",),
+    "predicted": ("n_recommended",),
+    "truth_and_predicted": ("n_truth", "n_recommended"),
+    "relevant_and_predicted": ("n_relevant", "n_recommended"),
+    RATED: ("n_pairs",),
+    "all": (),
+}
+"""Who belongs to a user set: those for whom all of these counters are above 0."""
+
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "relevance": ("present", "positive", "truthy", "threshold"),
     "candidates": ("all", "judged"),
@@ -92,8 +106,11 @@ class Convention:
         rating_average: Mean over `pairs`, per user and then over users (`per_user`), or sum over the number of `users`.
         rating_clip: `truth_range` clips predictions to the smallest and largest true rating.
         rating_rows: `positive` ignores pairs whose true rating is not above 0.
-        coverage, gini_population, gini_scale, entropy_base, entropy_scale: For catalogue metrics, which this version does
-            not have.
+        coverage: A share (`fraction`) or a `count`, of covered items and users.
+        gini_population: Gini is over all items of the `catalog`, or over `recommended` ones.
+        gini_scale: Gini divides by their number `n`, or by `n_minus_1`.
+        entropy_base: Base of the logarithm of the entropy.
+        entropy_scale: `distinct` divides the entropy by the number of items that are recommended.
 
     Raises:
         ConfigError: A field has a value that is not legal.

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics.bucket import numbered
 from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE
-from spark_recmetrics.means import MEMBERS, Tally
+from spark_recmetrics.conventions import MEMBERS
+from spark_recmetrics.means import Tally
 from spark_recmetrics.schema import DIFFERENCES, PART_DIFFERENCES
 from spark_recmetrics.slices import Group, Slice, bands_of, grouped
 from spark_recmetrics.stats.paired import rank_sums

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
 from spark_recmetrics.bucket import rating_pairs, rating_values, read_bucket
+from spark_recmetrics.conventions import MEMBERS, RATED
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
 from spark_recmetrics.inputs import with_model_codes
-from spark_recmetrics.means import MEMBERS, RATED
 from spark_recmetrics.metrics import Metric, RankedBatch, parse, score
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints
 from spark_recmetrics.metrics.ranking import gain_of
@@ -155,6 +155,8 @@ def _read(plan: Plan, table: str, user: Any, models: Sequence[str]) -> _Table:
     ranking = [metric for metric in plan.metrics if metric.definition.kind == "ranking"] if table == "predictions" else []
     listed = [metric for metric in ranking if "listed" in metric.needs(convention)]
     longest = N_SHOWN
+    # The lists of the baseline stand beside those that are told.
+    models = [*models, *(name for name in (plan.baseline,) if name is not None and name not in models)]
     for metric in listed:
         longest = max(longest, LONGEST if metric.k is None else min(metric.k, LONGEST))
     # The last two need all that is shown: rows that were judged and rows that were not, with scores, and ties.
@@ -257,6 +259,10 @@ class _List:
             listed=self._kept(batch.listed, lengths),
             every=self._candidates(batch.every, n_recommended),
             unseen=self._candidates(batch.unseen, self.n_unseen(n_recommended)),
+            recommended=None if batch.recommended is None else self._kept(batch.recommended, lengths),
+            popularity=batch.popularity,
+            n_categories=batch.n_categories,
+            ideal_categories=None if batch.ideal_categories is None else np.tile(batch.ideal_categories[ideal], (size, 1)),
         )
 
     def _within(self, user: Ints, rank: Ints, lengths: Ints) -> tuple[Ints, Ints]:

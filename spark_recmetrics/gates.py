@@ -164,7 +164,7 @@ class Gate:
     @property
     def needs_pairs(self) -> bool:
         """Whether the users of this run are paired: for the test, or for how often the gate fails by chance."""
-        of_users = not parse(self.metric).definition.across_users
+        of_users = parse(self.metric).has_users
         return of_users and self.baseline is not None and self.significant != "all_nights"
 
     @property
@@ -190,7 +190,7 @@ def problems_of(gates: Sequence[Gate], metrics: Sequence[Metric], *, dated: bool
     for place, gate in enumerate(gates):
         if gate.metric not in computed:
             found[place, "metric"] = f"{gate.metric} is not evaluated{did_you_mean(gate.metric, computed)}"
-        if gate.significant is True and parse(gate.metric).definition.across_users:
+        if gate.significant is True and not parse(gate.metric).has_users:
             found[place, "significant"] = f"{gate.metric} has no value for each user, so that it cannot be tested"
         if gate.needs_history and not dated:
             key = "against" if gate.baseline is None else "significant"

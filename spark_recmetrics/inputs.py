@@ -44,6 +44,7 @@ class Inputs:
         catalog: `item` of the catalogue, where there is a table of it.
         segments: The caller's table of users, as it is, where slices look at it.
         groups: The same of items.
+        features: The caller's table of item features, as it is, where metrics need it.
     """
 
     predicted: Mapping[str, DataFrame]
@@ -53,6 +54,7 @@ class Inputs:
     catalog: DataFrame | None = None
     segments: DataFrame | None = None
     groups: DataFrame | None = None
+    features: DataFrame | None = None
 
     @property
     def rating_table(self) -> str:
@@ -70,6 +72,7 @@ def read_inputs(
     catalog: DataFrame | None = None,
     segments: DataFrame | None = None,
     groups: DataFrame | None = None,
+    features: DataFrame | None = None,
     needs_score: Mapping[str, str] | None = None,
     needs_ratings: str | None = None,
     needs_propensity: str | None = None,
@@ -89,6 +92,7 @@ def read_inputs(
         catalog: One row per item. Predictions and truth get `known`, null where it lacks the item.
         segments: One row per user, whose columns are slices.
         groups: The same of items.
+        features: One row per item.
         needs_score: By table, what cannot do without its score, for the message.
         needs_ratings: What cannot do without a rating column in the truth, for the message.
         needs_propensity: What cannot do without a propensity column in the truth, for the message.
@@ -111,7 +115,8 @@ def read_inputs(
         table: _opened(table, frame, columns, users, n_buckets, None if table in needs_score else longest)
         for table, frame in given.items()
     }
-    of_items = {name: table for name, table in (("catalog", catalog), ("item_groups", groups)) if table is not None}
+    named = {"catalog": catalog, "item_groups": groups, "item_features": features}
+    of_items = {name: table for name, table in named.items() if table is not None}
     with_items = {**frames, **beside, **of_items}
     items = _common_type("item", with_items, columns.item, cast_ids)
     has_ratings = columns.rating in truth.columns
@@ -142,7 +147,7 @@ def read_inputs(
         predicted = {table: _with_known(rows, known) for table, rows in predicted.items()}
         canonical = _with_known(canonical, known)
     had = None if train is None else train.select(*_ids(train, columns, users, items))
-    return Inputs(predicted, canonical, has_ratings, had, known, segments, groups)
+    return Inputs(predicted, canonical, has_ratings, had, known, segments, groups, features)
 
 
 def _with_known(rows: DataFrame, catalog: DataFrame) -> DataFrame:

@@ -160,7 +160,7 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
     from spark_recmetrics.outcome import Run
 
     output, as_of = config.located(config.output), config.as_of or "none"
-    metrics = [metric for metric in config.evaluation.expanded if not metric.definition.across_users]
+    metrics = [metric for metric in config.evaluation.expanded if metric.has_users]
     options = config.comparison or ComparisonOptions()
     if not metrics:
         found = ", ".join(map(str, config.evaluation.expanded))
@@ -340,11 +340,12 @@ def _given(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
 
 
 def _sliced(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
-    """What `evaluate` is told of slices and intervals."""
+    """What `evaluate` is told of slices and intervals, of items, and of the baseline."""
     read = _reader(spark, config, vault)
-    named = {key: getattr(config.inputs, key) for key in ("user_segments", "item_groups")}
+    named = {key: getattr(config.inputs, key) for key in ("user_segments", "item_groups", "item_features")}
     return {
         **{key: None if place is None else read(place, key) for key, place in named.items()},
+        "baseline": config.evaluation.baseline,
         "slices": config.evaluation.slices,
         "min_users": config.evaluation.min_users,
         "intervals": config.evaluation.intervals.chosen,

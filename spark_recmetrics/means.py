@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from spark_recmetrics.columns import COUNTERS, FAULTS, PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
-from spark_recmetrics.conventions import Convention
+from spark_recmetrics.conventions import MEMBERS, RATED, Convention
 from spark_recmetrics.errors import ConfigError, brief, did_you_mean
 from spark_recmetrics.metrics import Metric, Sums, cut_offs
 from spark_recmetrics.metrics.rating import Moments
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 N_EXAMPLES = 5
 """How many users are named of those that a check counts."""
-
-RATED = "rated"
-"""The user set of rating metrics: users with a pair."""
 
 
 IntervalMethod = Literal["normal", "bootstrap"]
@@ -116,18 +113,6 @@ class Tally(NamedTuple):
         return f"{self.column} {self.users}"
 
 
-MEMBERS: Mapping[str, tuple[str, ...]] = {
-    "truth": ("n_truth",),
-    "relevant": ("n_relevant",),
-    "predicted": ("n_recommended",),
-    "truth_and_predicted": ("n_truth", "n_recommended"),
-    "relevant_and_predicted": ("n_relevant", "n_recommended"),
-    RATED: ("n_pairs",),
-    "all": (),
-}
-"""Who belongs to a user set: those for whom all of these counters are above 0."""
-
-
 class Wanted(NamedTuple):
     """What has to be known of PER_USER, so that every value of a model can be told.
 
@@ -143,7 +128,8 @@ class Wanted(NamedTuple):
 
     @classmethod
     def of(cls, metrics: Sequence[Metric], convention: Convention) -> Wanted:
-        """What these metrics are made of."""
+        """What these metrics are made of; those of items are made of something else."""
+        metrics = [metric for metric in metrics if metric.definition.kind != "item"]
         found = {tally for metric in metrics for tally in tallies(metric, convention)}
         across = tuple(metric.k for metric in metrics if metric.definition.across_users)
         return cls(tuple(sorted(found)), across, max((k for k in cut_offs(metrics) if k is not None), default=0))
@@ -349,15 +335,18 @@ def means(
         totals: By the name of a tally, its numbers; the sums of `Moments`; and `users_…`, how many users there are in a set.
         metrics: The metrics to name.
         convention: Their definitions.
-        across: By slug, value and number of users of metrics that compare the pairs of different users.
+        across: By slug, value and number of users of metrics of items, and of those that compare the pairs of different users.
         confidence: Of the normal intervals.
     """
     # A model without a single list was not there: its values are undefined, not 0.
     absent = totals["users_predicted"] == 0
     found = []
     for metric in metrics:
-        if absent and metric.definition.kind == "ranking":
+        if absent and metric.definition.kind != "rating":
             found += nothing([metric], convention)
+        elif metric.definition.kind == "item":
+            value, n_users = across[metric.slug]
+            found.append(nothing([metric], convention)[0] if value is None else Mean(metric, value, n_users, 0))
         elif metric.definition.across_users:
             value, n_users = across[metric.slug]
             n_undefined = totals[tallies(metric, convention)[0].name]["undefined"]
@@ -382,6 +371,8 @@ def _mean(totals: Mapping[str, Any], metric: Metric, convention: Convention, con
     n_users, n_undefined = own["n"], own["undefined"]
     if n_users == 0:
         return replace(nothing([metric], convention)[0], n_undefined=n_undefined)
+    if average == "total":
+        return Mean(metric, own["total"], n_users, n_undefined)
     if average != "per_user":
         return _pooled(metric, convention, Sums(own["total"], own["count"]), n_users, n_undefined)
     if parts:
@@ -462,6 +453,8 @@ def replicated(metric: Metric, convention: Convention, sums: Mapping[Drawn, Any]
         if metric.definition.kind == "rating" and average != "per_user":
             found: Sums = metric.definition.compute(Moments(*(sums[column] for column in columns)))
             return finished(metric, found._replace(count=counts[columns[0]] * 1.0) if average == "users" else found)
+        if average == "total":
+            return sums[columns[1]]
         if average != "per_user":
             return finished(metric, Sums(*(sums[column] for column in columns[1:3])))
         own, *parts = (Drawn(tally.column, tally.users, tally.as_zero) for tally in tallies(metric, convention))

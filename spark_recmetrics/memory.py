@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.bucket import Demand, Scoring, score_bucket
-from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PASSING, Columns, checked_columns
+from spark_recmetrics.bucket import Scoring, score_bucket
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, Columns, checked_columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
+from spark_recmetrics.demand import Demand
+from spark_recmetrics.errors import ConfigError, brief
 from spark_recmetrics.facts import NEVER_MEET, Judge, checked_policies, data_report
+from spark_recmetrics.frames import check_frame, chosen_columns, in_order, same_kind, with_numbers
+from spark_recmetrics.known_in_memory import (
+    baseline_of,
+    counts_in_memory,
+    description_columns,
+    with_descriptions,
+    with_popularity,
+)
 from spark_recmetrics.means import N_EXAMPLES, Wanted, combined, means, nothing, part_totals, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
 from spark_recmetrics.metrics.batch import Floats, Ints, Matched, place_in_user
+from spark_recmetrics.metrics.counting import item_values
+from spark_recmetrics.metrics.recommended import ItemFacts
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, refuse
@@ -48,6 +58,8 @@ def evaluate_in_memory(
     columns: Columns = Columns(),
     train: pd.DataFrame | None = None,
     catalog_size: int | None = None,
+    item_features: pd.DataFrame | None = None,
+    baseline: str | None = None,
     model_name: str = "model",
 ) -> MemoryResult:
     """Evaluate pandas frames by the kernels of `evaluate`, to the same numbers.
@@ -62,8 +74,10 @@ def evaluate_in_memory(
         threshold: A truth row is relevant from this rating on, under every convention. None: as the convention says.
         convention: Name of a convention, its text, a mapping, or a `Convention`, see `srm.convention`.
         columns: The caller's column names.
-        train: One row per (user, item) that the user had before, for metrics of unseen candidates.
+        train: One row per (user, item) that the user had before, for metrics that need it.
         catalog_size: Number of items that could be recommended, for metrics that need it.
+        item_features: One row per item, with feature vectors or categories, for metrics that need them.
+        baseline: The model whose lists are what everybody expects, for metrics that need it.
         model_name: Name of the one model of a frame without a model column.
 
     Returns:
@@ -83,8 +97,9 @@ def evaluate_in_memory(
     import pandas as pd
 
     checked_columns(columns)
-    for name, frame in {"predictions": predictions, "truth": truth, "train": train}.items():
-        _check_frame(name, frame, optional=name == "train")
+    frames = {"predictions": predictions, "truth": truth, "train": train, "item_features": item_features}
+    for name, frame in frames.items():
+        check_frame(name, frame, optional=name in ("train", "item_features"))
     if not isinstance(model_name, str) or not model_name:
         raise ConfigError(f"model_name: expected a text, found {brief(model_name)}")
     chosen = expand(metrics, k)
@@ -93,12 +108,11 @@ def evaluate_in_memory(
     demand.check()
     if catalog_size is not None:
         catalog_size = whole_number(catalog_size, "catalog_size", LARGEST_CATALOG)
-    if catalog_size is None and (first := demand.asked_by("catalog")):
-        raise ConfigError(f"{first} needs the catalogue: give catalog_size, the number of items that could be recommended")
-    if demand.asked_by("unseen") is None:
+    _check_given(demand, {"catalog": catalog_size, "train": train, "item_features": item_features, "baseline": baseline})
+    if not demand.all & {"unseen", "popularity", "history"}:
         train = None
-    data = _Data.read(predictions, truth, train, columns, demand, rules, threshold, model_name)
-    ranking = [metric for metric in chosen if metric.definition.kind == "ranking"]
+    data = _Data.read(predictions, truth, train, item_features, columns, demand, rules, threshold, model_name)
+    ranking = [metric for metric in chosen if metric.definition.kind != "rating"]
     rating = [metric for metric in chosen if metric.definition.kind == "rating"]
     scoring = Scoring.of(
         ranking,
@@ -109,6 +123,8 @@ def evaluate_in_memory(
         given_ranks=data.has_rank and rules.keeps_lists,
         n_items=catalog_size,
         trained=train is not None,
+        items=data.items,
+        baseline=baseline_of(data.models, baseline) if demand.asked_by("baseline") else None,
     )
     lists = data.ranked(scoring)
     per_user = score_bucket(lists, data.truth, scoring)
@@ -117,6 +133,7 @@ def evaluate_in_memory(
     coded = per_user.assign(user=pd.Series(of_users, index=per_user.index, dtype=data.users.dtype))
     found = combined(part_totals(coded, Wanted.of(chosen, rules)).itertuples(index=False))
     totals = {name: found[code] for code, name in enumerate(data.models) if code in found}
+    counts = counts_in_memory(per_user, len(scoring.counted), catalog_size)
     # A single user may be asked about here, and then a list without a truth row, or without a hit, is an answer.
     judge = Judge(
         checked_policies(dict.fromkeys(NEVER_MEET, "warn")),
@@ -130,7 +147,12 @@ def evaluate_in_memory(
     refuse(facts)
     return MemoryResult(
         means={
-            name: means(totals[name], chosen, rules, _across(per_user[per_user["model"] == code], totals[name], scoring))
+            name: means(
+                totals[name],
+                chosen,
+                rules,
+                _across(per_user[per_user["model"] == code], totals[name], scoring) | item_values(chosen, rules, counts, code),
+            )
             if name in totals
             else nothing(chosen, rules)
             for code, name in enumerate(data.models)
@@ -140,10 +162,25 @@ def evaluate_in_memory(
         run=Run(),
         data_hash=None,
         warnings=[fact.line() for fact in facts if fact.level == "warn"],
-        per_user=coded.assign(model=coded["model"].map(dict(enumerate(data.models)))).drop(
-            columns=list(PASSING), errors="ignore"
-        ),
+        per_user=coded.assign(model=coded["model"].map(dict(enumerate(data.models)))).drop(columns=passing(map(str, coded))),
     )
+
+
+def _check_given(demand: Demand, given: Mapping[str, Any]) -> None:
+    """Refuse metrics that ask for what is not there, or is not read here.
+
+    Args:
+        demand: What metrics ask for.
+        given: The arguments of `evaluate_in_memory`, by the key of `evaluate`; None is not there.
+
+    Raises:
+        ConfigError: There is such a metric; the message says what it needs.
+    """
+    for metric, asked in demand.lacking({key for key, value in given.items() if value is not None}):
+        told = f"give {asked.key}, {asked.form}"
+        if asked.key == "catalog":
+            told = "give catalog_size, the number of items that could be recommended"
+        raise ConfigError(f"{metric} needs {asked.what}: {told}")
 
 
 @dataclass(frozen=True)
@@ -157,6 +194,7 @@ class _Data:
     has_rank: bool
     has_ratings: bool
     rules: Convention
+    items: ItemFacts
     seen: Mapping[str, Mapping[str, Any]]
 
     @classmethod
@@ -165,6 +203,7 @@ class _Data:
         predictions: pd.DataFrame,
         truth: pd.DataFrame,
         train: pd.DataFrame | None,
+        item_features: pd.DataFrame | None,
         columns: Columns,
         demand: Demand,
         rules: Convention,
@@ -184,15 +223,22 @@ class _Data:
         rated = {"rating": columns.rating} if columns.rating in truth or needs_rating else {}
         chance = {"propensity": columns.propensity} if demand.asked_by("propensity") else {}
         why = needs_score.get("predictions", "or name a rank in columns.rank")
-        lists = _chosen("predictions", predictions, modelled | ids | scored | by_rank, score=why)
+        lists = chosen_columns("predictions", predictions, modelled | ids | scored | by_rank, score=why)
         wanted = demand.rating or (None if threshold is None else "threshold")
         reasons = {"rating": wanted, "propensity": demand.asked_by("propensity")}
         told = {key: f"{asked} needs it" for key, asked in reasons.items() if asked}
-        judged = _chosen("truth", truth, ids | rated | chance, **told)
-        lists = _with_numbers("predictions", lists, scored | by_rank)
-        judged = _with_numbers("truth", judged, rated | chance)
-        tables = {"predictions": lists, "truth": judged, **({} if train is None else {"train": _chosen("train", train, ids)})}
-        tables = _same_kind(tables, ids)
+        judged = chosen_columns("truth", truth, ids | rated | chance, **told)
+        lists = with_numbers("predictions", lists, scored | by_rank)
+        judged = with_numbers("truth", judged, rated | chance)
+        tables = {
+            "predictions": lists,
+            "truth": judged,
+            **({} if train is None else {"train": chosen_columns("train", train, ids)}),
+        }
+        described = description_columns(demand.all, columns)
+        if item_features is not None and described:
+            tables["item_features"] = chosen_columns("item_features", item_features, {"item": columns.item, **described})
+        tables = same_kind(tables, ids)
         lists, judged = tables["predictions"], tables["truth"]
         known = tables.get("train", judged.iloc[:0])
         if modelled:
@@ -210,7 +256,7 @@ class _Data:
         judged = judged[_is_chance(judged["propensity"])] if chance else judged
         every_user = pd.concat([lists["user"], judged["user"], known["user"]], ignore_index=True)
         users = pd.Index(every_user.unique(), dtype=every_user.dtype)
-        items = _in_order(pd.concat([lists["item"], judged["item"], known["item"]], ignore_index=True).unique())
+        items = in_order(pd.concat([lists["item"], judged["item"], known["item"]], ignore_index=True).unique())
         lists, judged, known = (
             # The type is named because pandas would look for another one in objects.
             frame.assign(
@@ -228,13 +274,19 @@ class _Data:
             judged = judged[np.isfinite(judged["rating"].astype(np.float64))] if rated else judged
         judged["value"] = judged["rating"].astype(np.float64) if rated else 1.0
         judged["rating"] = judged["value"].fillna(0.0).where(_is_relevant(judged, rules)) if rated else 1.0
+        facts = ItemFacts()
+        if "item_features" in tables:
+            table = tables["item_features"]
+            table = table.assign(item=items.get_indexer(pd.Index(table["item"], dtype=table["item"].dtype)))
+            lists, judged, facts = with_descriptions(lists, judged, table, len(items))
         if train is not None:
+            lists, facts = with_popularity(lists, known, len(items), facts)
             known = known.drop_duplicates()
             pairs = pd.MultiIndex.from_frame(known[["user", "item"]])
             judged["seen"] = pd.MultiIndex.from_frame(judged[["user", "item"]]).isin(pairs)
             judged["n_seen"] = judged["user"].map(known["user"].value_counts()).fillna(0).astype(np.int64)
             lists["seen"] = pd.MultiIndex.from_frame(lists[["user", "item"]]).isin(pairs)
-        return cls(lists, judged, models, users, bool(by_rank), bool(rated), rules, counts)
+        return cls(lists, judged, models, users, bool(by_rank), bool(rated), rules, facts, counts)
 
     @property
     def rating_range(self) -> tuple[float, float]:
@@ -293,7 +345,9 @@ class _Data:
         rows["n_above"], rows["n_tied"], _ = _standing(cell, peers, every)
         if "seen" in rows:
             rows["unseen_above"], rows["unseen_tied"], rows["unseen_place"] = _standing(cell, peers, every - rows["seen"])
-        kept: pd.DataFrame = rows[judged | (rows["rank"] == 1) | rows["tied"]]
+        longest = scoring.longest_recommended
+        one_by_one = rows["rank"] <= (np.inf if longest is None else longest)
+        kept: pd.DataFrame = rows[judged | (rows["rank"] == 1) | rows["tied"] | one_by_one]
         return kept
 
 
@@ -305,122 +359,6 @@ def _standing(cell: Any, peers: Any, counts: Any) -> tuple[Any, Any, Any]:
     up_to = counted.groupby(cell).cumsum()
     tied = counted.groupby(peers).transform("sum")
     return (up_to - counted).groupby(peers).transform("first"), tied, up_to
-
-
-def _check_frame(name: str, frame: object, *, optional: bool) -> None:
-    import pandas as pd
-
-    if not (isinstance(frame, pd.DataFrame) or (optional and frame is None)):
-        found = f"{type(frame).__module__}.{type(frame).__name__}"
-        raise ConfigError(f"{name}: expected a pandas DataFrame, found {found}: srm.evaluate takes frames of Spark")
-
-
-def _chosen(table: str, frame: pd.DataFrame, names: Mapping[str, str], **reasons: str | None) -> pd.DataFrame:
-    """The columns by our names. Why one is read is told where it is missing."""
-    for key, name in names.items():
-        if name not in frame:
-            why = f" ({reasons[key]})" if reasons.get(key) else ""
-            near = did_you_mean(name, map(str, frame.columns))
-            raise DataError(f"{table}: no column {name!r} (columns.{key}){why}{near}")
-        if (twins := list(frame.columns).count(name)) > 1:
-            raise DataError(f"{table}: expected one column named {name!r} (columns.{key}), found {twins}: rename the others")
-    return frame[list(names.values())].set_axis(list(names), axis=1).reset_index(drop=True)
-
-
-def _with_numbers(table: str, rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """The rows, where these columns are numbers; of whatever type that they are in, unless Python objects have to be read."""
-    for key, name in names.items():
-        column = rows[key]
-        if column.dtype.kind in "iuf":
-            if not isinstance(column.dtype, np.dtype):
-                # Types of pandas that know a missing value compare as three-valued logic.
-                rows = rows.assign(**{key: column.to_numpy(np.float64) if column.isna().any() else column.to_numpy()})
-            continue
-        # As on Spark True is no number, although it is one of Python's.
-        wrong = [value for value in column.dropna() if not isinstance(value, Number) or isinstance(value, bool | complex)]
-        whole = "" if key != "rank" else "whole "
-        if column.dtype.kind != "O" or wrong:
-            found = brief(wrong[0]) if wrong else str(column.dtype)
-            raise DataError(f"{table}: column {name!r} (columns.{key}): expected {whole}numbers, found {found}: cast it first")
-        column = column.where(column.notna(), np.nan)
-        try:
-            doubles = column.astype(np.float64)
-        except OverflowError as error:
-            told = f"{table}: column {name!r} (columns.{key}): expected numbers that a double can hold, found larger ones"
-            raise DataError(f"{told}: scale them down") from error
-        if key != "score" or column.dtype != object:
-            column = doubles
-        rows = rows.assign(**{key: column})
-    if "rank" in names:
-        rank = rows["rank"].dropna().astype(np.float64)
-        broken = rank[(rank % 1 != 0) | (rank.abs() >= 2.0**63)]
-        if len(broken):
-            told = (
-                f"{table}: column {names['rank']!r} (columns.rank): expected whole numbers of 64 bits, found {broken.iloc[0]}"
-            )
-            raise DataError(f"{told}: ranks count from 1")
-    return rows
-
-
-def _same_kind(frames: Mapping[str, pd.DataFrame], ids: Mapping[str, str]) -> dict[str, pd.DataFrame]:
-    """The frames with ids that can be compared. Refused are ids that are floating point numbers, and those of several kinds."""
-    found = dict(frames)
-    for key, name in ids.items():
-        sides = {table: _kind(table, frame[key], f"column {name!r} (columns.{key})") for table, frame in frames.items()}
-        sides = {table: kind for table, kind in sides.items() if kind}
-        if len(set(sides.values())) > 1:
-            told = ", ".join(f"{kind} in {table}" for table, kind in sides.items())
-            raise DataError(
-                f"column {name!r} (columns.{key}): expected one type on all sides, found {told}: cast one of them first"
-            )
-        types = {frame[key].dtype for frame in found.values()}
-        if len(types) > 1 and not all(isinstance(kind, np.dtype) and kind.kind == "i" for kind in types):
-            # Of whole numbers of different types pandas would make floats, in which close ids are equal.
-            found = {table: frame.assign(**{key: _objects(frame[key])}) for table, frame in found.items()}
-    return found
-
-
-def _kind(table: str, ids: pd.Series[Any], where: str) -> str | None:
-    """What the ids of a column are, None where there is none."""
-    known = ids.dropna()
-    if not len(known) or ids.dtype.kind in "iu":
-        return "whole numbers" if len(known) else None
-    # pandas makes floats of whole numbers beside a missing one.
-    if ids.dtype.kind == "f" and ids.isna().any() and not (known % 1 != 0).any():
-        return "whole numbers"
-    names = sorted({_type_name(kind) for kind in known.map(type).unique()})
-    if len(names) > 1:
-        raise DataError(f"{ids.name}s: expected ids of one kind, found {', '.join(names)}: cast them to one type first")
-    if names[0] not in _KINDS:
-        raise DataError(f"{table}: {where}: expected whole numbers or texts as ids, found {names[0]}: cast them first")
-    return _KINDS[names[0]]
-
-
-_KINDS = {"int": "whole numbers", "str": "str", "Decimal": "Decimal"}
-"""What an id can be, by the type of its values, as on Spark: True would be the same id as 1, and a float is never quite one."""
-
-
-def _type_name(kind: type) -> str:
-    if issubclass(kind, str):
-        return "str"
-    return "int" if issubclass(kind, int | np.integer) and kind is not bool else kind.__name__
-
-
-def _objects(ids: pd.Series[Any]) -> pd.Series[Any]:
-    """Ids as Python objects, with whole numbers among them that pandas has made floats."""
-    found = ids.astype(object)
-    return found.map(int, na_action="ignore").astype(object) if ids.dtype.kind == "f" else found
-
-
-def _in_order(ids: Any) -> pd.Index[Any]:
-    import pandas as pd
-
-    try:
-        ordered = sorted(ids)
-    except TypeError as error:
-        raise DataError(f"items: expected whole numbers or texts as ids, found {type(ids[0]).__name__}") from error
-    found: pd.Index[Any] = pd.Index(ordered, dtype=ids.dtype)
-    return found
 
 
 def _prediction_counts(rows: pd.DataFrame) -> dict[str, Any]:

@@ -14,14 +14,15 @@ from pyspark.sql import functions as F
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import user_totals
 from spark_recmetrics.arguments import check_frames, check_names
-from spark_recmetrics.bucket import Demand
-from spark_recmetrics.columns import ITEM_SLICE, PASSING, Columns
+from spark_recmetrics.columns import ITEM_SLICE, Columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError, DataError, brief
+from spark_recmetrics.demand import Demand
+from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
+from spark_recmetrics.known_items import OF_FEATURES, item_means, know_items
 from spark_recmetrics.match import with_bands
 from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
@@ -116,6 +117,7 @@ def evaluate(
     min_users: int = MIN_USERS,
     intervals: Intervals | IntervalMethod = "normal",
     rating_predictions: DataFrame | None = None,
+    baseline: str | None = None,
     model_name: str = "model",
     models: Sequence[str] | None = None,
     checks: Mapping[str, str] | None = None,
@@ -133,11 +135,13 @@ def evaluate(
         threshold: A truth row is relevant from this rating on, under every convention. None: as the convention says.
         convention: Name of a convention, its text, a mapping, or a `Convention`, see `srm.convention`.
         columns: The caller's column names.
-        train: One row per (user, item) that the user had before, for `auc`, `gauc` and `lauc`, whose candidates are unseen.
-            Where no metric needs it, it is named in the warnings; so are the next three.
-        catalog: One row per item that could be recommended, or their number, for the same metrics, and `accuracy` and `mcc`.
+        train: One row per (user, item) that the user had before, for `auc`, `gauc` and `lauc`, whose candidates are unseen, and
+            for metrics of popularity and of what users have seen. Where no metric needs it, it is named in the warnings; so are
+            the next three.
+        catalog: One row per item that could be recommended, or their number, for the metrics that need it.
         user_segments: One row per user, in the column `columns.user`, with columns that slices name.
-        item_features: Not in this version.
+        item_features: One row per item, in the column `columns.item`, with feature vectors or categories, for metrics that
+            need them.
         item_groups: One row per item, in the column `columns.item`, with columns that slices name; an array has several values.
         slices: Groups of users, or of items, for which every value is told, too: columns of these tables, as they are
             (`gender`) or cut into bands (`age(18, 35)`); `activity` and `popularity`, by the number of rows that the user or
@@ -145,6 +149,7 @@ def evaluate(
         min_users: Values of slices over fewer users are marked as small.
         intervals: `normal`, `bootstrap`, or `srm.Intervals` with confidence, replicates and seed.
         rating_predictions: Predicted ratings in the score column, for rating metrics; None: the predictions.
+        baseline: The model whose lists are what everybody expects, for `unexpectedness` and `serendipity(against=baseline)`.
         model_name: Name of the one model of a frame without a model column.
         models: The models to evaluate; rows of others are left out. None: all there are, found by an extra look at the column.
         checks: What becomes of faulty rows, by check, such as `{"null_ids": "drop"}`; None: see `facts.POLICIES`.
@@ -199,16 +204,16 @@ def evaluate(
         check_names("models", models)
     needs = Demand(chosen, rules)
     needs.check()
-    if catalog is None and (first := needs.asked_by("catalog")):
-        raise ConfigError(
-            f"{first} needs the catalogue: give catalog, one row per item that could be recommended, or their number"
-        )
+    if baseline is not None:
+        check_names("baseline", [baseline])
+    there = {**given, "catalog": catalog, "baseline": baseline}
+    needs.check_given({name for name, one in there.items() if one is not None})
     sized = bool(needs.asked_by("catalog"))
     slicing = Slicing.of(
         slices, intervals, {"user": user_segments, "item": item_groups}, columns, chosen, trained=train is not None
     )
-    used = {"catalog": True, **slicing.used}
-    used["train"] |= bool(needs.asked_by("unseen"))
+    used = {"catalog": True, "item_features": bool(needs.all & OF_FEATURES), **slicing.used}
+    used["train"] |= bool(needs.all & {"unseen", "popularity", "history"})
     warnings = [
         f"{name} is not used by any of the {'slices' if name in TABLES.values() else 'metrics'}"
         for name, frame in given.items()
@@ -224,6 +229,7 @@ def evaluate(
         catalog=items,
         segments=user_segments if used["user_segments"] else None,
         groups=item_groups if used["item_groups"] else None,
+        features=item_features if used["item_features"] else None,
         needs_score=needs.scores(rated_apart=rating_predictions is not None),
         needs_ratings=needs.rating or (None if threshold is None else "threshold"),
         needs_propensity=needs.asked_by("propensity"),
@@ -241,12 +247,30 @@ def evaluate(
         )
     names = list(models) if models is not None else _models_of(inputs) or [model_name]
     n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
+    compared = baseline if needs.asked_by("baseline") else None
+    if compared is not None and compared not in names:
+        raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
+    known = know_items(inputs, needs.all, columns)
     bands, of_items = slicing.bands(inputs), slicing.of_side["item"]
-    plan = Plan(inputs, chosen, rules, policies, names, n_buckets, n_items, item_slices=of_items, item_bands=bands.get("item"))
+    plan = Plan(
+        inputs,
+        chosen,
+        rules,
+        policies,
+        names,
+        n_buckets,
+        n_items,
+        item_slices=of_items,
+        item_bands=bands.get("item"),
+        items=known,
+        baseline=compared,
+    )
     kept = tables.materialise(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
     whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_items else kept
-    per_user = whole.drop(*PASSING)
+    per_user = whole.drop(*passing(kept.columns))
     totals = combined(tables.collect_rows(user_totals(whole, chosen, rules)))
+    if known.rows is not None:
+        tables.release(known.rows)
     seen = {table: _observed(watch) for table, watch in plan.watched.items()}
     judge = Judge(policies, rules, plan.as_numbers)
     facts = data_report(
@@ -265,6 +289,8 @@ def evaluate(
         raise
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
     across = _across_users(whole, totals, plan)
+    for name, own in item_means(whole, plan).items():
+        across[name] |= own
     values = {
         name: means(totals[name], chosen, rules, across[name], slicing.intervals.confidence)
         if name in totals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics.bucket import Scoring
+from spark_recmetrics.catalog import KnownItems, with_history, with_items
 from spark_recmetrics.columns import ITEM_SLICE, USER_COUNTERS
 from spark_recmetrics.inputs import (
     clean_predictions,
@@ -55,6 +56,8 @@ class Plan:
         n_shown: The first rows of each list that are wanted as they are, to be shown.
         item_slices: Slices of items.
         item_bands: The values of items that these look at.
+        items: What is known of items.
+        baseline: The model that lists are compared with, if there is one.
     """
 
     inputs: Inputs
@@ -67,11 +70,13 @@ class Plan:
     n_shown: int = 0
     item_slices: Sequence[Slice] = ()
     item_bands: Bands | None = None
+    items: KnownItems = field(default_factory=KnownItems)
+    baseline: str | None = None
 
     @cached_property
     def scoring(self) -> Scoring | None:
         """What to score per user, if there is a ranking metric."""
-        ranking = [metric for metric in self.metrics if metric.definition.kind == "ranking"]
+        ranking = [metric for metric in self.metrics if metric.definition.kind != "rating"]
         if not ranking:
             return None
         return Scoring.of(
@@ -83,6 +88,8 @@ class Plan:
             n_items=self.n_items,
             trained=self.inputs.train is not None,
             n_shown=self.n_shown,
+            items=self.items.facts,
+            baseline=None if self.baseline is None else list(self.models).index(self.baseline),
         )
 
     @cached_property
@@ -158,12 +165,22 @@ class Plan:
         needs = self.scoring.needs if self.scoring else frozenset()
         rows = relevant_only(self.truth, self.convention, has_ratings=self.inputs.has_ratings, judged="matched" in needs)
         rows = with_bands(rows, self.item_bands) if self.item_bands else rows
+        if "true_categories" in needs and self.items.rows is not None:
+            rows = with_items(rows, self.items.rows, self.items.facts.category_columns)
         rows = in_buckets(rows, self.n_buckets)
         return with_seen(rows, self._train) if "unseen" in needs else rows
 
     @cached_property
     def ranked(self) -> DataFrame:
-        """The rows of lists that are scored."""
+        """The rows of lists that are scored, with what is known of their items."""
+        rows, needs = self._ranked, self.scoring.needs if self.scoring else frozenset()
+        if "history" in needs and "seen" not in rows.columns:
+            rows = with_history(rows, self._train)
+        # Items are few beside lists, which are cut by now: as a rule they go to where the lists are.
+        return rows if self.items.rows is None else with_items(rows, self.items.rows)
+
+    @cached_property
+    def _ranked(self) -> DataFrame:
         scoring, convention, judged_only = self.scoring, self.convention, self.convention.candidates == "judged"
         if scoring is None:
             raise ValueError("there is no ranking metric")
@@ -184,17 +201,19 @@ class Plan:
             # No metric that has to know what a user has seen is computed here.
             rows = with_judged(in_buckets(rows, self.n_buckets), self.judged)
         else:
-            train = self.inputs.train if "unseen" in scoring.needs else None
+            train = self.inputs.train if scoring.needs & {"unseen", "history"} else None
             # The truth is counted where it is scored; here it is read once more.
             truth = clean_truth(self.inputs.truth, convention, self.policies)
             rows = with_flags(rows, truth, train, n_models=len(self.models), n_parts=PARTS_A_BUCKET * self.n_buckets)
             if convention.duplicates == "first":
                 rows = rows.drop("copies")
+        longest = scoring.longest_recommended
+        n_shown = None if longest is None else max(scoring.n_shown, longest)
         found = rows_that_matter(
             rows,
             cuts=scoring.cuts,
             cuts_listed=scoring.cuts_listed,
-            n_shown=scoring.n_shown,
+            n_shown=n_shown,
             ties=convention.ties,
             trust_rank=self.trusts_ranks,
             judged_only=judged_only,
@@ -219,7 +238,8 @@ class Plan:
 
 def _without(rows: DataFrame, scoring: Scoring) -> DataFrame:
     """Only the columns that the workers look at."""
-    spare = {"judged", "seen", "last"} | (set() if "scores" in scoring.needs else {"score"})
+    spare = {"judged", "last"} | (set() if "history" in scoring.needs else {"seen"})
+    spare |= set() if "scores" in scoring.needs else {"score"}
     kept = rows.select(*(name for name in rows.columns if name not in spare))
     if "score" not in kept.columns:
         return kept

@@ -389,8 +389,11 @@ def _itself(own: Setup) -> Finding:
         return rows.withColumn(column, F.explode(F.array(*map(F.lit, names))))
 
     rated = None if own.rating_predictions is None else twice(own.rating_predictions)
-    result = own.evaluated(twice(own.predictions), own.metrics, rating_predictions=rated, models=names)
-    metrics = [metric for metric in own.metrics if not metric.definition.across_users]
+    # What looks at items needs tables that are not read here.
+    metrics = [metric for metric in own.metrics if metric.definition.accuracy and not metric.definition.across_users]
+    if not metrics:
+        return Finding("warn", "not looked at: no metric compares the lists of a user with truth")
+    result = own.evaluated(twice(own.predictions), metrics, rating_predictions=rated, models=names)
     try:
         options: dict[str, Any] = {"baseline": model, "correction": "none", "n_parts": own.n_buckets}
         rows = compared(result.per_user, names, metrics, own.convention, **options).rows

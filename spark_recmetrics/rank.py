@@ -55,7 +55,7 @@ def rows_that_matter(
     *,
     cuts: Collection[int],
     cuts_listed: Collection[int],
-    n_shown: int,
+    n_shown: int | None,
     ties: str,
     trust_rank: bool,
     judged_only: bool,
@@ -70,7 +70,7 @@ def rows_that_matter(
             rows stand behind each, where that was counted.
         cuts: Ranks at which ties are looked for.
         cuts_listed: Ranks up to which scores are summed.
-        n_shown: The first rows of each list that are wanted as they are.
+        n_shown: The first rows of each list that are wanted as they are, None for all.
         ties: As for `top_rows`.
         trust_rank: As for `top_rows`.
         judged_only: Rank the judged rows before all others, of which only the first of a list is kept, so that no user is lost.
@@ -102,7 +102,9 @@ def rows_that_matter(
         kept |= F.col("rank").isin(*cuts_listed)
     if "copies" in rows.columns and not judged_only:
         kept |= F.col("copies") > 1
-    if n_shown:
+    if n_shown is None:
+        kept = F.lit(True)
+    elif n_shown:
         kept |= F.col("rank") <= n_shown
     # Ranks that were given leave no ties.
     if "rank" in rows.columns:

@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
 from spark_recmetrics.bucket import Scoring, score_bucket
-from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE, PAIR_RANKS, PAIR_SCORES, PAIR_STARTS, PART_TOTALS, USER_COUNTERS
+from spark_recmetrics.columns import (
+    ITEM_COUNTS,
+    ITEM_IDS,
+    ITEM_MODELS,
+    ITEM_SLICE,
+    ITEM_VALUE,
+    PAIR_RANKS,
+    PAIR_SCORES,
+    PAIR_STARTS,
+    PART_TOTALS,
+    USER_COUNTERS,
+)
 from spark_recmetrics.means import Wanted, part_totals
+from spark_recmetrics.metrics.counting import item_columns
 from spark_recmetrics.schema import TOTALS
 from spark_recmetrics.slices import Slice, opened, values_of
 
@@ -61,6 +73,7 @@ def score_users(
             *([StructField(name, ArrayType(LongType())) for name in (PAIR_RANKS, PAIR_STARTS)] if scoring.across else []),
             *([StructField(PART_TOTALS, ArrayType(TOTALS))] if wanted else []),
             *([StructField(name, StringType()) for name in (ITEM_SLICE, ITEM_VALUE)] if slices else []),
+            *_item_fields(truth.schema["item"].dataType, len(scoring.counted)),
         ]
     )
 
@@ -86,6 +99,16 @@ def score_users(
     # of a union, and the optimiser removes this one, because its other side is empty.
     nobody = truth.where(F.lit(False)).select(F.lit(None).cast(schema).alias("row")).select("row.*")
     return scored.union(nobody)
+
+
+def _item_fields(items: DataType, n_counted: int) -> list[StructField]:
+    """The arrays that metrics of items are made of."""
+    kinds = {ITEM_IDS: items, ITEM_MODELS: IntegerType()}
+    names = item_columns(n_counted) if n_counted else []
+    return [
+        StructField(name, ArrayType(kinds.get(name, LongType() if name.startswith(ITEM_COUNTS) else DoubleType())))
+        for name in names
+    ]
 
 
 def _of_items(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, slices: Sequence[Slice]) -> Iterator[pd.DataFrame]:

@@ -18,6 +18,7 @@ from typing import Any
 
 # A part of what tests import from here.
 from golden_table import GOLDEN, GOLDEN_K, GOLDEN_METRICS, GOLDEN_PREDICTIONS, GOLDEN_TRUTH  # noqa: F401
+from oracle_items import AVERAGED, OF_ITEMS, OF_LISTS, POOLED_OF_LISTS, PREDICTED, World
 from random_data import Case, merged_cases, random_case  # noqa: F401
 
 VARIANTS = (
@@ -32,17 +33,36 @@ VARIANTS = (
     "gauc(candidates=listed, weight=recommended)",
     "lauc(negatives=plus_one)",
     "rmse(average=per_user)",
+    "surprisal",
+    "novelty(of=rows, cold=zero, average=recommendations)",
+    "arp(cold=one, scale=share)",
+    "aplt(share=0.5, denominator=k)",
+    "efd(gain=linear, of=users)",
+    "pop_rsp(share=0.5)",
+    "epc(of=rows)",
+    "serendipity(against=baseline)",
+    "ild(distance=jaccard)",
+    "ild(distance=hamming)",
+    "srecall(of=relevant)",
+    "unexpectedness(denominator=k)",
+    "unseen(denominator=k)",
+    "user_coverage(measure=count, n=2)",
+    "sufficient_reco(per=place)",
+    "unrepeated_reco(per=place)",
+    "item_coverage(measure=count)",
+    "gini(population=recommended, scale=n_minus_1)",
+    "entropy(base=2, scale=distinct)",
 )
 """Beside every plain metric: its options, and metrics of metrics."""
 
 RATING_METRICS = ("rmse", "mse", "mae", "r2", "explained_variance")
-ALWAYS_SKIP = ("auc", "gauc", "lauc", "ctr", "ess", "matched_auc", "average_rank", "r2", "explained_variance")
+ALWAYS_SKIP = ("auc", "gauc", "lauc", "ctr", "ess", "matched_auc", "average_rank", "r2", "explained_variance", "pop_rsp")
 """Metrics for which 0 would be no neutral value: a user whose value is undefined is left out under every convention."""
 
-NEVER_ZERO_OF_NOBODY = (*RATING_METRICS, "average_rank")
+NEVER_ZERO_OF_NOBODY = (*RATING_METRICS, "average_rank", "arp", "pop_rsp", *OF_ITEMS)
 """Metrics of which 0 is the best value, or a good one: the mean over nobody is undefined under every convention."""
 
-OWN_USERS = {"ctr": "all", "ess": "all", "matched_auc": "all"}
+OWN_USERS = {"ctr": "all", "ess": "all", "matched_auc": "all", **dict.fromkeys(PREDICTED, "predicted")}
 """Metrics whose population only `users_by_metric` changes."""
 
 WITHOUT_CUT_OFF = {"auc", "gauc", "bpref", "r_precision"}
@@ -89,6 +109,8 @@ class Cell:
     propensity: dict[Any, float] = field(default_factory=dict)
     seen: set[Any] = field(default_factory=set)
     catalog: set[Any] | None = None
+    user: Any = None
+    world: World = field(default_factory=World)
 
     @property
     def items(self) -> list[Any]:
@@ -131,15 +153,19 @@ def evaluate(
     metrics: Iterable[Wanted],
     train: Sequence[Mapping[str, Any]] = (),
     catalog: Collection[Any] | None = None,
+    described: Sequence[Mapping[str, Any]] = (),
+    baseline: Any = None,
 ) -> Result:
     """Everything about predictions (model, user, item, score and/or rank) against truth (user, item, rating and propensity
-    or not), where users have seen the items of train (user, item) and there are the items of the catalogue."""
+    or not), where users have seen the items of train (user, item), there are the items of the catalogue, items are described
+    (item, features, categories), and one of the models is the baseline."""
     metrics = list(metrics)
     if len({metric.label for metric in metrics}) != len(metrics):
         raise ValueError("two metrics have one label: give them a text")
-    cells = all_cells(predictions, truth, convention, train, catalog)
+    cells = all_cells(predictions, truth, convention, train, catalog, described, baseline)
     pairs = rating_pairs(predictions, truth, convention)
     ranking = [metric for metric in metrics if metric.name not in RATING_METRICS]
+    of_users = [metric for metric in metrics if metric.name not in OF_ITEMS]
     cuts = [None if metric.names() & WITHOUT_CUT_OFF else metric.k for metric in ranking]
     longest = None if not cuts or None in cuts else max(cuts)
 
@@ -150,7 +176,7 @@ def evaluate(
             "n_truth": cell.n_truth,
             "n_recommended": len(cell.items[:longest]),
         }
-        for metric in metrics:
+        for metric in of_users:
             if metric.name in RATING_METRICS:
                 own = pairs.get(key, [])
                 row[metric.label] = rating_error(metric.name, own, len(own)) if own else None
@@ -165,6 +191,13 @@ def evaluate(
         for metric in metrics:
             if metric.name in RATING_METRICS:
                 summary[model, metric.label] = summarise_rating(metric, own_pairs, convention)
+            elif metric.name in OF_ITEMS:
+                users = dict(convention.users_by_metric).get(metric.name, "predicted")
+                lists = [cell.items[: metric.k] for cell in own_cells if cell.is_in(users) and cell.items]
+                value = OF_ITEMS[metric.name](metric, lists, catalog, convention) if lists else None
+                n_users = 0 if value is None else len(lists)
+                value = empty_value(metric, convention) if value is None else value
+                summary[model, metric.label] = {"value": value, "n_users": n_users, "n_undefined": 0}
             else:
                 summary[model, metric.label] = summarise_ranking(metric, own_cells, convention)
     return Result(per_user, summary)
@@ -183,6 +216,8 @@ def all_cells(
     convention: Any,
     train: Sequence[Mapping[str, Any]] = (),
     catalog: Collection[Any] | None = None,
+    described: Sequence[Mapping[str, Any]] = (),
+    baseline: Any = None,
 ) -> dict[tuple[Any, Any], Cell]:
     """A cell for every model and every user of truth or predictions.
 
@@ -212,7 +247,15 @@ def all_cells(
             }
             seen = {row["item"] for row in train if row["user"] == user}
             everything = None if catalog is None else set(catalog)
-            cells[model, user] = Cell(rows, judged, relevant, propensities.get(user, {}), seen, everything)
+            cells[model, user] = Cell(rows, judged, relevant, propensities.get(user, {}), seen, everything, user)
+    world = World(
+        train,
+        {row["item"]: row["features"] for row in described},
+        {row["item"]: row["categories"] or () for row in described},
+        {user: cell.items for (model, user), cell in cells.items() if model == baseline},
+    )
+    for cell in cells.values():
+        cell.world = world
     return cells
 
 
@@ -593,8 +636,9 @@ MORE = {
     "accuracy": accuracy,
     "mcc": mcc,
     "lauc": lauc,
+    **OF_LISTS,
 }
-POOLED = {"auc": auc, "gauc": gauc, "ctr": ctr, "ess": ess, "matched_auc": matched_auc}
+POOLED = {"auc": auc, "gauc": gauc, "ctr": ctr, "ess": ess, "matched_auc": matched_auc, **POOLED_OF_LISTS}
 """Metrics whose summary is no plain mean: of one cell they are the value of the user, of all cells the summary."""
 
 
@@ -679,7 +723,9 @@ def summarise_ranking(metric: Wanted, cells: list[Cell], convention: Any) -> dic
     users = dict(convention.users_by_metric).get(metric.name, OWN_USERS.get(metric.name, convention.users))
     population = [cell for cell in cells if cell.is_in(users)]
     value, n_users, n_undefined = mean_over(metric, population, convention)
-    if metric.name in POOLED:
+    option, as_mean = AVERAGED.get(metric.name, ("", None))
+    usual = {"average": "per_user", "measure": convention.coverage}.get(option)
+    if metric.name in POOLED and (metric.name not in AVERAGED or metric.options.get(option, usual) != as_mean):
         value = POOLED[metric.name](metric, population, convention)
         if metric.name == "matched_auc":
             n_users = len([cell for cell in population if matched(metric, cell)])

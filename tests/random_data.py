@@ -39,6 +39,14 @@ class Case:
     truth: list[dict[str, Any]]
     train: list[dict[str, Any]] = field(default_factory=list)
     catalog: list[Any] | None = None
+    described: list[dict[str, Any]] = field(default_factory=list)
+    """Features and categories of items; None and [] where an item has none."""
+    baseline: str = "pop"
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What the oracle gets beside predictions and truth."""
+        return {name: getattr(self, name) for name in ("train", "catalog", "described", "baseline")}
 
 
 def random_case(
@@ -121,7 +129,23 @@ def random_case(
     catalog = [*items, *(EXTRA_TEXT_ITEMS if text else EXTRA_INT_ITEMS)]
     train = train_rows(more, [TEXT_STRANGER if text else INT_STRANGER, *users], items, catalog, truth)
     more.shuffle(catalog)
-    return Case(predictions, with_propensities(more, truth) if propensities else truth, train, catalog)
+    rated = with_propensities(more, truth) if propensities else truth
+    return Case(predictions, rated, train, catalog, described_items(random.Random(f"items {seed}"), catalog))
+
+
+def described_items(rng: random.Random, catalog: list[Any]) -> list[dict[str, Any]]:
+    """Features and categories of most items; one has neither, one is not there, one vector is all zeros."""
+    unknown, absent, zero = rng.sample(catalog, 3)
+    rows = []
+    for item in catalog:
+        vector: list[float] | None = [rng.choice([-1.0, 0.0, 0.5, 2.0]) for _ in range(3)]
+        kinds = rng.sample(["crime", "love", "war", "space", "ü b"], rng.randint(1, 3))
+        if item == zero:
+            vector = [0.0, 0.0, 0.0]
+        rows.append(
+            {"item": item, "features": None if item == unknown else vector, "categories": [] if item == unknown else kinds}
+        )
+    return [row for row in rows if row["item"] != absent]
 
 
 def train_rows(
@@ -156,4 +180,5 @@ def merged_cases(seeds: range, **options: Any) -> Case:
         ):
             rows += [{**row, "user": f"{seed}/{row['user']}"} for row in own]
         catalog |= set(case.catalog or ())
-    return Case(found.predictions, found.truth, found.train, sorted(catalog))
+    described = described_items(random.Random(f"items {seeds}"), sorted(catalog))
+    return Case(found.predictions, found.truth, found.train, sorted(catalog), described)

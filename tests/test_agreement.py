@@ -66,17 +66,25 @@ def read_data(name, part):
 
 def evaluate(row, metrics):
     """The values of the package for the data and options of a row."""
-    predictions, truth, train, catalog_size = inputs(row)
+    predictions, truth, train, catalog_size, items, baseline = inputs(row)
     chosen = convention(row.convention)
     result = evaluate_in_memory(
-        predictions, truth, metrics=metrics, k=None, convention=chosen, train=train, catalog_size=catalog_size
+        predictions,
+        truth,
+        metrics=metrics,
+        k=None,
+        convention=chosen,
+        train=train,
+        catalog_size=catalog_size,
+        item_features=items,
+        baseline=baseline,
     )
     return result.to_dict()["model"]
 
 
 def evaluate_by_oracle(row, metrics):
     """The values of the oracle for the same."""
-    predictions, truth, train, catalog_size = (
+    predictions, truth, train, catalog_size, items, baseline = (
         [] if part is None else part.rename(columns={"user_id": "user", "item_id": "item"}).to_dict("records")
         if isinstance(part, pd.DataFrame) else part
         for part in inputs(row)
@@ -84,7 +92,7 @@ def evaluate_by_oracle(row, metrics):
     catalog = range(1001, 1001 + catalog_size) if catalog_size else None
     wanted = [oracle.describe(parse(metric)) for metric in metrics]
     predictions = [{"model": "model", **prediction} for prediction in predictions]
-    found = oracle.evaluate(predictions, truth, convention(row.convention), wanted, train, catalog)
+    found = oracle.evaluate(predictions, truth, convention(row.convention), wanted, train, catalog, items, baseline)
     return {metric.label: found.summary["model", metric.label]["value"] for metric in wanted}
 
 
@@ -92,11 +100,31 @@ def inputs(row):
     options = dict(option.split("=") for option in row.options.split())
     left_out = [int(user) for user in row.without.split()]
     predictions, truth = (read_data(row.data, part) for part in ("predictions", "truth"))
+    baseline = options.get("baseline")
+    if baseline:
+        models = [predictions.assign(model="model"), read_data(baseline, "predictions").assign(model="baseline")]
+        predictions = pd.concat(models, ignore_index=True)
     return (
         predictions[~predictions["user_id"].isin(left_out)],
         truth[~truth["user_id"].isin(left_out)],
         read_data(options["train"], "train") if "train" in options else None,
         int(options["catalog_size"]) if "catalog_size" in options else None,
+        described_items(options["features"]) if "features" in options else None,
+        "baseline" if baseline else None,
+    )
+
+
+@cache
+def described_items(name):
+    """The features of items, as vectors and as categories."""
+    rows = read_data(name, "items").set_index("item_id")
+    names = rows.columns.to_list()
+    return pd.DataFrame(
+        {
+            "item_id": rows.index,
+            "features": rows.to_numpy().astype(float).tolist(),
+            "categories": [[name for name, has in zip(names, row, strict=True) if has] for row in rows.to_numpy()],
+        }
     )
 
 
@@ -152,8 +180,10 @@ def test_the_files_are_there():
 
 def test_every_file_of_data_is_read():
     rows = [row for name in FILES for row in read_rows(name)]
-    trained = {row.options.partition("train=")[2] for row in rows} - {""}
-    read = {f"{row.data}-{part}" for row in rows for part in ("predictions", "truth")} | {f"{data}-train" for data in trained}
+    part_of = {"train": "train", "features": "items", "baseline": "predictions"}
+    named = [option.split("=") for row in rows for option in row.options.split()]
+    read = {f"{row.data}-{part}" for row in rows for part in ("predictions", "truth")}
+    read |= {f"{data}-{part_of[option]}" for option, data in named if option in part_of}
     assert {path.stem for path in (GOLDEN / "data").iterdir()} == read
     assert {path.name for path in GOLDEN.iterdir()} == {"data", *(path.name for path in FILES.values())}
 

@@ -763,7 +763,7 @@ evaluation:
   complex_metrics:
     - {name: f1, params: {metric_name_1: ndcg, metric_name_2: accuracy}}
 """
-    told = "needs the catalogue: give inputs.catalog, a table of all items that could be recommended, or their number"
+    told = "needs the catalogue: give inputs.catalog, one row per item that could be recommended, or their number"
     assert refused(SMALLEST + text) == [
         f"c.yaml:8: evaluation.metrics[1]: auc {told}",
         f"c.yaml:11: evaluation.complex_metrics[0]: f1(ndcg, accuracy) {told}",

@@ -36,6 +36,13 @@ def frame_of(spark, rows, partitions=None):
     return frame if partitions is None else frame.repartition(partitions)
 
 
+def described(spark, case):
+    """Features and categories of items as the package reads them."""
+    kind = "string" if isinstance(case.catalog[0], str) else "bigint"
+    rows = [(row["item"], row["features"], row["categories"]) for row in case.described]
+    return spark.createDataFrame(rows, f"item_id {kind}, features array<double>, categories array<string>")
+
+
 def evaluate_case(spark, case, rules, *, partitions=None, metrics=EVERYTHING, k=(1, 3), **options):
     ranked = "rank" in case.predictions[0]
     return srm.evaluate(
@@ -52,10 +59,9 @@ def evaluate_case(spark, case, rules, *, partitions=None, metrics=EVERYTHING, k=
 
 def evaluate_all(spark, case, rules, metrics, **options):
     """With training rows and a catalogue, for metrics that need them."""
-    known = {"train": frame_of(spark, case.train), "catalog": len(set(case.catalog))}
-    expected = oracle.evaluate(
-        case.predictions, case.truth, rules, map(oracle.describe, metrics), train=case.train, catalog=case.catalog
-    )
+    known = {"train": frame_of(spark, case.train), "catalog": len(set(case.catalog)), "baseline": case.baseline}
+    known["item_features"] = described(spark, case)
+    expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics), **case.known)
     return evaluate_case(spark, case, rules, metrics=metrics, k=None, **known, **options), expected
 
 
@@ -71,6 +77,9 @@ def assert_agrees(result, expected, metrics):
         for name in ("n_relevant", "n_truth", "n_recommended"):
             assert rows[cell][name] == values[name], (cell, name)
         for metric in metrics:
+            if metric.definition.kind == "item":
+                assert metric.slug not in rows[cell]
+                continue
             assert rows[cell][metric.slug] == pytest.approx(values[str(metric)], abs=1e-12), (cell, str(metric))
     for row in result.rows:
         want = expected.summary[row["model"], row["metric"]]

@@ -10,7 +10,7 @@ from itertools import pairwise
 import oracle
 import pandas as pd
 import pytest
-from test_evaluate import ALL, evaluate_case, frame_of
+from test_evaluate import ALL, described, evaluate_case, frame_of
 
 import spark_recmetrics as srm
 from spark_recmetrics import cli, explain, report
@@ -77,7 +77,8 @@ def test_values_are_those_of_per_user(spark, name):
         propensities=True,
     )
     metrics = [*expand([m for m in ALL if not (missing and "dr" in m)], 3), *expand(["ndcg", "lauc", "precision"], None)]
-    known = {"train": frame_of(spark, case.train), "catalog": len(set(case.catalog))}
+    known = {"train": frame_of(spark, case.train), "catalog": len(set(case.catalog)), "baseline": case.baseline}
+    known["item_features"] = described(spark, case)
     result = evaluate_case(spark, case, rules, metrics=metrics, k=None, **known)
     users = sorted({row["user"] for row in case.truth + case.predictions}, key=str)
     for user in users[list(CASES).index(name) % 7 :: 7]:
@@ -104,11 +105,13 @@ def test_values_are_those_of_per_user(spark, name):
 def test_a_row_adds_what_cutting_the_list_behind_it_adds(spark, k):
     case = oracle.random_case(31, ids="text", ratings=True, propensities=True)
     catalog = len(set(case.catalog))
-    metrics = expand([m for m in ALL if srm.metrics.parse(m).definition.kind == "ranking"], k)
-    train = frame_of(spark, case.train)
-    result = evaluate_case(spark, case, "default", metrics=metrics, k=None, train=train, catalog=catalog)
+    of_users = [metric for metric in expand(ALL, k) if metric.definition.kind == "ranking"]
+    # The lists of a baseline are not cut with those of the others.
+    metrics = [metric for metric in of_users if "baseline" not in metric.needs(CONVENTIONS["default"])]
+    known = {"train": frame_of(spark, case.train), "catalog": catalog, "item_features": described(spark, case)}
+    result = evaluate_case(spark, case, "default", metrics=metrics, k=None, **known)
     names = {"user": "user_id", "item": "item_id"}
-    truth, trained = (pd.DataFrame(rows).rename(columns=names) for rows in (case.truth, case.train))
+    truth, trained, features = (pd.DataFrame(rows).rename(columns=names) for rows in (case.truth, case.train, case.described))
     user = max({row["user"] for row in case.truth}, key=lambda u: sum(row["user"] == u for row in case.predictions))
     found = result.explain(user, "als")
     # Somebody else has a list as long as the data need, so that a cut list of nobody is no error.
@@ -120,7 +123,13 @@ def test_a_row_adds_what_cutting_the_list_behind_it_adds(spark, k):
         kept = [row for row in case.predictions if (row["model"], row["user"]) == ("als", user) and row["item"] in items[:n]]
         lists = pd.DataFrame([*kept, *other]).astype({"user": object}).rename(columns=names)
         cut = srm.evaluate_in_memory(
-            lists, truth.astype({"user_id": object}), metrics=metrics, k=None, train=trained, catalog_size=catalog
+            lists,
+            truth.astype({"user_id": object}),
+            metrics=metrics,
+            k=None,
+            train=trained,
+            catalog_size=catalog,
+            item_features=features,
         )
         values.append(cut.per_user[cut.per_user["user"] == user].iloc[0])
     for metric in metrics:

@@ -58,7 +58,11 @@ def every_variant() -> list[Metric]:
 
 
 VARIANTS = every_variant()
-OF_HITS = [metric for metric in VARIANTS if not metric.needs(DEFAULT) and not metric.definition.skips_undefined]
+OF_HITS = [
+    metric
+    for metric in VARIANTS
+    if metric.definition.accuracy and not metric.needs(DEFAULT) and not metric.definition.skips_undefined
+]
 """Metrics that see nothing but hits, and of which the worst value is 0."""
 
 CUTS = (1, 2, 3, 10, None)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from spark_recmetrics.conventions import CHOICES, convention
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, Parameter, RankedBatch, Sums, score, score_columns
+from spark_recmetrics.metrics.recommended import with_items
 from spark_recmetrics.metrics.registry import quotient
 
 DEFAULT = convention("default")
@@ -35,6 +36,7 @@ class User(NamedTuple):
     scores: Sequence[float] = ()
     propensities: Mapping[str, float] = {}
     seen: Collection[str] = ()
+    expected: Sequence[str] = ()
 
     def with_list(self, items: list[str]) -> User:
         """Another list with the same scores, as far as they go."""
@@ -45,7 +47,7 @@ class User(NamedTuple):
 def user_of(items: list[str], truth: dict[str, float], others: dict[str, float], more: tuple) -> User:
     scores, propensities, seen = more
     judged = {item: rating for item, rating in others.items() if item not in truth}
-    return User(items, truth, judged, sorted(scores, reverse=True)[: len(items)], propensities, seen)
+    return User(items, truth, judged, sorted(scores, reverse=True)[: len(items)], propensities, seen, sorted(seen))
 
 
 ITEMS = [f"i{number}" for number in range(8)]
@@ -66,15 +68,33 @@ K = st.one_of(st.none(), st.integers(1, 10))
 N_ITEMS = st.integers(len(ITEMS) + 1, 30)
 
 
-def batch_of(users: Sequence[User], n_items: int) -> RankedBatch:
-    return RankedBatch.of(
-        [user.items for user in users],
-        [user.truth for user in users],
+TRAIN = [(user, item) for place, item in enumerate(ITEMS[:6]) for user in "abcdefgh"[: 2**place // 4 + 1]] + [("a", ITEMS[0])]
+FEATURES = {item: [float(place % 3), 1.0, -float(place)] for place, item in enumerate(ITEMS[:7])}
+CATEGORIES = {item: {"crime", "love", "war", "space"} - {"love" if place % 2 else "war"} for place, item in enumerate(ITEMS)}
+
+
+def batch_of(users: Sequence[User], n_items: int, names: Mapping[str, str] | None = None) -> RankedBatch:
+    """Of the eight items some are popular, one is cold and has no features; all have the same names as in the lists."""
+    names = names or {item: item for item in ITEMS}
+    lists, truth = [user.items for user in users], [user.truth for user in users]
+    batch = RankedBatch.of(
+        lists,
+        truth,
         judged=[user.judged for user in users],
         scores=[user.scores for user in users],
         propensities=[user.propensities for user in users],
         seen=[user.seen for user in users],
         n_items=n_items,
+    )
+    return with_items(
+        batch,
+        lists,
+        truth,
+        train=[(user, names[item]) for user, item in TRAIN],
+        history=[user.seen for user in users],
+        features={names[item]: vector for item, vector in FEATURES.items()},
+        categories={names[item]: kinds for item, kinds in CATEGORIES.items()},
+        baseline=[user.expected for user in users],
     )
 
 
@@ -103,7 +123,7 @@ def best_bound(definition: Definition) -> float | None:
     return definition.upper if definition.higher_is_better else definition.lower
 
 
-JUDGING = [metric for metric in VARIANTS if best_bound(metric.definition) is not None]
+JUDGING = [metric for metric in VARIANTS if metric.definition.accuracy and best_bound(metric.definition) is not None]
 
 
 def looks_behind_k(metric: Metric) -> bool:
@@ -134,6 +154,8 @@ def test_there_are_metrics_of_each_trait():
         "skips_undefined": [d.skips_undefined for d in RANKING],
         "across_users": [d.across_users for d in RANKING],
         "users": [d.users is not None for d in RANKING],
+        "accuracy": [d.accuracy for d in RANKING],
+        "no accuracy": [not d.accuracy for d in RANKING],
         "looks behind k": [looks_behind_k(m) and m.definition.has_cut_off for m in VARIANTS],
         "rating, up": [d.higher_is_better for d in RATING],
         "rating, down": [not d.higher_is_better for d in RATING],
@@ -143,7 +165,10 @@ def test_there_are_metrics_of_each_trait():
     assert [trait for trait, found in traits.items() if not any(found)] == []
     assert all(d.pooled is not None and d.averaged_by is not None for d in RATING)
     needs = frozenset().union(*(metric.needs(DEFAULT) for metric in VARIANTS))
-    assert needs == {"catalog", "unseen", "every", "ties", "matched", "listed", "scores", "propensity"}
+    of_items = {"popularity", "audience", "history", "features", "categories", "true_categories", "baseline"}
+    assert (
+        needs == {"catalog", "unseen", "every", "ties", "matched", "listed", "scores", "propensity", "recommended"} | of_items
+    )
 
 
 # Values -------------------------------------------------------------------------------------------------------------------
@@ -165,7 +190,7 @@ def test_bounds(users, k, n_items):
             assert np.all(found <= definition.upper + 1e-12), str(metric)
 
 
-@pytest.mark.parametrize("metric", [metric for metric in VARIANTS if "gain" in dict(metric.params)], ids=str)
+@pytest.mark.parametrize("metric", [metric for metric in JUDGING if "gain" in dict(metric.params)], ids=str)
 @LAWS
 @given(users=USERS, k=K, idcg=st.sampled_from([value for value in CHOICES["idcg"] if value != "full_k"]))
 def test_bounds_of_graded_gains(metric, users, k, idcg):
@@ -180,11 +205,13 @@ def test_bounds_of_graded_gains(metric, users, k, idcg):
 @given(user=USER_WITH_TRUTH, k=K, n_items=N_ITEMS)
 def test_an_empty_list_scores_the_lower_bound(user, k, n_items):
     """Or nothing, where 0 would not be the worst value. Metrics over the catalogue are left out: a list without items is right
-    about all that it is right not to recommend."""
+    about all that it is right not to recommend. A metric that looks at lists alone may have nothing to look at."""
     batch = batch_of([user.with_list([])], n_items)
     for metric in VARIANTS:
-        if "catalog" not in metric.needs(DEFAULT):
-            (found,) = score(metric.at(k), batch, DEFAULT)
+        (found,) = score(metric.at(k), batch, DEFAULT)
+        if not metric.definition.accuracy:
+            assert np.isnan(found) or found == metric.definition.lower, str(metric)
+        elif "catalog" not in metric.needs(DEFAULT):
             assert np.isnan(found) if metric.definition.skips_undefined else found == metric.definition.lower, str(metric)
 
 
@@ -197,7 +224,7 @@ def test_without_a_relevant_item_a_metric_that_needs_one_is_undefined_and_any_ot
         (found,) = score(metric.at(k), batch, DEFAULT)
         if metric.definition.needs_relevant:
             assert np.isnan(found), str(metric)
-        elif not metric.needs(DEFAULT) and not metric.definition.skips_undefined:
+        elif metric.definition.accuracy and not metric.needs(DEFAULT) and not metric.definition.skips_undefined:
             assert found == 0, str(metric)
 
 
@@ -209,7 +236,7 @@ def test_with_a_relevant_item_every_metric_is_defined(user, k, n_items):
     varies = 0 < (len(user.items) if k is None else k) < n_items
     for definition in RANKING:
         may_correlate = definition.lower is not None and definition.lower < 0
-        if not definition.skips_undefined and (varies or not may_correlate):
+        if definition.accuracy and not definition.skips_undefined and (varies or not may_correlate):
             assert not np.isnan(score(Metric(definition.name).at(k), batch, DEFAULT)[0]), definition.name
 
 
@@ -257,7 +284,7 @@ def test_the_perfect_list(user, k, gain, n_items):
     perfect = perfect._replace(seen=set(user.seen) - user.truth.keys())
     with_miss = perfect.with_list([*perfect.items, "miss"])._replace(judged={"miss": 0.0}, scores=range(m, -1, -1))
     for definition in RANKING:
-        if best_bound(definition) is not None:
+        if definition.accuracy and best_bound(definition) is not None:
             metric, where, cut = Metric(definition.name), perfect, k
             if definition.across_users:
                 where, cut = with_miss, m + 1
@@ -392,10 +419,11 @@ def test_the_names_of_items_and_the_order_of_truth_rows_change_nothing(users, k,
             user.scores,
             renamed(user.propensities),
             [new[item] for item in user.seen],
+            [new[item] for item in user.expected],
         )
         for user in users
     ]
-    batch, other = batch_of(users, n_items), batch_of(others, n_items)
+    batch, other = batch_of(users, n_items), batch_of(others, n_items, new)
     for metric in VARIANTS:
         for found, right in zip(*(score_columns(metric.at(k), one, DEFAULT) for one in (other, batch)), strict=True):
             np.testing.assert_array_equal(found, right, str(metric))

@@ -28,7 +28,7 @@ NAMES = [
     "truth and train",
     "candidates",
 ]
-ALL = [name for name in DEFINITIONS if name not in ("ctr", "ess")]
+ALL = [name for name, definition in DEFINITIONS.items() if definition.accuracy and name not in ("ctr", "ess")]
 
 # Users 0 to 9 have 1 to 4 relevant items, ratings from 2 to 5, and one more row with a rating of 0. Lists have 6 of 26 items.
 ITEMS = [chr(ord("a") + place) for place in range(26)]

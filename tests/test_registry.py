@@ -25,7 +25,8 @@ def every_metric() -> Iterator[Metric]:
         chosen: list[tuple[tuple[str, str | float], ...]] = [()]
         for option, source in sorted(definition.options.items()):
             below = source.below if isinstance(source, Parameter) else math.inf
-            values = definition.choices(option) or [number for number in NUMBERS if number < below]
+            lowest = 1.0 if source == "entropy_base" else 0.0
+            values = definition.choices(option) or [number for number in NUMBERS if lowest < number < below]
             chosen += [(*before, (option, value)) for before in chosen for value in values]
         for params in chosen:
             for k in (None, 1, 10, 1_000_000) if definition.has_cut_off else (None,):
@@ -63,7 +64,14 @@ def registry():
 
 def test_names():
     ranking = "accuracy auc average_rank bpref ctr ess f1 gauc hit lauc map mar matched_auc mcc mrr ndcg precision r_precision"
-    assert [name for name in names() if DEFINITIONS[name].kind == "ranking"] == [*ranking.split(), "rbp", "recall"]
+    ranking += " rbp recall"
+    of_lists = "aclt aplt arp efd epc ild novelty num_retrieved pop_rsp serendipity srecall sufficient_reco unexpectedness"
+    of_lists += " unrepeated_reco unseen user_coverage"
+    known = [name for name in names() if DEFINITIONS[name].kind == "ranking"]
+    assert [name for name in known if DEFINITIONS[name].accuracy] == ranking.split()
+    assert [name for name in known if not DEFINITIONS[name].accuracy] == of_lists.split()
+    of_items = ["entropy", "gini", "inter_list_diversity", "item_coverage"]
+    assert [name for name in names() if DEFINITIONS[name].kind == "item"] == of_items
     rating = ["explained_variance", "mae", "mse", "r2", "rmse"]
     assert [name for name in names() if DEFINITIONS[name].kind == "rating"] == rating
 
@@ -472,7 +480,7 @@ def test_every_metric_says_what_it_is():
                 assert hasattr(convention("default"), source), (name, source)
         assert definition.averaged_by is None or {definition.averaged_by} <= set(definition.options), name
         assert definition.averaged_by is None or definition.pooled is not None, name
-        assert definition.kind == "ranking" or not definition.has_cut_off, name
+        assert definition.kind != "rating" or not definition.has_cut_off, name
 
 
 @pytest.mark.parametrize("name", names())

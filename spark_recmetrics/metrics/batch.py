@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from spark_recmetrics.metrics.recommended import Popularity, Recommended
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -110,6 +112,10 @@ class RankedBatch:
         listed: All recommendations.
         every: Relevant items among all others.
         unseen: Relevant items among those that are not in the user's training rows.
+        recommended: All recommendations with what is known of the items, see `recommended.with_items`.
+        popularity: How often items stand in the training rows.
+        n_categories: How many categories items have, all together.
+        ideal_categories: (M, B) the categories of every relevant item, as in `Recommended`.
 
     Example:
         Three users: one found both of its items, one found nothing, one has nothing to find.
@@ -132,6 +138,10 @@ class RankedBatch:
     listed: Listed | None = None
     every: Candidates | None = None
     unseen: Candidates | None = None
+    recommended: Recommended | None = None
+    popularity: Popularity | None = None
+    n_categories: int | None = None
+    ideal_categories: Ints | None = None
 
     @classmethod
     def of(

@@ -54,6 +54,8 @@ def no_perfect_value(metric: Metric, convention: Convention) -> str | None:
         'it has no best value'
     """
     definition, options = metric.definition, metric.options(convention)
+    if not definition.accuracy:
+        return "it does not ask how far lists agree with truth"
     if best_bound(definition) is None:
         return "it has no best value"
     if definition.across_users or options.get("candidates") == "listed":

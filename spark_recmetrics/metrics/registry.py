@@ -17,8 +17,25 @@ from spark_recmetrics.conventions import CHOICES, Convention
 from spark_recmetrics.errors import ConfigError, brief
 from spark_recmetrics.metrics.batch import Floats, RankedBatch
 
-Kind = Literal["ranking", "rating"]
-Need = Literal["catalog", "unseen", "every", "ties", "matched", "listed", "scores", "propensity"]
+Kind = Literal["ranking", "rating", "item"]
+Need = Literal[
+    "catalog",
+    "unseen",
+    "every",
+    "ties",
+    "matched",
+    "listed",
+    "scores",
+    "propensity",
+    "recommended",
+    "popularity",
+    "audience",
+    "history",
+    "features",
+    "categories",
+    "true_categories",
+    "baseline",
+]
 
 DEFAULT_METRICS = ("precision", "recall", "ndcg", "map", "mrr", "hit")
 """What is computed where no metric is named."""
@@ -76,7 +93,8 @@ class Definition:
 
     Args:
         name: Canonical name, lower case.
-        kind: `ranking` metrics take a `RankedBatch` and a cut-off, `rating` metrics take `Moments` and no cut-off.
+        kind: `ranking` metrics take a `RankedBatch` and a cut-off, `rating` metrics take `Moments` and no cut-off, `item`
+            metrics take `ItemCounts` of all lists of a model and a cut-off, and have no value per user.
         compute: The formula: from these to (U,) values, or to the `Sums` of a pooled metric, as all rating metrics are.
         options: Text parameter -> the field of `Convention` that it overrides and that is its default, or a `Parameter`.
         operands: For a metric of metrics, the names of its default operands.
@@ -91,13 +109,16 @@ class Definition:
             only, so that sums may be numbers, arrays or Spark columns; the count is above the floor.
         averaged_by: The option that says how the value of a model is made: for `per_user` and `uniform` it is the mean of the
             users' values, else that of the sums. A pooled metric without such an option is always pooled.
-        needs: What it looks at beside hits: `matched`, `listed`, `every` and `unseen` parts of the batch, `scores` in these
-            parts, `ties` among candidates, the `propensity` of truth rows, the size of the `catalog`. A function of its
+        needs: What it looks at beside hits: `matched`, `listed`, `every`, `unseen` and `recommended` parts of the batch,
+            `scores` in these parts, `ties` among candidates, the `propensity` of truth rows, the size of the `catalog`; of
+            recommended items their `popularity`, with the users who make it (`audience`), the user's own `history`, `features`
+            and `categories`, the `baseline` model's lists; and the `true_categories` of relevant items. A function of its
             options where these decide.
         users: Its population, where that does not follow the convention's `users`.
         skips_undefined: Undefined users are left out under every convention, because 0 would not be the worst value.
         across_users: The value of a model is the ROC AUC of the matched pairs of all users, which is no mean or sum over users.
         divides_by_pairs: A rating metric whose count is the number of pairs, and may be that of users (`rating_average=users`).
+        accuracy: It judges how far lists agree with truth, so that the perfect list has its best value.
     """
 
     name: str
@@ -119,6 +140,7 @@ class Definition:
     skips_undefined: bool
     across_users: bool
     divides_by_pairs: bool
+    accuracy: bool
 
     @property
     def empty_is_zero(self) -> bool:
@@ -160,6 +182,7 @@ def register(
     skips_undefined: bool = False,
     across_users: bool = False,
     divides_by_pairs: bool = True,
+    accuracy: bool = True,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that makes a formula a metric. A name or alias that is taken already is refused."""
 
@@ -181,7 +204,7 @@ def register(
             upper=upper,
             needs_relevant=needs_relevant,
             grows_with_k=grows_with_k,
-            has_cut_off=has_cut_off and kind == "ranking",
+            has_cut_off=has_cut_off and kind != "rating",
             pooled=pooled,
             averaged_by=averaged_by,
             needs=lambda chosen: frozenset(needs(chosen) if callable(needs) else needs),
@@ -189,6 +212,7 @@ def register(
             skips_undefined=skips_undefined,
             across_users=across_users,
             divides_by_pairs=divides_by_pairs,
+            accuracy=accuracy,
         )
         return compute
 
@@ -243,6 +267,11 @@ class Metric:
         """What is registered under the name."""
         return DEFINITIONS[self.name]
 
+    @property
+    def has_users(self) -> bool:
+        """Whether users have values of their own, whose mean, or sums, the value of a model is."""
+        return not self.definition.across_users and self.definition.kind != "item"
+
     def at(self, k: int | None) -> Metric:
         """The same metric with another cut-off, if it has any."""
         return replace(self, k=k) if self.definition.has_cut_off else self
@@ -272,13 +301,15 @@ class Metric:
         return own.union(*(part.needs(convention) for part in self.parts()))
 
     def average(self, convention: Convention) -> str:
-        """How the value of a model is made: `per_user` from the users' values, `pairs` or `users` from their sums."""
+        """How the value of a model is made: `per_user` from the users' values, `pairs` or `users` from their sums, or a sum."""
         if self.definition.averaged_by is None:
             return "per_user" if self.definition.pooled is None else "pairs"
         chosen: str = self.options(convention)[self.definition.averaged_by]
         known = {
             "uniform": "per_user",
             "per_user": "per_user",
+            "fraction": "per_user",
+            "count": "total",
             "users": "users" if self.definition.divides_by_pairs else "pairs",
         }
         return known.get(chosen, "pairs")

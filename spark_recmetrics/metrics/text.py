@@ -126,9 +126,10 @@ class _Reader:
                 value = float(found) if self.kind == "number" and found else np.nan
             except ValueError:
                 value = np.nan
-            if not 0 < value < limit:
+            lowest = 1 if source == "entropy_base" else 0
+            if not lowest < value < limit:
                 below = "" if limit == np.inf else f" and below {limit:g}"
-                raise self.error(f"{key}: expected a finite number above 0{below}, found {found!r}")
+                raise self.error(f"{key}: expected a finite number above {lowest}{below}, found {found!r}")
             self.advance()
             return key, value
         if self.kind != "word" or fold(found or "") not in allowed:

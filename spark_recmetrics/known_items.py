@@ -1,0 +1,134 @@
+"""What has to be known of items before lists are scored: small jobs that look at training rows and item features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BooleanType, DataType, FloatType, IntegralType, NumericType, StringType
+
+from spark_recmetrics import tables
+from spark_recmetrics.catalog import (
+    KnownItems,
+    category_names,
+    check_categories,
+    check_descriptions,
+    description_counts,
+    item_histogram,
+    item_sides,
+    popularity_counts,
+    repeated_items,
+    trained_items,
+    trained_users,
+)
+from spark_recmetrics.errors import DataError
+from spark_recmetrics.inputs import column_of, typed_column
+from spark_recmetrics.metrics.counting import check_counts, counts_of, item_values
+from spark_recmetrics.metrics.recommended import ItemFacts, Popularity
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from spark_recmetrics.columns import Columns
+    from spark_recmetrics.inputs import Inputs
+    from spark_recmetrics.plan import Plan
+
+OF_FEATURES = frozenset({"features", "categories", "true_categories"})
+"""Needs that the table of item features meets."""
+
+
+def know_items(inputs: Inputs, needs: Collection[str], columns: Columns) -> KnownItems:
+    """What metrics need to know of items. Nothing of the catalogue's size comes to the driver.
+
+    The rows are kept in the cluster, so that Spark knows how many they are before it joins lists with them.
+
+    Args:
+        inputs: The caller's tables.
+        needs: What metrics need.
+        columns: The caller's names.
+
+    Raises:
+        DataError: Item features are of a wrong type, repeated, or cannot be compared.
+    """
+    wanted = {need for need in needs if need in OF_FEATURES or need in ("popularity", "audience")}
+    if not wanted:
+        return KnownItems()
+    trained = described = None
+    facts, names = ItemFacts(), list[str]()
+    if wanted & {"popularity", "audience"} and inputs.train is not None:
+        trained = trained_items(inputs.train, audience="audience" in wanted)
+    if wanted & OF_FEATURES and inputs.features is not None:
+        kinds = wanted | ({"categories"} if "true_categories" in wanted else set())
+        described = described_items(inputs.features, columns, inputs.truth.schema["item"].dataType, kinds)
+        counts = tables.collect_rows(description_counts(described))[0].asDict()
+        examples = tables.example_values(repeated_items(described)) if counts["rows"] > counts["items"] else ""
+        check_descriptions(counts, examples)
+        if "categories" in described.columns:
+            names = [row["category"] for row in tables.collect_rows(category_names(described))]
+            check_categories(names)
+        facts = ItemFacts(n_features=counts.get("longest") or 0, n_categories=len(names))
+    rows = tables.materialise(item_sides(trained, described, facts, names))
+    if trained is None:
+        return KnownItems(rows, facts)
+    found = sorted((row["n_rows"], row["n_items"]) for row in tables.collect_rows(popularity_counts(rows)))
+    counted = "audience" in wanted and inputs.train is not None
+    n_users = tables.count_distinct(trained_users(inputs.train)) if counted and inputs.train is not None else 0
+    popularity = Popularity(tuple(n for n, _ in found), tuple(n for _, n in found), n_users)
+    return KnownItems(rows, ItemFacts(popularity, facts.n_features, facts.n_categories))
+
+
+def item_means(kept: DataFrame, plan: Plan) -> dict[str, dict[str, tuple[float | None, int]]]:
+    """By model and slug, value and number of users of the metrics of items.
+
+    Args:
+        kept: PER_USER with the arrays of counts.
+        plan: How it was made.
+
+    Raises:
+        DataError: Lists have more items than the catalogue.
+    """
+    if plan.scoring is None or not plan.scoring.of_items:
+        return {}
+    rows = tables.collect_rows(item_histogram(kept, len(plan.scoring.counted), plan.inputs.catalog))
+    counts = counts_of([row.asDict() for row in rows], plan.n_items)
+    check_counts(counts)
+    return {name: item_values(plan.metrics, plan.convention, counts, code) for code, name in enumerate(plan.models)}
+
+
+def described_items(table: DataFrame, columns: Columns, items: DataType, needs: Collection[str]) -> DataFrame:
+    """`item`, and `features` (array of doubles) or `categories` (array of texts) as they are needed; null where there is none.
+
+    Args:
+        table: The caller's table of item features.
+        columns: Its columns.
+        items: The type of items in predictions and truth.
+        needs: What is needed.
+
+    Raises:
+        DataError: A column is missing or of a wrong type.
+    """
+    found = [column_of(table, columns.item).cast(items).alias("item")]
+    if "features" in needs:
+        expected = "an array of numbers"
+        vector, kind = typed_column("item_features", table, "features", columns.features, (ArrayType,), expected)
+        if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, NumericType):
+            raise _wrong("features", columns.features, expected, kind)
+        # Singles stay singles: half as much to move.
+        single = isinstance(kind.elementType, FloatType)
+        found.append((vector if single else vector.cast("array<double>")).alias("features"))
+    if "categories" in needs:
+        expected = "a text, a whole number, or an array of these"
+        kinds = (ArrayType, StringType, IntegralType, BooleanType)
+        own, kind = typed_column("item_features", table, "categories", columns.categories, kinds, expected)
+        if isinstance(kind, ArrayType) and not isinstance(kind.elementType, (StringType, IntegralType, BooleanType)):
+            raise _wrong("categories", columns.categories, expected, kind)
+        several = own if isinstance(kind, ArrayType) else F.when(own.isNotNull(), F.array(own))
+        found.append(F.filter(several.cast("array<string>"), lambda name: name.isNotNull()).alias("categories"))
+    return table.select(*found).where(F.col("item").isNotNull())
+
+
+def _wrong(key: str, name: str, expected: str, found: DataType) -> DataError:
+    return DataError(
+        f"item_features: column {name!r} (columns.{key}): expected {expected}, found {found.simpleString()}: cast it first"
+    )

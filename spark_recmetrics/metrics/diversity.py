@@ -1,0 +1,341 @@
+"""Metrics of what lists hold: diversity, categories, the unexpected, what the user does not know, and whether they are full.
+
+Notation, per user: L_k is the list cut at k and n its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spark_recmetrics.metrics.batch import Floats, Ints, RankedBatch, ratio, sum_by_user
+from spark_recmetrics.metrics.recommended import recommended
+from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
+
+_DENOMINATOR = Parameter("recommended", ("recommended", "k"))
+_PER = Parameter("list", ("list", "place"))
+
+
+def _distance_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
+    return ("recommended", "features" if options["distance"] == "cosine" else "categories")
+
+
+@register(
+    "ild",
+    options={"distance": Parameter("cosine", ("cosine", "jaccard", "hamming"))},
+    aliases=("intra_list_diversity", "intra_list_distance", "diversity"),
+    upper=None,
+    needs=_distance_needs,
+    users="predicted",
+    accuracy=False,
+)
+def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) -> Floats:
+    """Mean distance between two items of L_k, over all pairs.
+
+    Cosine needs no pairs: with vectors v of length 1, the mean similarity is (|sum of v|^2 - n) / (n (n - 1)).
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        distance: `cosine`: 1 - cosine of the feature vectors; a vector of zeros has the distance 1 to all. `jaccard`: 1 -
+            common categories / categories of either. `hamming`: the number of categories that only one of the two has.
+
+    Returns:
+        (U,) values: in [0, 2] for cosine, in [0, 1] for Jaccard. Undefined for a list of less than two items, or with an item
+            without features or categories.
+
+    Source:
+        Ziegler et al., Improving recommendation lists through topic diversification, WWW 2005.
+
+    Example:
+        Vectors at right angles, a list of one item, and an item without a vector:
+
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["a", "b"], ["a"], ["a", "x"]], [{}, {}, {}]
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, features={"a": [1, 0], "b": [0, 2]})
+        >>> intra_list_diversity(batch, 2, distance="cosine")
+        array([ 1., nan, nan])
+    """
+    shown = recommended(batch)
+    (user,) = shown.upto(k)
+    n = np.bincount(user, minlength=batch.size)
+    pairs = n * (n - 1.0)
+    if distance == "cosine":
+        units, within = shown.unit_features, slice(None) if k is None else np.flatnonzero(shown.rank <= k)
+        summed, length = np.zeros(batch.size), sum_by_user(user, shown.unit_squares[within], batch.size)
+        for column in units.T:
+            summed += sum_by_user(user, column[within], batch.size) ** 2
+        # Rounding must not make a distance below 0 of equal vectors.
+        return np.clip(ratio(pairs - (summed - length), pairs, defined=(n > 1) & (units.shape[1] > 0)), 0.0, 2.0)
+    groups = shown.upto(k, "categories")[1].view(np.uint64)
+    total = np.zeros(batch.size)
+    for apart in range(1, int(n.max(initial=0))):
+        # Rows are in order, so that all pairs of a list are those of one row and the row so many behind it.
+        first = np.flatnonzero(user[apart:] == user[:-apart])
+        one, other = groups[first], groups[first + apart]
+        differing = _n_bits(one ^ other)
+        far = differing / np.maximum(_n_bits(one | other), 1) if distance == "jaccard" else differing.astype(np.float64)
+        total += sum_by_user(user[first], far, batch.size)
+    unknown = np.bincount(user[~groups.any(axis=1)], minlength=batch.size) > 0
+    return ratio(2 * total, pairs, defined=(n > 1) & ~unknown)
+
+
+@register(
+    "srecall",
+    options={"of": Parameter("catalog", ("catalog", "relevant"))},
+    aliases=("subtopic_recall", "category_coverage"),
+    grows_with_k=True,
+    needs=lambda options: ("recommended", "categories", *(("true_categories",) if options["of"] == "relevant" else ())),
+    accuracy=False,
+)
+def subtopic_recall(batch: RankedBatch, k: int | None, *, of: str) -> Floats:
+    """Share of the categories that the list covers: categories of L_k / all categories.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        of: `catalog`: of all categories that items have. `relevant`: of the categories of the user's relevant items, covered
+            by relevant items of the list.
+
+    Returns:
+        (U,) shares in [0, 1]; 0 for a user without a list. Undefined where there is no category to cover.
+
+    Source:
+        Zhai, Cohen and Lafferty, Beyond independent relevance: methods and evaluation metrics for subtopic retrieval, SIGIR
+        2003.
+
+    Example:
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["a", "b"], ["x"], []], [{"a": 1}, {"a": 1}, {}]
+        >>> kinds = {"a": ["war", "love"], "b": ["war"], "c": ["crime", "space"]}
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, categories=kinds)
+        >>> subtopic_recall(batch, 2, of="catalog")
+        array([0.5, 0. , 0. ])
+        >>> subtopic_recall(batch, 2, of="relevant")
+        array([ 1.,  0., nan])
+    """
+    user, groups, rating = recommended(batch).upto(k, "categories", "rating")
+    if of == "catalog":
+        covered = _n_bits(_united(user, groups, batch.size))
+        n_all = np.full(batch.size, batch.n_categories or 0)
+        return ratio(covered, n_all, defined=n_all > 0)
+    if batch.ideal_categories is None:
+        raise ValueError("the batch lacks the categories of relevant items")
+    hits = ~np.isnan(rating)
+    covered = _n_bits(_united(user[hits], groups[hits], batch.size))
+    n_true = _n_bits(_united(batch.ideal_user, batch.ideal_categories, batch.size))
+    return ratio(covered, n_true, defined=n_true > 0)
+
+
+@register(
+    "unexpectedness",
+    options={"denominator": _DENOMINATOR},
+    aliases=("unexpected",),
+    needs=("recommended", "baseline"),
+    users="predicted",
+    accuracy=False,
+)
+def unexpectedness(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
+    """Share of the list that a baseline model would not have recommended: items of L_k outside the baseline's L_k / n.
+
+    Args:
+        batch: U users.
+        k: Cut-off, of both lists.
+        denominator: `recommended`: of n items. `k`: 1 - common items / k, so that empty places are unexpected.
+
+    Returns:
+        (U,) shares in [0, 1]. Undefined for a user without a list. All is unexpected where the baseline has no list.
+
+    Source:
+        Adamopoulos and Tuzhilin, On unexpectedness in recommender systems, ACM TIST 5(4), 2014; this form: RePlay 0.22.0.
+
+    Example:
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["a", "b"], ["x"], []], [{}, {}, {}]
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, baseline=[["b", "c"], [], ["a"]])
+        >>> unexpectedness(batch, 2, denominator="recommended")
+        array([0.5, 1. , nan])
+    """
+    user, expected = recommended(batch).upto(k, "expected")
+    common = (expected > 0) & (expected <= (np.inf if k is None else k))
+    return _share(batch, k, user, ~common, denominator)
+
+
+@register(
+    "unseen",
+    options={"denominator": _DENOMINATOR},
+    aliases=("history_novelty", "share_unseen"),
+    needs=("recommended", "history"),
+    users="predicted",
+    accuracy=False,
+)
+def unseen_share(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
+    """Share of the list that the user has not seen: items of L_k outside the user's training rows / n.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        denominator: `recommended`: of n items. `k`: 1 - seen items / k, so that empty places are not seen.
+
+    Returns:
+        (U,) shares in [0, 1]. Undefined for a user without a list.
+
+    Source:
+        RePlay 0.22.0, its metric Novelty.
+
+    Example:
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["a", "b"], ["x"], []], [{}, {}, {}]
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, history=[{"a"}, {"a"}, {"a"}])
+        >>> unseen_share(batch, 2, denominator="recommended")
+        array([0.5, 1. , nan])
+    """
+    user, seen = recommended(batch).upto(k, "seen")
+    return _share(batch, k, user, ~seen, denominator)
+
+
+@register("num_retrieved", aliases=("n_retrieved", "list_length"), upper=None, grows_with_k=True, accuracy=False)
+def retrieved(batch: RankedBatch, k: int | None) -> Floats:
+    """How many items the list has: n.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+
+    Returns:
+        (U,) counts; 0 for a user without a list.
+
+    Source:
+        WarpRec 1.4.6, its metric NumRetrieved.
+
+    Example:
+        >>> retrieved(RankedBatch.of(lists=[["a", "b", "c"], ["x"], []], truth=[{}, {}, {}]), 2)
+        array([2., 1., 0.])
+    """
+    return batch.list_length(k).astype(np.float64)
+
+
+@register(
+    "user_coverage",
+    options={"measure": "coverage", "n": Parameter(1.0)},
+    aliases=("covered_users", "user_coverage_at_n"),
+    upper=None,
+    pooled=quotient,
+    averaged_by="measure",
+    accuracy=False,
+)
+def user_coverage(batch: RankedBatch, k: int | None, *, measure: str, n: float) -> Sums:
+    """Users with a list of at least n items: their share, or their number.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        measure: `fraction` of the users that values are averaged over, or their `count`.
+        n: How long a list has to be, cut at k.
+
+    Returns:
+        1 or 0, and 1, (U,) each. A user without a list has 0.
+
+    Source:
+        WarpRec 1.4.6, its metrics UserCoverage and UserCoverageAtN; RecTools 0.19.0, its metric CoveredUsers.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["a", "b", "c"], ["x"], []], truth=[{}, {}, {}])
+        >>> user_coverage(batch, 3, measure="fraction", n=2).total
+        array([1., 0., 0.])
+    """
+    del measure
+    return Sums((batch.list_length(k) >= n).astype(np.float64), np.ones(batch.size))
+
+
+@register("sufficient_reco", options={"per": _PER}, aliases=("sufficient",), users="predicted", accuracy=False)
+def sufficient(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
+    """Whether the list is full: 1 if it has k items, else 0.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        per: `list`: 1 or 0. `place`: the share of the k places that are filled, n / k.
+
+    Returns:
+        (U,) values in [0, 1]; 0 for a user without a list.
+
+    Source:
+        RecTools 0.19.0, its metric SufficientReco.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["a", "b", "c"], ["x"], []], truth=[{}, {}, {}])
+        >>> sufficient(batch, 2, per="list"), sufficient(batch, 2, per="place")
+        (array([1., 0., 0.]), array([1. , 0.5, 0. ]))
+    """
+    n, places = batch.list_length(k), batch.cut_off(k)
+    if per == "list":
+        return ((n >= places) & (n > 0)).astype(np.float64)
+    return ratio(n, places, defined=np.ones(batch.size, dtype=bool))
+
+
+@register(
+    "unrepeated_reco",
+    options={"per": _PER},
+    aliases=("unrepeated",),
+    needs=("recommended",),
+    users="predicted",
+    accuracy=False,
+)
+def unrepeated(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
+    """Whether no item stands in the list twice: 1 if all of L_k are different, else 0.
+
+    Repeats are refused unless the convention says `duplicates=keep`.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        per: `list`: 1 or 0. `place`: the share of different items, their number / n.
+
+    Returns:
+        (U,) values in [0, 1]. Undefined for a user without a list.
+
+    Source:
+        RecTools 0.19.0, its metric UnrepeatedReco.
+
+    Example:
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["a", "a"], ["x"], []], [{}, {}, {}]
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth)
+        >>> unrepeated(batch, 2, per="list"), unrepeated(batch, 2, per="place")
+        (array([ 0.,  1., nan]), array([0.5, 1. , nan]))
+    """
+    user, item = recommended(batch).upto(k, "item")
+    key = np.sort(user * (item.max(initial=0) + 1) + item)
+    repeats = key[1:][key[1:] == key[:-1]] // (item.max(initial=0) + 1)
+    n, n_repeats = np.bincount(user, minlength=batch.size), np.bincount(repeats, minlength=batch.size)
+    return ratio(n_repeats == 0 if per == "list" else n - n_repeats, np.ones(batch.size) if per == "list" else n, defined=n > 0)
+
+
+def _share(batch: RankedBatch, k: int | None, user: Ints, which: Any, denominator: str) -> Floats:
+    """(U,) share of the rows of each user that a mask names; of k places, of which the empty ones count, too."""
+    n = np.bincount(user, minlength=batch.size)
+    places = batch.cut_off(k) if denominator == "k" else n
+    others = np.bincount(user[~which], minlength=batch.size)
+    return ratio(places - others, places, defined=n > 0)
+
+
+def _united(user: Ints, groups: Ints, size: int) -> Ints:
+    """(size, B) the categories that any row of a user has. Users are ascending."""
+    found = np.zeros((size, groups.shape[1]), dtype=np.int64)
+    first = np.flatnonzero(np.diff(user, prepend=-1))
+    if len(first) and groups.shape[1]:
+        found[user[first]] = np.bitwise_or.reduceat(groups, first, axis=0)
+    return found
+
+
+def _n_bits(numbers: Any) -> Ints:
+    """(L,) how many bits are set in each row of numbers of 64 bits."""
+    left = numbers.view(np.uint64)
+    left = left - ((left >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    left = (left & np.uint64(0x3333333333333333)) + ((left >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    left = (left + (left >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    found: Ints = ((left * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.int64).sum(axis=1)
+    return found

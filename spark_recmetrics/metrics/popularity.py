@@ -1,0 +1,418 @@
+"""Metrics of how popular the recommended items are: novelty, popularity, the long tail, and surprise that is relevant, too.
+
+Notation, per user: L_k is the list cut at k and n its length. Of an item: `rows` and `users` are its training rows and the
+users who have one, and p is its share of all training rows, or of all users with one. *Cold* is an item without a training row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from spark_recmetrics.conventions import CHOICES
+from spark_recmetrics.metrics.batch import Floats, Ints, RankedBatch, ratio, sum_by_user
+from spark_recmetrics.metrics.ranking import gain_of
+from spark_recmetrics.metrics.recommended import popularity, recommended
+from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
+
+_OF = ("users", "rows")
+_DENOMINATOR = Parameter("recommended", ("recommended", "k"))
+
+
+def _popularity_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
+    return ("recommended", "popularity", "audience") if options["of"] == "users" else ("recommended", "popularity")
+
+
+@register(
+    "novelty",
+    options={
+        "of": Parameter("users", _OF),
+        "cold": Parameter("one", ("one", "zero")),
+        "scale": Parameter("none", ("none", "max")),
+        "denominator": _DENOMINATOR,
+        "average": Parameter("per_user", ("per_user", "recommendations")),
+    },
+    aliases={
+        "self_information": (),
+        "miuf": (),
+        "mean_inv_user_freq": (),
+        "surprisal": (("denominator", "k"), ("scale", "max")),
+    },
+    upper=None,
+    pooled=quotient,
+    averaged_by="average",
+    needs=_popularity_needs,
+    users="predicted",
+    accuracy=False,
+)
+def novelty(batch: RankedBatch, k: int | None, *, of: str, cold: str, scale: str, denominator: str, average: str) -> Sums:
+    """How rare the recommended items are in the training rows: mean of -log2 p over L_k.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        of: p is the share of `users` who have the item, or of `rows`.
+        cold: A cold item counts as if it had `one` user or row; or it adds `zero`.
+        scale: `max` divides by log2 of the number of users or rows, which is the novelty of an item of one of them.
+        denominator: `recommended` divides by n, `k` by k, so that empty places have no novelty.
+        average: `per_user`: each user's mean, then the mean of these. `recommendations`: over all users together.
+
+    Returns:
+        Sums, (U,) each; the quotient is 0 or more. Undefined for a user without a list.
+
+    Source:
+        Vargas and Castells, Rank and relevance in novelty and diversity metrics for recommender systems, RecSys 2011.
+
+    Example:
+        Of 4 users all have "a" and one has "b":
+
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["a", "b"], ["b"], []], [{}, {}, {}]
+        >>> train = [(user, "a") for user in "1234"] + [("1", "b")]
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
+        >>> total, count, _ = novelty(
+        ...     batch, 2, of="users", cold="one", scale="none", denominator="recommended", average="per_user"
+        ... )
+        >>> total, count
+        (array([2., 2., 0.]), array([2, 1, 0]))
+    """
+    del average
+    user, rarity = _rarity(batch, k, of, cold)
+    known = popularity(batch)
+    all_of = known.n_users if of == "users" else known.n_rows
+    if scale == "max":
+        rarity = rarity / np.log2(all_of) if all_of > 1 else np.zeros_like(rarity)
+    n = np.bincount(user, minlength=batch.size)
+    return Sums(sum_by_user(user, rarity, batch.size), np.where(n > 0, batch.cut_off(k), 0) if denominator == "k" else n)
+
+
+@register(
+    "arp",
+    options={
+        "cold": Parameter("zero", ("zero", "one")),
+        "scale": Parameter("none", ("none", "share")),
+    },
+    aliases=("average_recommendation_popularity", "avg_rec_popularity", "average_popularity"),
+    higher_is_better=False,
+    upper=None,
+    needs=("recommended", "popularity"),
+    users="predicted",
+    accuracy=False,
+)
+def recommendation_popularity(batch: RankedBatch, k: int | None, *, cold: str, scale: str) -> Floats:
+    """Average popularity of the recommended items: mean of their training rows over L_k.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        cold: A cold item has `zero` rows, or counts as if it had `one`.
+        scale: `share` divides by the number of training rows.
+
+    Returns:
+        (U,) values of 0 or more. Undefined for a user without a list.
+
+    Source:
+        Yin et al., Challenging the long tail recommendation, VLDB 2012.
+
+    Example:
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["a", "b"], ["x"], []], [{}, {}, {}]
+        >>> train = [("1", "a"), ("2", "a"), ("3", "a"), ("1", "b")]
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
+        >>> recommendation_popularity(batch, 2, cold="zero", scale="none")
+        array([ 2.,  0., nan])
+    """
+    user, n_rows = recommended(batch).upto(k, "n_rows")
+    values = np.maximum(n_rows, 1 if cold == "one" else 0) / (max(popularity(batch).n_rows, 1) if scale == "share" else 1)
+    return _mean(batch, user, values)
+
+
+@register(
+    "aplt",
+    options={"share": Parameter(0.8, below=1.0), "denominator": _DENOMINATOR},
+    aliases=("average_percentage_of_long_tail",),
+    needs=("recommended", "popularity"),
+    users="predicted",
+    accuracy=False,
+)
+def long_tail_share(batch: RankedBatch, k: int | None, *, share: float, denominator: str) -> Floats:
+    """Share of the list that is long tail: long-tail items in L_k / n.
+
+    The long tail is what is left when the most popular items that hold a share of the training rows are taken away. Items of
+    equal popularity stand on one side: they are taken away as long as those above them hold less than the share.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        share: Of the training rows, which the most popular items hold.
+        denominator: `recommended` divides by n, `k` by k.
+
+    Returns:
+        (U,) shares in [0, 1]. Undefined for a user without a list.
+
+    Source:
+        Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with personalized re-ranking,
+        FLAIRS 2019.
+
+    Example:
+        "a" holds 8 of 10 training rows, "b" and "c" one each:
+
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["a", "b"], ["b", "c"], []], [{}, {}, {}]
+        >>> train = [(user, "a") for user in "12345678"] + [("1", "b"), ("2", "c")]
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
+        >>> long_tail_share(batch, 2, share=0.8, denominator="recommended")
+        array([0.5, 1. , nan])
+    """
+    found, n = _long_tail(batch, k, share)
+    return ratio(found, batch.cut_off(k) if denominator == "k" else n, defined=n > 0)
+
+
+@register(
+    "aclt",
+    options={"share": Parameter(0.8, below=1.0)},
+    aliases=("average_coverage_of_long_tail",),
+    upper=None,
+    grows_with_k=True,
+    needs=("recommended", "popularity"),
+    users="predicted",
+    accuracy=False,
+)
+def long_tail_count(batch: RankedBatch, k: int | None, *, share: float) -> Floats:
+    """Number of long-tail items in L_k.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        share: As for `aplt`.
+
+    Returns:
+        (U,) counts. Undefined for a user without a list.
+
+    Source:
+        Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with personalized re-ranking,
+        FLAIRS 2019.
+
+    Example:
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["a", "b"], ["b", "c"], []], [{}, {}, {}]
+        >>> train = [(user, "a") for user in "12345678"] + [("1", "b"), ("2", "c")]
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
+        >>> long_tail_count(batch, 2, share=0.8)
+        array([ 1.,  2., nan])
+    """
+    found, n = _long_tail(batch, k, share)
+    return np.where(n > 0, found, np.nan)
+
+
+@register(
+    "pop_rsp",
+    options={"share": Parameter(0.8, below=1.0)},
+    aliases=("popularity_statistical_parity", "pop_based_rsp"),
+    higher_is_better=False,
+    pooled=lambda sums: (sums.total**2) ** 0.5 / sums.count,
+    needs=("recommended", "popularity", "catalog"),
+    users="predicted",
+    skips_undefined=True,
+    accuracy=False,
+)
+def popularity_parity(batch: RankedBatch, k: int | None, *, share: float) -> Sums:
+    """How unequally an item of the short head and one of the long tail are recommended: std / mean of the two rates.
+
+    The rate of a group is its recommendations over its items. Of two rates a and b, std / mean is |a - b| / (a + b).
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        share: Of the training rows, which the short head holds, as for `aplt`; all other items of the catalogue are long tail.
+
+    Returns:
+        a - b and a + b, (U,) each. Undefined without a list, or where one of the groups has no item.
+
+    Source:
+        Zhu, Wang and Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR
+        2020; for groups by popularity: WarpRec 1.4.6.
+
+    Example:
+        Of 4 items "a" holds 8 of 10 rows. Two recommendations of "a" and one of 3 others: rates 2 and 1/3:
+
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["a", "b"], ["a"], []], [{}, {}, {}]
+        >>> train = [(user, "a") for user in "12345678"] + [("1", "b"), ("2", "c")]
+        >>> batch = with_items(RankedBatch.of(lists, truth, n_items=4), lists, truth, train=train)
+        >>> total, count, _ = popularity_parity(batch, 2, share=0.8)
+        >>> round(float(abs(total.sum()) / count.sum()), 6)
+        0.714286
+    """
+    tail, n = _long_tail(batch, k, share)
+    n_head = popularity(batch).n_head(share)
+    n_tail = (batch.n_items or 0) - n_head
+    if n_head < 1 or n_tail < 1:
+        return Sums(np.zeros(batch.size), np.zeros(batch.size))
+    head, rate = (n - tail) / n_head, tail / n_tail
+    return Sums(head - rate, head + rate)
+
+
+@register(
+    "efd",
+    options={"of": Parameter("rows", _OF), "gain": Parameter("binary", CHOICES["gain"])},
+    aliases=("expected_free_discovery",),
+    upper=None,
+    needs_relevant=True,
+    needs=_popularity_needs,
+    accuracy=False,
+)
+def expected_free_discovery(batch: RankedBatch, k: int | None, *, of: str, gain: str) -> Floats:
+    """Novelty of what is relevant, discounted: sum of gain_i (-log2 p_i) / log2(i + 1) over L_k / sum of 1 / log2(i + 1) to k.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        of: p is the share of `rows`, or of `users` who have the item. A cold item counts as if it had one.
+        gain: Of a relevant item with rating r, as for `ndcg`; of others it is 0.
+
+    Returns:
+        (U,) values of 0 or more. Undefined for a user without a relevant item.
+
+    Source:
+        Vargas and Castells, Rank and relevance in novelty and diversity metrics for recommender systems, RecSys 2011.
+
+    Example:
+        "b" is one of 4 rows, and stands at rank 1 or at rank 2:
+
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["b"], ["x", "b"], []], [{"b": 1}, {"b": 1}, {}]
+        >>> train = [("1", "a"), ("2", "a"), ("3", "a"), ("1", "b")]
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
+        >>> expected_free_discovery(batch, 1, of="rows", gain="binary")
+        array([ 2.,  0., nan])
+    """
+    return _discounted(batch, k, of, gain, novel=True)
+
+
+@register(
+    "epc",
+    options={"of": Parameter("users", _OF), "gain": Parameter("binary", CHOICES["gain"])},
+    aliases=("expected_popularity_complement",),
+    upper=None,
+    needs_relevant=True,
+    needs=_popularity_needs,
+    accuracy=False,
+)
+def expected_popularity_complement(batch: RankedBatch, k: int | None, *, of: str, gain: str) -> Floats:
+    """Rareness of what is relevant, discounted: sum of gain_i (1 - p_i) / log2(i + 1) over L_k / sum of 1 / log2(i + 1) to k.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        of: As for `efd`.
+        gain: As for `efd`.
+
+    Returns:
+        (U,) values of 0 or more, up to 1 for gains of 1. Undefined for a user without a relevant item.
+
+    Source:
+        Vargas and Castells, Rank and relevance in novelty and diversity metrics for recommender systems, RecSys 2011.
+
+    Example:
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["b"], ["a"], []], [{"b": 1}, {"a": 1}, {}]
+        >>> train = [("1", "a"), ("2", "a"), ("3", "a"), ("4", "b")]
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
+        >>> expected_popularity_complement(batch, 1, of="users", gain="binary")
+        array([0.75, 0.25,  nan])
+    """
+    return _discounted(batch, k, of, gain, novel=False)
+
+
+def _serendipity_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
+    return ("recommended", "popularity" if options["against"] == "popularity" else "baseline", "catalog")
+
+
+@register(
+    "serendipity",
+    options={"against": Parameter("popularity", ("popularity", "baseline"))},
+    needs=_serendipity_needs,
+    users="predicted",
+    accuracy=False,
+)
+def serendipity(batch: RankedBatch, k: int | None, *, against: str) -> Floats:
+    """Relevance that nobody else would have got: sum over L_k of max(P(i) - P0(i), 0) h_i / n, with P(i) = (N + 1 - i) / N.
+
+    P0 is the same of the place that the item has by popularity, or in the list of the baseline model; without a place it is 0.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        against: `popularity`: places by training rows, 1 for the most, and equally popular items share a place. `baseline`:
+            ranks in the user's list of the baseline model, which is cut at k, too.
+
+    Returns:
+        (U,) values in [0, 1]. Undefined for a user without a list.
+
+    Source:
+        RecTools 0.19.0, its metric Serendipity.
+
+    Example:
+        Of 4 items "a" and then "b" are the most popular. P(1) = 1, and P0 is 1, 3/4 and 0 of "a", "b" and a cold item:
+
+        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> lists, truth = [["b"], ["x"], []], [{"b": 1}, {"x": 1}, {}]
+        >>> train = [("1", "a"), ("2", "a"), ("1", "b")]
+        >>> batch = with_items(RankedBatch.of(lists, truth, n_items=4), lists, truth, train=train)
+        >>> serendipity(batch, 1, against="popularity")
+        array([0.25, 1.  ,  nan])
+    """
+    user, rating, *known = recommended(batch).upto(k, "rating", "rank", "n_rows", "expected")
+    hits = np.flatnonzero(~np.isnan(rating))
+    rank, n_rows, expected = (column[hits] for column in known)
+    n_items = batch.n_items or 1
+    listed = (expected > 0) & (expected <= (np.inf if k is None else k))
+    place = popularity(batch).place(n_rows) if against == "popularity" else np.where(listed, expected, np.inf)
+    gained = np.maximum((n_items + 1 - rank) - np.maximum(n_items + 1 - place, 0), 0) / n_items
+    n = np.bincount(user, minlength=batch.size)
+    return ratio(sum_by_user(user[hits], gained, batch.size), n, defined=n > 0)
+
+
+def _mean(batch: RankedBatch, user: Ints, values: Floats) -> Floats:
+    """(U,) means of the values of each user's rows, NaN without a row."""
+    n = np.bincount(user, minlength=batch.size)
+    return ratio(sum_by_user(user, values, batch.size), n, defined=n > 0)
+
+
+def _shares(batch: RankedBatch, k: int | None, of: str) -> tuple[Ints, Floats]:
+    """The users, and of each item its share p, a cold item as if it had one row."""
+    known = popularity(batch)
+    user, n = recommended(batch).upto(k, "n_users" if of == "users" else "n_rows")
+    return user, np.maximum(n, 1) / max(known.n_users if of == "users" else known.n_rows, 1)
+
+
+def _rarity(batch: RankedBatch, k: int | None, of: str, cold: str) -> tuple[Ints, Floats]:
+    """The users, and of each item -log2 p."""
+    user, share = _shares(batch, k, of)
+    rarity = -np.log2(share) + 0.0
+    if cold == "zero":
+        rarity[recommended(batch).upto(k, "n_rows")[1] == 0] = 0.0
+    return user, rarity
+
+
+def _long_tail(batch: RankedBatch, k: int | None, share: float) -> tuple[Floats, Ints]:
+    """(U,) long-tail items in L_k, and n."""
+    user, n_rows = recommended(batch).upto(k, "n_rows")
+    tail = n_rows < popularity(batch).short_head(share)
+    return sum_by_user(user, tail.astype(np.float64), batch.size), np.bincount(user, minlength=batch.size)
+
+
+def _discounted(batch: RankedBatch, k: int | None, of: str, gain: str, *, novel: bool) -> Floats:
+    """(U,) sums of gain times -log2 p, or 1 - p, over log2(rank + 1), over the sum of these discounts up to k."""
+    user, rank, rating = recommended(batch).upto(k, "rank", "rating")
+    # Most recommendations miss, and add nothing.
+    hits = np.flatnonzero(~np.isnan(rating))
+    share = _shares(batch, k, of)[1][hits]
+    values = gain_of(rating[hits], gain) * (-np.log2(share) if novel else 1 - share)
+    total = sum_by_user(user[hits], values / np.log2(rank[hits] + 1.0), batch.size)
+    places = batch.cut_off(k)
+    discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, places.max(initial=0) + 2)))])
+    return ratio(total, discounts[places], defined=batch.n_relevant > 0)

@@ -1,0 +1,294 @@
+"""What a kernel sees of recommended items beside whether they are relevant: popularity, history, features, categories."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_recmetrics.metrics.batch import Floats, Ints, Part, RankedBatch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CATEGORIES_A_BLOCK = 62
+"""How many categories one number of `Recommended.categories` holds: a double holds the highest power of two exactly."""
+
+
+@dataclass(frozen=True)
+class Popularity:
+    """How often the items of the training rows stand there: a histogram, which is small however many items there are.
+
+    Args:
+        counts: (C,) the different numbers of rows that items have, ascending.
+        n_items: (C,) how many items have so many.
+        n_users: How many users have a row; 0 where nobody needs to know.
+
+    Example:
+        Two items with one row each, and one with 8:
+
+        >>> popularity = Popularity((1, 8), (2, 1), n_users=3)
+        >>> popularity.n_rows, popularity.short_head(0.8), popularity.place(np.array([8, 1, 0]))
+        (10, 8, array([ 1.,  2., inf]))
+    """
+
+    counts: tuple[int, ...]
+    n_items: tuple[int, ...]
+    n_users: int = 0
+
+    @cached_property
+    def n_rows(self) -> int:
+        """The number of training rows."""
+        return sum(count * n for count, n in zip(self.counts, self.n_items, strict=True))
+
+    def short_head(self, share: float) -> int:
+        """How many rows an item has at least that is one of the most popular ones, which together hold this share of the rows.
+
+        Items of equal popularity stand on one side: they are in as long as those above them hold less than the share.
+        """
+        held, lowest = 0, 1
+        for count, n in zip(reversed(self.counts), reversed(self.n_items), strict=True):
+            if held >= share * self.n_rows:
+                break
+            held, lowest = held + count * n, count
+        return lowest
+
+    def n_head(self, share: float) -> int:
+        """How many items the most popular ones are that hold this share of the rows."""
+        lowest = self.short_head(share)
+        return sum(n for count, n in zip(self.counts, self.n_items, strict=True) if count >= lowest)
+
+    def place(self, n_rows: Ints) -> Floats:
+        """The place of items by popularity, from 1; equally popular ones share a place. Infinite for an item without a row."""
+        above = len(self.counts) - np.searchsorted(np.asarray(self.counts, dtype=np.int64), n_rows)
+        return np.where(n_rows > 0, above.astype(np.float64), np.inf)
+
+
+@dataclass(frozen=True)
+class Recommended(Part):
+    """Every recommended item, by user and rank, with what is known of it. What no metric needs has no meaning.
+
+    Args:
+        user: (L,) index into the batch, ascending.
+        rank: (L,) rank from 1, ascending within a user.
+        item: (L,) a number that only this item has.
+        rating: (L,) rating of the item where it is relevant, else NaN.
+        n_rows: (L,) training rows of the item.
+        n_users: (L,) users with a training row of the item.
+        seen: (L,) whether the user has a training row of the item.
+        expected: (L,) rank of the item in the user's list of the baseline model, 0 where it is not there.
+        features: (L, D) feature vector of the item, NaN where it has none.
+        categories: (L, B) categories of the item, one bit each, `CATEGORIES_A_BLOCK` in a number; 0 where it has none.
+    """
+
+    user: Ints
+    rank: Ints
+    item: Ints
+    rating: Floats
+    n_rows: Ints
+    n_users: Ints
+    seen: NDArray[np.bool_]
+    expected: Ints
+    features: Floats
+    categories: Ints
+
+    @classmethod
+    def of(cls, user: Ints, rank: Ints, item: Ints, rating: Floats, **known: Any) -> Recommended:
+        """Rows in any order; what is not given is as if nothing was known of the items."""
+        nothing: dict[str, Any] = {name: np.zeros(len(user), dtype=np.int64) for name in ("n_rows", "n_users", "expected")}
+        nothing["seen"] = np.zeros(len(user), dtype=bool)
+        nothing |= {"features": np.zeros((len(user), 0)), "categories": np.zeros((len(user), 0), dtype=np.int64)}
+        rows = cls(user, rank, item, rating, **{**nothing, **known})
+        key = user * (int(rank.max(initial=0)) + 1) + rank
+        return rows if np.all(key[1:] >= key[:-1]) else rows.kept(np.argsort(key, kind="stable"))
+
+    @cached_property
+    def unit_features(self) -> Floats:
+        """(L, D) the feature vectors with length 1; one of zeros stays as it is."""
+        length = np.sqrt(np.einsum("ij,ij->i", self.features, self.features))
+        # By columns, because it is summed by columns.
+        return np.asfortranarray(self.features / np.where(length == 0, 1.0, length)[:, None])
+
+    @cached_property
+    def unit_squares(self) -> Floats:
+        """(L,) the squared lengths of these vectors: 1, but for rounding, and 0 for one of zeros."""
+        found: Floats = np.einsum("ij,ij->i", self.unit_features, self.unit_features)
+        return found
+
+    def upto(self, k: int | None, *names: str) -> tuple[Any, ...]:
+        """The users, and these columns, of the rows within the first k ranks; of all for k None."""
+        columns = (self.user, *(getattr(self, name) for name in names))
+        if k is None:
+            return columns
+        within = self.rank <= k
+        return tuple(column[within] for column in columns)
+
+
+@dataclass(frozen=True)
+class ItemFacts:
+    """What is known of all items together.
+
+    Args:
+        popularity: How often they stand in the training rows.
+        n_features: Length D of their feature vectors.
+        n_categories: How many categories they have.
+    """
+
+    popularity: Popularity | None = None
+    n_features: int = 0
+    n_categories: int = 0
+
+    @property
+    def feature_columns(self) -> list[str]:
+        """The columns of rows of lists that hold the feature vector."""
+        return [f"feature_{place}" for place in range(self.n_features)]
+
+    @property
+    def category_columns(self) -> list[str]:
+        """The columns of rows of lists and truth that hold the categories."""
+        return [f"categories_{block}" for block in range(-(-self.n_categories // CATEGORIES_A_BLOCK))]
+
+
+def read_recommended(
+    frame: Any, cell: Ints, rank: Ints, item: Ints, rating: Floats, facts: ItemFacts, expected: Ints | None
+) -> Recommended:
+    """The rows of lists, in any order, with the columns that the frame has of them.
+
+    Args:
+        frame: A frame with the columns `n_rows`, `n_users`, `seen` and those of `facts`, if these are needed.
+        cell: (L,) index into the batch.
+        rank: (L,) rank.
+        item: (L,) a number that only this item has.
+        rating: (L,) rating, NaN where the item is not relevant.
+        facts: Names of columns.
+        expected: (L,) rank in the list of the baseline model, if there is one.
+    """
+    known = {name: frame[name].to_numpy(np.int64) for name in ("n_rows", "n_users") if name in frame}
+    known |= {"seen": frame["seen"].to_numpy(bool)} if "seen" in frame else {}
+    known |= {} if expected is None else {"expected": expected}
+    if facts.n_features and facts.feature_columns[0] in frame:
+        known["features"] = np.array([frame[name].to_numpy(np.float64) for name in facts.feature_columns]).T
+    if facts.n_categories and facts.category_columns[0] in frame:
+        known["categories"] = np.column_stack([frame[name].to_numpy(np.int64) for name in facts.category_columns])
+    return Recommended.of(cell, rank, item, rating, **known)
+
+
+def expected_ranks(cell: Ints, rank: Ints, item: Ints, n_users: int, baseline: int) -> Ints:
+    """(L,) the rank of each item in the list that the baseline model made for the same user, 0 where it is not there.
+
+    Args:
+        cell: (L,) index into the batch, by model and then by user.
+        rank: (L,) rank.
+        item: (L,) a number that only this item has.
+        n_users: Users of a model.
+        baseline: Place of the baseline among the models.
+    """
+    key = cell % max(n_users, 1) * (item.max(initial=0) + 1) + item
+    own = np.flatnonzero(cell // max(n_users, 1) == baseline)
+    own = own[np.lexsort((rank[own], key[own]))]
+    place = np.searchsorted(key[own], key)
+    place[place == len(own)] = 0
+    there = key[own][place] == key if len(own) else np.zeros(len(key), dtype=bool)
+    return np.where(there, rank[own][place], 0) if len(own) else np.zeros(len(key), dtype=np.int64)
+
+
+def recommended(batch: RankedBatch) -> Recommended:
+    """The recommended items of a batch that has them.
+
+    Raises:
+        ValueError: It has none, because the metric does not declare that it needs them.
+    """
+    if batch.recommended is None:
+        raise ValueError("the batch lacks its recommended items: declare needs=('recommended',)")
+    return batch.recommended
+
+
+def popularity(batch: RankedBatch) -> Popularity:
+    """How popular the items of the training rows are.
+
+    Raises:
+        ValueError: The batch does not know.
+    """
+    if batch.popularity is None:
+        raise ValueError("the batch lacks the popularity of items: declare needs=('recommended', 'popularity')")
+    return batch.popularity
+
+
+def with_items(
+    batch: RankedBatch,
+    lists: Sequence[Sequence[str]],
+    truth: Sequence[Mapping[str, float]],
+    *,
+    train: Sequence[tuple[str, str]] = (),
+    history: Sequence[Collection[str]] = (),
+    features: Mapping[str, Sequence[float]] | None = None,
+    categories: Mapping[str, Collection[str]] | None = None,
+    baseline: Sequence[Sequence[str]] = (),
+) -> RankedBatch:
+    """A batch of plain lists with what is known of the recommended items, for examples and small data.
+
+    Args:
+        batch: The batch, by `RankedBatch.of`.
+        lists: The lists that it was made of.
+        truth: The truth that it was made of.
+        train: Training rows (user, item) of all users.
+        history: (U,) the items in the user's training rows.
+        features: Feature vectors by item.
+        categories: Categories by item.
+        baseline: (U,) lists of the baseline model.
+
+    Example:
+        >>> lists, truth = [["a", "b"], ["x"], []], [{"a": 1}, {"y": 1}, {}]
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=[("ann", "a"), ("bob", "a"), ("bob", "x")])
+        >>> recommended(batch).n_rows, popularity(batch)
+        (array([2, 0, 1]), Popularity(counts=(1, 2), n_items=(1, 1), n_users=2))
+    """
+    rows = [(user, rank, item) for user, items in enumerate(lists) for rank, item in enumerate(items, 1)]
+    number = {item: place for place, item in enumerate(sorted({item for _, _, item in rows}))}
+    n_rows = {item: sum(other == item for _, other in train) for _, item in train}
+    n_users = {item: len({user for user, other in train if other == item}) for item in n_rows}
+    vectors, groups = features or {}, categories or {}
+    size = max((len(vector) for vector in vectors.values()), default=0)
+    names = sorted({name for own in groups.values() for name in own})
+    places = [{item: rank for rank, item in reversed(list(enumerate(items, 1)))} for items in baseline] or [{} for _ in lists]
+    seen = history or [() for _ in lists]
+    counts = sorted(set(n_rows.values()))
+    truth_items = [item for own in truth for item in sorted(own, key=lambda item, own=own: -own[item])]  # type: ignore[misc]
+
+    def array(values: Any, kind: Any) -> Any:
+        return np.array(list(values), dtype=kind)
+
+    return replace(
+        batch,
+        recommended=Recommended.of(
+            array((user for user, _, _ in rows), np.int64),
+            array((rank for _, rank, _ in rows), np.int64),
+            array((number[item] for _, _, item in rows), np.int64),
+            array((truth[user].get(item, np.nan) for user, _, item in rows), np.float64),
+            n_rows=array((n_rows.get(item, 0) for _, _, item in rows), np.int64),
+            n_users=array((n_users.get(item, 0) for _, _, item in rows), np.int64),
+            seen=array((item in seen[user] for user, _, item in rows), bool),
+            expected=array((places[user].get(item, 0) for user, _, item in rows), np.int64),
+            features=array((vectors.get(item, [np.nan] * size) for _, _, item in rows), np.float64).reshape(len(rows), size),
+            categories=category_bits([groups.get(item, ()) for _, _, item in rows], names),
+        ),
+        popularity=Popularity(
+            tuple(counts),
+            tuple(sum(value == count for value in n_rows.values()) for count in counts),
+            len({user for user, _ in train}),
+        ),
+        n_categories=len(names),
+        ideal_categories=category_bits([groups.get(item, ()) for item in truth_items], names),
+    )
+
+
+def category_bits(groups: Sequence[Collection[str]], names: Sequence[str]) -> Ints:
+    """(L, B) the categories of each row as bits."""
+    found = np.zeros((len(groups), -(-len(names) // CATEGORIES_A_BLOCK)), dtype=np.int64)
+    for place, name in enumerate(names):
+        block, bit = divmod(place, CATEGORIES_A_BLOCK)
+        found[:, block] |= np.array([name in own for own in groups], dtype=np.int64).reshape(len(groups)) << bit
+    return found
