@@ -297,11 +297,12 @@ def evaluate(
         else nothing(chosen, rules)
         for name in names
     }
+    values, sliced = slicing.values(kept, plan, values)
     return Result(
         per_user=per_user,
         means=values,
         slices=slicing.slices,
-        sliced=slicing.values(kept, plan, values),
+        sliced=sliced,
         min_users=min_users,
         facts=facts,
         convention=rules,

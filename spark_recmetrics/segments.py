@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -89,16 +88,32 @@ def read_bands(
     return Bands(side, rows, others)
 
 
-def band_counts(bands: Bands, one: Slice) -> DataFrame:
-    """One row: how many rows and different ids there are, and how many values the slice has."""
-    rows = bands.rows.select(bands.side, *(band.column for band in one.bands))
-    opened = rows
-    for band in one.bands:
-        if isinstance(rows.schema[band.column].dataType, ArrayType):
-            opened = opened.withColumn(band.column, F.explode_outer(band.column))
-    values = F.struct(*(F.coalesce(F.col(band.column), F.lit("")) for band in one.bands))
-    of_ids = rows.agg(F.count(F.lit(1)).alias("rows"), F.count_distinct(bands.side).alias("ids"))
-    return of_ids.join(opened.agg(F.count_distinct(values).alias("values")), how="cross")
+ALL_IDS = -1
+"""The place of the ids themselves in `band_counts`."""
+
+
+def band_counts(bands: Bands, slices: Sequence[Slice]) -> DataFrame:
+    """How many rows and different values the ids (place -1) and the slices (their places) have: `place, rows, values`.
+
+    One pass over the table, whatever the number of slices.
+    """
+    arrays = {field.name for field in bands.rows.schema if isinstance(field.dataType, ArrayType)}
+    keys = [F.struct(F.lit(ALL_IDS).alias("place"), F.array(F.array(F.to_json(F.struct(bands.side)))).alias("values"))]
+    for place, one in enumerate(slices):
+        every = F.array(F.array().cast("array<string>"))
+        for band in one.bands:
+            own = F.col(band.column) if band.column in arrays else F.array(band.column)
+            # No value, in an array or not, is one more value.
+            own = F.coalesce(own, F.array(F.lit(None).cast("string")))
+            every = _paired(every, F.transform(own, lambda value: F.coalesce(value, F.lit(""))))
+        keys.append(F.struct(F.lit(place).alias("place"), every.alias("values")))
+    opened = bands.rows.select(F.inline(F.array(*keys))).select("place", F.explode("values").alias("value"))
+    return opened.groupBy("place").agg(F.count(F.lit(1)).alias("rows"), F.count_distinct("value").alias("values"))
+
+
+def _paired(every: Column, own: Column) -> Column:
+    """Each of the lists in `every` with each of the values behind it."""
+    return F.flatten(F.transform(every, lambda before: F.transform(own, lambda value: F.concat(before, F.array(value)))))
 
 
 def repeated_ids(bands: Bands) -> DataFrame:
@@ -106,27 +121,32 @@ def repeated_ids(bands: Bands) -> DataFrame:
     return bands.rows.groupBy(bands.side).agg(F.count(F.lit(1)).alias("n")).where(F.col("n") > 1).select(bands.side)
 
 
-def check_counts(side: Side, one: Slice, counts: Mapping[str, Any], examples: str) -> None:
-    """Refuse a table that would double users or items, or a slice of too many values.
+def check_ids(side: Side, n_rows: int, n_ids: int, examples: str) -> None:
+    """Refuse a table that would double users or items.
 
     Args:
         side: `user` or `item`.
-        one: The slice.
-        counts: The row of `band_counts`.
+        n_rows: Its rows.
+        n_ids: Its different ids.
         examples: Ids that stand there more than once.
 
     Raises:
-        DataError: An id stands there more than once, or the slice has too many values.
+        DataError: An id stands there more than once.
     """
-    more = counts["rows"] - counts["ids"]
-    if more:
+    if n_rows > n_ids:
+        found = f"{n_rows - n_ids} more, e.g. {side}s {printable(examples)}"
+        raise DataError(f"{TABLES[side]}: expected one row for each {side}, found {found}: decide which row of a {side} counts")
+
+
+def check_values(one: Slice, n_values: int) -> None:
+    """Refuse a slice of too many values.
+
+    Raises:
+        DataError: It has more than MOST_VALUES.
+    """
+    if n_values > MOST_VALUES:
         raise DataError(
-            f"{TABLES[side]}: expected one row for each {side}, found {more} more, e.g. {side}s {printable(examples)}: "
-            f"decide which row of a {side} counts"
-        )
-    if counts["values"] > MOST_VALUES:
-        raise DataError(
-            f"slices: {one}: expected at most {MOST_VALUES} values, found {counts['values']}: "
+            f"slices: {one}: expected at most {MOST_VALUES} values, found {n_values}: "
             "give edges to numbers, as in 'age(18, 35)', or group the values first"
         )
 

@@ -15,7 +15,16 @@ from spark_recmetrics.match import Bands
 from spark_recmetrics.means import IntervalMethod, Intervals, Mean
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.plan import Plan
-from spark_recmetrics.segments import band_counts, check_counts, histogram, read_bands, repeated_ids, training_rows
+from spark_recmetrics.segments import (
+    ALL_IDS,
+    band_counts,
+    check_ids,
+    check_values,
+    histogram,
+    read_bands,
+    repeated_ids,
+    training_rows,
+)
 from spark_recmetrics.slices import COUNTED, EVERYBODY, TABLES, Band, Side, Slice, bands_of, by_side, parse_slices, steps_of
 
 if TYPE_CHECKING:
@@ -107,23 +116,25 @@ class Slicing:
             n_of = {row["n_train"]: row["n"] for row in tables.collect_rows(histogram(counts))}
             steps = {band: steps_of(band, n_of) for band in counted if not band.edges}
         bands = read_bands(side, table, id_col, inputs.truth.schema[side].dataType, slices, counts, steps)
-        for one in slices:
-            found = tables.collect_rows(band_counts(bands, one))[0].asDict()
-            examples = tables.example_values(repeated_ids(bands)) if found["rows"] > found["ids"] else ""
-            check_counts(side, one, found, examples)
+        found = {row["place"]: row for row in tables.collect_rows(band_counts(bands, slices))}
+        if ALL_IDS in found:  # else there is no row at all
+            n_rows, n_ids = found[ALL_IDS]["rows"], found[ALL_IDS]["values"]
+            check_ids(side, n_rows, n_ids, tables.example_values(repeated_ids(bands)) if n_rows > n_ids else "")
+        for place, one in enumerate(slices):
+            check_values(one, found[place]["values"] if place in found else 0)
         return bands
 
-    def values(self, kept: DataFrame, plan: Plan, whole: dict[str, list[Mean]]) -> Values:
-        """The values of the slices.
+    def values(self, kept: DataFrame, plan: Plan, whole: Mapping[str, list[Mean]]) -> tuple[dict[str, list[Mean]], Values]:
+        """The values of all users, with their intervals where these are resampled, and those of the slices.
 
         Args:
             kept: PER_USER with the columns of slices of users, and the rows of those of items.
             plan: How it was made.
-            whole: The values of all users, by model. Where intervals are resampled, they get theirs.
+            whole: The values of all users, by model, with the intervals that need no resampling.
         """
         sliced = Sliced.of(self.slices, plan.metrics, plan.convention, self.intervals)
         if not (sliced.slices or sliced.resamples) or not sliced.metrics:
-            return {}
+            return dict(whole), {}
         rows = tables.collect_rows(slice_means(kept, sliced))
         found: Values = {}
         for row in sorted((row for row in rows if row["n_users"] is not None), key=lambda row: row["metric"]):
@@ -140,11 +151,17 @@ class Slicing:
                 if row["n_users"] is None
             }
             place = {str(one): number for number, one in enumerate(self.slices)}
-            groups = {(EVERYBODY, ""): whole} | {(place[text], value): own for (text, value), own in found.items()}
-            for (number, value), own in groups.items():
-                for model, of_model in own.items():
-                    own[model] = [_resampled(m, ends.get((number, value, model, m.metric), (None, None))) for m in of_model]
-        return {key: {name: own[name] for name in whole if name in own} for key, own in found.items()}
+
+            def resampled(number: int, value: str, own: Mapping[str, list[Mean]]) -> dict[str, list[Mean]]:
+                key = (number, value)
+                return {
+                    model: [_resampled(mean, ends.get((*key, model, mean.metric), (None, None))) for mean in means]
+                    for model, means in own.items()
+                }
+
+            whole = resampled(EVERYBODY, "", whole)
+            found = {(text, value): resampled(place[text], value, own) for (text, value), own in found.items()}
+        return dict(whole), {key: {name: own[name] for name in whole if name in own} for key, own in found.items()}
 
 
 def _beside(table: DataFrame, side: Side, columns: Columns) -> list[str]:

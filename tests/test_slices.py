@@ -15,7 +15,7 @@ from spark_recmetrics.aggregate import Sliced, part_slices, whole_slice
 from spark_recmetrics.cli import main
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.metrics import parse
-from spark_recmetrics.segments import check_counts
+from spark_recmetrics.segments import check_values
 from spark_recmetrics.slices import Slice, by_side, in_order, parse_slices, values_of
 from spark_recmetrics.stats import poisson_weights
 
@@ -426,7 +426,7 @@ def test_segments_that_no_slice_looks_at_are_told(spark):
 
 def test_too_many_values_are_refused():
     with pytest.raises(DataError) as caught:
-        check_counts("user", Slice.parse("zip"), {"rows": 5000, "ids": 5000, "values": 5000}, "")
+        check_values(Slice.parse("zip"), 5000)
     assert str(caught.value) == (
         "slices: zip: expected at most 1000 values, found 5000: "
         "give edges to numbers, as in 'age(18, 35)', or group the values first"
