@@ -219,7 +219,7 @@ def whole_differences(parts: pd.DataFrame, asked: Asked) -> pd.DataFrame:
         asked: What is to be compared.
 
     Returns:
-        One row of `schema.DIFFERENCES`, none without a user.
+        One row of `schema.DIFFERENCES`; its sums are 0 where no user has both values.
     """
     import pandas as pd
 
