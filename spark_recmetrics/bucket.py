@@ -2,137 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
-from spark_recmetrics.conventions import Convention
-from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, columns_of, cut_offs, score_columns
+from spark_recmetrics.metrics import DEFINITIONS, RankedBatch, columns_of, score_columns
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, placed_scores, sum_by_user
-from spark_recmetrics.metrics.counting import Counted, count_items, counted_by
+from spark_recmetrics.metrics.counting import count_items
+from spark_recmetrics.metrics.measuring import measure_groups, user_columns
 from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
 from spark_recmetrics.metrics.rating import Moments
-from spark_recmetrics.metrics.recommended import ItemFacts, Recommended, expected_ranks, read_recommended
+from spark_recmetrics.metrics.recommended import Recommended, expected_ranks, read_recommended
 from spark_recmetrics.metrics.registry import finished
+from spark_recmetrics.metrics.scoring import Scoring
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from spark_recmetrics.metrics.registry import Need
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """What those who score need to know.
-
-    Args:
-        metrics: Ranking metrics to compute.
-        rating: Rating metrics to compute, where the lists carry the predicted ratings as their scores.
-        definitions: Theirs and those of their parts, because a metric that was registered in a notebook or script is known
-            to the driver only.
-        convention: Their definitions.
-        n_models: Number of models; every user gets a row for each.
-        given_ranks: The ranks came with the predictions, so they are checked to run 1, 2, 3, …
-        n_items: Size of the catalogue, where it is known.
-        trained: There are training rows, so that unseen candidates are fewer than all.
-        clip: Smallest and largest rating, which predicted ratings are clipped to, if they are.
-        n_shown: The first rows of each list that are wanted as they are, to be shown.
-        items: What is known of all items together.
-        baseline: Place of the baseline among the models, if there is one.
-        of_items: Metrics of items, for which items of lists are counted.
-    """
-
-    metrics: tuple[Metric, ...]
-    rating: tuple[Metric, ...]
-    definitions: tuple[Definition, ...]
-    convention: Convention
-    n_models: int
-    given_ranks: bool
-    n_items: int | None = None
-    trained: bool = False
-    clip: tuple[float, float] | None = None
-    n_shown: int = 0
-    items: ItemFacts = field(default_factory=ItemFacts)
-    baseline: int | None = None
-    of_items: tuple[Metric, ...] = ()
-
-    @classmethod
-    def of(
-        cls, metrics: Sequence[Metric], convention: Convention, n_models: int, *, rating: Sequence[Metric] = (), **known: Any
-    ) -> Scoring:
-        """The scoring of these metrics, and of the parts whose means make an F of means."""
-        of_items = tuple(metric for metric in metrics if metric.definition.kind == "item")
-        metrics = [metric for metric in metrics if metric not in of_items]
-        parts = [part for metric in metrics for part in metric.parts()] if convention.f1 == "of_means" else []
-        wanted = dict.fromkeys([*metrics, *parts])
-        definitions = {part.name: part.definition for metric in (*wanted, *rating) for part in metric.tree()}
-        return cls(tuple(wanted), tuple(rating), tuple(definitions.values()), convention, n_models, **known, of_items=of_items)
-
-    @cached_property
-    def needs(self) -> frozenset[Need]:
-        """All that some metric needs; without training rows every candidate is unseen."""
-        rated: set[Need] = {"matched", "scores"} if self.rating else set()
-        found = frozenset(rated).union(*(metric.needs(self.convention) for metric in (*self.metrics, *self.of_items)))
-        return found if self.trained or "unseen" not in found else (found - {"unseen"}) | {"every"}
-
-    @cached_property
-    def columns(self) -> list[str]:
-        """The columns of PER_USER that hold the values, and the sums of pooled metrics."""
-        return [name for metric in self.metrics for name in columns_of(metric)]
-
-    @cached_property
-    def rating_columns(self) -> list[str]:
-        """The columns of PER_USER that hold error moments and rating metrics."""
-        return [*Moments._fields, "n_pair_duplicates", *(metric.slug for metric in self.rating)] if self.rating else []
-
-    @cached_property
-    def across(self) -> bool:
-        """Some metric compares the pairs of different users, so the pairs are kept."""
-        return any(metric.definition.across_users for metric in self.metrics)
-
-    @cached_property
-    def longest(self) -> int | None:
-        """The largest cut-off, None where a metric has none."""
-        cuts = cut_offs((*self.metrics, *self.of_items))
-        return cuts[-1] if cuts else 0
-
-    @cached_property
-    def k(self) -> int | None:
-        """What lists are cut at. None where whole lists are ranked, of which only the rows that matter leave the JVM."""
-        whole = self.rating or self.convention.candidates == "judged" or self.needs & {"every", "unseen"}
-        return None if whole else self.longest
-
-    @cached_property
-    def cuts(self) -> list[int]:
-        """All cut-offs."""
-        return [k for k in cut_offs((*self.metrics, *self.of_items)) if k is not None]
-
-    @cached_property
-    def longest_recommended(self) -> int | None:
-        """Up to which rank all rows are looked at one by one, None for all rows, 0 for none."""
-        every = [part for metric in (*self.metrics, *self.of_items) for part in metric.tree()]
-        asked = [part.k for part in every if "recommended" in part.needs(self.convention)]
-        return None if None in asked else max((k for k in asked if k is not None), default=0)
-
-    @cached_property
-    def counted(self) -> list[Counted]:
-        """What items are counted for."""
-        return counted_by(self.of_items, self.convention)
-
-    @cached_property
-    def cuts_listed(self) -> list[int]:
-        """The cut-offs up to which all scores are summed."""
-        listed = [part for metric in self.metrics for part in metric.tree() if "listed" in part.needs(self.convention)]
-        return sorted({part.k for part in listed if part.k is not None})
-
 
 # The square of a very large error is infinite, which is no reason to warn.
 @np.errstate(over="ignore", invalid="ignore")
-def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> pd.DataFrame:
+def score_bucket(
+    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, segments: pd.DataFrame | None = None
+) -> pd.DataFrame:
     """The rows of PER_USER for one bucket of users.
 
     Args:
@@ -141,6 +36,8 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
         truth: `user, item, rating`, the rating NaN where the row is not relevant. With `value`, `propensity`, `seen`, `n_seen`
             where they are needed.
         scoring: What to compute.
+        segments: `user`, and `segment_0`, `segment_1`, …: the groups by each of the columns that users are grouped by, None
+            where there is none.
     """
     import pandas as pd
 
@@ -154,7 +51,8 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
             **dict(_values(batch, scoring)),
             **(rating_values(batch, scoring) if scoring.rating else {}),
             **(_pairs(batch, scoring.n_models) if scoring.across else {}),
-            **(_counts(batch, counters, items, scoring) if scoring.of_items else {}),
+            **(_counts(batch, counters, items, scoring) if scoring.counted else {}),
+            **(_measures(batch, counters, users, items, scoring, segments) if scoring.measured else {}),
         }
     )
 
@@ -191,7 +89,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> t
     matched = key[place] == wanted if len(key) else np.zeros(len(wanted), dtype=bool)
 
     rows = _Rows(lists, cell, rank, np.where(matched, place, -1), list_item)
-    known = _Truth(truth.take(truth_row), key // n_items)
+    known = _Truth(truth.take(truth_row), key // n_items, key % n_items)
     if scoring.convention.candidates == "judged":
         # Only what stands on both sides exists, so each model has its own truth.
         rows = rows.kept(matched)
@@ -264,12 +162,37 @@ def _pairs(batch: RankedBatch, n_models: int) -> dict[str, Any]:
 
 
 def _counts(batch: RankedBatch, counters: dict[str, Any], items: Any, scoring: Scoring) -> dict[str, Any]:
-    """How often each model lists each item, in the first row."""
+    """How often each model lists each item."""
     repeats = scoring.convention.duplicates == "keep"
     arrays = count_items(batch, counters, scoring.n_models, items, scoring.counted, repeats=repeats)
-    found = {name: np.full(batch.size, None) for name in arrays}
+    return _in_first_row(arrays, batch.size)
+
+
+def _measures(
+    batch: RankedBatch, counters: dict[str, Any], users: Any, items: Any, scoring: Scoring, segments: pd.DataFrame | None
+) -> dict[str, Any]:
+    """What groups of users and items have."""
+    import pandas as pd
+
+    of_users = {}
+    for place, column in enumerate(user_columns(scoring.measured)):
+        group, names = np.full(len(users), -1, dtype=np.int64), np.zeros(0, dtype=object)
+        if segments is not None and len(segments) and len(users):
+            code, values = pd.factorize(segments[f"segment_{place}"], sort=True)
+            (known, own), ids = numbered(segments["user"], pd.Series(users))
+            of_id = np.full(len(ids), -1, dtype=np.int64)
+            of_id[known] = code
+            group, names = of_id[own], np.asarray(values, dtype=object)
+        of_users[column] = group, names
+    arrays = measure_groups(batch, counters, scoring.n_models, items, scoring.measured, scoring.convention, of_users)
+    return _in_first_row(arrays, batch.size)
+
+
+def _in_first_row(arrays: dict[str, Any], size: int) -> dict[str, Any]:
+    """Columns of so many rows, with these arrays in the first one."""
+    found = {name: np.full(size, None) for name in arrays}
     for name, values in arrays.items():
-        if batch.size:
+        if size:
             found[name][0] = values
     return found
 
@@ -290,8 +213,8 @@ class _Rows:
 class _Truth:
     """Distinct truth rows, sorted by user and item."""
 
-    def __init__(self, frame: pd.DataFrame, user: Ints) -> None:
-        self.frame, self.user = frame, user
+    def __init__(self, frame: pd.DataFrame, user: Ints, item: Ints) -> None:
+        self.frame, self.user, self.item = frame, user, item
         self.rating = frame["rating"].to_numpy(np.float64)
         self.value = frame["value"].to_numpy(np.float64) if "value" in frame else self.rating
         self.propensity = frame["propensity"].to_numpy(np.float64) if "propensity" in frame else np.full(len(user), np.nan)
@@ -388,6 +311,7 @@ def _batch(n_cells: int, rows: _Rows, truth: _Truth, truth_cell: Ints, truth_pla
         popularity=scoring.items.popularity,
         n_categories=scoring.items.n_categories,
         ideal_categories=truth.categories(scoring)[truth_place[ideal]] if "true_categories" in scoring.needs else None,
+        ideal_item=truth.item[truth_place[ideal]],
     )
 
 
@@ -467,7 +391,7 @@ def _is_matched(rows: _Rows, scoring: Scoring) -> Any:
 def _negative(rating: Any, scoring: Scoring) -> Any:
     """Which ratings have a gain below 0, or too large to be a number, for some metric in use."""
     negative = np.zeros(len(rating), dtype=bool)
-    for metric in scoring.metrics:
+    for metric in (*scoring.metrics, *scoring.of_items):
         for part in metric.tree():
             gains = raw_gain(rating, part.options(scoring.convention).get("gain", "binary"))
             negative |= ~((gains >= 0) & (gains <= LARGEST_GAIN))

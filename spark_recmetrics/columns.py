@@ -103,7 +103,19 @@ ITEM_COUNTS, ITEM_WEIGHTS = "item_counts_", "item_weights_"
 """Beginnings of the names of such arrays of the same length: how often the model lists the item, or how many lists it has; and
 the sum of 1 / sqrt(length) over these lists. One of each for every cut-off and user set."""
 
-PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE, ITEM_IDS, ITEM_MODELS)
+GROUP_PLACES, GROUP_MODELS, GROUP_USERS, GROUP_ITEMS, GROUP_N, GROUP_TOTALS = GROUP_ARRAYS = (
+    "group_places",
+    "group_models",
+    "group_users",
+    "group_items",
+    "group_n",
+    "group_totals",
+)
+"""Columns of PER_USER, until the values of groups are known: in one row of each bucket, what `metrics.measuring` adds up, as
+arrays of one length: what is measured, the model, the group of users (null for all), the item, the number of rows, and the sum
+of their values. A model that is negative, -1 - model, is an entry for all items together, with the number of users."""
+
+PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE, ITEM_IDS, ITEM_MODELS, *GROUP_ARRAYS)
 """The columns that PER_USER does not keep, with those that begin with `ITEM_COUNTS` and `ITEM_WEIGHTS`."""
 
 

@@ -23,7 +23,7 @@ from pydantic import (
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
-from spark_recmetrics.demand import Demand
+from spark_recmetrics.demand import OF_TRAIN, Demand
 from spark_recmetrics.errors import ConfigError, did_you_mean
 from spark_recmetrics.facts import POLICIES, checked_policies
 from spark_recmetrics.gates import Gate, problems_of
@@ -199,9 +199,9 @@ class Inputs(Section):
     catalog: Catalog | None = None
     """All items that could be recommended, or their number, for the metrics that need it. Default: not known."""
     user_segments: InputTable | None = None
-    """A row for each user, with the columns that slices name. Default: nothing."""
+    """A row for each user, with the columns that slices and metrics of groups name. Default: nothing."""
     item_groups: InputTable | None = None
-    """A row for each item, with the columns that slices name. Default: nothing."""
+    """A row for each item, with the columns that slices and metrics of groups name. Default: nothing."""
     item_features: InputTable | None = None
     """A row for each item, with its feature vector or its categories, for the metrics that need them. Default: nothing."""
     cast_ids: Literal["string"] | None = None
@@ -326,7 +326,7 @@ class Evaluation(Section):
     def reads_train(self) -> bool:
         """Whether a metric or a slice looks at training rows."""
         asked = Demand(self.expanded, self.chosen_convention).all
-        by_metric = bool(asked & {"unseen", "popularity", "history"})
+        by_metric = bool(asked & OF_TRAIN)
         return by_metric or any(band.name in COUNTED.values() for band in bands_of(self.slices))
 
     @property

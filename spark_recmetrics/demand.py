@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from spark_recmetrics.bucket import Scoring
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.registry import Need
+from spark_recmetrics.metrics.scoring import Scoring
 
 
 class Asked(NamedTuple):
@@ -41,9 +41,15 @@ ASKED: Mapping[Need, Asked] = {
     ),
     "categories": _CATEGORIES,
     "true_categories": _CATEGORIES,
+    "item_groups": Asked("groups of items", "item_groups", "one row per item, with columns that groups are named by"),
+    "user_groups": Asked("groups of users", "user_segments", "one row per user, with columns that groups are named by"),
+    "trained_groups": _TRAIN,
     "baseline": Asked("a baseline", "baseline", "the name of the model that lists are compared with"),
 }
 """What needs are met by."""
+
+OF_TRAIN = frozenset[Need]({"unseen", "popularity", "history", "trained_groups"})
+"""Needs for which training rows are read."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from spark_recmetrics.report import explanation
 if TYPE_CHECKING:
     import pandas as pd
 
-    from spark_recmetrics.bucket import Scoring
     from spark_recmetrics.conventions import Convention
+    from spark_recmetrics.metrics.scoring import Scoring
     from spark_recmetrics.plan import Plan
 
 N_SHOWN = 50

@@ -88,7 +88,7 @@ def item_means(kept: DataFrame, plan: Plan) -> dict[str, dict[str, tuple[float |
     Raises:
         DataError: Lists have more items than the catalogue.
     """
-    if plan.scoring is None or not plan.scoring.of_items:
+    if plan.scoring is None or not plan.scoring.counted:
         return {}
     rows = tables.collect_rows(item_histogram(kept, len(plan.scoring.counted), plan.inputs.catalog))
     counts = counts_of([row.asDict() for row in rows], plan.n_items)

@@ -128,8 +128,8 @@ class Wanted(NamedTuple):
 
     @classmethod
     def of(cls, metrics: Sequence[Metric], convention: Convention) -> Wanted:
-        """What these metrics are made of; those of items are made of something else."""
-        metrics = [metric for metric in metrics if metric.definition.kind != "item"]
+        """What these metrics are made of; those of items and groups are made of something else."""
+        metrics = [metric for metric in metrics if metric.definition.by_user]
         found = {tally for metric in metrics for tally in tallies(metric, convention)}
         across = tuple(metric.k for metric in metrics if metric.definition.across_users)
         return cls(tuple(sorted(found)), across, max((k for k in cut_offs(metrics) if k is not None), default=0))
@@ -335,7 +335,8 @@ def means(
         totals: By the name of a tally, its numbers; the sums of `Moments`; and `users_…`, how many users there are in a set.
         metrics: The metrics to name.
         convention: Their definitions.
-        across: By slug, value and number of users of metrics of items, and of those that compare the pairs of different users.
+        across: By slug, value and number of users of metrics of items and groups, and of those that compare the pairs of
+            different users.
         confidence: Of the normal intervals.
     """
     # A model without a single list was not there: its values are undefined, not 0.
@@ -344,7 +345,7 @@ def means(
     for metric in metrics:
         if absent and metric.definition.kind != "rating":
             found += nothing([metric], convention)
-        elif metric.definition.kind == "item":
+        elif not metric.definition.by_user:
             value, n_users = across[metric.slug]
             found.append(nothing([metric], convention)[0] if value is None else Mean(metric, value, n_users, 0))
         elif metric.definition.across_users:

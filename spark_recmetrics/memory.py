@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.bucket import Scoring, score_bucket
+from spark_recmetrics.bucket import score_bucket
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, Columns, checked_columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.demand import Demand
+from spark_recmetrics.demand import OF_TRAIN, Demand
 from spark_recmetrics.errors import ConfigError, brief
 from spark_recmetrics.facts import NEVER_MEET, Judge, checked_policies, data_report
 from spark_recmetrics.frames import check_frame, chosen_columns, in_order, same_kind, with_numbers
+from spark_recmetrics.groups_in_memory import GroupsInMemory, check_once, sums_in_memory
 from spark_recmetrics.known_in_memory import (
     baseline_of,
     counts_in_memory,
@@ -27,8 +28,11 @@ from spark_recmetrics.means import N_EXAMPLES, Wanted, combined, means, nothing,
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
 from spark_recmetrics.metrics.batch import Floats, Ints, Matched, place_in_user
 from spark_recmetrics.metrics.counting import item_values
+from spark_recmetrics.metrics.groups import TABLE_OF
+from spark_recmetrics.metrics.measuring import GroupFacts, group_values
 from spark_recmetrics.metrics.recommended import ItemFacts
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
+from spark_recmetrics.metrics.scoring import Scoring
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, refuse
 
@@ -58,6 +62,8 @@ def evaluate_in_memory(
     columns: Columns = Columns(),
     train: pd.DataFrame | None = None,
     catalog_size: int | None = None,
+    user_segments: pd.DataFrame | None = None,
+    item_groups: pd.DataFrame | None = None,
     item_features: pd.DataFrame | None = None,
     baseline: str | None = None,
     model_name: str = "model",
@@ -76,6 +82,8 @@ def evaluate_in_memory(
         columns: The caller's column names.
         train: One row per (user, item) that the user had before, for metrics that need it.
         catalog_size: Number of items that could be recommended, for metrics that need it.
+        user_segments: One row per user, with columns that metrics of groups name.
+        item_groups: The same of items; an array has several values.
         item_features: One row per item, with feature vectors or categories, for metrics that need them.
         baseline: The model whose lists are what everybody expects, for metrics that need it.
         model_name: Name of the one model of a frame without a model column.
@@ -97,9 +105,9 @@ def evaluate_in_memory(
     import pandas as pd
 
     checked_columns(columns)
-    frames = {"predictions": predictions, "truth": truth, "train": train, "item_features": item_features}
-    for name, frame in frames.items():
-        check_frame(name, frame, optional=name in ("train", "item_features"))
+    beside = {"train": train, "item_features": item_features, "user_segments": user_segments, "item_groups": item_groups}
+    for name, frame in {"predictions": predictions, "truth": truth, **beside}.items():
+        check_frame(name, frame, optional=name in beside)
     if not isinstance(model_name, str) or not model_name:
         raise ConfigError(f"model_name: expected a text, found {brief(model_name)}")
     chosen = expand(metrics, k)
@@ -108,10 +116,11 @@ def evaluate_in_memory(
     demand.check()
     if catalog_size is not None:
         catalog_size = whole_number(catalog_size, "catalog_size", LARGEST_CATALOG)
-    _check_given(demand, {"catalog": catalog_size, "train": train, "item_features": item_features, "baseline": baseline})
-    if not demand.all & {"unseen", "popularity", "history"}:
-        train = None
-    data = _Data.read(predictions, truth, train, item_features, columns, demand, rules, threshold, model_name)
+    _check_given(demand, {"catalog": catalog_size, "baseline": baseline, **beside})
+    groups = GroupsInMemory.of(chosen, rules, {"user": user_segments, "item": item_groups}, columns)
+    if not demand.all & OF_TRAIN:
+        beside["train"] = train = None
+    data = _Data.read(predictions, truth, beside, groups, columns, demand, rules, threshold, model_name)
     ranking = [metric for metric in chosen if metric.definition.kind != "rating"]
     rating = [metric for metric in chosen if metric.definition.kind == "rating"]
     scoring = Scoring.of(
@@ -125,15 +134,17 @@ def evaluate_in_memory(
         trained=train is not None,
         items=data.items,
         baseline=baseline_of(data.models, baseline) if demand.asked_by("baseline") else None,
+        measured=groups.measured,
     )
     lists = data.ranked(scoring)
-    per_user = score_bucket(lists, data.truth, scoring)
+    per_user = score_bucket(lists, data.truth, scoring, data.segments)
     of_users = data.users.take(per_user["user"].to_numpy(np.int64))
     # The type is named because pandas would look for another one in objects.
     coded = per_user.assign(user=pd.Series(of_users, index=per_user.index, dtype=data.users.dtype))
     found = combined(part_totals(coded, Wanted.of(chosen, rules)).itertuples(index=False))
     totals = {name: found[code] for code, name in enumerate(data.models) if code in found}
     counts = counts_in_memory(per_user, len(scoring.counted), catalog_size)
+    sums = sums_in_memory(per_user, groups.measured, data.groups)
     # A single user may be asked about here, and then a list without a truth row, or without a hit, is an answer.
     judge = Judge(
         checked_policies(dict.fromkeys(NEVER_MEET, "warn")),
@@ -151,7 +162,9 @@ def evaluate_in_memory(
                 totals[name],
                 chosen,
                 rules,
-                _across(per_user[per_user["model"] == code], totals[name], scoring) | item_values(chosen, rules, counts, code),
+                _across(per_user[per_user["model"] == code], totals[name], scoring)
+                | item_values(chosen, rules, counts, code)
+                | group_values(chosen, rules, groups.columns, sums, data.group_facts, code),
             )
             if name in totals
             else nothing(chosen, rules)
@@ -195,6 +208,9 @@ class _Data:
     has_ratings: bool
     rules: Convention
     items: ItemFacts
+    groups: pd.DataFrame
+    group_facts: GroupFacts
+    segments: pd.DataFrame | None
     seen: Mapping[str, Mapping[str, Any]]
 
     @classmethod
@@ -202,8 +218,8 @@ class _Data:
         cls,
         predictions: pd.DataFrame,
         truth: pd.DataFrame,
-        train: pd.DataFrame | None,
-        item_features: pd.DataFrame | None,
+        beside: Mapping[str, pd.DataFrame | None],
+        groups: GroupsInMemory,
         columns: Columns,
         demand: Demand,
         rules: Convention,
@@ -212,6 +228,7 @@ class _Data:
     ) -> _Data:
         import pandas as pd
 
+        train, item_features = beside["train"], beside["item_features"]
         ids = {"user": columns.user, "item": columns.item}
         needs_score = demand.scores(rated_apart=False)
         by_rank = {} if columns.rank is None else {"rank": columns.rank}
@@ -238,6 +255,9 @@ class _Data:
         described = description_columns(demand.all, columns)
         if item_features is not None and described:
             tables["item_features"] = chosen_columns("item_features", item_features, {"item": columns.item, **described})
+        for name, wanted_columns in groups.tables.items():
+            if (frame := beside[name]) is not None:
+                tables[name] = chosen_columns(name, frame, wanted_columns)
         tables = same_kind(tables, ids)
         lists, judged = tables["predictions"], tables["truth"]
         known = tables.get("train", judged.iloc[:0])
@@ -274,19 +294,34 @@ class _Data:
             judged = judged[np.isfinite(judged["rating"].astype(np.float64))] if rated else judged
         judged["value"] = judged["rating"].astype(np.float64) if rated else 1.0
         judged["rating"] = judged["value"].fillna(0.0).where(_is_relevant(judged, rules)) if rated else 1.0
-        facts = ItemFacts()
+
+        def coded(name: str, key: str, known_ids: pd.Index[Any]) -> pd.DataFrame:
+            table = tables[name].dropna(subset=[key])
+            return table.assign(**{key: known_ids.get_indexer(pd.Index(table[key], dtype=table[key].dtype))})
+
+        facts, n_rows, had = ItemFacts(), None, None
         if "item_features" in tables:
-            table = tables["item_features"]
-            table = table.assign(item=items.get_indexer(pd.Index(table["item"], dtype=table["item"].dtype)))
+            table = coded("item_features", "item", items)
             lists, judged, facts = with_descriptions(lists, judged, table, len(items))
         if train is not None:
             lists, facts = with_popularity(lists, known, len(items), facts)
-            known = known.drop_duplicates()
+            n_rows = np.bincount(known["item"], minlength=len(items))
+            known = had = known.drop_duplicates()
             pairs = pd.MultiIndex.from_frame(known[["user", "item"]])
             judged["seen"] = pd.MultiIndex.from_frame(judged[["user", "item"]]).isin(pairs)
             judged["n_seen"] = judged["user"].map(known["user"].value_counts()).fillna(0).astype(np.int64)
             lists["seen"] = pd.MultiIndex.from_frame(lists[["user", "item"]]).isin(pairs)
-        return cls(lists, judged, models, users, bool(by_rank), bool(rated), rules, facts, counts)
+        grouped = None
+        for name, side in ((name, side) for side, name in TABLE_OF.items() if name in tables):
+            check_once(side, tables[name].dropna(subset=[side]))
+        if "item_groups" in tables:
+            grouped = coded("item_groups", "item", items)
+        in_groups = groups.items(grouped, n_rows, facts.popularity)
+        of_groups = groups.facts(in_groups, 0 if grouped is None else len(grouped), had)
+        segments = groups.segments(coded("user_segments", "user", users)) if "user_segments" in tables else None
+        return cls(
+            lists, judged, models, users, bool(by_rank), bool(rated), rules, facts, in_groups, of_groups, segments, counts
+        )
 
     @property
     def rating_range(self) -> tuple[float, float]:

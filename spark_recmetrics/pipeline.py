@@ -17,11 +17,12 @@ from spark_recmetrics.arguments import check_frames, check_names
 from spark_recmetrics.columns import ITEM_SLICE, Columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.demand import Demand
+from spark_recmetrics.demand import OF_TRAIN, Demand
 from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
+from spark_recmetrics.known_groups import group_means, know_groups, named_columns
 from spark_recmetrics.known_items import OF_FEATURES, item_means, know_items
 from spark_recmetrics.match import with_bands
 from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, combined, means, nothing, with_pairs
@@ -139,10 +140,11 @@ def evaluate(
             for metrics of popularity and of what users have seen. Where no metric needs it, it is named in the warnings; so are
             the next three.
         catalog: One row per item that could be recommended, or their number, for the metrics that need it.
-        user_segments: One row per user, in the column `columns.user`, with columns that slices name.
+        user_segments: One row per user, in the column `columns.user`, with columns that slices and metrics of groups name.
         item_features: One row per item, in the column `columns.item`, with feature vectors or categories, for metrics that
             need them.
-        item_groups: One row per item, in the column `columns.item`, with columns that slices name; an array has several values.
+        item_groups: One row per item, in the column `columns.item`, with columns that slices and metrics of groups name; an
+            array has several values.
         slices: Groups of users, or of items, for which every value is told, too: columns of these tables, as they are
             (`gender`) or cut into bands (`age(18, 35)`); `activity` and `popularity`, by the number of rows that the user or
             item has in `train`; several together (`gender*age(18, 35)`). See docs/slices.md for what a slice of items is.
@@ -213,9 +215,12 @@ def evaluate(
         slices, intervals, {"user": user_segments, "item": item_groups}, columns, chosen, trained=train is not None
     )
     used = {"catalog": True, "item_features": bool(needs.all & OF_FEATURES), **slicing.used}
-    used["train"] |= bool(needs.all & {"unseen", "popularity", "history"})
+    used["train"] |= bool(needs.all & OF_TRAIN)
+    used["user_segments"] |= "user_groups" in needs.all
+    used["item_groups"] |= "item_groups" in needs.all
+    grouped = named_columns(chosen, {"user": user_segments, "item": item_groups}, columns)
     warnings = [
-        f"{name} is not used by any of the {'slices' if name in TABLES.values() else 'metrics'}"
+        f"{name} is not used by any of the {'slices or metrics' if name in TABLES.values() else 'metrics'}"
         for name, frame in given.items()
         if frame is not None and not used.get(name)
     ]
@@ -264,6 +269,7 @@ def evaluate(
         item_bands=bands.get("item"),
         items=known,
         baseline=compared,
+        groups=know_groups(inputs, needs, grouped, known, columns),
     )
     kept = tables.materialise(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
     whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_items else kept
@@ -289,8 +295,9 @@ def evaluate(
         raise
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
     across = _across_users(whole, totals, plan)
-    for name, own in item_means(whole, plan).items():
-        across[name] |= own
+    for found in (item_means(whole, plan), group_means(whole, plan)):
+        for name, own in found.items():
+            across[name] |= own
     values = {
         name: means(totals[name], chosen, rules, across[name], slicing.intervals.confidence)
         if name in totals

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_recmetrics.bucket import Scoring
 from spark_recmetrics.catalog import KnownItems, with_history, with_items
 from spark_recmetrics.columns import ITEM_SLICE, USER_COUNTERS
+from spark_recmetrics.grouped import KnownGroups
 from spark_recmetrics.inputs import (
     clean_predictions,
     clean_truth,
@@ -26,6 +26,7 @@ from spark_recmetrics.inputs import (
 from spark_recmetrics.match import Bands, with_bands, with_flags, with_judged, with_seen
 from spark_recmetrics.means import Wanted
 from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.metrics.scoring import Scoring
 from spark_recmetrics.rank import first_behind, rows_that_matter, top_rows, without_repeats
 from spark_recmetrics.rating import rating_errors
 from spark_recmetrics.score import named_models, score_users
@@ -58,6 +59,7 @@ class Plan:
         item_bands: The values of items that these look at.
         items: What is known of items.
         baseline: The model that lists are compared with, if there is one.
+        groups: What is known of groups.
     """
 
     inputs: Inputs
@@ -72,6 +74,7 @@ class Plan:
     item_bands: Bands | None = None
     items: KnownItems = field(default_factory=KnownItems)
     baseline: str | None = None
+    groups: KnownGroups = field(default_factory=KnownGroups)
 
     @cached_property
     def scoring(self) -> Scoring | None:
@@ -90,6 +93,7 @@ class Plan:
             n_shown=self.n_shown,
             items=self.items.facts,
             baseline=None if self.baseline is None else list(self.models).index(self.baseline),
+            measured=self.groups.measured,
         )
 
     @cached_property
@@ -148,7 +152,8 @@ class Plan:
         wanted = None if rated else Wanted.of(self.metrics, self.convention)
         scored = []
         if self.scoring is not None:
-            scored.append(score_users(self.ranked, self.judged, self.scoring, self.models, wanted, self.item_slices))
+            segments = None if self.groups.segments is None else in_buckets(self.groups.segments, self.n_buckets)
+            scored.append(score_users(self.ranked, self.judged, self.scoring, self.models, wanted, self.item_slices, segments))
         # Every pair has a truth row, so a user with a pair has a row on the left; and there all truth rows are looked at.
         joined = reduce(lambda left, right: left.join(right.drop(*USER_COUNTERS), ["model", "user"], "left"), [*scored, *rated])
         if rated and self.item_slices:

@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    IntegralType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
-from spark_recmetrics.bucket import Scoring, score_bucket
+from spark_recmetrics.bucket import score_bucket
 from spark_recmetrics.columns import (
+    GROUP_ARRAYS,
     ITEM_COUNTS,
     ITEM_IDS,
     ITEM_MODELS,
@@ -25,6 +36,7 @@ from spark_recmetrics.columns import (
 )
 from spark_recmetrics.means import Wanted, part_totals
 from spark_recmetrics.metrics.counting import item_columns
+from spark_recmetrics.metrics.scoring import Scoring
 from spark_recmetrics.schema import TOTALS
 from spark_recmetrics.slices import Slice, opened, values_of
 
@@ -39,6 +51,7 @@ def score_users(
     models: Sequence[str],
     wanted: Wanted | None = None,
     slices: Sequence[Slice] = (),
+    segments: DataFrame | None = None,
 ) -> DataFrame:
     """Per-user values of every metric that can be computed from lists.
 
@@ -50,6 +63,7 @@ def score_users(
         models: Names of the models.
         wanted: What is to be added up, too, where the rows below are all that the values of the models are made of.
         slices: Slices of items.
+        segments: `bucket, user`, and the groups of users as `bucket.score_bucket` takes them.
 
     Returns:
         One row per model and user of truth or predictions: `model` (its place in the list of models), `user`, the
@@ -58,6 +72,7 @@ def score_users(
         With slices of items there are further rows, which have `columns.ITEM_SLICE` and `ITEM_VALUE`: for each value, the users
         with a truth row of such an item, scored as if truth had only these items.
     """
+    segmented = segments is not None
     labels = {metric.slug: {"label": str(metric)} for metric in (*scoring.metrics, *scoring.rating)}
     schema = StructType(
         [
@@ -74,13 +89,20 @@ def score_users(
             *([StructField(PART_TOTALS, ArrayType(TOTALS))] if wanted else []),
             *([StructField(name, StringType()) for name in (ITEM_SLICE, ITEM_VALUE)] if slices else []),
             *_item_fields(truth.schema["item"].dataType, len(scoring.counted)),
+            *(_group_fields(truth.schema["item"].dataType) if scoring.measured else []),
         ]
     )
 
     def of_bucket(lists: pd.DataFrame, relevant: pd.DataFrame) -> pd.DataFrame:
         import pandas as pd
 
-        rows = score_bucket(lists, relevant, scoring)
+        of_users = None
+        if segmented:
+            own = relevant["segment"].to_numpy(bool)
+            of_users, relevant = relevant[own], relevant[~own]
+            if not len(lists) and not len(relevant):
+                return pd.DataFrame(columns=schema.names)
+        rows = score_bucket(lists, relevant, scoring, of_users)
         if wanted:
             totals = part_totals(rows, wanted)
             totals["model"] = [models[code] for code in totals["model"]]
@@ -91,9 +113,10 @@ def score_users(
             return rows
         # Every frame has every column: what pandas would fill in is NaN, which is no list and no text.
         whole = rows.assign(**{ITEM_SLICE: None, ITEM_VALUE: None})
-        own = (part.assign(**{PART_TOTALS: None} if wanted else {}) for part in _of_items(lists, relevant, scoring, slices))
-        return pd.concat([whole, *own], ignore_index=True)
+        parts = (part.assign(**{PART_TOTALS: None} if wanted else {}) for part in _of_items(lists, relevant, scoring, slices))
+        return pd.concat([whole, *parts], ignore_index=True)
 
+    truth = truth if segments is None else _with_segments(truth, segments)
     scored = ranked.groupBy("bucket").cogroup(truth.groupBy("bucket")).applyInPandas(of_bucket, schema)
     # A Connect client (seen on 4.2) reports the observations of the left side of a cogroup alone. It does look into both sides
     # of a union, and the optimiser removes this one, because its other side is empty.
@@ -109,6 +132,25 @@ def _item_fields(items: DataType, n_counted: int) -> list[StructField]:
         StructField(name, ArrayType(kinds.get(name, LongType() if name.startswith(ITEM_COUNTS) else DoubleType())))
         for name in names
     ]
+
+
+def _group_fields(items: DataType) -> list[StructField]:
+    """The arrays that metrics of groups are made of."""
+    kinds = (IntegerType(), IntegerType(), StringType(), items, LongType(), DoubleType())
+    return [StructField(name, ArrayType(kind)) for name, kind in zip(GROUP_ARRAYS, kinds, strict=True)]
+
+
+def _with_segments(truth: DataFrame, segments: DataFrame) -> DataFrame:
+    """Truth with the rows of groups of users, which have no item and `segment`.
+
+    So they come to the users by the move that truth makes anyway: a join would move lists and truth once more.
+    """
+    names = [name for name in segments.columns if name not in ("bucket", "user")]
+    others = [field for field in truth.schema if field.name not in ("bucket", "user")]
+    # A null among whole numbers would make doubles of all of them in pandas, in which close ids are equal.
+    empty = [F.lit(0 if isinstance(f.dataType, IntegralType) else None).cast(f.dataType).alias(f.name) for f in others]
+    own = truth.select("*", *(F.lit(None).cast("string").alias(name) for name in names), F.lit(False).alias("segment"))
+    return own.union(segments.select("bucket", "user", *empty, *names, F.lit(True).alias("segment")).select(*own.columns))
 
 
 def _of_items(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, slices: Sequence[Slice]) -> Iterator[pd.DataFrame]:

@@ -55,6 +55,7 @@ def read_bands(
     slices: Sequence[Slice],
     counts: DataFrame | None = None,
     steps: Mapping[Band, Sequence[float]] = {},
+    key: str = "slices",
 ) -> Bands:
     """The value of every band that the slices look at, as text, for each user or item of which anything is known.
 
@@ -66,6 +67,7 @@ def read_bands(
         slices: The slices of this side.
         counts: `training_rows`, where a slice looks at them.
         steps: `slices.steps_of` each band without edges that looks at them.
+        key: What the columns are named by, for messages.
 
     Raises:
         DataError: A column has a type that cannot be cut into bands, or not be told as text.
@@ -73,7 +75,7 @@ def read_bands(
     parts = []
     own = [band for band in bands_of(slices) if table is not None and band.name in table.columns]
     if table is not None and own:
-        values = [_value(side, table, band).alias(band.column) for band in own]
+        values = [_value(side, table, band, key).alias(band.column) for band in own]
         known = table.select(column_of(table, id_col).cast(ids).alias(side), *values)
         parts.append(known.where(F.col(side).isNotNull()))
     counted = [band for band in bands_of(slices) if band not in own]
@@ -138,23 +140,30 @@ def check_ids(side: Side, n_rows: int, n_ids: int, examples: str) -> None:
         raise DataError(f"{TABLES[side]}: expected one row for each {side}, found {found}: decide which row of a {side} counts")
 
 
-def check_values(one: Slice, n_values: int) -> None:
+def check_values(one: Slice, n_values: int, key: str = "slices") -> None:
     """Refuse a slice of too many values.
+
+    Args:
+        one: The slice.
+        n_values: How many it has.
+        key: What it is named by, for messages.
 
     Raises:
         DataError: It has more than MOST_VALUES.
     """
     if n_values > MOST_VALUES:
+        advice = "give edges to numbers, as in 'age(18, 35)', or group the values first"
         raise DataError(
-            f"slices: {one}: expected at most {MOST_VALUES} values, found {n_values}: "
-            "give edges to numbers, as in 'age(18, 35)', or group the values first"
+            f"{key}: {one}: expected at most {MOST_VALUES} values, found {n_values}: "
+            f"{advice if key == 'slices' else 'group the values first'}"
         )
 
 
-def _value(side: Side, table: DataFrame, band: Band) -> Column:
-    name, key = TABLES[side], f"slices.{band}"
+def _value(side: Side, table: DataFrame, band: Band, named_by: str) -> Column:
+    name, key = TABLES[side], f"{named_by}.{band}"
     if not band.edges:
-        expected = "a text, a whole number, true or false, or a date; give edges to other numbers, as in 'age(18, 35)'"
+        edges = "; give edges to other numbers, as in 'age(18, 35)'" if named_by == "slices" else ""
+        expected = f"a text, a whole number, true or false, or a date{edges}"
         kinds = (*_PLAIN, *([ArrayType] if side == "item" else []))
         column, kind = typed_column(name, table, key, band.name, kinds, expected)
         if not isinstance(kind, ArrayType):

@@ -18,7 +18,7 @@ from typing import Any
 
 # A part of what tests import from here.
 from golden_table import GOLDEN, GOLDEN_K, GOLDEN_METRICS, GOLDEN_PREDICTIONS, GOLDEN_TRUTH  # noqa: F401
-from oracle_items import AVERAGED, OF_ITEMS, OF_LISTS, POOLED_OF_LISTS, PREDICTED, World
+from oracle_items import AVERAGED, OF_GROUPS, OF_ITEMS, OF_LISTS, POOLED_OF_LISTS, PREDICTED, World
 from random_data import Case, merged_cases, random_case  # noqa: F401
 
 VARIANTS = (
@@ -52,6 +52,11 @@ VARIANTS = (
     "item_coverage(measure=count)",
     "gini(population=recommended, scale=n_minus_1)",
     "entropy(base=2, scale=distinct)",
+    "rsp(groups=genre, pool=all)",
+    "pop_reo(share=0.5)",
+    "item_mad_ranking(gain=linear, discount=log2_plus1)",
+    "item_mad_rating(over=hits)",
+    "user_mad_ranking(groups=gender, gain=exponential, idcg=all)",
 )
 """Beside every plain metric: its options, and metrics of metrics."""
 
@@ -59,7 +64,7 @@ RATING_METRICS = ("rmse", "mse", "mae", "r2", "explained_variance")
 ALWAYS_SKIP = ("auc", "gauc", "lauc", "ctr", "ess", "matched_auc", "average_rank", "r2", "explained_variance", "pop_rsp")
 """Metrics for which 0 would be no neutral value: a user whose value is undefined is left out under every convention."""
 
-NEVER_ZERO_OF_NOBODY = (*RATING_METRICS, "average_rank", "arp", "pop_rsp", *OF_ITEMS)
+NEVER_ZERO_OF_NOBODY = (*RATING_METRICS, "average_rank", "arp", "pop_rsp", *OF_ITEMS, *OF_GROUPS)
 """Metrics of which 0 is the best value, or a good one: the mean over nobody is undefined under every convention."""
 
 OWN_USERS = {"ctr": "all", "ess": "all", "matched_auc": "all", **dict.fromkeys(PREDICTED, "predicted")}
@@ -155,17 +160,20 @@ def evaluate(
     catalog: Collection[Any] | None = None,
     described: Sequence[Mapping[str, Any]] = (),
     baseline: Any = None,
+    grouped: Sequence[Mapping[str, Any]] = (),
+    segments: Sequence[Mapping[str, Any]] = (),
 ) -> Result:
     """Everything about predictions (model, user, item, score and/or rank) against truth (user, item, rating and propensity
     or not), where users have seen the items of train (user, item), there are the items of the catalogue, items are described
-    (item, features, categories), and one of the models is the baseline."""
+    (item, features, categories), one of the models is the baseline, and items and users are grouped (item, genre and user,
+    gender)."""
     metrics = list(metrics)
     if len({metric.label for metric in metrics}) != len(metrics):
         raise ValueError("two metrics have one label: give them a text")
-    cells = all_cells(predictions, truth, convention, train, catalog, described, baseline)
+    cells = all_cells(predictions, truth, convention, train, catalog, described, baseline, grouped, segments)
     pairs = rating_pairs(predictions, truth, convention)
     ranking = [metric for metric in metrics if metric.name not in RATING_METRICS]
-    of_users = [metric for metric in metrics if metric.name not in OF_ITEMS]
+    of_users = [metric for metric in metrics if metric.name not in (*OF_ITEMS, *OF_GROUPS)]
     cuts = [None if metric.names() & WITHOUT_CUT_OFF else metric.k for metric in ranking]
     longest = None if not cuts or None in cuts else max(cuts)
 
@@ -198,6 +206,12 @@ def evaluate(
                 n_users = 0 if value is None else len(lists)
                 value = empty_value(metric, convention) if value is None else value
                 summary[model, metric.label] = {"value": value, "n_users": n_users, "n_undefined": 0}
+            elif metric.name in OF_GROUPS:
+                users = dict(convention.users_by_metric).get(metric.name, OWN_USERS.get(metric.name, convention.users))
+                population = [cell for cell in own_cells if cell.is_in(users)]
+                value, n_users = OF_GROUPS[metric.name](metric, population, convention, ndcg_of)
+                n_users = 0 if value is None else n_users
+                summary[model, metric.label] = {"value": value, "n_users": n_users, "n_undefined": 0}
             else:
                 summary[model, metric.label] = summarise_ranking(metric, own_cells, convention)
     return Result(per_user, summary)
@@ -218,6 +232,8 @@ def all_cells(
     catalog: Collection[Any] | None = None,
     described: Sequence[Mapping[str, Any]] = (),
     baseline: Any = None,
+    grouped: Sequence[Mapping[str, Any]] = (),
+    segments: Sequence[Mapping[str, Any]] = (),
 ) -> dict[tuple[Any, Any], Cell]:
     """A cell for every model and every user of truth or predictions.
 
@@ -253,10 +269,17 @@ def all_cells(
         {row["item"]: row["features"] for row in described},
         {row["item"]: row["categories"] or () for row in described},
         {user: cell.items for (model, user), cell in cells.items() if model == baseline},
+        {row["item"]: set(row["genre"] or ()) for row in grouped},
+        {row["user"]: row["gender"] for row in segments if row["gender"] is not None},
     )
     for cell in cells.values():
         cell.world = world
     return cells
+
+
+def ndcg_of(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+    """The nDCG of one user with the options of another metric."""
+    return value_of(Wanted("ndcg", metric.k, metric.options), cell, convention)
 
 
 NO_RATING = object()

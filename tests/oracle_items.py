@@ -22,6 +22,10 @@ class World:
     categories: Mapping[Any, Collection[str]] = field(default_factory=dict)
     expected: Mapping[Any, Sequence[Any]] = field(default_factory=dict)
     """By user, the list of the baseline model."""
+    groups: Mapping[Any, Collection[str]] = field(default_factory=dict)
+    """By item of the table of groups, the groups that it belongs to."""
+    segments: Mapping[Any, str] = field(default_factory=dict)
+    """By user who belongs to one, the group."""
 
     @cached_property
     def rows_by_item(self) -> Counter[Any]:
@@ -260,6 +264,10 @@ OF_LISTS = {
 POOLED_OF_LISTS = {"novelty": novelty, "user_coverage": user_coverage, "pop_rsp": pop_rsp}
 
 PREDICTED = (
+    "rsp",
+    "item_mad_ranking",
+    "item_mad_rating",
+    "user_mad_rating",
     "novelty",
     "arp",
     "aplt",
@@ -315,4 +323,132 @@ OF_ITEMS = {
     "gini": gini,
     "entropy": entropy,
     "inter_list_diversity": inter_list_diversity,
+}
+
+
+# Metrics of groups, over the users of a model: the value, and how many users there are --------------------------------------
+
+
+def std_over_mean(rates: Sequence[float]) -> float | None:
+    if len(rates) < 2 or sum(rates) == 0:
+        return None
+    middle = sum(rates) / len(rates)
+    return math.sqrt(sum((rate - middle) ** 2 for rate in rates) / len(rates)) / middle
+
+
+def members(world: World) -> dict[str, set[Any]]:
+    names = {name for own in world.groups.values() for name in own}
+    return {name: {item for item, own in world.groups.items() if name in own} for name in names}
+
+
+def top_of(metric: Any, cell: Any) -> list[Any]:
+    return cell.items[: metric.k]
+
+
+def rsp(metric: Any, cells: list[Any], convention: Any, ndcg: Any) -> tuple[float | None, int]:
+    if not cells:
+        return None, 0
+    world, rates = cells[0].world, []
+    trained = {(row["user"], row["item"]) for row in world.train}
+    for group in members(world).values():
+        pool = len(group)
+        if metric.options.get("pool", "unseen") == "unseen":
+            pool = sum((user, item) not in trained for user in {user for user, _ in trained} for item in group)
+        if pool > 0:
+            rates.append(len([item for cell in cells for item in top_of(metric, cell) if item in group]) / pool)
+    return std_over_mean(rates), len([cell for cell in cells if top_of(metric, cell)])
+
+
+def recalls(metric: Any, cells: list[Any], groups: Collection[set[Any]]) -> tuple[float | None, int]:
+    rates = []
+    for group in groups:
+        relevant = [(cell.user, item) for cell in cells for item in cell.relevant if item in group]
+        hits = [item for cell in cells for item in top_of(metric, cell) if item in cell.relevant and item in group]
+        if relevant:
+            rates.append(len(hits) / len(relevant))
+    return std_over_mean(rates), len([cell for cell in cells if cell.relevant])
+
+
+def reo(metric: Any, cells: list[Any], convention: Any, ndcg: Any) -> tuple[float | None, int]:
+    return recalls(metric, cells, members(cells[0].world).values()) if cells else (None, 0)
+
+
+def pop_reo(metric: Any, cells: list[Any], convention: Any, ndcg: Any) -> tuple[float | None, int]:
+    if not cells:
+        return None, 0
+    world = cells[0].world
+    head = set(world.rows_by_item) - world.long_tail(metric.options.get("share", 0.8))
+    return recalls(metric, cells, [head, {item for cell in cells for item in cell.relevant} - head])
+
+
+def pairwise(means: Sequence[float]) -> float | None:
+    return mean([abs(one - other) for place, one in enumerate(means) for other in means[:place]])
+
+
+def item_mad(metric: Any, cells: list[Any], worth: Any) -> tuple[float | None, int]:
+    """By the mean of what each item is worth over its recommendations that are worth anything that is not None."""
+    known: dict[Any, list[float]] = {}
+    users = 0
+    for cell in cells:
+        values = [(row["item"], worth(cell, rank, row)) for rank, row in enumerate(cell.rows[: metric.k], 1)]
+        values = [(item, value) for item, value in values if value is not None]
+        users += len(values) > 0
+        for item, value in values:
+            known.setdefault(item, []).append(value)
+    groups = members(cells[0].world).values() if cells else ()
+    of_group = [[sum(known[item]) / len(known[item]) for item in group if item in known] for group in groups]
+    return pairwise([sum(own) / len(own) for own in of_group if own]), users
+
+
+def item_mad_ranking(metric: Any, cells: list[Any], convention: Any, ndcg: Any) -> tuple[float | None, int]:
+    kind = metric.options.get("gain", convention.gain)
+    discounted = metric.options.get("discount", "none") == "log2_plus1"
+
+    def worth(cell: Any, rank: int, row: Any) -> float:
+        gain = gain_of(cell.relevant[row["item"]], kind) if row["item"] in cell.relevant else 0.0
+        return gain / math.log2(rank + 1) if discounted else gain
+
+    return item_mad(metric, cells, worth)
+
+
+def score_of(row: Any) -> float:
+    return 0.0 if row["score"] is None or math.isnan(row["score"]) else row["score"]
+
+
+def item_mad_rating(metric: Any, cells: list[Any], convention: Any, ndcg: Any) -> tuple[float | None, int]:
+    missed = None if metric.options.get("over", "recommended") == "hits" else 0.0
+    return item_mad(metric, cells, lambda cell, rank, row: score_of(row) if row["item"] in cell.relevant else missed)
+
+
+def user_mad(cells: list[Any], value_of: Any) -> tuple[float | None, int]:
+    known: dict[str, list[float]] = {}
+    for cell in cells:
+        value = value_of(cell)
+        if cell.user in cell.world.segments and value is not None:
+            known.setdefault(cell.world.segments[cell.user], []).append(value)
+    return pairwise([sum(own) / len(own) for own in known.values()]), sum(map(len, known.values()))
+
+
+def user_mad_ranking(metric: Any, cells: list[Any], convention: Any, ndcg: Any) -> tuple[float | None, int]:
+    missing = 0.0 if convention.undefined == "zero" else None
+
+    def value(cell: Any) -> float | None:
+        found: float | None = ndcg(metric, cell, convention)
+        return missing if found is None else found
+
+    return user_mad(cells, value)
+
+
+def user_mad_rating(metric: Any, cells: list[Any], convention: Any, ndcg: Any) -> tuple[float | None, int]:
+    return user_mad(cells, lambda cell: mean([score_of(row) for row in cell.rows[: metric.k]]))
+
+
+OF_GROUPS = {
+    "rsp": rsp,
+    "reo": reo,
+    "pop_reo": pop_reo,
+    "item_mad_ranking": item_mad_ranking,
+    "item_mad_rating": item_mad_rating,
+    "user_mad_ranking": user_mad_ranking,
+    "user_mad_rating": user_mad_rating,
 }

@@ -42,11 +42,15 @@ class Case:
     described: list[dict[str, Any]] = field(default_factory=list)
     """Features and categories of items; None and [] where an item has none."""
     baseline: str = "pop"
+    grouped: list[dict[str, Any]] = field(default_factory=list)
+    """Groups of items: in `genre` an array, perhaps empty or missing."""
+    segments: list[dict[str, Any]] = field(default_factory=list)
+    """Groups of users: in `gender` a text, perhaps missing."""
 
     @property
     def known(self) -> dict[str, Any]:
         """What the oracle gets beside predictions and truth."""
-        return {name: getattr(self, name) for name in ("train", "catalog", "described", "baseline")}
+        return {name: getattr(self, name) for name in ("train", "catalog", "described", "baseline", "grouped", "segments")}
 
 
 def random_case(
@@ -130,7 +134,10 @@ def random_case(
     train = train_rows(more, [TEXT_STRANGER if text else INT_STRANGER, *users], items, catalog, truth)
     more.shuffle(catalog)
     rated = with_propensities(more, truth) if propensities else truth
-    return Case(predictions, rated, train, catalog, described_items(random.Random(f"items {seed}"), catalog))
+    described = described_items(random.Random(f"items {seed}"), catalog)
+    grouped = grouped_items(random.Random(f"groups {seed}"), catalog)
+    segments = segmented_users(random.Random(f"segments {seed}"), [*users, TEXT_STRANGER if text else INT_STRANGER])
+    return Case(predictions, rated, train, catalog, described, grouped=grouped, segments=segments)
 
 
 def described_items(rng: random.Random, catalog: list[Any]) -> list[dict[str, Any]]:
@@ -146,6 +153,21 @@ def described_items(rng: random.Random, catalog: list[Any]) -> list[dict[str, An
             {"item": item, "features": None if item == unknown else vector, "categories": [] if item == unknown else kinds}
         )
     return [row for row in rows if row["item"] != absent]
+
+
+def grouped_items(rng: random.Random, catalog: list[Any]) -> list[dict[str, Any]]:
+    """Groups of most items, some in two, one named twice; one item has none, one a null, and one is not there."""
+    nothing, null, absent, twice = rng.sample(catalog, 4)
+    known = {item: rng.sample(["old", "new", "ü b"], rng.choice([1, 1, 2])) for item in catalog}
+    known |= {nothing: [], null: None, twice: ["old", "old"]}
+    return [{"item": item, "genre": own} for item, own in known.items() if item != absent]
+
+
+def segmented_users(rng: random.Random, users: list[Any]) -> list[dict[str, Any]]:
+    """Groups of most users: one has none, and one is not there."""
+    nothing, absent = rng.sample(users, 2)
+    known = {user: None if user == nothing else rng.choice(["F", "M", "d e"]) for user in users}
+    return [{"user": user, "gender": own} for user, own in known.items() if user != absent]
 
 
 def train_rows(
@@ -176,9 +198,14 @@ def merged_cases(seeds: range, **options: Any) -> Case:
     for seed in seeds:
         case = random_case(seed, ids="text", ratings=True, **options)
         for rows, own in zip(
-            (found.predictions, found.truth, found.train), (case.predictions, case.truth, case.train), strict=True
+            (found.predictions, found.truth, found.train, found.segments),
+            (case.predictions, case.truth, case.train, case.segments),
+            strict=True,
         ):
             rows += [{**row, "user": f"{seed}/{row['user']}"} for row in own]
         catalog |= set(case.catalog or ())
     described = described_items(random.Random(f"items {seeds}"), sorted(catalog))
-    return Case(found.predictions, found.truth, found.train, sorted(catalog), described)
+    grouped = grouped_items(random.Random(f"groups {seeds}"), sorted(catalog))
+    return Case(
+        found.predictions, found.truth, found.train, sorted(catalog), described, grouped=grouped, segments=found.segments
+    )

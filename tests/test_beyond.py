@@ -165,6 +165,114 @@ def test_entropy_and_personalisation():
     assert math.isnan(diversity(ItemCounts.of([["a"]])))
 
 
+# Groups -------------------------------------------------------------------------------------------------------------------
+
+
+def of_groups(metrics, scores=True, **options):
+    """Three users, u and v of group F and w of M; items a and b are old, b, c and d new, and z, in no list, is neither."""
+    lists = [("u", "a", 4.0), ("u", "b", 2.0), ("v", "c", 3.0), ("v", "a", 1.0), ("w", "b", 5.0)]
+    predictions = pd.DataFrame(lists, columns=["user_id", "item_id", "score"])
+    truth = pd.DataFrame([("u", "a"), ("u", "d"), ("v", "c"), ("w", "b")], columns=["user_id", "item_id"])
+    groups = {"a": ["old"], "b": ["old", "new", "new"], "c": ["new"], "d": ["new"], "z": []}
+    tables = {
+        "train": pd.DataFrame([("u", "c"), ("v", "b"), ("v", "b"), ("x", "z")], columns=["user_id", "item_id"]),
+        "item_groups": pd.DataFrame({"item_id": list(groups), "age": list(groups.values())}),
+        "user_segments": pd.DataFrame({"user_id": ["u", "v", "w"], "gender": ["F", "F", "M"]}),
+    }
+    return srm.evaluate_in_memory(predictions, truth, metrics=metrics, k=None, **{**tables, **options})
+
+
+def value_of_groups(text, **options):
+    return of_groups(text, **options).to_dict()["model"][text]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        # Old a, b, a, b are 4 of 2 items; new b, c, b are 3 of 3.
+        ("rsp(pool=all)", (2 - 1) / Fraction(2 + 1)),
+        # Of 3 users with training rows: old 6 less v's b; new 9 less b and u's c.
+        ("rsp", (Fraction(4, 5) - Fraction(3, 7)) / (Fraction(4, 5) + Fraction(3, 7))),
+        ("rsp(groups=age, pool=all)@1", (Fraction(2, 2) - Fraction(2, 3)) / (Fraction(2, 2) + Fraction(2, 3))),
+        # Old: u's a and w's b are relevant, and both are found; new: d, c and b, and c and b are found.
+        ("reo", (1 - Fraction(2, 3)) / (1 + Fraction(2, 3))),
+        ("reo@1", (1 - Fraction(2, 3)) / (1 + Fraction(2, 3))),
+        # b has 2 of 4 training rows: the head. Its only relevant one is found, and of a, d and c two.
+        ("pop_reo(share=0.5)", (1 - Fraction(2, 3)) / (1 + Fraction(2, 3))),
+        # a is a hit in one of two, b too, c always; d is in no list.
+        ("item_mad_ranking", (Fraction(1, 2) + 1) / 2 - Fraction(1, 2)),
+        ("item_mad_ranking@1", 0),
+        # a 4 and nothing, b nothing and 5, c 3.
+        ("item_mad_rating", (Fraction(5, 2) + 3) / 2 - (2 + Fraction(5, 2)) / 2),
+        ("item_mad_rating(over=hits)", Fraction(4 + 5, 2) - Fraction(5 + 3, 2)),
+        # u finds a of two at rank 1, v and w all that there is.
+        ("user_mad_ranking", 1 - (1 / (1 + 1 / LOG2_3) + 1) / 2),
+        ("user_mad_ranking@1", 0),
+        ("user_mad_rating", 5 - Fraction(3 + 2, 2)),
+        ("user_mad_rating@1", 5 - Fraction(4 + 3, 2)),
+    ],
+)
+def test_groups(text, value):
+    assert value_of_groups(text) == close(value)
+
+
+def test_three_groups():
+    """Rates 2, 1 and 0 of one item each: the deviation is the square root of 2/3. Differences 2, 1 and 1 of user means."""
+    three = pd.DataFrame({"item_id": ["a", "b", "d"], "age": ["x", "y", "z"]})
+    lists = pd.DataFrame({"user_id": ["u", "v", "v"], "item_id": ["a", "a", "b"], "score": [3.0, 2.0, 2.0]})
+    truth = lists[["user_id", "item_id"]]
+    found = srm.evaluate_in_memory(lists, truth, metrics="rsp(pool=all)", k=2, item_groups=three).to_dict()["model"]
+    assert found == {"rsp(pool=all)@2": close(math.sqrt(2 / 3))}
+    users = pd.DataFrame({"user_id": ["u", "v", "w"], "age": [1, 2, 3]})
+    lists = pd.DataFrame({"user_id": ["u", "v", "w"], "item_id": "a", "score": [5.0, 4.0, 3.0]})
+    found = srm.evaluate_in_memory(lists, truth, metrics="user_mad_rating", k=2, user_segments=users).to_dict()["model"]
+    assert found == {"user_mad_rating@2": close(Fraction(2 + 1 + 1, 3))}
+
+
+@pytest.mark.parametrize("text", ["rsp(pool=all)", "reo", "item_mad_ranking", "item_mad_rating"])
+def test_one_group_of_items_is_undefined(text):
+    one_group = pd.DataFrame({"item_id": ["a", "b", "z"], "age": ["old", "old", None]})
+    result = of_groups(text, item_groups=one_group)
+    assert result.to_dict() == {"model": {text: None}}
+    assert result.status == "undefined"
+
+
+@pytest.mark.parametrize("text", ["user_mad_ranking", "user_mad_rating"])
+def test_one_group_of_users_is_undefined(text):
+    assert value_of_groups(text, user_segments=pd.DataFrame({"user_id": ["u", "w"], "gender": ["F", None]})) is None
+
+
+def test_the_column_with_groups_is_named_or_the_only_one():
+    two = pd.DataFrame({"item_id": ["a", "b"], "age": ["old", "new"], "Main genre": ["war", "love"]})
+    text = "rsp(groups=Main genre, pool=all)"
+    assert value_of_groups(text, item_groups=two) == 0
+    assert str(parse(" RSP( pool = all, groups = Main genre )@3")) == f"{text}@3"
+    told = "reo: expected one column with groups in item_groups, found age, Main genre: write reo(groups=age)"
+    with pytest.raises(srm.ConfigError, match=re.escape(told)):
+        of_groups("reo", item_groups=two)
+    with pytest.raises(srm.ConfigError, match=r"reo\(groups=agee\): no column 'agee' in item_groups; did you mean 'age'"):
+        of_groups("reo(groups=agee)", item_groups=two)
+    with pytest.raises(srm.ConfigError, match="reo: expected one column with groups in item_groups, found none"):
+        of_groups("reo", item_groups=two[["item_id"]])
+    with pytest.raises(srm.ConfigError, match="groups: expected the name of a column, of letters, digits and _, found '3'"):
+        parse("reo(groups=3)")
+
+
+@pytest.mark.parametrize(("table", "id_col"), [("item_groups", "item_id"), ("user_segments", "user_id")])
+def test_tables_of_groups_with_repeats_are_refused(table, id_col):
+    side = id_col.removesuffix("_id")
+    rows = pd.DataFrame({id_col: ["a", "a", "b"], "kind": ["x", "y", "y"]})
+    told = f"{table}: expected one row for each {side}, found 1 more: decide which row of a {side} counts"
+    with pytest.raises(srm.DataError, match=re.escape(told)):
+        of_groups(["reo", "user_mad_rating"], **{table: rows})
+
+
+def test_metrics_of_groups_have_no_value_per_user():
+    result = of_groups(["ndcg", "reo", "user_mad_ranking"])
+    assert not parse("reo").has_users
+    assert [name for name in result.per_user if "reo" in name or "mad" in name or "group" in name] == []
+
+
 # Refused ------------------------------------------------------------------------------------------------------------------
 
 LACKING = [
@@ -183,6 +291,19 @@ LACKING = [
         (
             "srecall@3 needs categories of items: give {}item_features, one row per item, with categories in the column "
             "columns.categories"
+        ),
+        "inputs.",
+    ),
+    (
+        "reo@3",
+        "reo@3 needs groups of items: give {}item_groups, one row per item, with columns that groups are named by",
+        "inputs.",
+    ),
+    (
+        "user_mad_ranking@3",
+        (
+            "user_mad_ranking@3 needs groups of users: give {}user_segments, one row per user, with columns that groups are "
+            "named by"
         ),
         "inputs.",
     ),

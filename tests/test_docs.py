@@ -408,8 +408,8 @@ def test_the_section_of_a_metric_has_all_its_names(name):
 
 def model_value(definition: Definition) -> str:
     """How the value of a model is made, in the word of the page."""
-    if definition.kind == "item":
-        return "counted"
+    if not definition.by_user:
+        return "counted" if definition.kind == "item" else "grouped"
     if definition.averaged_by is not None:
         return "either"
     return "pooled" if definition.pooled is not None or definition.across_users else "mean"
@@ -421,7 +421,7 @@ def test_the_section_of_a_metric_says_what_is_special_about_it(name):
     section = text_of("docs/metrics.md").partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
     prose = " ".join(section.split())
     assert ("left out under every convention" in prose) == definition.skips_undefined
-    assert ("no cut-off" in prose.partition("**Who**")[0]) == (definition.kind == "ranking" and not definition.has_cut_off)
+    assert ("no cut-off" in prose.partition("**Who**")[0]) == (definition.kind != "rating" and not definition.has_cut_off)
     assert ("Its population" in prose) == (definition.users is not None)
     names = [option for option in definition.options if definition.choices(option)]
     ways = itertools.product(*(definition.choices(option) for option in names))
@@ -429,7 +429,9 @@ def test_the_section_of_a_metric_says_what_is_special_about_it(name):
     needed = re.search(r"\* \*\*Needs\*\*: ([^*]*)", prose)
     for word, asking in {
         "`catalog`": {"catalog"},
-        "`train`": {"unseen", "popularity", "history"},
+        "`train`": {"unseen", "popularity", "history", "trained_groups"},
+        "`item_groups`": {"item_groups"},
+        "`user_segments`": {"user_groups"},
         "`item_features`": {"features", "categories"},
         "`baseline`": {"baseline"},
         "`columns.propensity`": {"propensity"},
@@ -500,7 +502,7 @@ def test_the_table_of_arguments_is_the_code():
     page = (ROOT / "docs" / "inputs.md").read_text()
     rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ") and "`evaluate`" in line]
     start = page.splitlines().index("|" + "|".join(rows[0]) + "|")
-    table = [line.strip("|").split("|") for line in page.splitlines()[start + 2 : start + 11]]
+    table = [line.strip("|").split("|") for line in page.splitlines()[start + 2 : start + 13]]
     spark, memory, small = (
         inspect.signature(one).parameters
         for one in (spark_recmetrics.evaluate, spark_recmetrics.evaluate_in_memory, spark_recmetrics.compute_metrics)

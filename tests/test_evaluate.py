@@ -43,6 +43,17 @@ def described(spark, case):
     return spark.createDataFrame(rows, f"item_id {kind}, features array<double>, categories array<string>")
 
 
+def grouped(spark, case):
+    """Groups of items and users as the package reads them."""
+    items, users = ("string" if isinstance(ids[0], str) else "bigint" for ids in (case.catalog, [case.segments[0]["user"]]))
+    of_items = [(row["item"], row["genre"]) for row in case.grouped]
+    of_users = [(row["user"], row["gender"]) for row in case.segments]
+    return {
+        "item_groups": spark.createDataFrame(of_items, f"item_id {items}, genre array<string>"),
+        "user_segments": spark.createDataFrame(of_users, f"user_id {users}, gender string"),
+    }
+
+
 def evaluate_case(spark, case, rules, *, partitions=None, metrics=EVERYTHING, k=(1, 3), **options):
     ranked = "rank" in case.predictions[0]
     return srm.evaluate(
@@ -61,6 +72,7 @@ def evaluate_all(spark, case, rules, metrics, **options):
     """With training rows and a catalogue, for metrics that need them."""
     known = {"train": frame_of(spark, case.train), "catalog": len(set(case.catalog)), "baseline": case.baseline}
     known["item_features"] = described(spark, case)
+    known |= grouped(spark, case)
     expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics), **case.known)
     return evaluate_case(spark, case, rules, metrics=metrics, k=None, **known, **options), expected
 
@@ -77,7 +89,7 @@ def assert_agrees(result, expected, metrics):
         for name in ("n_relevant", "n_truth", "n_recommended"):
             assert rows[cell][name] == values[name], (cell, name)
         for metric in metrics:
-            if metric.definition.kind == "item":
+            if not metric.definition.by_user:
                 assert metric.slug not in rows[cell]
                 continue
             assert rows[cell][metric.slug] == pytest.approx(values[str(metric)], abs=1e-12), (cell, str(metric))

@@ -10,7 +10,7 @@ from itertools import pairwise
 import oracle
 import pandas as pd
 import pytest
-from test_evaluate import ALL, described, evaluate_case, frame_of
+from test_evaluate import ALL, described, evaluate_case, frame_of, grouped
 
 import spark_recmetrics as srm
 from spark_recmetrics import cli, explain, report
@@ -79,6 +79,7 @@ def test_values_are_those_of_per_user(spark, name):
     metrics = [*expand([m for m in ALL if not (missing and "dr" in m)], 3), *expand(["ndcg", "lauc", "precision"], None)]
     known = {"train": frame_of(spark, case.train), "catalog": len(set(case.catalog)), "baseline": case.baseline}
     known["item_features"] = described(spark, case)
+    known |= grouped(spark, case)
     result = evaluate_case(spark, case, rules, metrics=metrics, k=None, **known)
     users = sorted({row["user"] for row in case.truth + case.predictions}, key=str)
     for user in users[list(CASES).index(name) % 7 :: 7]:

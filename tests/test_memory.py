@@ -35,6 +35,8 @@ def in_memory(case, rules, metrics, **options):
         train=frame(case.train) if case.train else None,
         catalog_size=len(set(case.catalog)) if case.catalog else None,
         item_features=frame(case.described) if case.described else None,
+        item_groups=frame(case.grouped) if case.grouped else None,
+        user_segments=frame(case.segments) if case.segments else None,
         baseline=case.baseline,
         **options,
     )
@@ -63,7 +65,7 @@ def differences(result, expected, metrics):
 
 
 def of_users(metrics):
-    return [metric for metric in metrics if metric.definition.kind != "item"]
+    return [metric for metric in metrics if metric.definition.by_user]
 
 
 OFTEN = ("default", "lenskit", "torchmetrics", "warprec")

@@ -421,7 +421,7 @@ def test_users_of_another_type_are_refused_or_cast(spark):
 @pytest.mark.spark
 def test_segments_that_no_slice_looks_at_are_told(spark):
     result = srm.evaluate(**frames(spark, data()), metrics=["hit@1"])
-    assert "user_segments is not used by any of the slices" in result.warnings
+    assert "user_segments is not used by any of the slices or metrics" in result.warnings
 
 
 def test_too_many_values_are_refused():

@@ -116,6 +116,7 @@ class RankedBatch:
         popularity: How often items stand in the training rows.
         n_categories: How many categories items have, all together.
         ideal_categories: (M, B) the categories of every relevant item, as in `Recommended`.
+        ideal_item: (M,) the number of every relevant item, as in `Recommended`.
 
     Example:
         Three users: one found both of its items, one found nothing, one has nothing to find.
@@ -142,6 +143,7 @@ class RankedBatch:
     popularity: Popularity | None = None
     n_categories: int | None = None
     ideal_categories: Ints | None = None
+    ideal_item: Ints | None = None
 
     @classmethod
     def of(

@@ -76,6 +76,7 @@ class Recommended(Part):
         rank: (L,) rank from 1, ascending within a user.
         item: (L,) a number that only this item has.
         rating: (L,) rating of the item where it is relevant, else NaN.
+        score: (L,) score of the recommendation, NaN where it is missing.
         n_rows: (L,) training rows of the item.
         n_users: (L,) users with a training row of the item.
         seen: (L,) whether the user has a training row of the item.
@@ -88,6 +89,7 @@ class Recommended(Part):
     rank: Ints
     item: Ints
     rating: Floats
+    score: Floats
     n_rows: Ints
     n_users: Ints
     seen: NDArray[np.bool_]
@@ -100,6 +102,7 @@ class Recommended(Part):
         """Rows in any order; what is not given is as if nothing was known of the items."""
         nothing: dict[str, Any] = {name: np.zeros(len(user), dtype=np.int64) for name in ("n_rows", "n_users", "expected")}
         nothing["seen"] = np.zeros(len(user), dtype=bool)
+        nothing["score"] = np.full(len(user), np.nan)
         nothing |= {"features": np.zeros((len(user), 0)), "categories": np.zeros((len(user), 0), dtype=np.int64)}
         rows = cls(user, rank, item, rating, **{**nothing, **known})
         key = user * (int(rank.max(initial=0)) + 1) + rank
@@ -168,6 +171,7 @@ def read_recommended(
     """
     known = {name: frame[name].to_numpy(np.int64) for name in ("n_rows", "n_users") if name in frame}
     known |= {"seen": frame["seen"].to_numpy(bool)} if "seen" in frame else {}
+    known |= {"score": frame["score"].to_numpy(np.float64)} if "score" in frame else {}
     known |= {} if expected is None else {"expected": expected}
     if facts.n_features and facts.feature_columns[0] in frame:
         known["features"] = np.array([frame[name].to_numpy(np.float64) for name in facts.feature_columns]).T

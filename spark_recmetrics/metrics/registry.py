@@ -17,7 +17,8 @@ from spark_recmetrics.conventions import CHOICES, Convention
 from spark_recmetrics.errors import ConfigError, brief
 from spark_recmetrics.metrics.batch import Floats, RankedBatch
 
-Kind = Literal["ranking", "rating", "item"]
+Kind = Literal["ranking", "rating", "item", "group"]
+Side = Literal["user", "item"]
 Need = Literal[
     "catalog",
     "unseen",
@@ -35,6 +36,9 @@ Need = Literal[
     "categories",
     "true_categories",
     "baseline",
+    "item_groups",
+    "user_groups",
+    "trained_groups",
 ]
 
 DEFAULT_METRICS = ("precision", "recall", "ndcg", "map", "mrr", "hit")
@@ -61,11 +65,13 @@ class Parameter:
         default: Its value where the text has none.
         choices: The legal names; none for a number.
         below: A number has to be below this, and above 0.
+        column: It names a column with the groups of users, or of items. Without it, it is the only column that there is.
     """
 
     default: str | float
     choices: tuple[str, ...] = ()
     below: float = np.inf
+    column: Side | None = None
 
 
 class Sums(NamedTuple):
@@ -94,7 +100,7 @@ class Definition:
     Args:
         name: Canonical name, lower case.
         kind: `ranking` metrics take a `RankedBatch` and a cut-off, `rating` metrics take `Moments` and no cut-off, `item`
-            metrics take `ItemCounts` of all lists of a model and a cut-off, and have no value per user.
+            metrics take `ItemCounts` and `group` metrics `GroupSums` of all lists of a model, and have no value per user.
         compute: The formula: from these to (U,) values, or to the `Sums` of a pooled metric, as all rating metrics are.
         options: Text parameter -> the field of `Convention` that it overrides and that is its default, or a `Parameter`.
         operands: For a metric of metrics, the names of its default operands.
@@ -119,6 +125,8 @@ class Definition:
         across_users: The value of a model is the ROC AUC of the matched pairs of all users, which is no mean or sum over users.
         divides_by_pairs: A rating metric whose count is the number of pairs, and may be that of users (`rating_average=users`).
         accuracy: It judges how far lists agree with truth, so that the perfect list has its best value.
+        measures: What a metric of groups adds up over lists, by the names of `groups.MEASURES`; a function of its options where
+            these decide.
     """
 
     name: str
@@ -141,6 +149,12 @@ class Definition:
     across_users: bool
     divides_by_pairs: bool
     accuracy: bool
+    measures: Callable[[Mapping[str, Any]], tuple[str, ...]]
+
+    @property
+    def by_user(self) -> bool:
+        """Whether users have values of their own, in PER_USER."""
+        return self.kind in ("ranking", "rating")
 
     @property
     def empty_is_zero(self) -> bool:
@@ -183,6 +197,7 @@ def register(
     across_users: bool = False,
     divides_by_pairs: bool = True,
     accuracy: bool = True,
+    measures: Iterable[str] | Callable[[Mapping[str, Any]], Iterable[str]] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that makes a formula a metric. A name or alias that is taken already is refused."""
 
@@ -213,6 +228,7 @@ def register(
             across_users=across_users,
             divides_by_pairs=divides_by_pairs,
             accuracy=accuracy,
+            measures=lambda chosen: tuple(measures(chosen) if callable(measures) else measures),
         )
         return compute
 
@@ -260,7 +276,7 @@ class Metric:
             >>> parse("f1(beta=0.5)@20").slug
             'f1_beta_0_5_at_20'
         """
-        return re.sub(r"[^a-z0-9]+", "_", str(self).replace("@", "_at_")).strip("_")
+        return re.sub(r"[^a-z0-9]+", "_", str(self).lower().replace("@", "_at_")).strip("_")
 
     @property
     def definition(self) -> Definition:
@@ -270,7 +286,7 @@ class Metric:
     @property
     def has_users(self) -> bool:
         """Whether users have values of their own, whose mean, or sums, the value of a model is."""
-        return not self.definition.across_users and self.definition.kind != "item"
+        return self.definition.by_user and not self.definition.across_users
 
     def at(self, k: int | None) -> Metric:
         """The same metric with another cut-off, if it has any."""

@@ -120,6 +120,10 @@ class _Reader:
             raise self.error(f"{definition.name} has no parameter {word!r}{did_you_mean(key, definition.options)}")
         allowed, source = definition.choices(key), definition.options[key]
         found = self.mark
+        if isinstance(source, Parameter) and source.column is not None:
+            if self.kind != "word":
+                raise self.error(f"{key}: expected the name of a column, of letters, digits and _, found {found!r}")
+            return key, self.advance() or ""
         if not allowed:
             limit = source.below if isinstance(source, Parameter) else np.inf
             try:
