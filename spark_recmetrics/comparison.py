@@ -171,7 +171,7 @@ def compared(
     check_options(test, correction, alpha, n_resamples, seed)
     for metric in metrics:
         if not metric.has_users:
-            raise ConfigError(f"{metric}: expected a metric with a value for each user, found one that compares users")
+            raise ConfigError(f"{metric}: expected a metric with a value for each user, found one without")
     pairs = [(baseline, other) for other in models if other != baseline] if baseline else list(combinations(models, 2))
     columns = [tallies(metric, convention)[0] for metric in metrics]
     asked = Asked(

@@ -101,6 +101,22 @@ def group_sizes(items: DataFrame, pairs: DataFrame | None) -> DataFrame:
     return found.agg(F.count(F.lit(1)).alias("n_items"), F.coalesce(F.sum("n"), F.lit(0)).alias("n_pairs"))
 
 
+def trained_sums(pairs: DataFrame, segments: DataFrame, items: DataFrame) -> DataFrame:
+    """`users, group, n, total` of training rows, as `sums_by_group` has them of lists.
+
+    Args:
+        pairs: `user, item` of training rows, each once.
+        segments: `user, users`: the group of each user.
+        items: `item, group`.
+    """
+    own = pairs.join(segments.where(F.col("users").isNotNull()), "user")
+    n = F.count(F.lit(1))
+    whole = own.groupBy("users").agg(F.count_distinct("user").alias("n"), n.alias("total"))
+    nobody = F.lit(None).cast("string").alias("group")
+    by_group = own.join(items, "item").groupBy("users", "group").agg(n.alias("n"), n.alias("total"))
+    return whole.select("users", nobody, "n", "total").union(by_group)
+
+
 def sums_by_group(per_user: DataFrame, measured: Sequence[Measured], items: DataFrame | None) -> DataFrame:
     """What groups have in the lists of each model: the rows that `metrics.measuring.sums_of` reads.
 

@@ -11,7 +11,18 @@ import numpy as np
 from spark_recmetrics.columns import GROUP_ARRAYS
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.metrics import Metric
-from spark_recmetrics.metrics.groups import HEAD, TABLE_OF, TAIL, GroupSize, Measured, Sums, group_columns
+from spark_recmetrics.metrics.groups import (
+    HEAD,
+    TABLE_OF,
+    TAIL,
+    Grouping,
+    GroupSize,
+    GroupSum,
+    Measured,
+    Sums,
+    columns_by_side,
+    group_columns,
+)
 from spark_recmetrics.metrics.measuring import GroupFacts, all_measured, groupings_of, sums_of, user_columns
 from spark_recmetrics.metrics.recommended import Popularity
 
@@ -102,13 +113,14 @@ class GroupsInMemory:
             found[f"segment_{place}"] = [next(iter(_texts(value)), None) for value in own[f"group {name}"]]
         return found
 
-    def facts(self, items: pd.DataFrame, n_items: int, pairs: pd.DataFrame | None) -> GroupFacts:
+    def facts(self, items: pd.DataFrame, n_items: int, pairs: pd.DataFrame | None, segments: pd.DataFrame | None) -> GroupFacts:
         """What is known of groups beside lists.
 
         Args:
             items: Items by `items`.
             n_items: The number of items in the table of groups.
             pairs: `user, item` of training rows, each once; None where nobody needs to know.
+            segments: Users by `segments`.
         """
         sizes: dict[str, dict[str, GroupSize]] = {}
         of_items = {} if pairs is None else pairs["item"].value_counts().to_dict()
@@ -119,7 +131,23 @@ class GroupsInMemory:
                 sizes[one.column] = {
                     str(group): GroupSize(len(rows), int(n_pairs[rows.index].sum())) for group, rows in own.groupby("group")
                 }
-        return GroupFacts(sizes, n_items, 0 if pairs is None else int(pairs["user"].nunique()))
+        trained: dict[tuple[str, str], Sums] = {}
+        for metric in self.columns:
+            if pairs is not None and segments is not None and metric.definition.by_pair:
+                sides = columns_by_side(metric, self.columns[metric])
+                place = user_columns(self.measured).index(sides["user"])
+                grouping = groupings_of(self.measured).index(Grouping(sides["item"]))
+                users = segments.rename(columns={f"segment_{place}": "users"})[["user", "users"]].dropna()
+                own = pairs.merge(users, on="user")
+                known: dict[tuple[str | None, str | None], GroupSum] = {}
+                for user_group, rows in own.groupby("users"):
+                    known[str(user_group), None] = GroupSum(rows["user"].nunique(), len(rows))
+                both = own.merge(items[items["grouping"] == grouping], on="item")
+                for pair in zip(both["users"], both["group"], strict=True):
+                    n = known.get(pair, GroupSum(0, 0.0)).n + 1
+                    known[pair] = GroupSum(n, n)
+                trained[sides["user"], sides["item"]] = known
+        return GroupFacts(sizes, n_items, 0 if pairs is None else int(pairs["user"].nunique()), trained)
 
 
 def check_once(side: Side, table: pd.DataFrame) -> None:

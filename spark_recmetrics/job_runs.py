@@ -409,9 +409,11 @@ def _show(config: Config, result: Result, outcome: dict[str, Any], comparison: C
     tell(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
     tell(metric_table([row for row in result.rows if row["slice"] == "all"]))
     tell("\n* best value of the line\n")
-    if result.slices:
-        first = headline(next(iter(result.means.values()))).metric
-        tell(f"{slice_table(result.rows, str(first))}\n")
+    of_model = next(iter(result.means.values()))
+    sliced = [headline(of_model).metric] if result.slices else []
+    sliced += [mean.metric for mean in of_model if mean.metric.definition.by_pair]
+    for metric in dict.fromkeys(sliced):
+        tell(f"{slice_table(result.rows, str(metric))}\n")
     if comparison is not None:
         tell(f"{comparison}\n")
     for warning in outcome["warnings"]:

@@ -16,11 +16,20 @@ from spark_recmetrics.grouped import (
     group_sizes,
     popularity_groups,
     sums_by_group,
+    trained_sums,
 )
-from spark_recmetrics.metrics.groups import GroupSize, group_columns
-from spark_recmetrics.metrics.measuring import GroupFacts, all_measured, group_values, groupings_of, sums_of, user_columns
+from spark_recmetrics.metrics.groups import Grouping, GroupSize, GroupSum, Sums, columns_by_side, group_columns
+from spark_recmetrics.metrics.measuring import (
+    GroupFacts,
+    GroupValue,
+    all_measured,
+    group_values,
+    groupings_of,
+    sums_of,
+    user_columns,
+)
 from spark_recmetrics.segments import ALL_IDS, band_counts, check_ids, check_values, read_bands, repeated_ids
-from spark_recmetrics.slices import NO_VALUE, Side
+from spark_recmetrics.slices import NO_VALUE, Side, parse_slices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,14 +109,26 @@ def know_groups(
             if column is not None:
                 sizes[column][row["group"]] = GroupSize(row["n_items"], row["n_pairs"])
         n_users = 0 if pairs is None else tables.count_distinct(pairs.select("user"))
-        facts = GroupFacts(sizes, tables.count_distinct(bands.rows.select("item")), n_users)
+        trained: dict[tuple[str, str], Sums] = {}
+        for metric in demand.metrics:
+            if pairs is not None and segments is not None and metric.definition.by_pair:
+                sides = columns_by_side(metric, chosen[metric])
+                place, grouping = of_users.index(sides["user"]), groupings.index(Grouping(sides["item"]))
+                of_column = segments.select("user", F.col(f"segment_{place}").alias("users"))
+                in_groups = rows.where(F.col("grouping") == grouping).select("item", "group")
+                if (sides["user"], sides["item"]) not in trained:
+                    known = tables.collect_rows(trained_sums(pairs, of_column, in_groups))
+                    trained[sides["user"], sides["item"]] = {
+                        (row["users"], row["group"]): GroupSum(row["n"], row["total"]) for row in known
+                    }
+        facts = GroupFacts(sizes, tables.count_distinct(bands.rows.select("item")), n_users, trained)
     return KnownGroups(chosen, measured, rows, segments, facts)
 
 
 def _bands(side: Side, names: Sequence[str], inputs: Inputs, columns: Columns) -> Bands:
     """The values of columns with groups; small jobs see that no id stands there twice, and that values are few."""
     table, id_col = (inputs.segments, columns.user) if side == "user" else (inputs.groups, columns.item)
-    slices = [column_slice(name) for name in names]
+    slices = parse_slices([column_slice(name) for name in names])
     bands = read_bands(side, table, id_col, inputs.truth.schema[side].dataType, slices, key="groups")
     found = {row["place"]: row for row in tables.collect_rows(band_counts(bands, slices))}
     if ALL_IDS in found:
@@ -118,8 +139,8 @@ def _bands(side: Side, names: Sequence[str], inputs: Inputs, columns: Columns) -
     return bands
 
 
-def group_means(kept: DataFrame, plan: Plan) -> dict[str, dict[str, tuple[float | None, int]]]:
-    """By model and slug, value and number of users of the metrics of groups.
+def group_means(kept: DataFrame, plan: Plan) -> dict[str, dict[Metric, GroupValue]]:
+    """By model, the values of the metrics of groups.
 
     Args:
         kept: PER_USER with the arrays of sums.

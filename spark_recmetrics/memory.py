@@ -34,7 +34,7 @@ from spark_recmetrics.metrics.recommended import ItemFacts
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.scoring import Scoring
 from spark_recmetrics.metrics.text import named_populations
-from spark_recmetrics.outcome import Outcome, Run, refuse
+from spark_recmetrics.outcome import Outcome, Run, pair_means, refuse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,6 +145,11 @@ def evaluate_in_memory(
     totals = {name: found[code] for code, name in enumerate(data.models) if code in found}
     counts = counts_in_memory(per_user, len(scoring.counted), catalog_size)
     sums = sums_in_memory(per_user, groups.measured, data.groups)
+    in_groups = {
+        name: group_values(chosen, rules, groups.columns, sums, data.group_facts, code)
+        for code, name in enumerate(data.models)
+        if name in totals and totals[name]["users_predicted"]
+    }
     # A single user may be asked about here, and then a list without a truth row, or without a hit, is an answer.
     judge = Judge(
         checked_policies(dict.fromkeys(NEVER_MEET, "warn")),
@@ -164,12 +169,13 @@ def evaluate_in_memory(
                 rules,
                 _across(per_user[per_user["model"] == code], totals[name], scoring)
                 | item_values(chosen, rules, counts, code)
-                | group_values(chosen, rules, groups.columns, sums, data.group_facts, code),
+                | {metric.slug: (one.value, one.n_users) for metric, one in in_groups.get(name, {}).items()},
             )
             if name in totals
             else nothing(chosen, rules)
             for code, name in enumerate(data.models)
         },
+        sliced=pair_means(in_groups),
         facts=facts,
         convention=rules,
         run=Run(),
@@ -317,8 +323,8 @@ class _Data:
         if "item_groups" in tables:
             grouped = coded("item_groups", "item", items)
         in_groups = groups.items(grouped, n_rows, facts.popularity)
-        of_groups = groups.facts(in_groups, 0 if grouped is None else len(grouped), had)
         segments = groups.segments(coded("user_segments", "user", users)) if "user_segments" in tables else None
+        of_groups = groups.facts(in_groups, 0 if grouped is None else len(grouped), had, segments)
         return cls(
             lists, judged, models, users, bool(by_rank), bool(rated), rules, facts, in_groups, of_groups, segments, counts
         )

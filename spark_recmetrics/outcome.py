@@ -13,11 +13,14 @@ from spark_recmetrics.errors import DataError, counted, printable
 from spark_recmetrics.facts import EMPTINESS, Fact
 from spark_recmetrics.means import Mean
 from spark_recmetrics.report import metric_table
-from spark_recmetrics.slices import MIN_USERS, Slice, in_order
+from spark_recmetrics.slices import MIN_USERS, SEPARATOR, Band, Slice, in_order
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from spark_recmetrics.metrics import Metric
+    from spark_recmetrics.metrics.measuring import GroupValue
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Outcome:
         data_hash: Hash of the truth, whatever the order of its rows.
         warnings: One line per thing worth knowing, also of what is empty.
         slices: The slices.
-        sliced: The values of slices, by slice and value, then by model.
+        sliced: The values of slices, and of pairs of groups, by slice and value, then by model.
         min_users: Values of slices over fewer users are marked as small.
 
     Example:
@@ -155,6 +158,22 @@ class Outcome:
         import pandas as pd
 
         return pd.DataFrame(self.rows)
+
+
+def pair_means(found: Mapping[str, Mapping[Metric, GroupValue]]) -> dict[tuple[str, str], dict[str, list[Mean]]]:
+    """The values of pairs of groups, as those of slices: by the two columns and the two groups, then by model.
+
+    Args:
+        found: By model, the values of metrics of groups.
+    """
+    means: dict[tuple[str, str], dict[str, list[Mean]]] = {}
+    for model, own in found.items():
+        for metric, of_metric in own.items():
+            for pair in of_metric.pairs:
+                one = Slice(tuple(Band(column) for column in pair.columns))
+                of_pair = means.setdefault((str(one), SEPARATOR.join(pair.groups)), {})
+                of_pair.setdefault(model, []).append(Mean(metric, pair.value, pair.n_users, 0))
+    return means
 
 
 def headline(of_model: Sequence[Mean]) -> Mean:

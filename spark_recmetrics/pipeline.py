@@ -29,7 +29,7 @@ from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, combi
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
-from spark_recmetrics.outcome import Outcome, Run, refuse
+from spark_recmetrics.outcome import Outcome, Run, pair_means, refuse
 from spark_recmetrics.pairs import pooled_auc, won_in_ranges
 from spark_recmetrics.plan import Plan
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY
@@ -275,8 +275,6 @@ def evaluate(
     whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_items else kept
     per_user = whole.drop(*passing(kept.columns))
     totals = combined(tables.collect_rows(user_totals(whole, chosen, rules)))
-    if known.rows is not None:
-        tables.release(known.rows)
     seen = {table: _observed(watch) for table, watch in plan.watched.items()}
     judge = Judge(policies, rules, plan.as_numbers)
     facts = data_report(
@@ -292,12 +290,19 @@ def evaluate(
         refuse(facts)
     except DataError:
         tables.release(kept)
+        if known.rows is not None:
+            tables.release(known.rows)
         raise
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
     across = _across_users(whole, totals, plan)
-    for found in (item_means(whole, plan), group_means(whole, plan)):
-        for name, own in found.items():
-            across[name] |= own
+    for name, of_items_alone in item_means(whole, plan).items():
+        across[name] |= of_items_alone
+    of_groups = group_means(whole, plan)
+    if known.rows is not None:
+        tables.release(known.rows)
+    for name, own in of_groups.items():
+        across[name] |= {metric.slug: (one.value, one.n_users) for metric, one in own.items()}
+    served = {model: own for model, own in of_groups.items() if totals.get(model, {}).get("users_predicted")}
     values = {
         name: means(totals[name], chosen, rules, across[name], slicing.intervals.confidence)
         if name in totals
@@ -309,7 +314,7 @@ def evaluate(
         per_user=per_user,
         means=values,
         slices=slicing.slices,
-        sliced=sliced,
+        sliced={**sliced, **pair_means(served)},
         min_users=min_users,
         facts=facts,
         convention=rules,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_recmetrics.errors import printable
+from spark_recmetrics.metrics import parse
 from spark_recmetrics.slices import Slice
 
 RESULT_MARK = "RECMETRICS_RESULT"
@@ -94,8 +95,10 @@ def slice_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
         if row["metric"] == metric:
             lines.setdefault(printable(_slice_name(row)), {})[row["model"]] = row
     table = [[metric, "users", *(printable(model) for model in models)]]
+    paired = parse(metric).definition.by_pair
     for name, of_model in lines.items():
-        best = _best(list(of_model.values()))
+        # A preference is told, not judged.
+        best = None if paired and name != "all" else _best(list(of_model.values()))
         counts = sorted({row["n_users"] for row in of_model.values()})
         users = f"{counts[0]}..{counts[-1]}" if len(counts) > 1 else str(counts[0])
         small = "~" if any(row["small"] for row in of_model.values()) else ""

@@ -346,6 +346,7 @@ def grouped(rows: pd.DataFrame, slices: Sequence[Slice]) -> Iterator[tuple[pd.Da
 
 
 def in_order(slices: Sequence[Slice], found: Mapping[tuple[str, str], Any]) -> list[tuple[str, str]]:
-    """The keys (slice, value) by the order of the slices and of their values."""
+    """The keys (slice, value) by the order of the slices and of their values; those of other slices come last."""
     by_text = {str(one): (place, one) for place, one in enumerate(slices)}
-    return sorted(found, key=lambda key: (by_text[key[0]][0], by_text[key[0]][1].place(key[1])))
+    by_text |= {text: (len(slices), Slice.parse(text)) for text, _ in sorted(found) if text not in by_text}
+    return sorted(found, key=lambda key: (by_text[key[0]][0], key[0], by_text[key[0]][1].place(key[1])))

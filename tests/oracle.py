@@ -18,7 +18,7 @@ from typing import Any
 
 # A part of what tests import from here.
 from golden_table import GOLDEN, GOLDEN_K, GOLDEN_METRICS, GOLDEN_PREDICTIONS, GOLDEN_TRUTH  # noqa: F401
-from oracle_items import AVERAGED, OF_GROUPS, OF_ITEMS, OF_LISTS, POOLED_OF_LISTS, PREDICTED, World
+from oracle_items import AVERAGED, OF_GROUPS, OF_ITEMS, OF_LISTS, POOLED_OF_LISTS, PREDICTED, World, pairs_of
 from random_data import Case, merged_cases, random_case  # noqa: F401
 
 VARIANTS = (
@@ -57,6 +57,8 @@ VARIANTS = (
     "item_mad_ranking(gain=linear, discount=log2_plus1)",
     "item_mad_rating(over=hits)",
     "user_mad_ranking(groups=gender, gain=exponential, idcg=all)",
+    "bias_disparity_bs(source=truth)",
+    "bias_disparity_bd(items=genre, source=truth, users=gender)",
 )
 """Beside every plain metric: its options, and metrics of metrics."""
 
@@ -149,6 +151,8 @@ class Result:
 
     per_user: dict[tuple[Any, Any], dict[str, Any]]
     summary: dict[tuple[Any, str], dict[str, Any]]
+    pairs: dict[tuple[Any, str, str], tuple[float, int]] = field(default_factory=dict)
+    """By model, label, and a group of users and one of items: value and number of users."""
 
 
 def evaluate(
@@ -172,7 +176,8 @@ def evaluate(
         raise ValueError("two metrics have one label: give them a text")
     cells = all_cells(predictions, truth, convention, train, catalog, described, baseline, grouped, segments)
     pairs = rating_pairs(predictions, truth, convention)
-    ranking = [metric for metric in metrics if metric.name not in RATING_METRICS]
+    # How users are by themselves looks at no list.
+    ranking = [metric for metric in metrics if metric.name not in (*RATING_METRICS, "bias_disparity_bs")]
     of_users = [metric for metric in metrics if metric.name not in (*OF_ITEMS, *OF_GROUPS)]
     cuts = [None if metric.names() & WITHOUT_CUT_OFF else metric.k for metric in ranking]
     longest = None if not cuts or None in cuts else max(cuts)
@@ -193,6 +198,7 @@ def evaluate(
         per_user[key] = row
 
     summary: dict[tuple[Any, str], dict[str, Any]] = {}
+    pairs_found: dict[tuple[Any, str, str], tuple[float, int]] = {}
     for model in models_of(predictions):
         own_cells = [cell for (of_model, _), cell in cells.items() if of_model == model]
         own_pairs = {user: found for (of_model, user), found in pairs.items() if of_model == model}
@@ -211,10 +217,13 @@ def evaluate(
                 population = [cell for cell in own_cells if cell.is_in(users)]
                 value, n_users = OF_GROUPS[metric.name](metric, population, convention, ndcg_of)
                 n_users = 0 if value is None else n_users
+                if metric.name.startswith("bias_disparity"):
+                    own = pairs_of(metric, population)
+                    pairs_found |= {(model, metric.label, f"{u} & {g}"): one for (u, g), one in own.items()}
                 summary[model, metric.label] = {"value": value, "n_users": n_users, "n_undefined": 0}
             else:
                 summary[model, metric.label] = summarise_ranking(metric, own_cells, convention)
-    return Result(per_user, summary)
+    return Result(per_user, summary, pairs_found)
 
 
 # Lists and relevant items ------------------------------------------------------------------------------------------------

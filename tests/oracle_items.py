@@ -264,6 +264,8 @@ OF_LISTS = {
 POOLED_OF_LISTS = {"novelty": novelty, "user_coverage": user_coverage, "pop_rsp": pop_rsp}
 
 PREDICTED = (
+    "bias_disparity_br",
+    "bias_disparity_bd",
     "rsp",
     "item_mad_ranking",
     "item_mad_rating",
@@ -443,7 +445,50 @@ def user_mad_rating(metric: Any, cells: list[Any], convention: Any, ndcg: Any) -
     return user_mad(cells, lambda cell: mean([score_of(row) for row in cell.rows[: metric.k]]))
 
 
+Pairs = dict[tuple[str, str], tuple[float, int]]
+
+
+def preferences(rows: Collection[tuple[Any, Any]], world: World) -> Pairs:
+    """By group of users and of items, the preference in rows of user and item, and the number of users with a row."""
+    found: Pairs = {}
+    for u in set(world.segments.values()):
+        own = [(user, item) for user, item in rows if world.segments.get(user) == u]
+        for g, group in members(world).items():
+            if own:
+                share = len([item for _, item in own if item in group]) / len(own)
+                found[u, g] = share / (len(group) / len(world.groups)), len({user for user, _ in own})
+    return found
+
+
+def pairs_of(metric: Any, cells: list[Any]) -> Pairs:
+    if not cells:
+        return {}
+    world = cells[0].world
+    after = preferences([(cell.user, item) for cell in cells for item in top_of(metric, cell)], world)
+    if metric.name == "bias_disparity_br":
+        return after
+    rows = list({(row["user"], row["item"]) for row in world.train})
+    if metric.options.get("source", "train") == "truth":
+        rows = [(cell.user, item) for cell in cells for item in cell.relevant]
+    before = preferences(rows, world)
+    if metric.name == "bias_disparity_bs":
+        return before
+    return {
+        pair: (value / before[pair][0] - 1, n) for pair, (value, n) in after.items() if pair in before and before[pair][0] > 0
+    }
+
+
+def all_pairs(metric: Any, cells: list[Any], convention: Any, ndcg: Any) -> tuple[float | None, int]:
+    """How far the pairs are from no bias."""
+    middle = 0 if metric.name == "bias_disparity_bd" else 1
+    pairs = pairs_of(metric, cells)
+    return mean([abs(value - middle) for value, _ in pairs.values()]), sum({u: n for (u, _), (_, n) in pairs.items()}.values())
+
+
 OF_GROUPS = {
+    "bias_disparity_bs": all_pairs,
+    "bias_disparity_br": all_pairs,
+    "bias_disparity_bd": all_pairs,
     "rsp": rsp,
     "reo": reo,
     "pop_reo": pop_reo,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from fractions import Fraction
 
 import pandas as pd
 import pytest
+from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
+from spark_recmetrics.cli import main
 from spark_recmetrics.config import load
 from spark_recmetrics.conventions import convention
 from spark_recmetrics.metrics import RankedBatch, parse, score
@@ -229,6 +232,77 @@ def test_three_groups():
     assert found == {"user_mad_rating@2": close(Fraction(2 + 1 + 1, 3))}
 
 
+# Of 5 items a and b are old, and b, c and d new: shares 2/5 and 3/5. F has the training rows c and b, M has none, and x is of
+# neither. F gets a, b, c, a; M gets b. F likes a, d and c; M likes b.
+BIAS = [
+    ("bias_disparity_bs", {"F & new": Fraction(2, 2) / Fraction(3, 5), "F & old": Fraction(1, 2) / Fraction(2, 5)}),
+    (
+        "bias_disparity_bs(source=truth)",
+        {
+            "F & new": Fraction(2, 3) / Fraction(3, 5),
+            "F & old": Fraction(1, 3) / Fraction(2, 5),
+            "M & new": 1 / Fraction(3, 5),
+            "M & old": 1 / Fraction(2, 5),
+        },
+    ),
+    (
+        "bias_disparity_br",
+        {
+            "F & new": Fraction(2, 4) / Fraction(3, 5),
+            "F & old": Fraction(3, 4) / Fraction(2, 5),
+            "M & new": 1 / Fraction(3, 5),
+            "M & old": 1 / Fraction(2, 5),
+        },
+    ),
+    (
+        "bias_disparity_br@1",
+        {
+            "F & new": Fraction(1, 2) / Fraction(3, 5),
+            "F & old": Fraction(1, 2) / Fraction(2, 5),
+            "M & new": 1 / Fraction(3, 5),
+            "M & old": 1 / Fraction(2, 5),
+        },
+    ),
+    ("bias_disparity_bd", {"F & new": Fraction(1, 2) - 1, "F & old": Fraction(3, 2) - 1}),
+    (
+        "bias_disparity_bd(source=truth)",
+        {"F & new": Fraction(3, 4) - 1, "F & old": Fraction(9, 4) - 1, "M & new": 0, "M & old": 0},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "values"), BIAS)
+def test_bias_disparity(text, values):
+    """Each pair is a row, and `all` has how far they are from no bias."""
+    result = of_groups(text)
+    pairs = [row for row in result.rows if row["slice"] != "all"]
+    assert [(row["slice"], row["slice_value"], row["metric"]) for row in pairs] == [("gender*age", key, text) for key in values]
+    assert [row["value"] for row in pairs] == [close(value) for value in values.values()]
+    assert [row["n_users"] for row in pairs] == [2 if key.startswith("F") else 1 for key in values]
+    assert all(row["small"] and row["ci_low"] is None for row in pairs)
+    middle = 0 if "_bd" in text else 1
+    whole = sum((abs(value - middle) for value in values.values()), Fraction(0)) / len(values)
+    assert result.to_dict() == {"model": {text: close(whole)}}
+    assert next(row["n_users"] for row in result.rows) == (3 if "M & new" in values else 2)
+
+
+def test_nobody_of_a_pair_has_a_bias():
+    nobody = pd.DataFrame({"user_id": ["u"], "gender": [None]})
+    result = of_groups(["bias_disparity_br", "ndcg"], user_segments=nobody)
+    assert [(row["slice"], row["metric"], row["value"] is None) for row in result.rows] == [
+        ("all", "bias_disparity_br", True),
+        ("all", "ndcg", False),
+    ]
+    assert result.status == "undefined"
+
+
+def test_the_columns_of_a_pair_have_different_names():
+    rows = pd.DataFrame({"user_id": ["u"], "age": ["F"]})
+    told = "bias_disparity_br: expected columns of different names, found age twice: rename one"
+    with pytest.raises(srm.ConfigError, match=re.escape(told)):
+        of_groups("bias_disparity_br", user_segments=rows)
+
+
 @pytest.mark.parametrize("text", ["rsp(pool=all)", "reo", "item_mad_ranking", "item_mad_rating"])
 def test_one_group_of_items_is_undefined(text):
     one_group = pd.DataFrame({"item_id": ["a", "b", "z"], "age": ["old", "old", None]})
@@ -442,3 +516,103 @@ def test_more_categories_than_one_number_has_bits(spark):
     pairs = 130 * 129 / 2
     expected = [Fraction(2, 130), Fraction(66, 130), Fraction(2, 3), 3, (pairs - 1 / 2) / pairs]
     assert list(found.values()) == [close(value) for value in expected]
+
+
+# Groups on Spark ----------------------------------------------------------------------------------------------------------
+
+
+def grouped_frames(spark):
+    """The tables of `of_groups`."""
+    lists = [("u", "a", 4.0), ("u", "b", 2.0), ("v", "c", 3.0), ("v", "a", 1.0), ("w", "b", 5.0)]
+    truth = [("u", "a"), ("u", "d"), ("v", "c"), ("w", "b")]
+    groups = [("a", ["old"]), ("b", ["old", "new", "new"]), ("c", ["new"]), ("d", ["new"]), ("z", [])]
+    return {
+        "predictions": spark.createDataFrame(lists, "user_id string, item_id string, score double"),
+        "truth": spark.createDataFrame(truth, "user_id string, item_id string"),
+        "train": spark.createDataFrame([("u", "c"), ("v", "b"), ("v", "b"), ("x", "z")], "user_id string, item_id string"),
+        "item_groups": spark.createDataFrame(groups, "item_id string, age array<string>"),
+        "user_segments": spark.createDataFrame([("u", "F"), ("v", "F"), ("w", "M")], "user_id string, gender string"),
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_job_tells_groups_and_pairs(spark, tmp_path, capsys):
+    """From a configuration to the printed tables and to the table of values, beside a slice and a gate."""
+    for name, table in grouped_frames(spark).items():
+        table.write.parquet(str(tmp_path / name))
+    inputs = {
+        name: {"path": str(tmp_path / name)} for name in ("predictions", "truth", "train", "item_groups", "user_segments")
+    }
+    asked = ["ndcg", "rsp", "reo", "user_mad_ranking", "bias_disparity_br", "bias_disparity_bd"]
+    conf = {
+        "inputs": inputs,
+        "evaluation": {"metrics": asked, "top_k": 2, "slices": ["gender"]},
+        "gates": [{"metric": "reo@2", "max": 0.5}],
+        "output": {"path": str(tmp_path / "out")},
+    }
+    path = tmp_path / "conf.json"
+    path.write_text(json.dumps(conf))
+    assert main(["evaluate", "--config", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"^reo +2 +0\.2000", told, re.MULTILINE)
+    assert re.search(r"^bias_disparity_br@2 +users +model\nall +3 +0\.8021\n", told, re.MULTILINE)
+    assert re.search(r"^gender\*age = F & old +~2 +1\.8750$", told, re.MULTILINE)
+    assert re.search(r"^gender = F +~2 ", told, re.MULTILINE)
+    rows = spark.read.parquet(str(tmp_path / "out" / "summary")).where("slice = 'gender*age'").collect()
+    found = {(row["metric"], row["slice_value"]): row["value"] for row in rows}
+    assert found["bias_disparity_bd@2", "F & old"] == close(Fraction(1, 2))
+    assert len(found) == 4 + 2
+    conf["gates"] = [{"metric": "reo@2", "max_drop": 0.1, "against": "model(model)", "significant": True}]
+    path.write_text(json.dumps(conf))
+    assert main(["validate-config", "--config", str(path)]) == 2
+    assert "gates[0].significant: reo@2 has no value for each user" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_groups_are_checked_on_spark(spark):
+    tables = grouped_frames(spark)
+    first, second = tables.pop("predictions"), tables.pop("truth")
+    twice = tables["user_segments"].union(tables["user_segments"].where("gender = 'M'"))
+    told = "user_segments: expected one row for each user, found 1 more, e.g. users w: decide which row of a user counts"
+    with pytest.raises(srm.DataError, match=re.escape(told)):
+        srm.evaluate(first, second, metrics="user_mad_rating", n_buckets=2, user_segments=twice)
+    score = spark.createDataFrame([("a", 0.5)], "item_id string, price double")
+    with pytest.raises(
+        srm.DataError,
+        match=r"item_groups: column 'price' \(columns\.groups\.price\): expected a text, .* or a date, found double",
+    ):
+        srm.evaluate(first, second, metrics="reo", n_buckets=2, item_groups=score)
+    with pytest.raises(srm.ConfigError, match="reo@10: expected one column with groups in item_groups, found age, more"):
+        srm.evaluate(first, second, metrics="reo", item_groups=tables["item_groups"].withColumn("more", F.lit(1)))
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_models_are_not_compared_by_groups(spark):
+    tables = grouped_frames(spark)
+    one, truth = tables.pop("predictions"), tables.pop("truth")
+    both = one.withColumn("model", F.lit("a")).union(one.withColumn("model", F.lit("b")))
+    result = srm.evaluate(both, truth, metrics=["ndcg", "reo", "bias_disparity_br"], k=2, n_buckets=2, **tables)
+    assert [row["metric"] for row in srm.compare(result).rows] == ["ndcg@2"]
+    with pytest.raises(srm.ConfigError, match="reo@2: expected a metric with a value for each user, found one without"):
+        srm.compare(result, metrics=["reo@2"])
+    result.release()
+
+
+@pytest.mark.spark
+def test_close_whole_numbers_are_different_ids_of_groups(spark):
+    """Rows of groups of users stand beside truth, and must not make doubles of its ids."""
+    first, second = 2**53, 2**53 + 1
+    lists = spark.createDataFrame([(first, first, 2.0), (second, second, 4.0)], "user_id bigint, item_id bigint, score double")
+    users = spark.createDataFrame([(first, "F"), (second, "M"), (7, "M"), (8, None)], "user_id bigint, gender string")
+    items = spark.createDataFrame([(first, "old"), (second, "new")], "item_id bigint, age string")
+    truth = lists.select("user_id", "item_id").where(F.col("user_id") == first)
+    asked = ["user_mad_rating", "user_mad_ranking(groups=gender)", "reo", "hit"]
+    rules = srm.convention("default").override(users="all")
+    found = srm.evaluate(
+        lists, truth, metrics=asked, k=1, convention=rules, user_segments=users, item_groups=items, n_buckets=4
+    ).to_dict()["model"]
+    # M has no relevant item, so no nDCG; and no new item is relevant.
+    assert list(found.values()) == [2.0, None, None, 0.5]

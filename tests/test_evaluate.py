@@ -93,7 +93,13 @@ def assert_agrees(result, expected, metrics):
                 assert metric.slug not in rows[cell]
                 continue
             assert rows[cell][metric.slug] == pytest.approx(values[str(metric)], abs=1e-12), (cell, str(metric))
+    of_pairs = {(row["model"], row["metric"], row["slice_value"]): row for row in result.rows if row["slice"] != "all"}
+    assert of_pairs.keys() == expected.pairs.keys()
+    for key, (value, n_users) in expected.pairs.items():
+        assert (of_pairs[key]["value"], of_pairs[key]["n_users"]) == (pytest.approx(value, abs=1e-12), n_users), key
     for row in result.rows:
+        if row["slice"] != "all":
+            continue
         want = expected.summary[row["model"], row["metric"]]
         assert row["value"] == pytest.approx(want["value"], abs=1e-12), row
         assert (row["n_users"], row["n_undefined"]) == (want["n_users"], want["n_undefined"]), row

@@ -55,7 +55,14 @@ def differences(result, expected, metrics):
     for cell, values in expected.per_user.items():
         yield from ((cell, name) for name in ("n_relevant", "n_truth", "n_recommended") if rows[cell][name] != values[name])
         yield from ((cell, str(m)) for m in of_users(metrics) if not same(rows[cell][m.slug], values[str(m)]))
+    of_pairs = {(row["model"], row["metric"], row["slice_value"]): row for row in result.rows if row["slice"] != "all"}
+    assert of_pairs.keys() == expected.pairs.keys()
+    for key, (value, n_users) in expected.pairs.items():
+        if not same(of_pairs[key]["value"], value) or of_pairs[key]["n_users"] != n_users:
+            yield of_pairs[key], value
     for row in result.rows:
+        if row["slice"] != "all":
+            continue
         want = expected.summary[row["model"], row["metric"]]
         if not same(row["value"], want["value"]) or (row["n_users"], row["n_undefined"]) != (
             want["n_users"],

@@ -74,7 +74,8 @@ def test_names():
     assert [name for name in known if not DEFINITIONS[name].accuracy] == of_lists.split()
     of_items = ["entropy", "gini", "inter_list_diversity", "item_coverage"]
     assert [name for name in names() if DEFINITIONS[name].kind == "item"] == of_items
-    of_groups = "item_mad_ranking item_mad_rating pop_reo reo rsp user_mad_ranking user_mad_rating"
+    of_groups = "bias_disparity_bd bias_disparity_br bias_disparity_bs item_mad_ranking item_mad_rating"
+    of_groups += " pop_reo reo rsp user_mad_ranking user_mad_rating"
     assert [name for name in names() if DEFINITIONS[name].kind == "group"] == sorted(of_groups.split())
     rating = ["explained_variance", "mae", "mse", "r2", "rmse"]
     assert [name for name in names() if DEFINITIONS[name].kind == "rating"] == rating

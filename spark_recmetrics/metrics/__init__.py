@@ -4,7 +4,7 @@
 batch of users.
 """
 
-from spark_recmetrics.metrics import candidates, diversity, groups, items, matched, popularity, ranking, rating  # noqa: F401 - importing them registers the metrics
+from spark_recmetrics.metrics import bias_disparity, candidates, diversity, groups, items, matched, popularity, ranking, rating  # noqa: F401 - importing them registers the metrics
 from spark_recmetrics.metrics.batch import RankedBatch
 from spark_recmetrics.metrics.registry import (
     DEFAULT_K,

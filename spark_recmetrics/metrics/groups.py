@@ -138,8 +138,16 @@ def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str
                 raise ConfigError(f"{metric}: expected one column with groups in {table}, found {have}")
             found.setdefault(metric, {})[option] = named or known[0]
         if metric.definition.kind == "group":
-            found.setdefault(metric, {})
+            own = found.setdefault(metric, {})
+            if len(set(own.values())) < len(own):
+                raise ConfigError(f"{metric}: expected columns of different names, found {own['users']} twice: rename one")
     return found
+
+
+def columns_by_side(metric: Metric, columns: Mapping[str, str]) -> dict[Side, str]:
+    """The columns with groups that a metric looks at, by whose groups they are."""
+    options = metric.definition.options.items()
+    return {source.column: columns[key] for key, source in options if isinstance(source, Parameter) and source.column}
 
 
 def measured_of(metric: Metric, convention: Convention, columns: Mapping[str, str]) -> dict[str, Measured]:
@@ -150,8 +158,7 @@ def measured_of(metric: Metric, convention: Convention, columns: Mapping[str, st
         convention: Its definitions.
         columns: By option, the column with groups.
     """
-    options, own = metric.options(convention), metric.definition.options
-    sides = {source.column: columns[key] for key, source in own.items() if isinstance(source, Parameter) and source.column}
+    options, sides = metric.options(convention), columns_by_side(metric, columns)
     items = Grouping(sides["item"]) if "item" in sides else Grouping(None, options["share"]) if "share" in options else None
     found = {}
     for measure in metric.definition.measures(options):

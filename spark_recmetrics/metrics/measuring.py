@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spark_recmetrics.columns import GROUP_ARRAYS
 from spark_recmetrics.conventions import MEMBERS, Convention
 from spark_recmetrics.metrics.batch import Floats, Ints, RankedBatch, ratio, sum_by_user
-from spark_recmetrics.metrics.groups import Grouping, GroupSize, GroupSum, GroupSums, Measured, Sums, measured_of
+from spark_recmetrics.metrics.groups import (
+    Grouping,
+    GroupSize,
+    GroupSum,
+    GroupSums,
+    Measured,
+    Sums,
+    columns_by_side,
+    measured_of,
+)
 from spark_recmetrics.metrics.ranking import gain_of
 from spark_recmetrics.metrics.recommended import recommended
 from spark_recmetrics.metrics.registry import Metric, score
@@ -165,6 +174,36 @@ def sums_of(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], Sums]:
     return dict(found)
 
 
+class PairValue(NamedTuple):
+    """The value of a group of users and one of items.
+
+    Args:
+        columns: Of the groups of users, and of items.
+        groups: The groups.
+        value: The value.
+        n_users: The number of users of the group.
+    """
+
+    columns: tuple[str, str]
+    groups: tuple[str, str]
+    value: float
+    n_users: int
+
+
+class GroupValue(NamedTuple):
+    """The value of a metric of groups.
+
+    Args:
+        value: None where it is undefined.
+        n_users: The number of users.
+        pairs: The values of pairs of groups.
+    """
+
+    value: float | None
+    n_users: int
+    pairs: tuple[PairValue, ...] = ()
+
+
 def group_values(
     metrics: Iterable[Metric],
     convention: Convention,
@@ -172,18 +211,24 @@ def group_values(
     sums: Mapping[tuple[int, int], Sums],
     facts: GroupFacts,
     model: int,
-) -> dict[str, tuple[float | None, int]]:
-    """By slug, value and number of users of the metrics of groups of one model."""
-    found: dict[str, tuple[float | None, int]] = {}
+) -> dict[Metric, GroupValue]:
+    """The values of the metrics of groups of one model."""
+    found: dict[Metric, GroupValue] = {}
     measured = all_measured(metrics, convention, columns)
     for metric in metrics:
         if metric.definition.kind != "group":
             continue
-        own = measured_of(metric, convention, columns[metric])
+        own, sides = measured_of(metric, convention, columns[metric]), columns_by_side(metric, columns[metric])
         known: dict[str, Sums] = {name: sums.get((model, measured.index(one)), {}) for name, one in own.items()}
-        column = next((one.items.column for one in own.values() if one.items), None)
-        seen = GroupSums(known, facts.sizes.get(column or "", {}), facts.n_items, facts.n_users)
+        n_users = max(sum(one.n for (_, g), one in of_one.items() if g is None) for of_one in known.values())
+        both = sides.get("user", ""), sides.get("item", "")
+        known["trained"] = facts.trained.get(both, {})
+        seen = GroupSums(known, facts.sizes.get(both[1], {}), facts.n_items, facts.n_users)
         value = metric.definition.compute(seen, **metric.options(convention))
-        n_users = max((sum(one.n for (_, g), one in of_one.items() if g is None) for of_one in known.values()), default=0)
-        found[metric.slug] = (None if np.isnan(value) else float(value), n_users)
+        pairs: tuple[PairValue, ...] = ()
+        if metric.definition.by_pair:
+            values, value = value
+            n_users = sum({u: n for (u, _), (_, n) in values.items()}.values())
+            pairs = tuple(PairValue(both, groups, *one) for groups, one in values.items())
+        found[metric] = GroupValue(None if np.isnan(value) else float(value), n_users, pairs)
     return found

@@ -157,6 +157,12 @@ class Definition:
         return self.kind in ("ranking", "rating")
 
     @property
+    def by_pair(self) -> bool:
+        """Whether it has a value for each pair of a group of users and one of items."""
+        sides = {source.column for source in self.options.values() if isinstance(source, Parameter)}
+        return {"user", "item"} <= sides
+
+    @property
     def empty_is_zero(self) -> bool:
         """Whether the mean over nobody may be 0: an error of 0 is the best value, and 0 is a good one of r2."""
         return self.kind == "ranking" and self.higher_is_better

@@ -1,0 +1,183 @@
+"""Bias disparity: does a group of users prefer a group of items, and do the lists that it gets prefer it more?
+
+Notation: u is a group of users, g one of items. The preference of u for g is the share of g among the items of u, over the
+share of g among all items: 1 if items were drawn blindly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from spark_recmetrics.metrics.groups import GroupSum, GroupSums
+from spark_recmetrics.metrics.registry import Need, Parameter, register
+
+
+class Disparities(NamedTuple):
+    """What a metric of pairs of groups gives.
+
+    Args:
+        values: By group of users and of items, the value and the number of users of the group.
+        whole: One value for all pairs.
+    """
+
+    values: Mapping[tuple[str, str], tuple[float, int]]
+    whole: float
+
+
+_COLUMNS = {"users": Parameter("", column="user"), "items": Parameter("", column="item")}
+_SOURCE = {"source": Parameter("train", ("train", "truth"))}
+
+
+def _needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
+    more: tuple[Need, ...] = ("trained_groups",) if options["source"] == "train" else ()
+    return ("item_groups", "user_groups", *more)
+
+
+def _both_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
+    return ("recommended", *_needs(options))
+
+
+@register(
+    "bias_disparity_bs",
+    kind="group",
+    options={**_COLUMNS, **_SOURCE},
+    aliases=("biasdisparitybs",),
+    higher_is_better=False,
+    upper=None,
+    has_cut_off=False,
+    needs=_needs,
+    accuracy=False,
+    measures=("relevant",),
+)
+def source_bias(found: GroupSums, *, users: str, items: str, source: str) -> Disparities:
+    """How much groups of users prefer groups of items by themselves: share of g in the rows of u / share of g in all items.
+
+    Args:
+        found: What groups have.
+        users: The column of `user_segments`.
+        items: The column of `item_groups`.
+        source: The rows: `train`, the pairs of user and item among the training rows, or the relevant items of `truth`.
+
+    Returns:
+        A value of 0 or more for each pair of groups, and the mean of |value - 1| of all. Undefined for users without a row.
+
+    Source:
+        Tsintzou, Pitoura and Tsaparas, Bias disparity in recommendation systems, arXiv:1811.01461, 2018.
+
+    Example:
+        Three users of one group have 8 rows, 6 of them of war, which 2 of 4 items are:
+
+        >>> from spark_recmetrics.metrics.groups import GroupSize
+        >>> rows = {("M", None): GroupSum(3, 8), ("M", "war"): GroupSum(6, 6)}
+        >>> source_bias(GroupSums({"trained": rows}, {"war": GroupSize(2)}, 4), users="gender", items="genre", source="train")
+        Disparities(values={('M', 'war'): (1.5, 3)}, whole=0.5)
+    """
+    del users, items
+    return _distance_from_1(_preferences(found, "trained" if source == "train" else "relevant"))
+
+
+@register(
+    "bias_disparity_br",
+    kind="group",
+    options=_COLUMNS,
+    aliases=("biasdisparitybr",),
+    higher_is_better=False,
+    upper=None,
+    needs=("recommended", "item_groups", "user_groups"),
+    users="predicted",
+    accuracy=False,
+    measures=("shown",),
+)
+def list_bias(found: GroupSums, *, users: str, items: str) -> Disparities:
+    """How much the lists of groups of users prefer groups of items: share of g in the lists of u / share of g in all items.
+
+    Args:
+        found: What groups have.
+        users: The column of `user_segments`.
+        items: The column of `item_groups`.
+
+    Returns:
+        A value of 0 or more for each pair of groups, and the mean of |value - 1| of all. Undefined for users without a list.
+
+    Source:
+        Tsintzou, Pitoura and Tsaparas, Bias disparity in recommendation systems, arXiv:1811.01461, 2018.
+
+    Example:
+        Three users of one group get 10 items, all of them of war, which 2 of 4 items are:
+
+        >>> from spark_recmetrics.metrics.groups import GroupSize
+        >>> lists = {("M", None): GroupSum(3, 10), ("M", "war"): GroupSum(10, 10)}
+        >>> list_bias(GroupSums({"shown": lists}, {"war": GroupSize(2)}, 4), users="gender", items="genre")
+        Disparities(values={('M', 'war'): (2.0, 3)}, whole=1.0)
+    """
+    del users, items
+    return _distance_from_1(_preferences(found, "shown"))
+
+
+@register(
+    "bias_disparity_bd",
+    kind="group",
+    options={**_COLUMNS, **_SOURCE},
+    aliases=("bias_disparity", "biasdisparitybd"),
+    higher_is_better=False,
+    upper=None,
+    needs=_both_needs,
+    users="predicted",
+    accuracy=False,
+    measures=("shown", "relevant"),
+)
+def bias_disparity(found: GroupSums, *, users: str, items: str, source: str) -> Disparities:
+    """How much more the lists of groups of users prefer groups of items than the users do: (BR - BS) / BS.
+
+    Args:
+        found: What groups have.
+        users: The column of `user_segments`.
+        items: The column of `item_groups`.
+        source: Of BS, as for `bias_disparity_bs`.
+
+    Returns:
+        A value of -1 or more for each pair of groups, and the mean of |value| of all: 0 if lists are as the users are.
+        Undefined where BS is undefined or 0.
+
+    Source:
+        Tsintzou, Pitoura and Tsaparas, Bias disparity in recommendation systems, arXiv:1811.01461, 2018.
+
+    Example:
+        Three users of one group have 8 rows, 6 of them of war, and get 10 items, all of them of war:
+
+        >>> from spark_recmetrics.metrics.groups import GroupSize
+        >>> rows = {("M", None): GroupSum(3, 8), ("M", "war"): GroupSum(6, 6)}
+        >>> lists = {("M", None): GroupSum(3, 10), ("M", "war"): GroupSum(10, 10)}
+        >>> found = GroupSums({"trained": rows, "shown": lists}, {"war": GroupSize(2)}, 4)
+        >>> round(bias_disparity(found, users="gender", items="genre", source="train").whole, 12)
+        0.333333333333
+    """
+    del users, items
+    before = _preferences(found, "trained" if source == "train" else "relevant")
+    after = _preferences(found, "shown")
+    values = {
+        pair: ((value - before[pair][0]) / before[pair][0], n_users)
+        for pair, (value, n_users) in after.items()
+        if pair in before and before[pair][0] > 0
+    }
+    return Disparities(values, _mean(abs(value) for value, _ in values.values()))
+
+
+def _preferences(found: GroupSums, measure: str) -> dict[tuple[str, str], tuple[float, int]]:
+    sums, nothing = found.sums[measure], GroupSum(0, 0.0)
+    return {
+        (u, g): (sums.get((u, g), nothing).total / whole.total / (size.n_items / found.n_items), whole.n)
+        for u, whole in found.of_users(measure).items()
+        for g, size in sorted(found.sizes.items())
+    }
+
+
+def _distance_from_1(values: Mapping[tuple[str, str], tuple[float, int]]) -> Disparities:
+    return Disparities(values, _mean(abs(value - 1) for value, _ in values.values()))
+
+
+def _mean(values: Any) -> float:
+    known = list(values)
+    return math.fsum(known) / len(known) if known else math.nan
