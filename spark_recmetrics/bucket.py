@@ -13,7 +13,7 @@ from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, columns_of, cut_offs, score_columns
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, placed_scores, sum_by_user
-from spark_recmetrics.metrics.counting import Counted, count_items, counted_by
+from spark_recmetrics.metrics.counting import Counted, count_items, counted_by, kept_lists
 from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.recommended import ItemFacts, Recommended, expected_ranks, read_recommended
@@ -44,6 +44,7 @@ class Scoring:
         items: What is known of all items together.
         baseline: Place of the baseline among the models, if there is one.
         of_items: Metrics of items, for which items of lists are counted.
+        keeps_lists: These are resampled, so that the lists are kept.
     """
 
     metrics: tuple[Metric, ...]
@@ -59,6 +60,7 @@ class Scoring:
     items: ItemFacts = field(default_factory=ItemFacts)
     baseline: int | None = None
     of_items: tuple[Metric, ...] = ()
+    keeps_lists: bool = False
 
     @classmethod
     def of(
@@ -155,6 +157,7 @@ def score_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> 
             **(rating_values(batch, scoring) if scoring.rating else {}),
             **(_pairs(batch, scoring.n_models) if scoring.across else {}),
             **(_counts(batch, counters, items, scoring) if scoring.of_items else {}),
+            **(kept_lists(batch, items, scoring.counted) if scoring.of_items and scoring.keeps_lists else {}),
         }
     )
 

@@ -103,7 +103,13 @@ ITEM_COUNTS, ITEM_WEIGHTS = "item_counts_", "item_weights_"
 """Beginnings of the names of such arrays of the same length: how often the model lists the item, or how many lists it has; and
 the sum of 1 / sqrt(length) over these lists. One of each for every cut-off and user set."""
 
-PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE, ITEM_IDS, ITEM_MODELS)
+LIST_ITEMS, LIST_RANKS = "list_items", "list_ranks"
+"""Columns of PER_USER, until the intervals of metrics of items are known: the items of the user's list, and their ranks."""
+
+PASSING = (
+    *(PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE),
+    *(ITEM_IDS, ITEM_MODELS, LIST_ITEMS, LIST_RANKS),
+)
 """The columns that PER_USER does not keep, with those that begin with `ITEM_COUNTS` and `ITEM_WEIGHTS`."""
 
 

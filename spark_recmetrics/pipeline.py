@@ -22,10 +22,11 @@ from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
-from spark_recmetrics.known_items import OF_FEATURES, item_means, know_items
+from spark_recmetrics.known_items import OF_FEATURES, item_counts, know_items, with_item_intervals
 from spark_recmetrics.match import with_bands
 from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
+from spark_recmetrics.metrics.counting import item_values
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, refuse
@@ -264,6 +265,7 @@ def evaluate(
         item_bands=bands.get("item"),
         items=known,
         baseline=compared,
+        resampled=slicing.intervals.method == "bootstrap",
     )
     kept = tables.materialise(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
     whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_items else kept
@@ -289,8 +291,9 @@ def evaluate(
         raise
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
     across = _across_users(whole, totals, plan)
-    for name, own in item_means(whole, plan).items():
-        across[name] |= own
+    counts = item_counts(whole, plan)
+    for code, name in enumerate(names):
+        across[name] |= item_values(chosen, rules, counts, code)
     values = {
         name: means(totals[name], chosen, rules, across[name], slicing.intervals.confidence)
         if name in totals
@@ -298,6 +301,7 @@ def evaluate(
         for name in names
     }
     values, sliced = slicing.values(kept, plan, values)
+    values = with_item_intervals(values, whole, plan, counts, slicing.intervals)
     return Result(
         per_user=per_user,
         means=values,

@@ -58,6 +58,7 @@ class Plan:
         item_bands: The values of items that these look at.
         items: What is known of items.
         baseline: The model that lists are compared with, if there is one.
+        resampled: Intervals come from resampled users, so that metrics of items need their lists.
     """
 
     inputs: Inputs
@@ -72,6 +73,7 @@ class Plan:
     item_bands: Bands | None = None
     items: KnownItems = field(default_factory=KnownItems)
     baseline: str | None = None
+    resampled: bool = False
 
     @cached_property
     def scoring(self) -> Scoring | None:
@@ -90,6 +92,7 @@ class Plan:
             n_shown=self.n_shown,
             items=self.items.facts,
             baseline=None if self.baseline is None else list(self.models).index(self.baseline),
+            keeps_lists=self.resampled,
         )
 
     @cached_property

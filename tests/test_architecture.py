@@ -29,6 +29,7 @@ LAYERS = {
             "demand",
             "frames",
             "inputs",
+            "item_intervals",
             "known_in_memory",
             "match",
             "rank",

@@ -119,6 +119,8 @@ class Definition:
         across_users: The value of a model is the ROC AUC of the matched pairs of all users, which is no mean or sum over users.
         divides_by_pairs: A rating metric whose count is the number of pairs, and may be that of users (`rating_average=users`).
         accuracy: It judges how far lists agree with truth, so that the perfect list has its best value.
+        left_out: Of an item metric: from `ItemCounts` and the `ListedItems` of U lists to (U,) values without each of these;
+            without it the metric has no resampled interval.
     """
 
     name: str
@@ -141,6 +143,7 @@ class Definition:
     across_users: bool
     divides_by_pairs: bool
     accuracy: bool
+    left_out: Callable[..., Floats] | None
 
     @property
     def empty_is_zero(self) -> bool:
@@ -183,6 +186,7 @@ def register(
     across_users: bool = False,
     divides_by_pairs: bool = True,
     accuracy: bool = True,
+    left_out: Callable[..., Floats] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that makes a formula a metric. A name or alias that is taken already is refused."""
 
@@ -213,6 +217,7 @@ def register(
             across_users=across_users,
             divides_by_pairs=divides_by_pairs,
             accuracy=accuracy,
+            left_out=left_out,
         )
         return compute
 
