@@ -35,7 +35,8 @@ class Intervals:
 
     Args:
         method: `normal`: mean ± z std / sqrt(n) of the values of the users; a pooled value has none. `bootstrap`: the
-            percentiles of the value over resampled users, for pooled values, too; see `stats.poisson_weights`.
+            percentiles of the value over resampled users, for pooled values, too; see `stats.poisson_weights`. For metrics of
+            items, the percentiles of what the lists of resampled users add to the value.
         confidence: Of the intervals.
         n_resamples: Replicates of the bootstrap, from 100.
         seed: Of the bootstrap: a user has the same weights for every model, metric and slice, on every cluster.

@@ -10,8 +10,9 @@ import pytest
 
 import spark_recmetrics as srm
 from spark_recmetrics.conventions import convention
+from spark_recmetrics.means import resampled_ends
 from spark_recmetrics.metrics import parse
-from spark_recmetrics.metrics.counting import counts_of, list_shares
+from spark_recmetrics.metrics.counting import list_shares
 from spark_recmetrics.metrics.items import ItemCounts
 from spark_recmetrics.metrics.left_out import ListedItems
 from spark_recmetrics.stats import bootstrap_sums, poisson_weights
@@ -260,3 +261,79 @@ def test_lists_that_hold_an_item_twice(spark):
         assert any(len(set(items)) < len(items) for items in lists.values())
         expected = expected_ends(lists, metric, hashes, 150, 4)
         assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(expected), abs=1e-12), row
+
+
+# In simulations -----------------------------------------------------------------------------------------------------------
+
+
+class Population:
+    """Users of five tastes, who like items by a power law, each taste others; their lists are drawn by Gumbel numbers."""
+
+    def __init__(self, n_users, n_items, k, skew, seed):
+        self.n_users, self.n_items, self.k = n_users, n_items, k
+        self.chance = np.random.default_rng(seed)
+        liking = -skew * np.log(np.arange(1, n_items + 1))
+        self.tastes = np.array([self.chance.permutation(liking) for _ in range(5)])
+
+    def sample(self):
+        """The entries of the lists of a sample of users, as `list_shares` reads them, and how often items stand in them."""
+        taste = self.chance.integers(0, 5, self.n_users)
+        liked = self.tastes[taste] + self.chance.gumbel(size=(self.n_users, self.n_items))
+        item = np.argpartition(-liked, self.k - 1, axis=1)[:, : self.k].ravel()
+        count = np.bincount(item, minlength=self.n_items)
+        weight = count / math.sqrt(self.k)
+        levels, many = np.unique(count[count > 0], return_counts=True)
+        by_count = {(int(level), True): int(n) for level, n in zip(levels, many, strict=True)}
+        rows = {
+            "user": np.repeat(np.arange(self.n_users), self.k),
+            "model": np.zeros(len(item), dtype=np.int64),
+            "known": np.ones(len(item), dtype=bool),
+            "item_counts_0": count[item],
+            "item_weights_0": weight[item],
+        }
+        return rows, ItemCounts(by_count, self.n_users, self.n_items, float((weight**2).sum()))
+
+
+SIMULATED = ["item_coverage@9", "gini@9", "gini(population=recommended)@9", "entropy@9", "inter_list_diversity@9"]
+
+
+def covered(population, n_samples, n_more):
+    """By metric, the share of intervals that hold the true value, and their mean width by that of ± 1.96 true deviations."""
+    metrics = [parse(text) for text in SIMULATED]
+    found, ends = [], []
+    for number in range(n_samples + n_more):
+        rows, counts = population.sample()
+        found.append([metric.definition.compute(counts, **metric.options(DEFAULT)) for metric in metrics])
+        if number < n_samples:
+            shares = list_shares(rows, population.n_users, metrics, DEFAULT, {(0, 0): counts}, 1)
+            hashes = population.chance.integers(-(2**63), 2**63, population.n_users)
+            sums, n = bootstrap_sums(shares, poisson_weights(hashes, 300))
+            own = (
+                resampled_ends(sums[:, m], n[:, m], float(shares[:, m].sum()), len(shares), 0.95) for m in range(len(metrics))
+            )
+            ends.append(list(own))
+    true, deviation = np.mean(found, axis=0), np.std(found, axis=0)
+    low, high = np.moveaxis(np.array(ends), 2, 0) + np.array(found)[:n_samples]
+    return np.mean((low <= true) & (true <= high), axis=0), np.mean(high - low, axis=0) / (2 * 1.96 * deviation)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("n_users", "n_items", "k", "skew"),
+    [(100, 300, 10, 1.0), (300, 300, 5, 2.5), (100, 1000, 10, 1.0)],
+    ids=["items in several lists", "few popular items", "items in one list"],
+)
+def test_intervals_cover_the_true_value(n_users, n_items, k, skew):
+    share, width = covered(Population(n_users, n_items, k, skew, 1), 300, 1200)
+    assert (share >= 0.92).all(), share
+    coverage, gini, of_recommended, entropy, diversity = width
+    assert min(gini, entropy, diversity) >= 0.9, width
+    assert max(gini, entropy, diversity) <= 1.25, width
+    assert max(coverage, of_recommended) <= 1.7, width
+
+
+@pytest.mark.heavy
+def test_where_hardly_an_item_stands_in_one_list_the_interval_of_coverage_says_nothing():
+    share, _ = covered(Population(140, 100, 10, 1.0, 2), 200, 600)
+    assert share[0] < 0.5
+    assert (share[1:] >= 0.9).all(), share
