@@ -76,14 +76,15 @@ def gini_left_out(found: ItemCounts, lists: ListedItems, *, population: str, sca
     spread = (many * (2 * below[:-1] + many - n) * level).sum()
     # Its distance to itself is no part of the sum.
     moved = apart(count - times) - apart(count) - times
-    together = user * (level.max(initial=0) + 1) + count
-    pairs, n_same = np.unique(np.stack([together, times], axis=1), axis=0, return_counts=True)
-    pair_user = (pairs[:, 0] // (level.max(initial=0) + 1)).astype(np.int64)
+    # A number for each user, count and number of times.
+    n_counts, n_times = int(level.max(initial=0)) + 1, int(times.max(initial=0)) + 1
+    pairs, n_same = np.unique((user * n_counts + lists.count[own]) * n_times + lists.times[own], return_counts=True)
+    pair_user, pair_times = pairs // (n_times * n_counts), pairs % n_times
 
     def summed(users: Any, values: Any) -> Floats:
         return np.asarray(np.bincount(users, weights=values, minlength=lists.n_users), dtype=np.float64)
 
-    spread = spread + summed(user, moved) - summed(pair_user, pairs[:, 1] * n_same * (n_same - 1))
+    spread = spread + summed(user, moved) - summed(pair_user, pair_times * n_same * (n_same - 1))
     left = total - summed(user, times)
     size = np.full(lists.n_users, n)
     if not of_catalog:
