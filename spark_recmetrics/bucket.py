@@ -11,7 +11,7 @@ import numpy as np
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.metrics import DEFINITIONS, RankedBatch, columns_of, score_columns
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, placed_scores, sum_by_user
-from spark_recmetrics.metrics.counting import count_items
+from spark_recmetrics.metrics.counting import count_items, kept_lists
 from spark_recmetrics.metrics.measuring import measure_groups, user_columns
 from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
 from spark_recmetrics.metrics.rating import Moments
@@ -52,6 +52,7 @@ def score_bucket(
             **(rating_values(batch, scoring) if scoring.rating else {}),
             **(_pairs(batch, scoring.n_models) if scoring.across else {}),
             **(_counts(batch, counters, items, scoring) if scoring.counted else {}),
+            **(kept_lists(batch, items, scoring.counted) if scoring.counted and scoring.keeps_lists else {}),
             **(_measures(batch, counters, users, items, scoring, segments) if scoring.measured else {}),
         }
     )

@@ -185,13 +185,13 @@ def _bits(names: Sequence[str]) -> Column:
     return F.coalesce(F.aggregate("categories", F.lit(0).cast("long"), joined), F.lit(0).cast("long"))
 
 
-def item_histogram(per_user: DataFrame, n_counted: int, catalog: DataFrame | None) -> DataFrame:
-    """How many items a model lists how often: `model, place, count, known, n, together`, as `counting.counts_of` reads it.
+def counted_items(per_user: DataFrame, n_counted: int, catalog: DataFrame | None) -> DataFrame:
+    """How often each item stands in the lists: `model, item, known`, and the numbers of `metrics.counting.item_columns`.
 
-    Its size does not depend on the number of items: there are at most about sqrt(2 rows) different counts.
+    Of a model -1 - m they are about its lists, not about the item.
 
     Args:
-        per_user: PER_USER with the arrays of `metrics.counting.count_items`.
+        per_user: PER_USER with the arrays of `metrics.counting.count_items`; `model` is the place of the model.
         n_counted: How many things are counted.
         catalog: `item` of the catalogue, where there is a table of it; else every item is known.
     """
@@ -200,10 +200,20 @@ def item_histogram(per_user: DataFrame, n_counted: int, catalog: DataFrame | Non
     sums = [F.sum(name).alias(name) for name in names[2:]]
     items = rows.groupBy(F.col(ITEM_MODELS).alias("model"), F.col(ITEM_IDS).alias("item")).agg(*sums)
     if catalog is None:
-        items = items.withColumn("known", F.lit(True))
-    else:
-        items = items.join(catalog.distinct().withColumn("known", F.lit(True)), "item", "left")
-        items = items.withColumn("known", F.coalesce("known", F.lit(False)))
+        return items.withColumn("known", F.lit(True))
+    items = items.join(catalog.distinct().withColumn("known", F.lit(True)), "item", "left")
+    return items.withColumn("known", F.coalesce("known", F.lit(False)))
+
+
+def item_histogram(items: DataFrame, n_counted: int) -> DataFrame:
+    """How many items a model lists how often: `model, place, count, known, n, together`, as `counting.counts_of` reads it.
+
+    Its size does not depend on the number of items: there are at most about sqrt(2 rows) different counts.
+
+    Args:
+        items: The rows of `counted_items`.
+        n_counted: How many things are counted.
+    """
     parts = [
         F.struct(
             F.lit(place).alias("place"),

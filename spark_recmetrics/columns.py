@@ -115,7 +115,13 @@ GROUP_PLACES, GROUP_MODELS, GROUP_USERS, GROUP_ITEMS, GROUP_N, GROUP_TOTALS = GR
 arrays of one length: what is measured, the model, the group of users (null for all), the item, the number of rows, and the sum
 of their values. A model that is negative, -1 - model, is an entry for all items together, with the number of users."""
 
-PASSING = (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE, ITEM_IDS, ITEM_MODELS, *GROUP_ARRAYS)
+LIST_ITEMS, LIST_RANKS = "list_items", "list_ranks"
+"""Columns of PER_USER, until the intervals of metrics of items are known: the items of the user's list, and their ranks."""
+
+PASSING = (
+    *(PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE),
+    *(ITEM_IDS, ITEM_MODELS, *GROUP_ARRAYS, LIST_ITEMS, LIST_RANKS),
+)
 """The columns that PER_USER does not keep, with those that begin with `ITEM_COUNTS` and `ITEM_WEIGHTS`."""
 
 

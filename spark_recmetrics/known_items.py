@@ -14,6 +14,7 @@ from spark_recmetrics.catalog import (
     category_names,
     check_categories,
     check_descriptions,
+    counted_items,
     description_counts,
     item_histogram,
     item_sides,
@@ -24,14 +25,17 @@ from spark_recmetrics.catalog import (
 )
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs import column_of, typed_column
-from spark_recmetrics.metrics.counting import check_counts, counts_of, item_values
+from spark_recmetrics.item_intervals import Shared, interval_ends, listed_items
+from spark_recmetrics.metrics.counting import check_counts, counts_of
 from spark_recmetrics.metrics.recommended import ItemFacts, Popularity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from spark_recmetrics.columns import Columns
     from spark_recmetrics.inputs import Inputs
+    from spark_recmetrics.means import Intervals, Mean
+    from spark_recmetrics.metrics.items import ItemCounts
     from spark_recmetrics.plan import Plan
 
 OF_FEATURES = frozenset({"features", "categories", "true_categories"})
@@ -78,8 +82,8 @@ def know_items(inputs: Inputs, needs: Collection[str], columns: Columns) -> Know
     return KnownItems(rows, ItemFacts(popularity, facts.n_features, facts.n_categories))
 
 
-def item_means(kept: DataFrame, plan: Plan) -> dict[str, dict[str, tuple[float | None, int]]]:
-    """By model and slug, value and number of users of the metrics of items.
+def item_counts(kept: DataFrame, plan: Plan) -> dict[tuple[int, int], ItemCounts]:
+    """By model and place among what is counted, how often items stand in the lists.
 
     Args:
         kept: PER_USER with the arrays of counts.
@@ -90,10 +94,48 @@ def item_means(kept: DataFrame, plan: Plan) -> dict[str, dict[str, tuple[float |
     """
     if plan.scoring is None or not plan.scoring.counted:
         return {}
-    rows = tables.collect_rows(item_histogram(kept, len(plan.scoring.counted), plan.inputs.catalog))
+    n_counted = len(plan.scoring.counted)
+    rows = tables.collect_rows(item_histogram(counted_items(kept, n_counted, plan.inputs.catalog), n_counted))
     counts = counts_of([row.asDict() for row in rows], plan.n_items)
     check_counts(counts)
-    return {name: item_values(plan.metrics, plan.convention, counts, code) for code, name in enumerate(plan.models)}
+    return counts
+
+
+def with_item_intervals(
+    values: Mapping[str, list[Mean]],
+    kept: DataFrame,
+    plan: Plan,
+    counts: Mapping[tuple[int, int], ItemCounts],
+    intervals: Intervals,
+) -> dict[str, list[Mean]]:
+    """The values of all users by model, those of items with their intervals, where users are resampled.
+
+    Args:
+        values: The values.
+        kept: PER_USER with the items of lists.
+        plan: How it was made.
+        counts: The counts of `item_counts`.
+        intervals: How intervals are computed.
+    """
+    scoring = plan.scoring
+    if scoring is None or not scoring.keeps_lists or not counts:
+        return dict(values)
+    metrics = tuple(metric for metric in scoring.of_items if metric.definition.left_out is not None)
+    if not metrics:
+        return dict(values)
+    definitions = tuple({metric.name: metric.definition for metric in metrics}.values())
+    shared = Shared(metrics, definitions, plan.convention, counts, len(plan.models), intervals)
+    items = counted_items(kept, len(scoring.counted), plan.inputs.catalog)
+    repeats = plan.convention.duplicates == "keep"
+    lists = listed_items(kept, items, plan.models, scoring.counted, repeats=repeats)
+    ends = {row["place"]: (row["low"], row["high"]) for row in tables.collect_rows(interval_ends(lists, shared))}
+    by_metric = {
+        (model, metric): ends[m * len(metrics) + place]
+        for m, model in enumerate(plan.models)
+        for place, metric in enumerate(metrics)
+        if m * len(metrics) + place in ends
+    }
+    return {model: [mean.around(by_metric.get((model, mean.metric))) for mean in own] for model, own in values.items()}
 
 
 def described_items(table: DataFrame, columns: Columns, items: DataType, needs: Collection[str]) -> DataFrame:

@@ -35,7 +35,8 @@ class Intervals:
 
     Args:
         method: `normal`: mean ± z std / sqrt(n) of the values of the users; a pooled value has none. `bootstrap`: the
-            percentiles of the value over resampled users, for pooled values, too; see `stats.poisson_weights`.
+            percentiles of the value over resampled users, for pooled values, too; see `stats.poisson_weights`. For metrics of
+            items, the percentiles of what the lists of resampled users add to the value.
         confidence: Of the intervals.
         n_resamples: Replicates of the bootstrap, from 100.
         seed: Of the bootstrap: a user has the same weights for every model, metric and slice, on every cluster.
@@ -90,6 +91,12 @@ class Mean:
     ci_low: float | None = None
     ci_high: float | None = None
     ci_method: str | None = None
+
+    def around(self, ends: tuple[float, float] | None) -> Mean:
+        """The value with a resampled interval, whose ends lie so far from it; as it is without them, or without a value."""
+        if ends is None or self.value is None:
+            return self
+        return replace(self, ci_low=self.value + ends[0], ci_high=self.value + ends[1], ci_method="bootstrap")
 
 
 class Tally(NamedTuple):
@@ -461,3 +468,20 @@ def replicated(metric: Metric, convention: Convention, sums: Mapping[Drawn, Any]
         own, *parts = (Drawn(tally.column, tally.users, tally.as_zero) for tally in tallies(metric, convention))
         by_tally = [sums[column] / counts[column] for column in (parts or [own])]
         return metric.definition.compute(*by_tally, **metric.options(convention)) if parts else by_tally[0]
+
+
+def resampled_ends(sums: Any, counts: Any, total: float, n: int, confidence: float) -> tuple[float, float] | None:
+    """Of the mean of n shares over users drawn anew, how far the percentiles lie from the mean; None without a replicate.
+
+    Args:
+        sums: (B,) the weighted sum of the shares in every replicate.
+        counts: (B,) the weights that it is over.
+        total: The sum of the shares.
+        n: How many there are.
+        confidence: Of the interval.
+    """
+    drawn = counts > 0
+    if n < 2 or not drawn.any():
+        return None
+    low, high = np.quantile(sums[drawn] / counts[drawn] - total / n, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)

@@ -23,10 +23,11 @@ from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
 from spark_recmetrics.known_groups import group_means, know_groups, named_columns
-from spark_recmetrics.known_items import OF_FEATURES, item_means, know_items
+from spark_recmetrics.known_items import OF_FEATURES, item_counts, know_items, with_item_intervals
 from spark_recmetrics.match import with_bands
 from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
+from spark_recmetrics.metrics.counting import item_values
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, pair_means, refuse
@@ -270,6 +271,7 @@ def evaluate(
         items=known,
         baseline=compared,
         groups=know_groups(inputs, needs, grouped, known, columns),
+        resampled=slicing.intervals.method == "bootstrap",
     )
     kept = tables.materialise(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
     whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_items else kept
@@ -295,8 +297,9 @@ def evaluate(
         raise
     warnings += [fact.line() for fact in facts if fact.level == "warn"]
     across = _across_users(whole, totals, plan)
-    for name, of_items_alone in item_means(whole, plan).items():
-        across[name] |= of_items_alone
+    counts = item_counts(whole, plan)
+    for code, name in enumerate(names):
+        across[name] |= item_values(chosen, rules, counts, code)
     of_groups = group_means(whole, plan)
     if known.rows is not None:
         tables.release(known.rows)
@@ -310,6 +313,7 @@ def evaluate(
         for name in names
     }
     values, sliced = slicing.values(kept, plan, values)
+    values = with_item_intervals(values, whole, plan, counts, slicing.intervals)
     return Result(
         per_user=per_user,
         means=values,

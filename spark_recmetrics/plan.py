@@ -60,6 +60,7 @@ class Plan:
         items: What is known of items.
         baseline: The model that lists are compared with, if there is one.
         groups: What is known of groups.
+        resampled: Intervals come from resampled users, so that metrics of items need their lists.
     """
 
     inputs: Inputs
@@ -75,6 +76,7 @@ class Plan:
     items: KnownItems = field(default_factory=KnownItems)
     baseline: str | None = None
     groups: KnownGroups = field(default_factory=KnownGroups)
+    resampled: bool = False
 
     @cached_property
     def scoring(self) -> Scoring | None:
@@ -94,6 +96,7 @@ class Plan:
             items=self.items.facts,
             baseline=None if self.baseline is None else list(self.models).index(self.baseline),
             measured=self.groups.measured,
+            keeps_lists=self.resampled,
         )
 
     @cached_property

@@ -183,6 +183,20 @@ SLICE_MEANS = StructType(
 )
 """The rows of `aggregate.whole_slice`."""
 
+PART_SHARES = StructType(
+    [
+        StructField("place", IntegerType()),
+        StructField("sums", ArrayType(DoubleType())),
+        StructField("counts", ArrayType(LongType())),
+        StructField("total", DoubleType()),
+        StructField("n", LongType()),
+    ]
+)
+"""The rows of `item_intervals.part_shares`: of a model and a metric of items, what its lists add to the value, resampled."""
+
+SHARE_ENDS = StructType([StructField("place", IntegerType()), *(StructField(name, DoubleType()) for name in ("low", "high"))])
+"""The rows of `item_intervals.share_ends`: how far the ends of the interval lie from the value."""
+
 RUN_COLUMNS = ("as_of", "run_id")
 """The columns that name a run in every published table."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,8 @@ from spark_recmetrics.columns import (
     ITEM_MODELS,
     ITEM_SLICE,
     ITEM_VALUE,
+    LIST_ITEMS,
+    LIST_RANKS,
     PAIR_RANKS,
     PAIR_SCORES,
     PAIR_STARTS,
@@ -88,7 +91,7 @@ def score_users(
             *([StructField(name, ArrayType(LongType())) for name in (PAIR_RANKS, PAIR_STARTS)] if scoring.across else []),
             *([StructField(PART_TOTALS, ArrayType(TOTALS))] if wanted else []),
             *([StructField(name, StringType()) for name in (ITEM_SLICE, ITEM_VALUE)] if slices else []),
-            *_item_fields(truth.schema["item"].dataType, len(scoring.counted)),
+            *_item_fields(truth.schema["item"].dataType, scoring),
             *(_group_fields(truth.schema["item"].dataType) if scoring.measured else []),
         ]
     )
@@ -113,7 +116,12 @@ def score_users(
             return rows
         # Every frame has every column: what pandas would fill in is NaN, which is no list and no text.
         whole = rows.assign(**{ITEM_SLICE: None, ITEM_VALUE: None})
-        parts = (part.assign(**{PART_TOTALS: None} if wanted else {}) for part in _of_items(lists, relevant, scoring, slices))
+        spare = dict.fromkeys((PART_TOTALS, LIST_ITEMS, LIST_RANKS))
+        one_each = replace(scoring, keeps_lists=False)
+        parts = (
+            part.assign(**{name: value for name, value in spare.items() if name in rows})
+            for part in _of_items(lists, relevant, one_each, slices)
+        )
         return pd.concat([whole, *parts], ignore_index=True)
 
     truth = truth if segments is None else _with_segments(truth, segments)
@@ -124,12 +132,15 @@ def score_users(
     return scored.union(nobody)
 
 
-def _item_fields(items: DataType, n_counted: int) -> list[StructField]:
-    """The arrays that metrics of items are made of."""
-    kinds = {ITEM_IDS: items, ITEM_MODELS: IntegerType()}
-    names = item_columns(n_counted) if n_counted else []
+def _item_fields(items: DataType, scoring: Scoring) -> list[StructField]:
+    """The arrays that metrics of items, and their intervals, are made of."""
+    kinds = {ITEM_IDS: items, ITEM_MODELS: IntegerType(), LIST_ITEMS: items}
+    names = item_columns(len(scoring.counted)) if scoring.counted else []
+    names += [LIST_ITEMS, LIST_RANKS] if scoring.counted and scoring.keeps_lists else []
     return [
-        StructField(name, ArrayType(kinds.get(name, LongType() if name.startswith(ITEM_COUNTS) else DoubleType())))
+        StructField(
+            name, ArrayType(kinds.get(name, LongType() if name.startswith((ITEM_COUNTS, LIST_RANKS)) else DoubleType()))
+        )
         for name in names
     ]
 

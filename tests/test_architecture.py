@@ -31,6 +31,7 @@ LAYERS = {
             "grouped",
             "groups_in_memory",
             "inputs",
+            "item_intervals",
             "known_in_memory",
             "match",
             "rank",

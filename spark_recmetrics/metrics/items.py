@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_recmetrics.metrics.left_out import coverage_left_out, diversity_left_out, entropy_left_out, gini_left_out
 from spark_recmetrics.metrics.registry import Need, register
 
 
@@ -86,6 +87,7 @@ def _coverage_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     needs=_coverage_needs,
     users="predicted",
     accuracy=False,
+    left_out=coverage_left_out,
 )
 def item_coverage(found: ItemCounts, *, measure: str) -> float:
     """Items of the catalogue that stand in some list: their share, or their number.
@@ -120,6 +122,7 @@ def item_coverage(found: ItemCounts, *, measure: str) -> float:
     needs=lambda options: ("recommended", "catalog") if options["population"] == "catalog" else ("recommended",),
     users="predicted",
     accuracy=False,
+    left_out=gini_left_out,
 )
 def gini(found: ItemCounts, *, population: str, scale: str) -> float:
     """How unequally items are recommended: sum of (2 j - n - 1) c_j / (s C), over n items by ascending c_j.
@@ -164,6 +167,7 @@ def gini(found: ItemCounts, *, population: str, scale: str) -> float:
     needs=("recommended",),
     users="predicted",
     accuracy=False,
+    left_out=entropy_left_out,
 )
 def entropy(found: ItemCounts, *, base: float, scale: str) -> float:
     """How evenly recommendations are spread over items: -sum of p_i log p_i, with p_i = c_i / C.
@@ -198,6 +202,7 @@ def entropy(found: ItemCounts, *, base: float, scale: str) -> float:
     needs=("recommended",),
     users="predicted",
     accuracy=False,
+    left_out=diversity_left_out,
 )
 def inter_list_diversity(found: ItemCounts) -> float:
     """How different the lists of two users are: 1 - mean cosine of their indicator vectors, over all pairs of users.

@@ -127,6 +127,8 @@ class Definition:
         accuracy: It judges how far lists agree with truth, so that the perfect list has its best value.
         measures: What a metric of groups adds up over lists, by the names of `groups.MEASURES`; a function of its options where
             these decide.
+        left_out: Of an item metric: from `ItemCounts` and the `ListedItems` of U lists to (U,) values without each of these;
+            without it the metric has no resampled interval.
     """
 
     name: str
@@ -150,6 +152,7 @@ class Definition:
     divides_by_pairs: bool
     accuracy: bool
     measures: Callable[[Mapping[str, Any]], tuple[str, ...]]
+    left_out: Callable[..., Floats] | None
 
     @property
     def by_user(self) -> bool:
@@ -204,6 +207,7 @@ def register(
     divides_by_pairs: bool = True,
     accuracy: bool = True,
     measures: Iterable[str] | Callable[[Mapping[str, Any]], Iterable[str]] = (),
+    left_out: Callable[..., Floats] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that makes a formula a metric. A name or alias that is taken already is refused."""
 
@@ -235,6 +239,7 @@ def register(
             divides_by_pairs=divides_by_pairs,
             accuracy=accuracy,
             measures=lambda chosen: tuple(measures(chosen) if callable(measures) else measures),
+            left_out=left_out,
         )
         return compute
 

@@ -38,6 +38,7 @@ class Scoring:
         baseline: Place of the baseline among the models, if there is one.
         of_items: Metrics of items and of groups, for which items of lists are counted.
         measured: What is added up for those of groups.
+        keeps_lists: Metrics of items are resampled, so that the lists are kept.
     """
 
     metrics: tuple[Metric, ...]
@@ -54,6 +55,7 @@ class Scoring:
     baseline: int | None = None
     of_items: tuple[Metric, ...] = ()
     measured: tuple[Measured, ...] = ()
+    keeps_lists: bool = False
 
     @classmethod
     def of(
