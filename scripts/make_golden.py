@@ -553,8 +553,16 @@ def rectools(cases: Mapping[str, Case]) -> Iterator[Row]:
                 ("NDCG", {"divide_by_achievable": True}, "ndcg(idcg=at_k)"),
                 ("Accuracy", {}, "accuracy"),
                 ("MCC", {}, "mcc"),
+                ("PartialAUC", {}, "pauc"),
+                ("PAP", {}, "pap"),
             ):
                 yield ask(written(theirs, k=k, **options), f"{ours}@{k}", call, case, theirs, k=k, **options)
+            # Users that it leaves out are no zeros.
+            left_out = replace(ask, convention="rectools(undefined=skip)")
+            for theirs, name_here in (("PartialAUC", "pauc"), ("PAP", "pap")):
+                options = {"insufficient_handling": "exclude"}
+                ours = f"{name_here}(insufficient=exclude)@{k}"
+                yield left_out(written(theirs, k=k, **options), ours, call, case, theirs, k=k, **options)
     for name in ("stars-1", "stars-2"):
         yield from rectools_of_items(cases[name], cases["known"])
     case = cases["twice-listed"]

@@ -32,6 +32,8 @@ VARIANTS = (
     "auc(candidates=all, ties=order)",
     "gauc(candidates=listed, weight=recommended)",
     "lauc(negatives=plus_one)",
+    "pauc(insufficient=exclude)",
+    "pap(insufficient=exclude)",
     "rmse(average=per_user)",
     "surprisal",
     "novelty(of=rows, cold=zero, average=recommendations)",
@@ -619,6 +621,22 @@ def lauc(metric: Wanted, cell: Cell, convention: Any) -> float | None:
     return sum(found.beaten.get(item, 0.0) for item in top) / min(n_positives, metric.k or n_positives)
 
 
+def partial_auc(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+    """Every relevant item, of `pap` the first k, against each of the first k misses. What is not in the list loses."""
+    k = len(cell.items) if metric.k is None else metric.k
+    misses = [place for place, item in enumerate(cell.items) if item not in cell.relevant]
+    found = [place for place, item in enumerate(cell.items) if item in cell.relevant]
+    most = len(cell.relevant) if metric.name == "pauc" else min(k, len(cell.relevant))
+    if not cell.relevant:
+        return None
+    if metric.options.get("insufficient") == "exclude" and len(misses) < k and len(found) < len(cell.relevant):
+        return None
+    # Places that a short list leaves empty are misses that stand last.
+    rivals = [*misses, *[math.inf] * k][:k]
+    won = [place < rival for place in found[:most] for rival in rivals]
+    return sum(won) / (most * k) if most * k else 0.0
+
+
 # Metrics of the pairs that lists and truth share, of one user or of many --------------------------------------------------
 
 
@@ -668,6 +686,8 @@ MORE = {
     "accuracy": accuracy,
     "mcc": mcc,
     "lauc": lauc,
+    "pauc": partial_auc,
+    "pap": partial_auc,
     **OF_LISTS,
 }
 POOLED = {"auc": auc, "gauc": gauc, "ctr": ctr, "ess": ess, "matched_auc": matched_auc, **POOLED_OF_LISTS}

@@ -33,7 +33,7 @@ VARIANTS = [
 ]
 KNOWN = [metric for metric in VARIANTS if no_perfect_value(metric, DEFAULT) is None]
 RANDOM = [metric for metric in VARIANTS if no_chance(metric, DEFAULT) is None]
-BOUNDED = ("hit", "map", "mar", "lauc", "matched_auc")
+BOUNDED = ("hit", "map", "mar", "lauc", "matched_auc", "pauc")
 """Metrics of which a bound of the variance is known, but for `hit`, whose variance it is."""
 
 
@@ -51,7 +51,7 @@ def values(metric, lists, truth, n_items, judged=None):
 def test_what_is_known_and_what_is_not():
     perfect = {metric.name for metric in KNOWN}
     assert {d.name for d in RANKING} - perfect == {"ctr", "ess", "matched_auc"}
-    assert {d.name for d in RANKING} - {metric.name for metric in RANDOM} == {"ctr", "ess", "bpref"}
+    assert {d.name for d in RANKING} - {metric.name for metric in RANDOM} == {"ctr", "ess", "bpref", "pap"}
     assert len(KNOWN) > 60
     assert len(RANDOM) > 50
 

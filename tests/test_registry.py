@@ -65,8 +65,8 @@ def registry():
 
 
 def test_names():
-    ranking = "accuracy auc average_rank bpref ctr ess f1 gauc hit lauc map mar matched_auc mcc mrr ndcg precision r_precision"
-    ranking += " rbp recall"
+    ranking = "accuracy auc average_rank bpref ctr ess f1 gauc hit lauc map mar matched_auc mcc mrr ndcg pap pauc precision"
+    ranking += " r_precision rbp recall"
     of_lists = "aclt aplt arp efd epc ild novelty num_retrieved pop_rsp serendipity srecall sufficient_reco unexpectedness"
     of_lists += " unrepeated_reco unseen user_coverage"
     known = [name for name in names() if DEFINITIONS[name].kind == "ranking"]
@@ -114,6 +114,10 @@ def test_metrics_of_metrics_have_canonical_texts(text):
         ("Group AUC(weight=Recommended, ties=order)", "gauc(ties=order, weight=recommended)"),
         ("AUC(negatives=plus_one, candidates=all)", "auc(candidates=all, negatives=plus_one)"),
         ("Limited AUC@5", "lauc@5"),
+        ("PartialAUC@5", "pauc@5"),
+        ("PAP(insufficient=exclude)@5", "pap(insufficient=exclude)@5"),
+        ("UserCoverageAtN(n=5)@10", "user_coverage(n=5)@10"),
+        ("covered users@10", "user_coverage@10"),
         ("MCC(denominator=recommended)@5", "mcc(denominator=recommended)@5"),
         ("RPrec", "r_precision"),
         ("R-Precision", "r_precision"),

@@ -1,4 +1,4 @@
-"""Metrics that compare relevant items with all that could have been recommended: AUC and the confusion matrix.
+"""Metrics that compare relevant items with all that could have been recommended: AUC, partial AUC and the confusion matrix.
 
 Notation, per user: N items in the catalogue, P relevant candidates, Q candidates that are not relevant. `batch.n_items` is N.
 """
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, RankedBatch, place_in_user, ratio, sum_by_user
-from spark_recmetrics.metrics.registry import Need, Sums, quotient, register
+from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
 
 _AUC_OPTIONS = {"candidates": "auc_candidates", "negatives": "auc_negatives", "ties": "auc_ties"}
 
@@ -143,6 +143,84 @@ def lauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, 
     within = found.among.place <= (np.inf if k is None else k)
     total = sum_by_user(found.among.user[within], found.of_listed[within], batch.size)
     return ratio(total, found.n_relevant if k is None else np.minimum(found.n_relevant, k), defined=found.defined)
+
+
+_INSUFFICIENT = Parameter("ignore", ("ignore", "exclude"))
+
+
+@register(
+    "pauc",
+    options={"insufficient": _INSUFFICIENT},
+    aliases=("partial_auc", "partialauc"),
+    needs_relevant=True,
+    needs=("every",),
+)
+def partial_auc(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floats:
+    """AUC against the first k items that are not relevant: sum of max(k - b_i, 0) over the relevant items of the list / (m k).
+
+    b_i is how many items that are not relevant stand above relevant item i. So k counts misses and not ranks, and a list has to
+    be longer than k. Without a cut-off k is the length of the list.
+
+    Args:
+        batch: U users.
+        k: How many items that are not relevant count.
+        insufficient: A list that lacks a relevant item, and has fewer than k items that are not relevant, does not tell where
+            the former would have stood. `ignore`: behind them all, where it contributes 0. `exclude`: the value is undefined.
+
+    Returns:
+        (U,) values in [0, 1]. Undefined for a user without a relevant item, and as `insufficient` says.
+
+    Source:
+        Budhiraja et al., Rich-item recommendations for rich-users: exploiting dynamic and static side information, 2020,
+        arXiv:2001.10495; RecTools 0.19.0, its metric PartialAUC.
+
+    Example:
+        Above "a" stands no miss, above "b" one of two:
+
+        >>> batch = RankedBatch.of(lists=[["a", "x", "b", "y"], ["u"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
+        >>> partial_auc(batch, 2, insufficient="ignore"), partial_auc(batch, 2, insufficient="exclude")
+        (array([0.75, 0.  ,  nan]), array([0.75,  nan,  nan]))
+    """
+    return _partial_auc(batch, k, np.ones(len(batch.hit_rank), dtype=bool), batch.n_relevant, insufficient)
+
+
+@register("pap", options={"insufficient": _INSUFFICIENT}, needs_relevant=True, needs=("every",))
+def partial_auc_and_precision(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floats:
+    """`pauc` of the first k relevant items of the list: sum of max(k - b_i, 0) over these / (min(m, k) k).
+
+    With more than k relevant items it asks, as precision does, whether the top of the list is filled with them.
+
+    Args:
+        batch: U users.
+        k: How many relevant items count, and how many that are not.
+        insufficient: As for `pauc`.
+
+    Returns:
+        (U,) values in [0, 1]. Undefined for a user without a relevant item, and as `insufficient` says.
+
+    Source:
+        Budhiraja et al. 2020, as for `pauc`; Hiranandani et al., Optimization and analysis of the pAp@k metric for
+        recommender systems, ICML 2020; RecTools 0.19.0, its metric PAP.
+
+    Example:
+        >>> batch = RankedBatch.of(lists=[["x", "a", "b", "y"], ["u"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
+        >>> partial_auc_and_precision(batch, 2, insufficient="ignore")
+        array([0.5, 0. , nan])
+    """
+    first = batch.hit_number <= batch.cut_off(k)[batch.hit_user]
+    return _partial_auc(batch, k, first, np.minimum(batch.n_relevant, batch.cut_off(k)), insufficient)
+
+
+def _partial_auc(batch: RankedBatch, k: int | None, counted: Any, n_counted: Ints, insufficient: str) -> Floats:
+    """Of the hits that a mask names, by how many misses they stand above the k-th, over their greatest number times k."""
+    misses = batch.cut_off(k)
+    below = np.maximum(misses[batch.hit_user] - (batch.hit_rank - batch.hit_number), 0)
+    total = sum_by_user(batch.hit_user, (below * counted).astype(np.float64), batch.size)
+    defined = batch.n_relevant > 0
+    if insufficient == "exclude":
+        n_found = batch.n_hits(None)
+        defined &= (n_found == batch.n_relevant) | (batch.n_recommended - n_found >= misses)
+    return ratio(total, n_counted * misses, defined=defined)
 
 
 @register("accuracy", options={"denominator": "precision_denominator"}, aliases=("acc",), needs=("catalog",))

@@ -220,7 +220,7 @@ def retrieved(batch: RankedBatch, k: int | None) -> Floats:
 @register(
     "user_coverage",
     options={"measure": "coverage", "n": Parameter(1.0)},
-    aliases=("covered_users", "user_coverage_at_n"),
+    aliases=("covered_users", "coveredusers", "user_coverage_at_n", "usercoverageatn"),
     upper=None,
     pooled=quotient,
     averaged_by="measure",

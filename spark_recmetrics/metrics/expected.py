@@ -299,6 +299,12 @@ def _chance_lauc(of: _Known) -> Chance:
     return _bounded(float((hit - above / scale).sum()) / of.hits)
 
 
+def _chance_pauc(of: _Known) -> Chance:
+    # Of the c - m others, any number is equally likely to stand above a relevant item.
+    above = np.arange(of.n_items - of.m + 1)
+    return _bounded(float(np.maximum(of.cut - above, 0).mean()) / of.cut)
+
+
 _CHANCE: Mapping[str, Callable[[_Known], Chance]] = {
     "precision": _chance_of_hits,
     "recall": _chance_of_hits,
@@ -315,6 +321,7 @@ _CHANCE: Mapping[str, Callable[[_Known], Chance]] = {
     "auc": _chance_auc,
     "gauc": _chance_auc,
     "lauc": _chance_lauc,
+    "pauc": _chance_pauc,
     # Of the lists in which there is something to compare: whatever it is, its order is random.
     "matched_auc": lambda _: _bounded(0.5),
 }
