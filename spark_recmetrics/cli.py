@@ -20,7 +20,7 @@ from spark_recmetrics import job_runs
 from spark_recmetrics.credentials import Vault
 from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, counted, printable
 from spark_recmetrics.job_file import places
-from spark_recmetrics.metrics import DEFINITIONS
+from spark_recmetrics.metrics import COMBINED, DEFINITIONS
 from spark_recmetrics.report import RESULT_MARK, unmarked
 from spark_recmetrics.schema import Location
 from spark_recmetrics.source import dotted
@@ -219,11 +219,12 @@ def _schema(arguments: argparse.Namespace) -> int:
 
 def _metrics(arguments: argparse.Namespace) -> int:
     del arguments
-    options = {name: ", ".join(definition.options) or "-" for name, definition in DEFINITIONS.items()}
+    listed = {**DEFINITIONS, **COMBINED}
+    options = {name: ", ".join(definition.options) or "-" for name, definition in listed.items()}
     width, middle = (max(map(len, texts)) for texts in (options, options.values()))
-    for name, definition in sorted(DEFINITIONS.items()):
+    for name, definition in sorted(listed.items()):
         also = ", ".join(definition.aliases) or "-"
-        print(f"{name:<{width}} {definition.kind:<8} options: {options[name]:<{middle}} also: {also}")
+        print(f"{name:<{width}} {definition.kind:<9} options: {options[name]:<{middle}} also: {also}")
         print(f"{'':<{width}} {definition.summary}")
     return 0
 
@@ -232,7 +233,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     def job(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
         job_runs.run_evaluation(config, outcome, arguments.explain_user, vault, gated=not arguments.no_gates)
 
-    return _reported(arguments, _load, job, {"models": {}, "n_users": {}, "gates": [], "preflight": []})
+    return _reported(arguments, _load, job, {"models": {}, "n_users": {}, "gates": [], "pareto": [], "preflight": []})
 
 
 def _preflight(arguments: argparse.Namespace) -> int:

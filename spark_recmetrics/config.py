@@ -44,6 +44,7 @@ from spark_recmetrics.job_file import (
 )
 from spark_recmetrics.means import IntervalMethod, Intervals
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
+from spark_recmetrics.metrics.objectives import Point, checked_objectives
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.schema import Location
 from spark_recmetrics.slices import COUNTED, MIN_USERS, Slice, bands_of, by_side, parse_slices
@@ -297,6 +298,8 @@ class Evaluation(Section):
     """Name of a convention, or its text such as `ranx(gain=binary)`, or a mapping of its name and of the options to change."""
     baseline: PlainText | None = None
     """The model whose lists are what everybody expects, for the metrics that need it. Default: none."""
+    objectives: dict[PlainText, dict[Point, Number]] = Field(default_factory=dict)
+    """Metrics that are wanted together, with the points `utopia`, the best that there could be, and `nadir`, which is bad."""
     slices: Slices = ()
     """Groups of users or items for which every value is told, too."""
     min_users: Count = MIN_USERS
@@ -429,7 +432,10 @@ class Config(Job):
             baseline = self.comparison.baseline
             if names and baseline is not None and baseline not in names:
                 problems["comparison", "baseline"] = f"unknown model {baseline!r}{did_you_mean(baseline, names)}"
-        refused = problems_of(self.gates, self.evaluation.expanded, dated=self.as_of is not None)
+        goals, wrong = checked_objectives(self.evaluation.objectives, self.evaluation.expanded)
+        problems |= {("evaluation", "objectives", *keys): problem for keys, problem in wrong.items()}
+        computed = [*self.evaluation.expanded, *(metric for together in goals for metric in together.metrics)]
+        refused = problems_of(self.gates, computed, dated=self.as_of is not None)
         problems |= {("gates", *place): problem for place, problem in refused.items()}
         return problems
 

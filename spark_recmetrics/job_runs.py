@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import ConfigError, DataError, GateError, printable
-from spark_recmetrics.report import metric_table, slice_table, unmarked
+from spark_recmetrics.report import metric_table, pareto_table, slice_table, unmarked
 from spark_recmetrics.schema import Location
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         finally:
             result.release()
         outcome["gates"] = [verdict._asdict() for verdict in verdicts]
+        outcome["pareto"] = [standing._asdict() for standing in result.pareto()]
         outcome |= {"status": result.status, "models": result.to_dict(), "n_users": result.n_users}
         # What is empty is the error that the job ends with.
         own = [line for line in result.warnings if line not in result.emptiness]
@@ -346,6 +347,7 @@ def _sliced(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]
     return {
         **{key: None if place is None else read(place, key) for key, place in named.items()},
         "baseline": config.evaluation.baseline,
+        "objectives": config.evaluation.objectives,
         "slices": config.evaluation.slices,
         "min_users": config.evaluation.min_users,
         "intervals": config.evaluation.intervals.chosen,
@@ -409,6 +411,8 @@ def _show(config: Config, result: Result, outcome: dict[str, Any], comparison: C
     tell(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
     tell(metric_table([row for row in result.rows if row["slice"] == "all"]))
     tell("\n* best value of the line\n")
+    if result.objectives:
+        tell(f"{pareto_table(result.pareto())}\n")
     of_model = next(iter(result.means.values()))
     sliced = [headline(of_model).metric] if result.slices else []
     sliced += [mean.metric for mean in of_model if mean.metric.definition.by_pair]

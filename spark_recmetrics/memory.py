@@ -30,6 +30,7 @@ from spark_recmetrics.metrics.batch import Floats, Ints, Matched, place_in_user
 from spark_recmetrics.metrics.counting import item_values
 from spark_recmetrics.metrics.groups import TABLE_OF
 from spark_recmetrics.metrics.measuring import GroupFacts, group_values
+from spark_recmetrics.metrics.objectives import read_objectives
 from spark_recmetrics.metrics.recommended import ItemFacts
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.scoring import Scoring
@@ -66,6 +67,7 @@ def evaluate_in_memory(
     item_groups: pd.DataFrame | None = None,
     item_features: pd.DataFrame | None = None,
     baseline: str | None = None,
+    objectives: Mapping[str, Mapping[str, float] | None] | None = None,
     model_name: str = "model",
 ) -> MemoryResult:
     """Evaluate pandas frames by the kernels of `evaluate`, to the same numbers.
@@ -86,6 +88,7 @@ def evaluate_in_memory(
         item_groups: The same of items; an array has several values.
         item_features: One row per item, with feature vectors or categories, for metrics that need them.
         baseline: The model whose lists are what everybody expects, for metrics that need it.
+        objectives: Metrics that are wanted together, each with its points, as for `evaluate`.
         model_name: Name of the one model of a frame without a model column.
 
     Returns:
@@ -111,6 +114,7 @@ def evaluate_in_memory(
     if not isinstance(model_name, str) or not model_name:
         raise ConfigError(f"model_name: expected a text, found {brief(model_name)}")
     chosen = expand(metrics, k)
+    goals = read_objectives(objectives, chosen)
     rules = named_populations(named_convention(convention, threshold))
     demand = Demand(chosen, rules)
     demand.check()
@@ -177,6 +181,7 @@ def evaluate_in_memory(
         },
         sliced=pair_means(in_groups),
         facts=facts,
+        objectives=goals,
         convention=rules,
         run=Run(),
         data_hash=None,

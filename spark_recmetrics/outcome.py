@@ -12,7 +12,8 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import DataError, counted, printable
 from spark_recmetrics.facts import EMPTINESS, Fact
 from spark_recmetrics.means import Mean
-from spark_recmetrics.report import metric_table
+from spark_recmetrics.metrics.objectives import Objectives, Standing
+from spark_recmetrics.report import metric_table, pareto_table
 from spark_recmetrics.slices import MIN_USERS, SEPARATOR, Band, Slice, in_order
 from spark_recmetrics.version import __version__
 
@@ -54,6 +55,7 @@ class Outcome:
         slices: The slices.
         sliced: The values of slices, and of pairs of groups, by slice and value, then by model.
         min_users: Values of slices over fewer users are marked as small.
+        objectives: What `euc_distance`, `hypervolume` and the Pareto front are made of; the first two are added to the means.
 
     Example:
         >>> import pandas as pd
@@ -79,15 +81,27 @@ class Outcome:
     slices: Sequence[Slice] = ()
     sliced: Mapping[tuple[str, str], Mapping[str, Sequence[Mean]]] = field(default_factory=dict)
     min_users: int = MIN_USERS
+    objectives: Sequence[Objectives] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "warnings", [*self.warnings, *self.emptiness])
+        if self.objectives:
+            whole = {model: [*own, *combined_means(own, self.objectives)] for model, own in self.means.items()}
+            # What is known of pairs of groups is a bias to one side or the other, which has no direction.
+            of_slices = [one for one in self.objectives if not any(goal.metric.definition.by_pair for goal in one.goals)]
+            sliced = {
+                value: {model: [*own, *combined_means(own, of_slices)] for model, own in of_value.items()}
+                for value, of_value in self.sliced.items()
+            }
+            object.__setattr__(self, "means", whole)
+            object.__setattr__(self, "sliced", sliced)
+        object.__setattr__(self, "warnings", [*self.warnings, *self._unknown_standings, *self.emptiness])
 
     def __str__(self) -> str:
         users = ", ".join(f"{printable(model)} {n}" for model, n in self.n_users.items())
         told = f"; {counted(len(self.warnings), 'warning')}" if self.warnings else ""
         table = metric_table([row for row in self.rows if row["slice"] == "all"])
-        return f"convention {self.convention}, users averaged: {users}{told}\n\n{table}"
+        front = f"\n\n{pareto_table(self.pareto())}" if self.objectives else ""
+        return f"convention {self.convention}, users averaged: {users}{told}\n\n{table}{front}"
 
     __repr__ = __str__
 
@@ -139,7 +153,10 @@ class Outcome:
     @property
     def emptiness(self) -> list[str]:
         """What is empty and must not be, one line each; empty itself if all is well. These lines are warnings, too."""
-        nobody = {model: [str(m.metric) for m in of_model if m.n_users == 0] for model, of_model in self.means.items()}
+        nobody = {
+            model: [str(m.metric) for m in of_model if m.n_users == 0 and m.metric.definition.kind != "objective"]
+            for model, of_model in self.means.items()
+        }
         return [
             *(fact.line() for fact in self.facts if fact.level == "error"),
             *(
@@ -147,6 +164,37 @@ class Outcome:
                 for model, metrics in nobody.items()
                 if metrics
             ),
+        ]
+
+    def pareto(self) -> list[Standing]:
+        """Which models are Pareto-optimal over the objectives, and which ones dominate the others, at each of their cut-offs.
+
+        Returns:
+            A row for each cut-off and model; none without objectives.
+
+        Example:
+            >>> import pandas as pd
+            >>> from spark_recmetrics.memory import evaluate_in_memory
+            >>> rows = [("als", 1, "a"), ("als", 2, "a"), ("pop", 1, "b"), ("pop", 2, "b"), ("rnd", 1, "b"), ("rnd", 2, "c")]
+            >>> lists = pd.DataFrame(rows, columns=["model", "user_id", "item_id"]).assign(score=1.0)
+            >>> truth = pd.DataFrame({"user_id": [1, 2], "item_id": ["a", "x"]})
+            >>> wanted = {"hit": {}, "item_coverage(measure=count)": {"nadir": 0}}
+            >>> result = evaluate_in_memory(lists, truth, metrics=list(wanted), k=1, objectives=wanted)
+            >>> [(one.model, one.optimal, one.dominated_by) for one in result.pareto()]
+            [('als', True, ()), ('pop', False, ('als', 'rnd')), ('rnd', True, ())]
+        """
+        values = {model: _values(own) for model, own in self.means.items()}
+        return [standing for one in self.objectives for standing in one.standings(values)]
+
+    @property
+    def _unknown_standings(self) -> list[str]:
+        """A line for each model of which a metric of objectives cannot be told."""
+        return [
+            f"model {printable(one.model)}: no Pareto front"
+            + ("" if one.k is None else f" at {one.k}")
+            + f", distance or volume: {one.reason}"
+            for one in self.pareto()
+            if one.reason is not None
         ]
 
     def to_dict(self) -> dict[str, dict[str, float | None]]:
@@ -174,6 +222,29 @@ def pair_means(found: Mapping[str, Mapping[Metric, GroupValue]]) -> dict[tuple[s
                 of_pair = means.setdefault((str(one), SEPARATOR.join(pair.groups)), {})
                 of_pair.setdefault(model, []).append(Mean(metric, pair.value, pair.n_users, 0))
     return means
+
+
+def combined_means(of_model: Sequence[Mean], objectives: Sequence[Objectives]) -> list[Mean]:
+    """The metrics that are made of objectives, where the model has a value, known or undefined, of each of these.
+
+    They have no spread: what they are made of are values of models, of different users perhaps.
+
+    Args:
+        of_model: The values of the model.
+        objectives: The objectives.
+    """
+    values, n_users = _values(of_model), {mean.metric: mean.n_users for mean in of_model}
+    found = [
+        Mean(metric, one.value(metric, values), min(n_users[goal.metric] for goal in one.goals), 0)
+        for one in objectives
+        if all(goal.metric in values for goal in one.goals)
+        for metric in one.metrics
+    ]
+    return sorted(found, key=lambda mean: mean.metric.name)
+
+
+def _values(of_model: Sequence[Mean]) -> dict[Metric, float | None]:
+    return {mean.metric: mean.value for mean in of_model}
 
 
 def headline(of_model: Sequence[Mean]) -> Mean:

@@ -28,6 +28,7 @@ from spark_recmetrics.match import with_bands
 from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.counting import item_values
+from spark_recmetrics.metrics.objectives import read_objectives
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, pair_means, refuse
@@ -120,6 +121,7 @@ def evaluate(
     intervals: Intervals | IntervalMethod = "normal",
     rating_predictions: DataFrame | None = None,
     baseline: str | None = None,
+    objectives: Mapping[str, Mapping[str, float] | None] | None = None,
     model_name: str = "model",
     models: Sequence[str] | None = None,
     checks: Mapping[str, str] | None = None,
@@ -153,6 +155,9 @@ def evaluate(
         intervals: `normal`, `bootstrap`, or `srm.Intervals` with confidence, replicates and seed.
         rating_predictions: Predicted ratings in the score column, for rating metrics; None: the predictions.
         baseline: The model whose lists are what everybody expects, for `unexpectedness` and `serendipity(against=baseline)`.
+        objectives: Metrics of this evaluation that are wanted together, each with its points, such as
+            `{"ndcg": {"nadir": 0.1}, "novelty": {"utopia": 12, "nadir": 0}}`: for `euc_distance`, `hypervolume` and
+            `result.pareto()`, see `metrics.objectives.read_objectives`.
         model_name: Name of the one model of a frame without a model column.
         models: The models to evaluate; rows of others are left out. None: all there are, found by an extra look at the column.
         checks: What becomes of faulty rows, by check, such as `{"null_ids": "drop"}`; None: see `facts.POLICIES`.
@@ -181,6 +186,7 @@ def evaluate(
         {'model': {'mrr@1': 0.5, 'mrr@2': 0.75, 'hit@1': 0.5, 'hit@2': 1.0}}
     """
     chosen = expand(metrics, k)
+    goals = read_objectives(objectives, chosen)
     rules = named_populations(named_convention(convention, threshold))
     try:
         policies = checked_policies(checks)
@@ -320,6 +326,7 @@ def evaluate(
         slices=slicing.slices,
         sliced={**sliced, **pair_means(served)},
         min_users=min_users,
+        objectives=goals,
         facts=facts,
         convention=rules,
         run=run,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import printable
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.slices import Slice
+
+if TYPE_CHECKING:
+    from spark_recmetrics.metrics.objectives import Standing
 
 RESULT_MARK = "RECMETRICS_RESULT"
 """First word of the last line of a job; JSON follows. No other line begins with it."""
@@ -69,6 +72,39 @@ def metric_table(rows: Sequence[Mapping[str, Any]]) -> str:
     # A star stands in a column of its own, so that digits stay in line.
     table[0][2:] = [f"{name} " for name in table[0][2:]]
     return _aligned(table, n_left=1)
+
+
+def pareto_table(standings: Sequence[Standing]) -> str:
+    """For each cut-off of the objectives one line per model: its values, and whether another model dominates it.
+
+    Args:
+        standings: Of each model and cut-off.
+
+    Example:
+        >>> from spark_recmetrics.metrics.objectives import Standing
+        >>> als = Standing(10, "als", {"ndcg@10": 0.25, "gini@10": 0.5}, True, (), None)
+        >>> pop = Standing(10, "popularity", {"ndcg@10": 0.125, "gini@10": 0.75}, False, ("als",), None)
+        >>> print(pareto_table([als, pop]))
+        model       ndcg@10  gini@10  Pareto-optimal
+        als          0.2500   0.5000  yes
+        popularity   0.1250   0.7500  no: dominated by als
+    """
+    by_cut: dict[int | None, list[Standing]] = {}
+    for one in standings:
+        by_cut.setdefault(one.k, []).append(one)
+    return "\n\n".join(_aligned(_standings(own), n_left=1, n_last_left=1) for own in by_cut.values())
+
+
+def _standings(standings: Sequence[Standing]) -> list[list[str]]:
+    table = [["model", *standings[0].values, "Pareto-optimal"]]
+    for one in standings:
+        found = "yes"
+        if one.optimal is None:
+            found = f"unknown: {one.reason}"
+        elif one.dominated_by:
+            found = f"no: dominated by {_some(one.dominated_by)}"
+        table.append([printable(one.model), *(_number(value) for value in one.values.values()), printable(found)])
+    return table
 
 
 def slice_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:

@@ -4,9 +4,21 @@
 batch of users.
 """
 
-from spark_recmetrics.metrics import bias_disparity, candidates, diversity, groups, items, matched, popularity, ranking, rating  # noqa: F401 - importing them registers the metrics
+from spark_recmetrics.metrics import (
+    bias_disparity,
+    candidates,
+    diversity,
+    groups,
+    items,
+    matched,
+    objectives,
+    popularity,
+    ranking,
+    rating,
+)
 from spark_recmetrics.metrics.batch import RankedBatch
 from spark_recmetrics.metrics.registry import (
+    COMBINED,
     DEFAULT_K,
     DEFAULT_METRICS,
     DEFAULT_N_BUCKETS,
@@ -25,6 +37,7 @@ from spark_recmetrics.metrics.registry import (
 from spark_recmetrics.metrics.text import expand, parse
 
 __all__ = [
+    "COMBINED",
     "DEFAULT_K",
     "DEFAULT_METRICS",
     "DEFAULT_N_BUCKETS",

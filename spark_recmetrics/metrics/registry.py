@@ -17,7 +17,7 @@ from spark_recmetrics.conventions import CHOICES, Convention
 from spark_recmetrics.errors import ConfigError, brief
 from spark_recmetrics.metrics.batch import Floats, RankedBatch
 
-Kind = Literal["ranking", "rating", "item", "group"]
+Kind = Literal["ranking", "rating", "item", "group", "objective"]
 Side = Literal["user", "item"]
 Need = Literal[
     "catalog",
@@ -101,6 +101,7 @@ class Definition:
         name: Canonical name, lower case.
         kind: `ranking` metrics take a `RankedBatch` and a cut-off, `rating` metrics take `Moments` and no cut-off, `item`
             metrics take `ItemCounts` and `group` metrics `GroupSums` of all lists of a model, and have no value per user.
+            `objective` metrics are made of the values of other metrics, and stand apart in `COMBINED`.
         compute: The formula: from these to (U,) values, or to the `Sums` of a pooled metric, as all rating metrics are.
         options: Text parameter -> the field of `Convention` that it overrides and that is its default, or a `Parameter`.
         operands: For a metric of metrics, the names of its default operands.
@@ -182,6 +183,9 @@ class Definition:
 
 
 DEFINITIONS: dict[str, Definition] = {}
+COMBINED: dict[str, Definition] = {}
+"""The metrics that are made of the values of others, and so are computed for no list."""
+
 ALIASES: dict[str, tuple[str, tuple[tuple[str, str | float], ...]]] = {}
 
 
@@ -217,7 +221,7 @@ def register(
             if fold(text) in ALIASES:
                 raise ValueError(f"metric name {text!r} is registered already")
         ALIASES.update({fold(text): (name, params) for text, params in {name: (), **fixed}.items()})
-        DEFINITIONS[name] = Definition(
+        (COMBINED if kind == "objective" else DEFINITIONS)[name] = Definition(
             name=name,
             kind=kind,
             compute=compute,
@@ -292,7 +296,7 @@ class Metric:
     @property
     def definition(self) -> Definition:
         """What is registered under the name."""
-        return DEFINITIONS[self.name]
+        return COMBINED[self.name] if self.name in COMBINED else DEFINITIONS[self.name]
 
     @property
     def has_users(self) -> bool:

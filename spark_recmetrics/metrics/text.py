@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError, brief, did_you_mean
-from spark_recmetrics.metrics.registry import ALIASES, DEFINITIONS, LARGEST, Definition, Metric, Parameter, fold, whole_number
+from spark_recmetrics.metrics.registry import ALIASES, COMBINED, LARGEST, Definition, Metric, Parameter, fold, whole_number
 
 _LONGEST = 200
 
@@ -90,7 +90,7 @@ class _Reader:
         name, fixed = ALIASES.get(fold(word), ("", ()))
         if not name:
             raise self.error(f"unknown metric {word!r}{did_you_mean(fold(word), ALIASES)}")
-        definition = DEFINITIONS[name]
+        definition = Metric(name).definition
         operands: list[Metric] = []
         params: dict[str, str | float] = dict(fixed)
         if self.accept("("):
@@ -180,8 +180,8 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
         The metrics in the order given, each once.
 
     Raises:
-        ConfigError: There is no metric, a text is wrong, or a k is not a whole number from 1. All wrong texts are named, a line
-            each.
+        ConfigError: There is no metric, a text is wrong, a metric is made of objectives, or a k is not a whole number from 1.
+            All wrong texts are named, a line each.
 
     Example:
         >>> [str(m) for m in expand(["ndcg", "map@10", "rmse"], k=[5, 10])]
@@ -197,7 +197,9 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
         except ConfigError as error:
             wrong.append(str(error))
             continue
-        if metric.definition.has_cut_off and metric.k is None and cuts:
+        if metric.name in COMBINED:
+            wrong.append(f"{metric} is made of objectives: name these in objectives, and leave it out here")
+        elif metric.definition.has_cut_off and metric.k is None and cuts:
             found.update(dict.fromkeys(metric.at(cut) for cut in cuts))
         else:
             found[metric] = None
