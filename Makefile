@@ -67,7 +67,7 @@ typecheck: $(READY) ## mypy, strict
 docs: check-java $(READY) ## check the documentation: doctests, and the code blocks of README.md and docs/
 	$(BIN)/pytest tests/test_docs.py
 
-bench: check-java $(READY) ## what all metrics cost beside nDCG alone, on 14 million predictions
+bench: check-java $(READY) ## what the metrics of accuracy, and all, cost beside nDCG alone, on 14 million predictions
 	$(BIN)/python scripts/benchmark.py
 
 clean: ## remove what the other targets wrote, except .venv

@@ -133,14 +133,18 @@ class TestCases:
         counts = ItemCounts.of([["x", "y"], ["w", "z"]], catalog="wxy")
         assert parse("item_coverage@2").definition.compute(counts, measure="fraction") == 1.0
 
-    def test_a4(self):
+    def test_a4_half_of_the_catalogue(self):
         counts = ItemCounts.of([["a"]], catalog="ab")
         assert parse("item_coverage@1").definition.compute(counts, measure="fraction") == Fraction(1, 2)
 
-    def test_a5_a6(self):
+    def test_a5_items_that_stand_equally_often(self):
         gini = parse("gini@1").definition.compute
         equal = ItemCounts.of([[item] for item in "aabbccddee"], catalog="abcde")
         assert gini(equal, population="catalog", scale="n") == 0
+        assert gini(equal, population="recommended", scale="n_minus_1") == 0
+
+    def test_a6_three_and_one_of_four(self):
+        gini = parse("gini@1").definition.compute
         uneven = ItemCounts.of([["a"], ["a"], ["a"], ["b"]], catalog="abcd")
         assert gini(uneven, population="catalog", scale="n") == Fraction(5, 8)
         assert gini(uneven, population="recommended", scale="n") == Fraction(1, 4)

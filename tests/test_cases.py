@@ -227,6 +227,46 @@ def test_a2_mean_over_users_and_mean_over_rows():
     assert values_of(result, "gauc_candidates_listed") == {"u1": 1, "u2": close(1 / 2)}
 
 
+def test_a3_coverage_counts_no_item_twice():
+    """That an item which a table of the catalogue lacks is reported, and not counted, is `test_a3_on_spark`."""
+    result = run({"u": "xy", "v": "wx"}, {"u": "x", "v": "x"}, "item_coverage", catalog_size=3)
+    assert mean_of(result, "item_coverage") == (1.0, 2, 0)
+    with pytest.raises(srm.DataError, match=r"catalog: expected all items .*, found 1 more in lists: give their number"):
+        run({"u": "xy", "v": "wz"}, {"u": "x", "v": "x"}, "item_coverage", catalog_size=3)
+
+
+def test_a4_coverage_is_that_of_lists_cut_at_k():
+    assert one("ab", "a", ["item_coverage"], k=[1, 2], catalog_size=2) == {"item_coverage@1": 1 / 2, "item_coverage@2": 1}
+
+
+def test_a5_gini_of_items_that_stand_equally_often():
+    lists = {str(user): item for user, item in enumerate("aabbccddee")}
+    asked = ["gini", "gini(population=recommended)", "gini(scale=n_minus_1)"]
+    found = run(lists, dict.fromkeys(lists, "a"), asked, k=1, catalog_size=5).to_dict()["model"]
+    assert found == {f"{text}@1": close(0) for text in asked}
+
+
+def test_a6_gini_over_the_catalogue_and_over_what_is_recommended():
+    lists = {"1": "a", "2": "a", "3": "a", "4": "b"}
+    asked = ["gini", "gini(population=recommended)"]
+    found = run(lists, dict.fromkeys(lists, "a"), asked, k=1, catalog_size=4).to_dict()["model"]
+    assert found == {"gini@1": close(5 / 8), "gini(population=recommended)@1": close(1 / 4)}
+
+
+def test_a7_diversity_of_one_item_or_without_features_is_undefined_and_counted():
+    """Of four lists one has two items with features, which are at right angles."""
+    features = pd.DataFrame({"item_id": ["a", "b"], "features": [[1.0, 0.0], [0.0, 2.0]], "categories": ["war", "love"]})
+    lists = {"both": "ab", "one": "a", "unknown": "az", "nothing known": "yz"}
+    truth = dict.fromkeys(lists, "a")
+    result = run(lists, truth, ["ild", "ild(distance=jaccard)"], k=2, item_features=features)
+    assert mean_of(result, "ild@2") == (close(1), 1, 3)
+    assert mean_of(result, "ild(distance=jaccard)@2") == (close(1), 1, 3)
+    undefined = {"one": None, "unknown": None, "nothing known": None}
+    assert values_of(result, "ild_at_2") == {"both": close(1), **undefined}
+    as_zero = run(lists, truth, "ild", k=2, item_features=features, convention={"undefined": "zero"})
+    assert mean_of(as_zero, "ild@2") == (close(1 / 4), 4, 3)
+
+
 @pytest.mark.parametrize(
     ("scores", "ratings", "fact"),
     [
