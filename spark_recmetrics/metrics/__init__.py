@@ -4,6 +4,8 @@
 batch of users.
 """
 
+# ruff: noqa: F401 - importing the modules registers the metrics
+
 from spark_recmetrics.metrics import (
     bias_disparity,
     candidates,
