@@ -45,7 +45,7 @@ LAYERS = {
         {"numpy", "pyspark"},
     ),
     "6": (("plan", "segments", "tables", "memory"), {"numpy", "pyspark"}),
-    "7": (("explain", "history", "doctor", "known_items", "lists", "sides", "slicing"), {"numpy", "pyspark"}),
+    "7": (("explain", "history", "doctor", "known_items", "lists", "sides", "slicing", "tracking"), {"numpy", "pyspark"}),
     "8": (("pipeline", "splits", "overlap"), {"pyspark"}),
     "9": (("comparison", "evaluator", "sample", "source"), {"numpy", "pyspark", "yaml", "tomli"}),
     "10": (("job_file", "preflight"), {"pydantic", "pydantic_core", "pyspark"}),

@@ -274,6 +274,18 @@ def test_i1_ids_of_two_types(spark):
         run(spark, floats, truth, cast_ids="string")
 
 
+def test_c7_string_ids_of_pandas_frames_are_the_same_under_every_pandas(spark):
+    """The values of the case of the same name in test_cases.py, where the frames go through Spark and come back."""
+    lists = [("007", "x", 2.0), ("007", "y", 1.0), ("7", "y", 3.0), ("7", "é", 2.0), ("7", "x", 1.0)]
+    predictions = spark.createDataFrame(pd.DataFrame(lists, columns=["user_id", "item_id", "score"]))
+    truth = spark.createDataFrame(pd.DataFrame([("007", "y"), ("7", "x"), ("7", "w")], columns=["user_id", "item_id"]))
+    result = srm.evaluate(predictions, truth, metrics=["mrr", "map", "recall@2", "precision@3"], k=None, n_buckets=2)
+    found = result.to_dict()["model"]
+    assert found == pytest.approx({"mrr": 5 / 12, "map": 1 / 3, "recall@2": 1 / 2, "precision@3": 1 / 3}, abs=1e-12)
+    per_user = result.per_user.select("user", "mrr").toPandas()
+    assert dict(zip(per_user["user"], per_user["mrr"], strict=True)) == pytest.approx({"007": 1 / 2, "7": 1 / 3})
+
+
 @pytest.mark.spark
 @pytest.mark.once
 def test_i2_ids_stay_intact(spark):
