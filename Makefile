@@ -66,7 +66,7 @@ test-oldest test-newest: test-%: check-java .matrix/%/.ready
 	.matrix/$*/bin/python -m pip wheel --quiet --no-deps -w .matrix/$* .
 	.matrix/$*/bin/python -m pip install --quiet --no-deps --force-reinstall .matrix/$*/*.whl
 	cd tests && PYSPARK_PYTHON="$(CURDIR)/.matrix/$*/bin/python" ../.matrix/$*/bin/pytest -p no:cacheprovider --own-warnings \
-	    -m "not heavy" $(MATRIX_TESTS)
+	    -m "not heavy" --durations=25 $(MATRIX_TESTS)
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -8,13 +8,17 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
+
 from spark_recmetrics.errors import ConfigError, PublishError, brief, printable
 from spark_recmetrics.means import Mean
-from spark_recmetrics.outcome import Outcome
+from spark_recmetrics.outcome import Outcome, headline
+from spark_recmetrics.report import slice_table
 from spark_recmetrics.schema import without_password
 from spark_recmetrics.slices import Slice, in_order
 from spark_recmetrics.version import __version__
@@ -106,7 +110,7 @@ class Tracked(NamedTuple):
     Args:
         runs: By model, the id of its run in MLflow.
         n_undefined: By model, how many values were left out.
-        warnings: One line per model with values left out.
+        warnings: One line per model with values left out, and one if earlier runs of the night could not be deleted.
     """
 
     runs: dict[str, str]
@@ -187,18 +191,15 @@ def track(
         PublishError: MLflow could not be written.
     """
     check_installed()
-    if report is None:
-        report = "\n".join([str(result), "", *(f"warning: {printable(line)}" for line in result.warnings)])
-    texts = {"result.json": _as_json(result, more or {}), "report.txt": report}
+    texts = {"result.json": _as_json(result, more or {}), "report.txt": _report(result) if report is None else report}
     logs = {model: _Log.of(result, model, options, tags or {}) for model in result.means}
     try:
-        runs = _written(result, logs, options, texts)
+        runs, kept = _written(result, logs, options, texts)
     except Exception as error:
-        reason = printable(without_password(str(error)).strip().partition("\n")[0]) or type(error).__name__
-        raise PublishError(f"mlflow: cannot write to {_place(options)}: {reason}") from error
+        raise PublishError(f"mlflow: cannot write to {_place(options)}: {_reason(error)}") from error
     left_out = {model: log.left_out for model, log in logs.items() if log.left_out}
     warnings = [f"mlflow: model {printable(model)}: {_left_out(names)}" for model, names in left_out.items()]
-    return Tracked(runs, {model: len(log.left_out) for model, log in logs.items()}, warnings)
+    return Tracked(runs, {model: len(log.left_out) for model, log in logs.items()}, [*warnings, *kept])
 
 
 def check_installed(key: str = "mlflow") -> None:
@@ -286,12 +287,15 @@ def _left_out(names: Sequence[str]) -> str:
 
 def _as_json(result: Outcome, more: Mapping[str, Any]) -> str:
     def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {str(key): plain(own) for key, own in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(own) for own in value]
+        if isinstance(value, np.generic):
+            value = value.item()
         if isinstance(value, float) and not math.isfinite(value):
             return None  # JSON has no infinity
         return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-    def rows(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        return [{key: plain(value) for key, value in row.items()} for row in found]
 
     run = result.run
     found = {
@@ -303,20 +307,31 @@ def _as_json(result: Outcome, more: Mapping[str, Any]) -> str:
         "convention": str(result.convention),
         "version": __version__,
         "status": result.status,
-        "models": dict(zip(result.means, rows(result.to_dict().values()), strict=True)),
+        "models": result.to_dict(),
         "warnings": list(result.warnings),
         **more,
-        "summary": rows(result.rows),
-        "data_report": rows(fact._asdict() for fact in result.facts),
+        "summary": result.rows,
+        "data_report": [fact._asdict() for fact in result.facts],
     }
-    return json.dumps(found, indent=1, allow_nan=False)
+    return json.dumps(plain(found), indent=1, allow_nan=False)
+
+
+def _report(result: Outcome) -> str:
+    """The text of the result, with slices, and what is to be warned of."""
+    named = ", as of ".join(printable(part) for part in (result.run.job or "evaluation", result.run.as_of) if part)
+    blocks = [named, str(result)]
+    if result.slices:
+        blocks.append(slice_table(result.rows, str(headline(next(iter(result.means.values()))).metric)))
+    return "\n\n".join([*blocks, "\n".join(f"warning: {printable(line)}" for line in result.warnings)])
 
 
 # Into the tracking store --------------------------------------------------------------------------------------------------
 
 
-def _written(result: Outcome, logs: Mapping[str, _Log], options: Mlflow, texts: Mapping[str, str]) -> dict[str, str]:
-    """The ids of the runs in MLflow, by model."""
+def _written(
+    result: Outcome, logs: Mapping[str, _Log], options: Mlflow, texts: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """The ids of the runs in MLflow, by model, and a warning if earlier ones of the night had to stay."""
     import mlflow
 
     client = mlflow.MlflowClient(tracking_uri=options.uri)
@@ -324,7 +339,7 @@ def _written(result: Outcome, logs: Mapping[str, _Log], options: Mlflow, texts: 
     if active is not None and len(logs) == 1:
         for log in logs.values():
             _fill(client, active.info.run_id, log, texts)
-        return dict.fromkeys(logs, active.info.run_id)
+        return dict.fromkeys(logs, active.info.run_id), []
     experiment = active.info.experiment_id if active is not None else _experiment(client, result, options)
     began, runs = int(time.time() * 1000), dict[str, str]()
     for model, log in logs.items():
@@ -334,13 +349,18 @@ def _written(result: Outcome, logs: Mapping[str, _Log], options: Mlflow, texts: 
         try:
             _fill(client, made, log, texts)
         except BaseException:
-            client.set_terminated(made, "FAILED")
+            with suppress(Exception):  # a server that is down by now; the first failure is the one to tell
+                client.set_terminated(made, "FAILED")
             raise
         client.set_terminated(made)
         runs[model] = made
-    if active is None and result.run.run_id is not None:
+    if active is not None or result.run.run_id is None:
+        return runs, []
+    try:
         _delete_earlier(client, experiment, result.run.run_id, before=began, but=set(runs.values()))
-    return runs
+    except Exception as error:  # noqa: BLE001 - not everybody who may log may delete, and all is logged
+        return runs, [f"mlflow: earlier runs with {OWN}run_id {result.run.run_id} are still there: {_reason(error)}"]
+    return runs, []
 
 
 def _fill(client: Any, run_id: str, log: _Log, texts: Mapping[str, str]) -> None:
@@ -382,6 +402,10 @@ def _delete_earlier(client: Any, experiment: str, run_id: str, *, before: int, b
             break
     for old in earlier:
         client.delete_run(old)
+
+
+def _reason(error: Exception) -> str:
+    return printable(without_password(str(error)).strip().partition("\n")[0]) or type(error).__name__
 
 
 def _place(options: Mlflow) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -107,7 +108,7 @@ def test_what_stands_beside_the_values(client):
         "recmetrics.status": result.status,
     }
     text = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/report.txt")
-    assert text.startswith("nightly, as of 2026-11-28, convention ")
+    assert text.startswith("nightly, as of 2026-11-28\n\nconvention ")
     assert "ndcg    10" in text
     found = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/result.json"))
     assert found["models"] == result.to_dict()
@@ -126,6 +127,8 @@ def test_values_of_slices_are_logged_when_asked_for_and_never_mixed_up(client):
         tracked = srm.log_to_mlflow(result, slices=slices)
         found = client.get_run(tracked.runs["model"]).data.metrics
         names[slices] = {name: value for name, value in found.items() if name.startswith("gender")}
+    text = mlflow.artifacts.load_text(f"{client.get_run(tracked.runs['model']).info.artifact_uri}/recmetrics/report.txt")
+    assert "gender = F/M" in text
     assert names[False] == {}
     assert sorted(names[True].values()) == [0.125, 0.25, 0.5]
     assert set(names[True]) == {"gender/F_M/ndcg_at_10", "gender/F_M_2/ndcg_at_10", "gender/__/ndcg_at_10"}
@@ -188,6 +191,41 @@ def test_a_run_that_was_begun_is_marked_as_failed(client, monkeypatch):
         srm.log_to_mlflow(one_model(), experiment="recs")
     (run,) = client.search_runs([client.get_experiment_by_name("recs").experiment_id])
     assert run.info.status == "FAILED"
+
+
+def test_the_first_failure_is_told_where_the_run_cannot_be_marked_either(client, monkeypatch):
+    def gone(what):
+        def fails(*_args, **_options):
+            raise OSError(f"{what}: connection refused")
+
+        return fails
+
+    monkeypatch.setattr(mlflow.MlflowClient, "log_text", gone("text"))
+    monkeypatch.setattr(mlflow.MlflowClient, "set_terminated", gone("mark"))
+    with pytest.raises(srm.PublishError, match=r"text: connection refused$"):
+        srm.log_to_mlflow(one_model(), experiment="recs")
+
+
+def test_earlier_runs_that_must_not_be_deleted_are_a_warning(client, monkeypatch):
+    def forbidden(*_args, **_options):
+        raise PermissionError("ann may not delete")
+
+    result = replace(one_model(), run=RUN)
+    first = srm.log_to_mlflow(result, experiment="recs")
+    monkeypatch.setattr(mlflow.MlflowClient, "delete_run", forbidden)
+    second = srm.log_to_mlflow(result, experiment="recs")
+    assert first.warnings == []
+    assert second.warnings == [f"mlflow: earlier runs with recmetrics.run_id {RUN.run_id} are still there: ann may not delete"]
+    for run_id in (*first.runs.values(), *second.runs.values()):
+        assert client.get_run(run_id).info.status == "FINISHED"
+
+
+def test_json_of_what_a_job_knows_has_no_infinity(client):
+    gate = {"value": math.inf, "reference": np.float64("nan"), "n_users": np.int64(3), "why": ("a", None)}
+    tracked = tracking.track(one_model(), tracking.Mlflow(), more={"gates": [gate]})
+    place = client.get_run(tracked.runs["model"]).info.artifact_uri
+    found = json.loads(mlflow.artifacts.load_text(f"{place}/recmetrics/result.json"))
+    assert found["gates"] == [{"value": None, "reference": None, "n_users": 3, "why": ["a", None]}]
 
 
 def test_a_server_that_is_down_is_told_without_the_password(client, monkeypatch):
@@ -261,7 +299,7 @@ def job(spark, tmp_path, capsys):
 @pytest.mark.once
 def test_a_job_logs_what_it_has_published(job, client):
     gate = {"metric": "hit@1", "min": 0.1}
-    code, out, outcome = job({"tags": {"team": "search"}}, gates=[gate])
+    code, out, outcome = job({"tags": {"team": "search"}}, gates=[gate], comparison={})
     assert code == 3, "b serves nobody, and yet all is logged"
     runs = outcome["tracking"]["mlflow"]
     assert list(runs) == ["a", "b"]
@@ -274,6 +312,7 @@ def test_a_job_logs_what_it_has_published(job, client):
     assert (found.data.tags["recmetrics.gates"], found.data.tags["recmetrics.run_id"]) == ("fail", outcome["run_id"])
     logged = json.loads(mlflow.artifacts.load_text(f"{found.info.artifact_uri}/recmetrics/result.json"))
     assert (logged["tables"], logged["gates"]) == (outcome["tables"], outcome["gates"])
+    assert [(row["model_a"], row["model_b"], row["metric"]) for row in logged["comparison"]] == [("a", "b", "hit@1")]
     text = mlflow.artifacts.load_text(f"{found.info.artifact_uri}/recmetrics/report.txt")
     assert text.partition("\n")[0] in out
 
