@@ -159,12 +159,13 @@ def log_to_mlflow(
         PublishError: MLflow could not be written. What was begun there is marked as failed.
 
     Example:
-        >>> predictions = spark.createDataFrame(
-        ...     [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.7)], "user_id string, item_id string, score double"
-        ... )
-        >>> truth = spark.createDataFrame([("ann", "y"), ("bob", "y"), ("cid", "z")], "user_id string, item_id string")
-        >>> result = evaluate(predictions, truth, metrics=["mrr", "recall"], k=2)
-        >>> tracked = log_to_mlflow(result, experiment="recommendations", tags={"team": "search"})  # doctest: +SKIP
+        >>> import pandas as pd
+        >>> from spark_recmetrics.memory import evaluate_in_memory
+        >>> predictions = pd.DataFrame({"user_id": ["ann", "ann"], "item_id": ["x", "y"], "score": [0.9, 0.8]})
+        >>> truth = pd.DataFrame({"user_id": ["ann", "bob"], "item_id": ["y", "y"]})
+        >>> result = evaluate_in_memory(predictions, truth, metrics=["mrr", "recall"], k=2)
+        >>> log_to_mlflow(result, experiment="recommendations", tags={"team": "search"}).n_undefined
+        {'model': 0}
     """
     return track(result, Mlflow(uri, experiment, run_name, {} if tags is None else tags, prefix, slices))
 

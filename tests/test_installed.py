@@ -50,6 +50,7 @@ def test_the_wheel_is_python_alone():
 @from_the_wheel
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.core
 def test_a_run_from_another_directory(tmp_path):
     """Ann finds y at rank 2 and Bob x at rank 3 of two relevant: (1/2 + 1/3) / 2, and within 2 (1/1 + 0/2) / 2."""
     (tmp_path / "predictions.csv").write_text("user_id,item_id,score\nann,x,3\nann,y,2\nbob,y,3\nbob,z,2\nbob,x,1\n")

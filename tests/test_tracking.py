@@ -297,6 +297,7 @@ def job(spark, tmp_path, capsys):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.core
 def test_a_job_logs_what_it_has_published(job, client):
     gate = {"metric": "hit@1", "min": 0.1}
     code, out, outcome = job({"tags": {"team": "search"}}, gates=[gate], comparison={})
