@@ -380,6 +380,8 @@ class Config(Job):
     """One evaluation. Made by `load`."""
 
     tagged: ClassVar[tuple[Keys, ...]] = (("inputs", "catalog"),)
+    # The tables are the same, so that a night that is logged later takes the place of the first.
+    unhashed: ClassVar[tuple[str, ...]] = ("as_of", "tracking")
 
     job: JobName = "evaluate"
     """Name of the job, a part of the run id."""

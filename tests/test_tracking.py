@@ -13,6 +13,7 @@ import pytest
 import spark_recmetrics as srm
 from spark_recmetrics import tracking
 from spark_recmetrics.cli import RESULT_MARK, main
+from spark_recmetrics.config import load
 from spark_recmetrics.memory import evaluate_in_memory
 from spark_recmetrics.outcome import Run
 from spark_recmetrics.slices import parse_slices
@@ -333,6 +334,17 @@ def test_a_tracker_that_fails_does_not_lose_the_night(job, spark, client, tmp_pa
     assert srm.read_history(spark, str(tmp_path / "out")).count() == 4, "two runs of two models are published"
     gate = {"metric": "hit@1", "min": 0.1}
     assert job({**down, "on_error": "fail"}, gates=[gate])[0] == 3, "the verdict is the stronger one"
+
+
+def test_where_a_night_is_logged_is_no_part_of_its_run_id(tmp_path):
+    path = tmp_path / "conf.json"
+    plain = {"inputs": {name: {"path": "/nowhere"} for name in ("predictions", "truth")}, "output": {"path": "/nowhere"}}
+    found = set()
+    for more in ({}, {"tracking": None}, {"tracking": {"mlflow": {}}}, {"tracking": {"mlflow": {"experiment": "recs"}}}):
+        path.write_text(json.dumps(plain | more))
+        config = load(path)
+        found.add((config.hash, config.run_id))
+    assert len(found) == 1
 
 
 def test_a_job_without_the_package_ends_before_it_reads(tmp_path, monkeypatch, capsys):
