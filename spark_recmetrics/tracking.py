@@ -387,9 +387,12 @@ def _experiment(client: Any, result: Outcome, options: Mlflow) -> str:
 
 
 def _run_name(result: Outcome, model: str, options: Mlflow) -> str:
-    if options.run_name is not None:
-        return options.run_name if len(result.means) == 1 else f"{options.run_name} {model}"
-    return " ".join(part for part in (result.run.job, result.run.as_of, model) if part)
+    """A name of one line: MLflow prints it where its server is."""
+    if options.run_name is None:
+        parts = [result.run.job, result.run.as_of, model]
+    else:
+        parts = [options.run_name, model if len(result.means) > 1 else None]
+    return printable(" ".join(part for part in parts if part))
 
 
 def _delete_earlier(client: Any, experiment: str, run_id: str, *, before: int, but: set[str]) -> None:

@@ -77,6 +77,15 @@ def test_every_form_of_a_metric_has_a_name_that_is_accepted(client):
     }
 
 
+def test_a_hostile_model_name_stays_in_the_line_that_mlflow_prints(client):
+    result = one_model()
+    name = f"x\n{RESULT_MARK} {{}}"
+    tracked = srm.log_to_mlflow(replace(result, means={name: result.means["model"]}))
+    run = client.get_run(tracked.runs[name])
+    assert run.info.run_name == f"x\ufffd{RESULT_MARK} {{}}"
+    assert run.data.tags["recmetrics.model"] == name
+
+
 def test_an_infinite_value_is_left_out(client):
     result = one_model()
     (mean,) = result.means["model"]
