@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -32,7 +33,7 @@ job: installed
 inputs:
   predictions: {path: predictions.csv, format: csv}
   truth: {path: truth.csv, format: csv}
-evaluation: {metrics: [mrr@3, recall@2]}
+evaluation: {metrics: [mrr@3, recall@2], n_buckets: 2}
 output: {path: results}
 """
 
@@ -57,7 +58,8 @@ def test_a_run_from_another_directory(tmp_path):
     (tmp_path / "truth.csv").write_text("user_id,item_id\nann,y\nbob,x\nbob,w\n")
     (tmp_path / "conf.yaml").write_text(CONF)
     command = [Path(sys.executable).with_name("spark-recmetrics"), "evaluate", "--config", "conf.yaml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    few = os.environ | {"PYSPARK_SUBMIT_ARGS": "--conf spark.sql.shuffle.partitions=2 --driver-memory 1g pyspark-shell"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=few)
     result = json.loads(done.stdout.splitlines()[-1].removeprefix(RESULT_MARK))
     assert result["models"]["model"] == pytest.approx({"mrr@3": 5 / 12, "recall@2": 1 / 2}, abs=1e-12)
     assert (tmp_path / "results" / "summary").is_dir()
