@@ -1,6 +1,7 @@
 # Everything runs in .venv, which `demo` and `test` make themselves. Needed beforehand: Python 3.10+ and Java 17+.
 #   make PYTHON=python3.12 test     another Python for a new .venv
 #   make DATA=ml-100k demo          the larger data set
+# test-matrix has environments of its own in .matrix.
 
 PYTHON ?= python3
 DATA ?= sample
@@ -12,6 +13,10 @@ WHEEL := .demo/wheels/recbole-1.2.1-py3-none-any.whl
 
 CONF_sample := conf/demo.yaml
 CONF_ml-100k := conf/demo-ml-100k.yaml
+MATRIX_TESTS := test_memory.py test_kernels.py test_kernels_oracle.py test_registry.py test_conventions.py test_cases.py test_stats.py \
+    test_config.py test_tracking.py test_evaluate.py test_facts.py test_beyond.py test_lists.py test_slices.py test_compare.py test_gates.py \
+    test_splits.py test_explain.py test_preflight.py test_publish.py test_cli.py test_doctor.py test_installed.py
+
 CONF := $(or $(CONF_$(DATA)),$(error DATA=$(DATA) is unknown; there are sample and ml-100k))
 
 # Workers run the interpreter that PYSPARK_PYTHON names, by default the first python3 on the path, which has no numpy.
@@ -27,12 +32,12 @@ unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE PYSPARK_SUBMIT_ARGS PYTHONPATH H
 SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file conf/spark-defaults.conf
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-heavy lint format typecheck docs bench clean check-java
+.PHONY: help demo test test-heavy test-matrix test-oldest test-newest lint format typecheck docs bench clean check-java
 # The Java check comes first, and two Spark runs at once would fight for the cores.
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: check-java $(READY) $(if $(filter ml-100k,$(DATA)),$(WHEEL)) ## evaluate two models on real ratings (DATA=sample or ml-100k)
 	@test -f $(CONF)
@@ -53,6 +58,15 @@ test: check-java lint typecheck ## lint, type check, and the suite on classic Sp
 test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions
 	$(BIN)/pytest -m heavy
 
+test-matrix: test-oldest test-newest ## the core of the suite on the wheel, with the oldest and with the newest versions
+
+# Not from the root, whose files would win over the installed package.
+test-oldest test-newest: test-%: check-java .matrix/%/.ready
+	@rm -f .matrix/$*/*.whl
+	.matrix/$*/bin/python -m pip wheel --quiet --no-deps -w .matrix/$* .
+	.matrix/$*/bin/python -m pip install --quiet --no-deps --force-reinstall .matrix/$*/*.whl
+	cd tests && ../.matrix/$*/bin/pytest -p no:cacheprovider --own-warnings -m "core or not (spark or heavy)" --durations=25 $(MATRIX_TESTS)
+
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -71,7 +85,7 @@ bench: check-java $(READY) ## what the metrics of accuracy, and all, cost beside
 	$(BIN)/python scripts/benchmark.py
 
 clean: ## remove what the other targets wrote, except .venv
-	rm -rf .demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts
+	rm -rf .demo build dist .matrix .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 check-java:
@@ -85,6 +99,13 @@ $(READY): pyproject.toml constraints.txt
 	    { echo "$(PYTHON) has no venv module; on Debian: sudo apt-get install python3-venv" >&2; exit 1; }
 	"$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+.matrix/%/.ready: constraints-%.txt pyproject.toml
+	@test $* != oldest || "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info >= (3, 12))' || \
+	    { echo "Spark 3.5 needs Python 3.10 or 3.11; name one: make PYTHON=python3.11 test-oldest" >&2; exit 1; }
+	"$(PYTHON)" -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet -c constraints-$*.txt '.[spark,mlflow]' chispa hypothesis pytest
 	@touch $@
 
 $(WHEEL): | $(READY)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spark_recmetrics.outcome import Run
     from spark_recmetrics.pipeline import Result, evaluate
     from spark_recmetrics.schema import Output
+    from spark_recmetrics.tracking import log_to_mlflow
 
 _HOME = {
     "CONVENTIONS": "conventions",
@@ -49,6 +50,7 @@ _HOME = {
     "evaluate": "pipeline",
     "evaluate_in_memory": "memory",
     "from_als": "lists",
+    "log_to_mlflow": "tracking",
     "metrics": "metrics",
     "rank_items": "lists",
     "read_history": "history",
@@ -80,6 +82,7 @@ __all__ = [
     "evaluate",
     "evaluate_in_memory",
     "from_als",
+    "log_to_mlflow",
     "metrics",
     "rank_items",
     "read_history",

@@ -179,7 +179,7 @@ def _bits(names: Sequence[str]) -> Column:
 
     def joined(bits: Column, name: Column) -> Column:
         # A name that is not among these has place 0, and 2^-1 is 0 as a whole number.
-        power = F.pow(F.lit(2.0), F.array_position(places, name) - 1)
+        power = F.pow(F.lit(2.0), F.call_function("array_position", places, name) - 1)
         return bits.bitwiseOR(F.floor(power).cast("long"))
 
     return F.coalesce(F.aggregate("categories", F.lit(0).cast("long"), joined), F.lit(0).cast("long"))

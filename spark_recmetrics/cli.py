@@ -233,7 +233,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     def job(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
         job_runs.run_evaluation(config, outcome, arguments.explain_user, vault, gated=not arguments.no_gates)
 
-    return _reported(arguments, _load, job, {"models": {}, "n_users": {}, "gates": [], "pareto": [], "preflight": []})
+    empty: dict[str, Any] = {"models": {}, "n_users": {}, "gates": [], "pareto": [], "preflight": [], "tracking": {}}
+    return _reported(arguments, _load, job, empty)
 
 
 def _preflight(arguments: argparse.Namespace) -> int:

@@ -50,6 +50,7 @@ from spark_recmetrics.schema import Location
 from spark_recmetrics.slices import COUNTED, MIN_USERS, Slice, bands_of, by_side, parse_slices
 from spark_recmetrics.source import Keys, shown
 from spark_recmetrics.stats.many import Correction, Test, check_options
+from spark_recmetrics.tracking import Mlflow
 
 
 def _metric(value: object) -> Metric:
@@ -367,6 +368,13 @@ class PreflightOptions(Section):
     """Training rows may be recommended again; those in truth are only warned of."""
 
 
+class Tracking(Section):
+    """Where values are logged beside the tables."""
+
+    mlflow: Mlflow
+    """What goes to MLflow, and where."""
+
+
 def _preflight(value: object) -> object:
     return {} if value is True else None if value is False else value
 
@@ -375,6 +383,8 @@ class Config(Job):
     """One evaluation. Made by `load`."""
 
     tagged: ClassVar[tuple[Keys, ...]] = (("inputs", "catalog"),)
+    # The tables are the same, so that a night that is logged later takes the place of the first.
+    unhashed: ClassVar[tuple[str, ...]] = ("as_of", "tracking")
 
     job: JobName = "evaluate"
     """Name of the job, a part of the run id."""
@@ -396,6 +406,8 @@ class Config(Job):
     """What the values must reach, and how far they may fall behind a reference."""
     preflight: Annotated[PreflightOptions | None, BeforeValidator(_preflight)] = None
     """Whether the set-up is proved before anything is published, and what may pass. Default: not at all."""
+    tracking: Tracking | None = None
+    """Where values are logged beside the tables, when these are published. Default: nowhere."""
     output: OutputTables
     """Where the tables go."""
 

@@ -352,7 +352,7 @@ def with_model_codes(rows: DataFrame, models: Sequence[str]) -> DataFrame:
     """The rows of these models, its place in the list, from 0, for the name of each; all where there is no model column."""
     if "model" not in rows.columns:
         return rows
-    place = F.array_position(F.array(*(F.lit(model) for model in models)), F.col("model")) - 1
+    place = F.call_function("array_position", F.array(*(F.lit(model) for model in models)), F.col("model")) - 1
     return rows.where(F.col("model").isin(*models)).withColumn("model", place.cast("int"))
 
 

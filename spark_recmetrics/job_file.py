@@ -109,6 +109,9 @@ class Job(Section):
     tagged: ClassVar[tuple[Keys, ...]] = ()
     """Keys of unions, behind which pydantic names the part that it has read."""
 
+    unhashed: ClassVar[tuple[str, ...]] = ("as_of",)
+    """Keys that the hash does not stand for."""
+
     job: JobName
     """Name of the job, a part of the run id."""
     as_of: AsOf | None = None
@@ -145,10 +148,8 @@ class Job(Section):
 
     @property
     def hash(self) -> str:
-        """16 hex digits that stand for all that is resolved but `as_of`."""
-        resolved = self.resolved()
-        del resolved["as_of"]
-        return _digest(resolved)[:16]
+        """16 hex digits that stand for all that is resolved but the keys that are named as `unhashed`."""
+        return _digest({key: value for key, value in self.resolved().items() if key not in self.unhashed})[:16]
 
     @property
     def run_id(self) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from spark_recmetrics.errors import ConfigError, DataError, GateError, printable
+from spark_recmetrics.errors import ConfigError, DataError, GateError, PublishError, printable
 from spark_recmetrics.report import metric_table, pareto_table, slice_table, unmarked
 from spark_recmetrics.schema import Location
 
@@ -45,14 +45,18 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         DataError: A worker lacks what the driver has, a check of the preflight fails, the data are refused, or there is nobody
             to average.
         GateError: A gate failed. Everything is written then.
+        PublishError: The tables, or with `on_error: fail` the tracker, could not be written.
     """
     from spark_recmetrics import history
     from spark_recmetrics.doctor import examine_worker
     from spark_recmetrics.outcome import Run
     from spark_recmetrics.pipeline import evaluate as evaluate_frames
     from spark_recmetrics.schema import DATA_REPORT, GATES
+    from spark_recmetrics.tracking import check_installed
 
     run, output = Run(config.run_id, config.as_of, config.hash, config.job), config.located(config.output)
+    if config.tracking is not None:
+        check_installed("tracking.mlflow")
     with session() as spark:
         worker = examine_worker(spark)
         if worker.level == "FAIL":
@@ -86,12 +90,52 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         # What is empty is the error that the job ends with.
         own = [line for line in result.warnings if line not in result.emptiness]
         outcome["warnings"] = [*own, *outcome["warnings"]]
-        _show(config, result, outcome, comparison)
+        told = _told(config, result, outcome, comparison)
+        tell(told)
+        for name, place in outcome["tables"].items():
+            tell(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
         if user is not None:
             _show_user(result, user)
+    lost = _track(config, result, told, comparison, outcome)
     if result.status != "ok":
         raise DataError("\n".join(result.emptiness))
     _show_gates(verdicts)
+    if lost is not None:
+        raise lost
+
+
+def _track(
+    config: Config, result: Result, report: str, comparison: Comparison | None, outcome: dict[str, Any]
+) -> PublishError | None:
+    """Log the run to MLflow if the configuration asks for it. Everything is published by now, and a tracker that fails is told.
+
+    Returns:
+        The failure, where the configuration says that it is one of the job.
+    """
+    if config.tracking is None:
+        return None
+    from spark_recmetrics.tracking import track
+
+    options = config.tracking.mlflow
+    more = {key: outcome[key] for key in ("warnings", "gates", "tables", "preflight")}
+    more["comparison"] = [] if comparison is None else comparison.rows
+    found = {verdict["verdict"] for verdict in outcome["gates"]}
+    tags = {"gates": next(one for one in ("fail", "warn", "pass") if one in found)} if found else {}
+    try:
+        told = track(result, options, report=report, more=more, tags=tags)
+    except PublishError as error:
+        outcome["tracking"] = {"mlflow": {}}
+        if options.on_error == "fail":
+            return error
+        warnings = [f"{error}: the tables are published; log the run again by running the job again"]
+    else:
+        outcome["tracking"] = {"mlflow": told.runs}
+        warnings = told.warnings
+        tell(f"{'mlflow':<12} {', '.join(f'{printable(model)} {run_id}' for model, run_id in told.runs.items())}")
+    for warning in warnings:
+        tell(f"warning: {warning}")
+    outcome["warnings"] += warnings
+    return None
 
 
 def run_preflight(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
@@ -403,27 +447,26 @@ def session() -> Iterator[SparkSession]:
         own.stop()
 
 
-def _show(config: Config, result: Result, outcome: dict[str, Any], comparison: Comparison | None) -> None:
+def _told(config: Config, result: Result, outcome: dict[str, Any], comparison: Comparison | None) -> str:
+    """The report for people: values, differences, and what is to be warned of."""
     from spark_recmetrics.outcome import headline
 
     as_of = f", as of {config.as_of}" if config.as_of else ""
     users = ", ".join(f"{printable(model)} {n}" for model, n in outcome["n_users"].items())
-    tell(f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}\n")
-    tell(metric_table([row for row in result.rows if row["slice"] == "all"]))
-    tell("\n* best value of the line\n")
+    blocks = [
+        f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}",
+        metric_table([row for row in result.rows if row["slice"] == "all"]),
+        "* best value of the line",
+    ]
     if result.objectives:
-        tell(f"{pareto_table(result.pareto())}\n")
+        blocks.append(pareto_table(result.pareto()))
     of_model = next(iter(result.means.values()))
     sliced = [headline(of_model).metric] if result.slices else []
     sliced += [mean.metric for mean in of_model if mean.metric.definition.by_pair]
-    for metric in dict.fromkeys(sliced):
-        tell(f"{slice_table(result.rows, str(metric))}\n")
+    blocks += [slice_table(result.rows, str(metric)) for metric in dict.fromkeys(sliced)]
     if comparison is not None:
-        tell(f"{comparison}\n")
-    for warning in outcome["warnings"]:
-        tell(f"warning: {printable(warning)}")
-    for name, place in outcome["tables"].items():
-        tell(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
+        blocks.append(str(comparison))
+    return "\n\n".join([*blocks, "\n".join(f"warning: {printable(warning)}" for warning in outcome["warnings"])])
 
 
 def _show_split(config: SplitConfig, reports: Sequence[SplitReport], outcome: dict[str, Any]) -> None:

@@ -379,7 +379,7 @@ class _Data:
         same = (cell[1:] == cell[:-1]) & (value[1:] == value[:-1]) & (judged[1:] == judged[:-1]) & (not self.has_rank)
         rows["tied"] = np.append(same, False)[: len(rows)] & rows["rank"].isin(scoring.cuts)
         if scoring.k is not None:
-            cut = (rows["rank"] > scoring.k).to_numpy()
+            cut = rows["rank"].to_numpy() > scoring.k
             if scoring.given_ranks:
                 # The first row behind the cut tells whether ranks are missing before it.
                 cut[1:] &= cut[:-1] & (cell[1:] == cell[:-1])

@@ -6,6 +6,7 @@ import logging
 import re
 import secrets
 import shutil
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -43,6 +44,9 @@ _GONE = re.compile("FILE_NOT_EXIST|FileNotFoundException|File .* does not exist"
 
 _RETRIES = 3
 """How often what another process has hindered is tried again."""
+
+_PATIENCE = 10.0
+"""Seconds until an observation of a finished job counts as lost. Spark tells it in less than one."""
 
 
 def read_table(spark: SparkSession, location: Location, key: str, vault: Vault) -> DataFrame:
@@ -114,16 +118,29 @@ def observed(watch: Watch) -> dict[str, Any]:
     table, and counts rows again that an executor had read before it was lost. What was to be counted is counted by a job of
     its own then.
     """
-    try:
-        found = dict(watch.observation.get)
-    except Exception as error:  # noqa: BLE001 - what is raised for a lost one is an internal assertion, and differs by session
-        _log.debug("observation lost: %s", _first_line(error))
-        found = {}
+    found = _told(watch)
     if "rows" in found and found.pop(AGAIN, None) == 0:
         return found
     if found:
         _log.warning("tasks were run again and counted rows again; they are counted once more in a job of their own")
     return watch.rows.agg(*watch.counts).collect()[0].asDict()
+
+
+def _told(watch: Watch) -> dict[str, Any]:
+    """What Spark says of an observation; nothing if it was lost."""
+    told = dict[str, Any]()
+
+    def ask() -> None:
+        try:
+            told.update(watch.observation.get)
+        except Exception as error:  # noqa: BLE001 - what is raised for a lost one is an internal assertion, and differs by session
+            _log.debug("observation lost: %s", _first_line(error))
+
+    # Before 3.5.8, 4.0.2 and 4.1 (SPARK-54620) Spark waits for a lost one for ever: then nobody waits with it.
+    asking = threading.Thread(target=ask, name="observation", daemon=True)
+    asking.start()
+    asking.join(_PATIENCE)
+    return {} if asking.is_alive() else told
 
 
 def example_values(frame: DataFrame, n: int = 5, sep: str = ", ") -> str:

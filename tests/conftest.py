@@ -33,6 +33,14 @@ CHANGED_BY_TESTS = ("spark.sql.ansi.enabled", "spark.sql.adaptive.enabled", "spa
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--session", choices=("classic", "connect"), default="classic", help="kind of Spark session for the tests")
+    told = "warnings are errors only where the package causes them: other versions of Spark and pandas warn of each other"
+    parser.addoption("--own-warnings", action="store_true", help=told)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--own-warnings"):
+        config.addinivalue_line("filterwarnings", "default")
+        config.addinivalue_line("filterwarnings", "error:::spark_recmetrics")
 
 
 @pytest.fixture(scope="session")

@@ -458,6 +458,7 @@ def spark_frames(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.core
 def test_a3_on_spark(spark):
     """The unknown item is reported, and counts neither for coverage nor for a Gini over the catalogue."""
     catalog = spark.createDataFrame([("w",), ("x",), ("y",)], "item_id string")

@@ -324,3 +324,25 @@ def test_d2_d3_d4_repeated_truth_rows():
 
 def test_d5_ids_are_never_rewritten():
     assert one(["a", "a", "z"], ["a_2"], "ndcg", k=3, convention=FIRST) == {"ndcg@3": 0}
+
+
+# Versions -----------------------------------------------------------------------------------------------------------------
+
+STRINGS = ["object", "string[python]", "string[pyarrow]", "category"]
+
+
+@pytest.mark.parametrize("dtype", [None, *STRINGS])
+def test_c7_string_ids_are_the_same_under_every_pandas(dtype):
+    """Pandas 3 makes texts of a type of its own, where pandas 2 had objects; `make test-matrix` runs this under both.
+
+    007 has its item at rank 2, and the user 7 one of two at rank 3: mrr (1/2 + 1/3) / 2, map (1/2 + 1/3/2) / 2.
+    """
+    lists = frame({"007": ["x", "y"], "7": ["y", "é", "x"]}, "score", default=True)
+    truth = frame({"007": ["y"], "7": ["x", "w"]}, "rating", default=False)
+    if dtype is not None:
+        lists, truth = (rows.astype({"user_id": dtype, "item_id": dtype}) for rows in (lists, truth))
+    result = evaluate_in_memory(lists, truth, metrics=["mrr", "map", "recall@2", "precision@3"], k=None)
+    values = {"mrr": close(5 / 12), "map": close(1 / 3), "recall@2": close(1 / 2), "precision@3": close(1 / 3)}
+    assert result.to_dict() == {"model": values}
+    assert values_of(result, "mrr") == {"007": close(1 / 2), "7": close(1 / 3)}
+    assert {type(user) for user in result.per_user["user"]} == {str}

@@ -56,6 +56,7 @@ def job(spark, tmp_path):
 
 
 @pytest.mark.spark
+@pytest.mark.core
 def test_evaluate_writes_its_tables_and_says_where(job, spark, tmp_path, capsys):
     code = main(["evaluate", "--config", job(), "--result-json", str(tmp_path / "result.json")])
     out, outcome = result_of(capsys)

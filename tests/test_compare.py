@@ -244,6 +244,7 @@ def test_a_model_without_a_list_is_no_loser(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.core
 def test_a_result_is_compared(spark):
     scores = [("pop", user, item, -float(n)) for user in range(8) for n, item in enumerate("xyz")]
     scores += [("als", user, item, -float(n)) for user in range(8) for n, item in enumerate("yxz" if user % 4 else "xyz")]

@@ -82,6 +82,7 @@ def test_the_pages_are_there():
         "explain.md",
         "inputs.md",
         "metrics.md",
+        "mlflow.md",
         "outputs.md",
         "reliability.md",
         "running.md",
@@ -112,6 +113,14 @@ DOCTESTS = [
 ]
 
 
+@pytest.fixture
+def tracking_store(tmp_path, monkeypatch):
+    """MLflow takes a store of files by itself, which needs no server."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+
+
+@pytest.mark.usefixtures("tracking_store")
 @pytest.mark.parametrize("example", DOCTESTS)
 def test_docstring(example, request):
     example.globs = dict(example.globs)
@@ -149,7 +158,7 @@ def own_registry() -> Iterator[None]:
         current.update(kept)
 
 
-@pytest.mark.usefixtures("own_registry")
+@pytest.mark.usefixtures("own_registry", "tracking_store")
 @pytest.mark.parametrize("page", PYTHON_PAGES)
 def test_python_blocks_run_in_order(page, request, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)

@@ -44,6 +44,7 @@ def conf(tmp_path):
 
 
 @pytest.mark.spark
+@pytest.mark.core
 def test_a_healthy_session(spark, session_kind, capsys):
     spark.conf.set("spark.sql.ansi.enabled", "false")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")

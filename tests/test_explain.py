@@ -310,6 +310,7 @@ def test_unknown_users_and_models(spark):
     assert result.explain("eve", "als").counts[0]["n_recommended"] == 0
 
 
+@pytest.mark.core
 def test_ids_are_compared_as_text(spark):
     predictions = spark.createDataFrame([(7, 1, 0.5), (77, 2, 0.5)], "user_id long, item_id int, score double")
     truth = spark.createDataFrame([(7, 1)], "user_id long, item_id int")

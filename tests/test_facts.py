@@ -58,6 +58,7 @@ NULLS = [("u", "a", 0.9), (None, "a", 0.8), ("u", None, 0.95), *((f"u{n}", None,
 
 
 @pytest.mark.spark
+@pytest.mark.core
 def test_i3_null_ids_are_refused_or_dropped_and_never_a_user(spark):
     truth = [("u", "a", 1.0), ("u", None, 1.0), (None, "b", 1.0)]
     with pytest.raises(srm.DataError) as caught:
@@ -211,6 +212,7 @@ def test_items_that_the_catalogue_lacks(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.core
 def test_users_and_lists_are_counted_with_five_examples(spark):
     lists = [("u", "a", 0.9), ("u", "b", 0.8), *((f"only{n}", "a", 0.5) for n in range(7))]
     truth = [("u", "a", 1.0), *((f"none{n}", "a", 1.0) for n in range(3, 10))]
@@ -274,8 +276,22 @@ def test_i1_ids_of_two_types(spark):
         run(spark, floats, truth, cast_ids="string")
 
 
+@pytest.mark.core
+def test_c7_string_ids_of_pandas_frames_are_the_same_under_every_pandas(spark):
+    """The values of the case of the same name in test_cases.py, where the frames go through Spark and come back."""
+    lists = [("007", "x", 2.0), ("007", "y", 1.0), ("7", "y", 3.0), ("7", "é", 2.0), ("7", "x", 1.0)]
+    predictions = spark.createDataFrame(pd.DataFrame(lists, columns=["user_id", "item_id", "score"]))
+    truth = spark.createDataFrame(pd.DataFrame([("007", "y"), ("7", "x"), ("7", "w")], columns=["user_id", "item_id"]))
+    result = srm.evaluate(predictions, truth, metrics=["mrr", "map", "recall@2", "precision@3"], k=None, n_buckets=2)
+    found = result.to_dict()["model"]
+    assert found == pytest.approx({"mrr": 5 / 12, "map": 1 / 3, "recall@2": 1 / 2, "precision@3": 1 / 3}, abs=1e-12)
+    per_user = result.per_user.select("user", "mrr").toPandas()
+    assert dict(zip(per_user["user"], per_user["mrr"], strict=True)) == pytest.approx({"007": 1 / 2, "7": 1 / 3})
+
+
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.core
 def test_i2_ids_stay_intact(spark):
     large = [9007199254740992, 9007199254740993]
     items = ["x1", "ü-é", "0f8fad5b-d9cb-469f-a165-70867728950e"]

@@ -579,6 +579,7 @@ def job(spark, tmp_path):
 
 
 @pytest.mark.spark
+@pytest.mark.core
 def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, tmp_path, capsys):
     gates = [
         {"metric": "hit@1", "max_drop": 0.1, "against": "previous"},

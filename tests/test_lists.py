@@ -51,6 +51,7 @@ def test_lists_give_the_same_bits_as_rows_with_ranks(spark, ids):
     assert found == {(row["model"], row["user"]): row.asDict() for row in rows.per_user.collect()}
 
 
+@pytest.mark.core
 def test_arrays_of_items_alone(spark):
     lists = spark.createDataFrame([(1, [7, 8, 9]), (2, [8]), (3, [])], "user_id int, items array<int>")
     truth = spark.createDataFrame([(1, 8), (2, 8), (3, 8)], "user_id bigint, item_id bigint")
@@ -96,6 +97,7 @@ def test_rating_metrics_of_lists_see_all_of_them(spark):
     assert srm.evaluate(lists, truth, metrics=["hit@1", "mae"]).to_dict() == {"model": {"hit@1": 0.0, "mae": 2.0}}
 
 
+@pytest.mark.core
 def test_from_als(spark):
     from pyspark.ml.recommendation import ALS
 

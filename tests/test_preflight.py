@@ -348,6 +348,7 @@ def test_the_ceiling_of_the_candidates(sampled):
 
 
 @pytest.mark.spark
+@pytest.mark.core
 def test_a_sample_has_the_same_users_in_all_tables(spark, sampled, monkeypatch):
     monkeypatch.setattr(sample, "N_USERS", 4)
     one = sampled()

@@ -347,6 +347,7 @@ def test_names_of_runs_cannot_leave_their_folder(spark, tmp_path):
 
 
 @pytest.mark.spark
+@pytest.mark.core
 def test_a_column_more_or_less_is_null_elsewhere(spark, tmp_path):
     place = str(tmp_path)
     wide = spark.createDataFrame([("als", "hit@1", 1, 0.5)], "model string, metric string, n_users long, value double")

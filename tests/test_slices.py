@@ -107,6 +107,7 @@ def evaluate(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.core
 def test_the_values_of_a_slice_are_those_of_an_evaluation_of_its_users_alone(spark, evaluated):
     rows, result = evaluated
     predictions, truth, *_ = rows

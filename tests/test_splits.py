@@ -96,6 +96,7 @@ def test_s3_one_of_two_last_rows_is_left_out_and_always_the_same(spark):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.core
 def test_ties_depend_neither_on_the_type_of_ids_nor_on_the_order_of_columns(spark):
     """As numbers 10 is greater than 9, and as texts 9 than 10; and rows that repeat user and item differ in b and a only."""
     numbers = spark.createDataFrame(

@@ -1,0 +1,96 @@
+"""The package as users have it: its wheel, installed, from another directory, and as a zip for --py-files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+import spark_recmetrics as srm
+from spark_recmetrics.cli import RESULT_MARK
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(srm.__file__).resolve().parent
+INSTALLED = ROOT not in PACKAGE.parents or Path(sys.prefix).resolve() in PACKAGE.parents
+from_the_wheel = pytest.mark.skipif(
+    not INSTALLED, reason="the package is the checkout here; `make test-matrix` installs its wheel"
+)
+
+CONF = """
+job: installed
+inputs:
+  predictions: {path: predictions.csv, format: csv}
+  truth: {path: truth.csv, format: csv}
+evaluation: {metrics: [mrr@3, recall@2], n_buckets: 2}
+output: {path: results}
+"""
+
+
+@from_the_wheel
+def test_the_wheel_is_python_alone():
+    wheel = distribution("spark-recmetrics")
+    assert "Root-Is-Purelib: true" in (wheel.read_text("WHEEL") or "")
+    files = [file for file in wheel.files or () if file.parts[0] == "spark_recmetrics" and "__pycache__" not in file.parts]
+    sources = {path.relative_to(ROOT) for path in (ROOT / "spark_recmetrics").rglob("*.py")}
+    assert {Path(file) for file in files if file.suffix == ".py"} == sources, "the wheel lacks a module, or has one too many"
+    assert {file.suffix for file in files if file.name != "py.typed"} == {".py"}
+
+
+@from_the_wheel
+@pytest.mark.spark
+@pytest.mark.once
+@pytest.mark.core
+def test_a_run_from_another_directory(tmp_path):
+    """Ann finds y at rank 2 and Bob x at rank 3 of two relevant: (1/2 + 1/3) / 2, and within 2 (1/1 + 0/2) / 2."""
+    (tmp_path / "predictions.csv").write_text("user_id,item_id,score\nann,x,3\nann,y,2\nbob,y,3\nbob,z,2\nbob,x,1\n")
+    (tmp_path / "truth.csv").write_text("user_id,item_id\nann,y\nbob,x\nbob,w\n")
+    (tmp_path / "conf.yaml").write_text(CONF)
+    command = [Path(sys.executable).with_name("spark-recmetrics"), "evaluate", "--config", "conf.yaml"]
+    few = os.environ | {"PYSPARK_SUBMIT_ARGS": "--conf spark.sql.shuffle.partitions=2 --driver-memory 1g pyspark-shell"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=few)
+    result = json.loads(done.stdout.splitlines()[-1].removeprefix(RESULT_MARK))
+    assert result["models"]["model"] == pytest.approx({"mrr@3": 5 / 12, "recall@2": 1 / 2}, abs=1e-12)
+    assert (tmp_path / "results" / "summary").is_dir()
+
+
+def test_a_zip_of_the_package_runs(tmp_path):
+    """What `--py-files` takes: a zip, which is imported as it is."""
+    archive = tmp_path / "spark_recmetrics.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in PACKAGE.rglob("*.py"):
+            packed.write(path, Path("spark_recmetrics") / path.relative_to(PACKAGE))
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import spark_recmetrics as srm
+print(srm.__file__)
+print(srm.Evaluator(k_values=[2], metrics=["recall"]).evaluate({"u": ["a", "b"]}, {"u": ["b", "c"]}))
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(archive)], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [str(archive / "spark_recmetrics" / "__init__.py"), "{'recall@2': 0.5}"]
+
+
+def test_the_oldest_environment_has_the_oldest_versions_that_are_admitted():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    tested = [line for line in extras["dev"] if re.match("chispa|hypothesis|pytest", line)]
+    bounds = dict(
+        re.match(r"([\w-]+).*?>=([\d.]+)", line).groups()
+        for line in [*project["dependencies"], *extras["spark"], *extras["mlflow"], *tested]
+    )
+    pins = dict(re.findall(r"^([\w-]+)==([\w.]+)", (ROOT / "constraints-oldest.txt").read_text(), re.MULTILINE))
+    assert {"numpy", "pandas", "pyspark", "mlflow-skinny", "pytest"} <= set(bounds)
+    for name, bound in bounds.items():
+        assert f"{pins[name]}.".startswith(f"{bound}."), f"{name}: {bound} is admitted, {pins[name]} is tested"
