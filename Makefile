@@ -1,14 +1,17 @@
 # Everything runs in .venv, which `demo` and `test` make themselves. Needed beforehand: Python 3.10+ and Java 17+.
 #   make PYTHON=python3.12 test     another Python for a new .venv
+#   make AIRFLOW_PYTHON=... test-airflow    another Python 3.11 for Airflow's own environment
 #   make DATA=ml-100k demo          the larger data set
 # test-matrix has environments of its own in .matrix.
 
 PYTHON ?= python3
+AIRFLOW_PYTHON ?= python3.11
 DATA ?= sample
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+AIRFLOW := .airflow-env
 WHEEL := .demo/wheels/recbole-1.2.1-py3-none-any.whl
 
 CONF_sample := conf/demo.yaml
@@ -32,12 +35,12 @@ unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE PYSPARK_SUBMIT_ARGS PYTHONPATH H
 SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file conf/spark-defaults.conf
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-heavy test-matrix test-oldest test-newest lint format typecheck docs bench clean check-java
+.PHONY: help demo test test-heavy test-matrix test-oldest test-newest test-airflow lint format typecheck docs bench clean check-java
 # The Java check comes first, and two Spark runs at once would fight for the cores.
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: check-java $(READY) $(if $(filter ml-100k,$(DATA)),$(WHEEL)) ## evaluate two models on real ratings (DATA=sample or ml-100k)
 	@test -f $(CONF)
@@ -67,6 +70,10 @@ test-oldest test-newest: test-%: check-java .matrix/%/.ready
 	.matrix/$*/bin/python -m pip install --quiet --no-deps --force-reinstall .matrix/$*/*.whl
 	cd tests && ../.matrix/$*/bin/pytest -p no:cacheprovider --own-warnings -m "core or not (spark or heavy)" --durations=25 $(MATRIX_TESTS)
 
+# The settings of pytest are those of the suite, where a warning is an error; here others are to blame for most of them.
+test-airflow: check-java $(AIRFLOW)/.ready ## the DAGs of examples/airflow on the real Airflow, in an environment of its own
+	$(AIRFLOW)/bin/pytest -c /dev/null --rootdir=. -p no:cacheprovider tests/airflow_dags.py
+
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -85,7 +92,7 @@ bench: check-java $(READY) ## what the metrics of accuracy, and all, cost beside
 	$(BIN)/python scripts/benchmark.py
 
 clean: ## remove what the other targets wrote, except .venv
-	rm -rf .demo build dist .matrix .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts
+	rm -rf .demo .matrix $(AIRFLOW) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 check-java:
@@ -106,6 +113,14 @@ $(READY): pyproject.toml constraints.txt
 	    { echo "Spark 3.5 needs Python 3.10 or 3.11; name one: make PYTHON=python3.11 test-oldest" >&2; exit 1; }
 	"$(PYTHON)" -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet -c constraints-$*.txt '.[spark,mlflow]' chispa hypothesis pytest
+	@touch $@
+
+$(AIRFLOW)/.ready: pyproject.toml constraints-airflow.txt
+	@"$(AIRFLOW_PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+	    { echo "constraints-airflow.txt is for Python 3.11; name one: make AIRFLOW_PYTHON=..." >&2; exit 1; }
+	"$(AIRFLOW_PYTHON)" -m venv $(AIRFLOW)
+	$(AIRFLOW)/bin/python -m pip install --quiet --no-deps -r constraints-airflow.txt
+	$(AIRFLOW)/bin/python -m pip install --quiet --no-deps -e .
 	@touch $@
 
 $(WHEEL): | $(READY)

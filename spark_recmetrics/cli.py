@@ -60,6 +60,11 @@ def evaluate(argv: Sequence[str] | None = None) -> None:
     run(["evaluate", *(sys.argv[1:] if argv is None else argv)])
 
 
+def gate(argv: Sequence[str] | None = None) -> None:
+    """Entry point that runs the command `gate` with the arguments of the process."""
+    run(["gate", *(sys.argv[1:] if argv is None else argv)])
+
+
 def split(argv: Sequence[str] | None = None) -> None:
     """Entry point that runs the command `split` with the arguments of the process."""
     run(["split", *(sys.argv[1:] if argv is None else argv)])

@@ -195,10 +195,10 @@ def _cache(spark: SparkSession) -> Check:
     kept = tables.materialise(spark.range(1).select(F.lit("spark_recmetrics doctor").alias("probe")))
     try:
         tables.collect_rows(kept)
-        level = kept.storageLevel
+        is_kept = tables.is_kept(kept)
     finally:
         tables.release(kept)
-    if level.useMemory or level.useDisk:
+    if is_kept:
         return Check("ok", "cache", "tables are kept")
     return Check("warn", "cache", "this session keeps no tables", "each reader computes PER_USER again; expect longer runs")
 

@@ -430,7 +430,10 @@ def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """The session that is there, or a new one, which is stopped at the end."""
+    """The session that is there, or a new one, which is stopped at the end.
+
+    On Databricks none is stopped: there, `getOrCreate` gives the session of the platform, which the next task of the job uses.
+    """
     from pyspark.sql import SparkSession
 
     there = SparkSession.getActiveSession()
@@ -444,7 +447,8 @@ def session() -> Iterator[SparkSession]:
     try:
         yield own
     finally:
-        own.stop()
+        if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+            own.stop()
 
 
 def _told(config: Config, result: Result, outcome: dict[str, Any], comparison: Comparison | None) -> str:

@@ -42,6 +42,9 @@ _CONFLICT = re.compile(
 _GONE = re.compile("FILE_NOT_EXIST|FileNotFoundException|File .* does not exist")
 """What Spark says where a file was removed between looking for it and reading it."""
 
+_REFUSED = "NOT_SUPPORTED_WITH_SERVERLESS"
+"""The error class of Databricks for what serverless compute does not let a session do."""
+
 _RETRIES = 3
 """How often what another process has hindered is tried again."""
 
@@ -160,6 +163,16 @@ def materialise(frame: DataFrame) -> DataFrame:
         return frame
 
 
+def is_kept(frame: DataFrame) -> bool:
+    """Whether the session keeps a frame of `materialise`; one that lets nobody ask keeps nothing."""
+    try:
+        level = frame.storageLevel
+    except PySparkException as error:
+        _log.debug("nothing to ask for: %s", _first_line(error))
+        return False
+    return level.useMemory or level.useDisk
+
+
 def release(frame: DataFrame) -> None:
     """Give back what `materialise` holds."""
     try:
@@ -185,7 +198,7 @@ def published(spark: SparkSession, output: Output, name: str, schema: StructType
         if output.path is None:
             if not spark.catalog.tableExists(target):
                 return None
-            spark.catalog.refreshTable(target)  # another process may have written since this session last looked
+            _refresh(spark, target)
             frame = spark.table(target)
         else:
             reader = spark.read.format(output.format)
@@ -293,6 +306,19 @@ def _add_partitions(rows: DataFrame, output: Output, target: str, partitions: Se
     null = {field.name: F.lit(None).cast(field.dataType).alias(field.name) for field in there if field.name not in rows.columns}
     ordered = rows.select(*(null.get(field.name, F.col(_named(field.name))) for field in there))
     ordered.write.insertInto(target, overwrite=False)
+
+
+def _refresh(spark: SparkSession, target: str) -> None:
+    """Forget the files of a table of the catalog: another process may have written since this session last looked.
+
+    Serverless compute refuses that. Its tables are Delta, which looks at the newest version whenever it is read.
+    """
+    try:
+        spark.catalog.refreshTable(target)
+    except PySparkException as error:
+        if _REFUSED not in str(error):
+            raise
+        _log.debug("not refreshed: %s", _first_line(error))
 
 
 def place(output: Output, name: str) -> str:

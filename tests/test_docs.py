@@ -77,7 +77,9 @@ def test_the_pages_are_there():
     assert [page.name for page in PAGES[1:]] == [
         "adding-a-metric.md",
         "agreement.md",
+        "airflow.md",
         "conventions.md",
+        "databricks.md",
         "deciding.md",
         "explain.md",
         "inputs.md",
@@ -229,6 +231,7 @@ SUBMIT_FLAGS = {"--properties-file", "--py-files", "--master", "--deploy-mode", 
 
 def test_commands_are_known():
     known = {"spark-recmetrics", "spark-submit", "make", "export", "pip", "python", "source", "cp", ".venv/bin/pytest"}
+    known |= {"airflow", "databricks"}  # their own tests run what these start: airflow_dags.py, test_databricks.py
     assert {command.words[0] for command in COMMANDS} <= known
     assert not [str(c) for c in COMMANDS if c.words[:2] == ("python", "-m") and c.words[2].startswith("spark_recmetrics")]
     assert len(WITHOUT_SPARK) >= 5

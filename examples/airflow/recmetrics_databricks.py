@@ -1,0 +1,71 @@
+"""Evaluate every night on Databricks, as wheel tasks on serverless compute, then hold the gates."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from airflow.providers.databricks.hooks.databricks import DatabricksHook
+from airflow.providers.databricks.operators.databricks import DatabricksSubmitRunOperator
+from airflow.sdk import DAG, Param
+from recmetrics_result import keep, last_result, tell
+
+
+class RecmetricsRun(DatabricksSubmitRunOperator):
+    """A wheel task of spark-recmetrics, with its result, the last line of the log, in XCom."""
+
+    def execute(self, context: Any) -> None:
+        """Submit and wait, and keep the result whether or not the task failed."""
+        try:
+            super().execute(context)
+        finally:
+            if self.run_id is not None:
+                hook = DatabricksHook(self.databricks_conn_id)
+                (task,) = hook.get_run(self.run_id)["tasks"]
+                keep(context, last_result(hook.get_run_output(task["run_id"]).get("logs") or ""))
+
+
+def wheel_task(name: str, wheel: dict[str, Any]) -> dict[str, Any]:
+    """What the operator submits: one run with one task."""
+    spec = {"environment_version": "4", "dependencies": ["{{ params.wheel }}"]}
+    return {
+        "run_name": f"recmetrics-{name}-{{{{ ds }}}}",
+        "tasks": [
+            {
+                "task_key": name,
+                "environment_key": "recmetrics",
+                "disable_auto_optimization": True,  # else serverless compute repeats what failed; Airflow decides that here
+                "python_wheel_task": {"package_name": "spark_recmetrics", "entry_point": name, **wheel},
+            }
+        ],
+        "environments": [{"environment_key": "recmetrics", "spec": spec}],
+    }
+
+
+with DAG(
+    "recmetrics_databricks",
+    schedule="30 3 * * *",
+    start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
+    catchup=False,
+    max_active_runs=1,
+    params={
+        "wheel": Param("/Volumes/main/recs/packages/spark_recmetrics-0.1.0-py3-none-any.whl", type="string"),
+        "config": Param("/Volumes/main/recs/conf/nightly.yaml", type="string", description="the configuration"),
+    },
+    default_args={"on_failure_callback": tell},
+    doc_md=__doc__,
+):
+    config, as_of = "{{ params.config }}", "{{ ds }}"
+
+    evaluate = RecmetricsRun(
+        task_id="evaluate",
+        json=wheel_task("evaluate", {"parameters": ["--config", config, "--as-of", as_of, "--no-gates"]}),
+        retries=2,  # a run that is repeated replaces its own rows
+        retry_delay=timedelta(minutes=10),
+    )
+    gate = RecmetricsRun(
+        task_id="gate",
+        json=wheel_task("gate", {"named_parameters": {"config": config, "as-of": as_of}}),
+        retries=0,  # a verdict is not repeated until it passes
+    )
+    evaluate >> gate

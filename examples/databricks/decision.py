@@ -1,0 +1,124 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # From tables to a decision
+# MAGIC
+# MAGIC Two models have recommended, and users have done what they did. Is the candidate better than what is shown today,
+# MAGIC who loses by it, and may it go live? The notebook runs on classic and on serverless compute.
+# MAGIC `docs/databricks.md` says what it needs.
+
+# COMMAND ----------
+
+# MAGIC %pip install --quiet /Volumes/main/recs/packages/spark_recmetrics-0.1.0-py3-none-any.whl
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Where the tables are
+# MAGIC
+# MAGIC Names of Unity Catalog. A job gives them as parameters, by these names.
+
+# COMMAND ----------
+
+dbutils.widgets.text("predictions", "main.recs.predictions", "predictions: user_id, item_id, score, model")
+dbutils.widgets.text("truth", "main.recs.truth", "truth: user_id, item_id, rating")
+dbutils.widgets.text("candidate", "als", "the model that is to go live")
+dbutils.widgets.text("baseline", "popularity", "the model that is shown today")
+dbutils.widgets.text("threshold", "4.0", "relevant from this rating on")
+dbutils.widgets.text("n_buckets", "64", "groups of users that are scored together")
+
+candidate = dbutils.widgets.get("candidate")
+baseline = dbutils.widgets.get("baseline")
+predictions = spark.table(dbutils.widgets.get("predictions"))
+truth = spark.table(dbutils.widgets.get("truth"))
+display(predictions.limit(5))
+display(truth.limit(5))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Can the numbers be trusted?
+# MAGIC
+# MAGIC The perfect ranking must score what the formula gives, a random one what chance gives, and a model must tie with itself.
+
+# COMMAND ----------
+
+from spark_recmetrics.preflight import prove
+
+question = {
+    "metrics": ["ndcg", "mrr"],
+    "k": [5, 10],
+    "threshold": float(dbutils.widgets.get("threshold")),
+    "n_buckets": int(dbutils.widgets.get("n_buckets")),
+}
+checks = []
+for check in prove(predictions, truth, **question):
+    print(check)
+    checks.append(check)
+assert not [check for check in checks if check.level == "FAIL"], "the set-up is wrong: no number below would mean anything"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Which model is better?
+
+# COMMAND ----------
+
+import spark_recmetrics as srm
+
+result = srm.evaluate(predictions, truth, models=[candidate, baseline], **question)
+print(result)
+
+# COMMAND ----------
+
+comparison = srm.compare(result, baseline=baseline)
+print(comparison)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What happened to single users?
+# MAGIC
+# MAGIC The values per user are a table: here are the users who lose most.
+
+# COMMAND ----------
+
+from pyspark.sql import functions as F
+
+per_user = result.per_user.select("user", "model", "n_relevant", "ndcg_at_10")
+pairs = per_user.where(F.col("model") == candidate).join(
+    per_user.where(F.col("model") == baseline).select("user", F.col("ndcg_at_10").alias("today")), "user"
+)
+losers = pairs.withColumn("difference", F.col("ndcg_at_10") - F.col("today")).orderBy("difference", "user").limit(10)
+display(losers)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## May it go live?
+
+# COMMAND ----------
+
+from spark_recmetrics.gates import Gate, judge
+
+gates = [
+    Gate("ndcg@10", model=candidate, min=0.1, min_users=20),
+    Gate("ndcg@10", model=candidate, max_drop=0.0, against=f"model({baseline})", significant=True),
+]
+verdicts = judge(gates, result.rows, comparison=comparison.rows)
+for verdict in verdicts:
+    print(verdict.line())
+
+# COMMAND ----------
+
+import json
+
+better = [row["metric"] for row in comparison.rows if row["winner"] == candidate]
+passed = all(verdict.verdict == "pass" for verdict in verdicts)
+decision = {
+    "candidate": candidate,
+    "decision": "go live" if passed and better else "no reason to change" if passed else "stay",
+    "better_in": better,
+}
+print(json.dumps(decision, indent=2))
+result.release()
+dbutils.notebook.exit(json.dumps(decision))
