@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
-    from spark_recmetrics import metrics, splits, stats
+    from spark_recmetrics import metrics, plots, splits, stats
     from spark_recmetrics.columns import Columns
     from spark_recmetrics.comparison import Comparison, compare
     from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
@@ -50,6 +50,7 @@ _HOME = {
     "evaluate_in_memory": "memory",
     "from_als": "lists",
     "metrics": "metrics",
+    "plots": "plots",
     "rank_items": "lists",
     "read_history": "history",
     "splits": "splits",
@@ -81,6 +82,7 @@ __all__ = [
     "evaluate_in_memory",
     "from_als",
     "metrics",
+    "plots",
     "rank_items",
     "read_history",
     "splits",

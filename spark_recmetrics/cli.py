@@ -232,7 +232,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     def job(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
         job_runs.run_evaluation(config, outcome, arguments.explain_user, vault, gated=not arguments.no_gates)
 
-    return _reported(arguments, _load, job, {"models": {}, "n_users": {}, "gates": [], "preflight": []})
+    return _reported(arguments, _load, job, {"models": {}, "n_users": {}, "gates": [], "preflight": [], "report": None})
 
 
 def _preflight(arguments: argparse.Namespace) -> int:

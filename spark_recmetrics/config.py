@@ -36,8 +36,10 @@ from spark_recmetrics.job_file import (
     JobName,
     Number,
     OutputTables,
+    PagePath,
     PlainText,
     Section,
+    filled,
     read,
     several,
     whole,
@@ -372,6 +374,7 @@ class Config(Job):
     """One evaluation. Made by `load`."""
 
     tagged: ClassVar[tuple[Keys, ...]] = (("inputs", "catalog"),)
+    unhashed: ClassVar[tuple[str, ...]] = ("as_of", "report")
 
     job: JobName = "evaluate"
     """Name of the job, a part of the run id."""
@@ -395,10 +398,19 @@ class Config(Job):
     """Whether the set-up is proved before anything is published, and what may pass. Default: not at all."""
     output: OutputTables
     """Where the tables go."""
+    report: PagePath | None = None
+    """File of the HTML report. Default: none."""
+
+    @property
+    def report_path(self) -> str | None:
+        """The file of the report with `as_of` in it."""
+        return None if self.report is None else filled(self.report, self.as_of)
 
     def problems(self) -> dict[Keys, str]:
         """What is wrong between keys that are right by themselves, by key."""
         problems = super().problems()
+        if self.as_of is None and "{as_of}" in (self.report or ""):
+            problems["report",] = f"{self.report!r} needs an as_of: give --as-of, or as_of in the file"
         names, baseline = tuple(self.inputs.models or ()), self.evaluation.baseline
         there = {name for name in type(self.inputs).model_fields if getattr(self.inputs, name) is not None}
         there |= set() if baseline is None else {"baseline"}

@@ -85,6 +85,7 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         # What is empty is the error that the job ends with.
         own = [line for line in result.warnings if line not in result.emptiness]
         outcome["warnings"] = [*own, *outcome["warnings"]]
+        outcome["report"] = _report(spark, config, result, comparison, verdicts, outcome, vault)
         _show(config, result, outcome, comparison)
         if user is not None:
             _show_user(result, user)
@@ -295,6 +296,38 @@ def _pairs(config: Config, rows: Sequence[dict[str, Any]], per_user: DataFrame) 
     return found
 
 
+def _report(
+    spark: SparkSession,
+    config: Config,
+    result: Result,
+    comparison: Comparison | None,
+    verdicts: Sequence[Verdict],
+    outcome: dict[str, Any],
+    vault: Vault,
+) -> str | None:
+    """Write the HTML report that the configuration asks for. All tables are there already, so what hinders it is a warning."""
+    from spark_recmetrics.history import published_rows
+    from spark_recmetrics.report import headline_of
+    from spark_recmetrics.source import as_yaml
+
+    if config.report_path is None:
+        return None
+    told = [headline_of(result.rows), *(gate.metric for gate in config.gates)]
+    try:
+        path = result.to_html(
+            config.report_path,
+            comparison=comparison,
+            gates=verdicts,
+            history=published_rows(spark, config.located(config.output), config.job, list(dict.fromkeys(told))),
+            configuration=as_yaml(config.resolved()),
+        )
+    except Exception as error:  # noqa: BLE001 - it may not end a run whose numbers are there
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        outcome["warnings"].append(f"report: not written: {vault.covered(reason)}")
+        return None
+    return str(path)
+
+
 def _show_gates(verdicts: Sequence[Verdict]) -> None:
     """Print every verdict.
 
@@ -420,6 +453,8 @@ def _show(config: Config, result: Result, outcome: dict[str, Any], comparison: C
         tell(f"warning: {printable(warning)}")
     for name, place in outcome["tables"].items():
         tell(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
+    if outcome["report"] is not None:
+        tell(f"{'report':<12} {printable(outcome['report'])}")
 
 
 def _show_split(config: SplitConfig, reports: Sequence[SplitReport], outcome: dict[str, Any]) -> None:

@@ -320,6 +320,7 @@ def evaluate(
         slices=slicing.slices,
         sliced={**sliced, **pair_means(served)},
         min_users=min_users,
+        confidence=slicing.intervals.confidence,
         facts=facts,
         convention=rules,
         run=run,

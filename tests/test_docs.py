@@ -84,6 +84,7 @@ def test_the_pages_are_there():
         "metrics.md",
         "outputs.md",
         "reliability.md",
+        "report.md",
         "running.md",
         "security.md",
         "slices.md",
