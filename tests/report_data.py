@@ -47,10 +47,11 @@ def small_comparison(first="als", second="popularity", **changes):
 
 
 def small_history(result, metrics=("mrr@2",)):
-    """Three nights; from the last one on the truth is another."""
+    """Three nights, the first two of them worse; from the last one on the truth is another."""
     nights = [("2026-11-26", "r1", "d1", 0.125), ("2026-11-27", "r2", "d1", 0.25), ("2026-11-28", "r3", "d2", 0.0)]
     return [
-        {**row, "as_of": as_of, "run_id": run_id, "data_hash": data_hash, "value": row["value"] - worse, "job": "nightly"}
+        {**row, "as_of": as_of, "run_id": run_id, "data_hash": data_hash, "job": "nightly"}
+        | {key: row[key] - worse for key in ("value", "ci_low", "ci_high")}
         for as_of, run_id, data_hash, worse in nights
         for row in result.rows
         if row["slice"] == "all" and row["metric"] in metrics
