@@ -244,7 +244,9 @@ def _values(lines: Mapping[str, Mapping[str, Row]], models: Sequence[str], limit
     table = []
     for name, of_model in list(lines.items())[:limit]:
         rows = list(of_model.values())
-        best = best_value(rows)
+        # A preference of a group for a group is told, not judged.
+        judged = rows[0]["slice"] == "all" or not parse(rows[0]["metric"]).definition.by_pair
+        best = best_value(rows) if judged else None
         cells = [_cell(of_model.get(model), best) for model in shown]
         table.append({"name": name, "lower": not rows[0]["higher_is_better"], "cells": cells})
     return {"models": shown, "lines": table, "more": len(lines) - limit, "more_models": len(models) - len(shown)}

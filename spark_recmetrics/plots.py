@@ -185,6 +185,7 @@ def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> 
             panel.set_title(f"{_short(b)} minus {_short(a)}")
             panel.set_xlabel("difference" + (" (↓ lower is better)" if any(lower) else ""))
             panel.margins(x=0.08)
+            panel.locator_params(axis="x", nbins=5)
         text = " ".join(f"{_short(b)} minus {_short(a)}. {'; '.join(lines)}." for (a, b), lines in told.items())
         return _finished(figure, text, {})
 
@@ -241,6 +242,7 @@ def slices(result: Any, metric: str | None = None) -> Figure:
                 panel.axhline(place - 0.5, color=RULE, linewidth=0.9)
         _lines(panel, names)
         panel.grid(visible=False, axis="y")
+        panel.locator_params(axis="x", nbins=6)
         marked = any(name.endswith(" ~") for name in names)
         panel.set_xlabel(metric + ("\n~ hollow: too few users for a conclusion" if marked else ""))
         more = f" {counted(n_left_out, 'more line')} in the table." if n_left_out else ""

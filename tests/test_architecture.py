@@ -49,7 +49,10 @@ LAYERS = {
         {"numpy", "pyspark"},
     ),
     "6": (("outcome", "plan", "segments", "tables"), {"numpy", "pyspark"}),
-    "7": (("explain", "history", "doctor", "known_groups", "known_items", "lists", "memory", "sides", "slicing"), {"numpy", "pyspark"}),
+    "7": (
+        ("explain", "history", "doctor", "known_groups", "known_items", "lists", "memory", "sides", "slicing"),
+        {"numpy", "pyspark"},
+    ),
     "8": (("pipeline", "splits", "overlap"), {"pyspark"}),
     "9": (("comparison", "evaluator", "sample", "source"), {"numpy", "pyspark", "yaml", "tomli"}),
     "10": (("job_file", "preflight"), {"pydantic", "pydantic_core", "pyspark"}),
