@@ -35,7 +35,7 @@ unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE PYSPARK_SUBMIT_ARGS PYTHONPATH H
 SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file conf/spark-defaults.conf
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-heavy test-matrix test-oldest test-newest test-airflow lint format typecheck docs bench clean check-java
+.PHONY: help demo test test-browser test-heavy test-matrix test-oldest test-newest test-airflow lint format typecheck docs bench clean check-java
 # The Java check comes first, and two Spark runs at once would fight for the cores.
 .NOTPARALLEL:
 
@@ -52,7 +52,7 @@ demo: check-java $(READY) $(if $(filter ml-100k,$(DATA)),$(WHEEL)) ## evaluate t
 test: check-java lint typecheck ## lint, type check, and the suite on classic Spark and on Spark Connect
 	@log=$$(mktemp); \
 	( $(BIN)/pytest -m "spark and not once and not heavy" --session=connect -p no:cacheprovider; connect=$$?; \
-	  $(BIN)/pytest -m "not spark and not heavy" -p no:cacheprovider && exit $$connect ) > "$$log" 2>&1 & other=$$!; \
+	  $(BIN)/pytest -m "not spark and not heavy and not browser" -p no:cacheprovider && exit $$connect ) > "$$log" 2>&1 & other=$$!; \
 	$(BIN)/pytest -m "spark and not heavy"; classic=$$?; \
 	wait $$other; other=$$?; \
 	cat "$$log"; rm -f "$$log"; \
@@ -73,6 +73,12 @@ test-oldest test-newest: test-%: check-java .matrix/%/.ready
 # The settings of pytest are those of the suite, where a warning is an error; here others are to blame for most of them.
 test-airflow: check-java $(AIRFLOW)/.ready ## the DAGs of examples/airflow on the real Airflow, in an environment of its own
 	$(AIRFLOW)/bin/pytest -c /dev/null --rootdir=. -p no:cacheprovider tests/airflow_dags.py
+
+test-browser: $(READY) ## the HTML report in a headless Chromium, which root gets from Debian where there is none
+	@command -v chromedriver > /dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null \
+	    && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver > /dev/null; } \
+	    || echo "There is no chromedriver, and it cannot be installed here; on Debian: sudo apt-get install chromium chromium-driver" >&2
+	$(BIN)/pytest -m browser
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
-    from spark_recmetrics import metrics, splits, stats
+    from spark_recmetrics import metrics, plots, splits, stats
     from spark_recmetrics.columns import Columns
     from spark_recmetrics.comparison import Comparison, compare
     from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
@@ -52,6 +52,7 @@ _HOME = {
     "from_als": "lists",
     "log_to_mlflow": "tracking",
     "metrics": "metrics",
+    "plots": "plots",
     "rank_items": "lists",
     "read_history": "history",
     "splits": "splits",
@@ -84,6 +85,7 @@ __all__ = [
     "from_als",
     "log_to_mlflow",
     "metrics",
+    "plots",
     "rank_items",
     "read_history",
     "splits",

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_recmetrics import config as configuration
-from spark_recmetrics import job_runs
+from spark_recmetrics import job_runs, published_runs
 from spark_recmetrics.credentials import Vault
 from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, counted, printable
 from spark_recmetrics.job_file import places
+from spark_recmetrics.job_session import session, tell
 from spark_recmetrics.metrics import COMBINED, DEFINITIONS
 from spark_recmetrics.report import RESULT_MARK, unmarked
 from spark_recmetrics.schema import Location
@@ -185,7 +186,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
         raise ConfigError("--set and --as-of: expected a configuration that they change, found none: add --config FILE")
     checks = []
     with ExitStack() as stack:
-        for check in examine(lambda: stack.enter_context(job_runs.session()), output):
+        for check in examine(lambda: stack.enter_context(session()), output):
             print(check, flush=True)
             checks.append(check)
     failed = [check.name for check in checks if check.level == "FAIL"]
@@ -238,7 +239,15 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     def job(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
         job_runs.run_evaluation(config, outcome, arguments.explain_user, vault, gated=not arguments.no_gates)
 
-    empty: dict[str, Any] = {"models": {}, "n_users": {}, "gates": [], "pareto": [], "preflight": [], "tracking": {}}
+    empty: dict[str, Any] = {
+        "models": {},
+        "n_users": {},
+        "gates": [],
+        "pareto": [],
+        "preflight": [],
+        "tracking": {},
+        "report": None,
+    }
     return _reported(arguments, _load, job, empty)
 
 
@@ -247,13 +256,13 @@ def _preflight(arguments: argparse.Namespace) -> int:
 
 
 def _gate(arguments: argparse.Namespace) -> int:
-    return _reported(arguments, _load, job_runs.run_gates, {"gates": []})
+    return _reported(arguments, _load, published_runs.run_gates, {"gates": []})
 
 
 def _compare(arguments: argparse.Namespace) -> int:
     def work(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
         del vault  # no input is read
-        job_runs.run_comparison(config, outcome, arguments.run)
+        published_runs.run_comparison(config, outcome, arguments.run)
 
     return _reported(arguments, _load, work, {"comparison": []})
 
@@ -262,7 +271,7 @@ def _history(arguments: argparse.Namespace) -> int:
     if arguments.last < 1:
         raise ConfigError(f"--last: expected a whole number from 1, found {arguments.last}")
     config = configuration.load_published(arguments.config, arguments.set, arguments.as_of)
-    job_runs.tell(job_runs.history_of(config, arguments.metric, arguments.last))
+    tell(published_runs.history_of(config, arguments.metric, arguments.last))
     return 0
 
 

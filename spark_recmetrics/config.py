@@ -11,24 +11,28 @@ from pydantic import (
     AliasChoices,
     BeforeValidator,
     ConfigDict,
-    Discriminator,
     Field,
-    PlainSerializer,
-    PlainValidator,
     Strict,
-    Tag,
-    WithJsonSchema,
     model_validator,
 )
 
 from spark_recmetrics.columns import Columns
-from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
+from spark_recmetrics.config_types import (
+    COUNTS_SCHEMA,
+    Catalog,
+    Checks,
+    ConventionChoice,
+    CutOffs,
+    MetricText,
+    Slices,
+    spelled_out,
+)
+from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
 from spark_recmetrics.demand import OF_TRAIN, Demand
 from spark_recmetrics.errors import ConfigError, did_you_mean
-from spark_recmetrics.facts import POLICIES, checked_policies
+from spark_recmetrics.facts import checked_policies
 from spark_recmetrics.gates import Gate, problems_of
 from spark_recmetrics.job_file import (
-    COUNT_SCHEMA,
     AsOf,
     Count,
     InputTable,
@@ -36,143 +40,20 @@ from spark_recmetrics.job_file import (
     JobName,
     Number,
     OutputTables,
+    PagePath,
     PlainText,
     Section,
+    filled,
     read,
     several,
-    whole,
 )
 from spark_recmetrics.means import IntervalMethod, Intervals
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
 from spark_recmetrics.metrics.objectives import Point, checked_objectives
-from spark_recmetrics.metrics.text import named_populations
-from spark_recmetrics.schema import Location
-from spark_recmetrics.slices import COUNTED, MIN_USERS, Slice, bands_of, by_side, parse_slices
-from spark_recmetrics.source import Keys, shown
+from spark_recmetrics.slices import COUNTED, MIN_USERS, bands_of, by_side
+from spark_recmetrics.source import Keys
 from spark_recmetrics.stats.many import Correction, Test, check_options
 from spark_recmetrics.tracking import Mlflow
-
-
-def _metric(value: object) -> Metric:
-    if not isinstance(value, str | Metric):
-        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {shown(value)}")
-    try:
-        return parse(value)
-    except ConfigError as error:
-        raise ConfigError(f"{error}{_torn(value)}") from error
-
-
-def _torn(value: object) -> str:
-    """The tail of a message about a text that a list in YAML has cut at its comma, as it does without quotes."""
-    torn = isinstance(value, str) and len(value) < 100 and "," not in value and value.count("(") != value.count(")")
-    return ": in a list, write a text with a comma in quotes" if torn else ""
-
-
-def _convention(value: object) -> Convention:
-    if isinstance(value, str | Convention):
-        return named_populations(convention(value))
-    if not isinstance(value, dict):
-        raise ConfigError(f"expected the name of a convention, or a mapping of its name and options, found {shown(value)}")
-    found, problems = CONVENTIONS["default"], dict[Keys, str]()
-    for option, chosen in ({"name": "default"} | value).items():
-        try:
-            if option == "name":
-                found = named_populations(convention({"name": chosen}))
-            elif option not in _OPTIONS:
-                raise ConfigError(f"unknown option{did_you_mean(option, _OPTIONS)}")  # noqa: TRY301 - collected below
-            elif option == "users_by_metric":
-                found = named_populations(found.override(users_by_metric=_users_by_metric(chosen)))
-            else:
-                found = found.override(**{option: chosen})
-        except ConfigError as error:  # noqa: PERF203 - one message for all of them
-            problems[(option,)] = str(error).removeprefix(f"{option}: ")
-    if problems:
-        raise several(problems)
-    return found
-
-
-def _users_by_metric(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"expected a mapping of metrics to sets of users, found {shown(value)}")
-    return value
-
-
-def _checks(value: object) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"expected a mapping of checks to policies, found {shown(value)}")
-    problems = dict[Keys, str]()
-    for check, policy in value.items():
-        try:
-            checked_policies({check: policy})
-        except ConfigError as error:  # noqa: PERF203 - one message for all of them
-            problems[(check,)] = str(error).removeprefix(f"{check}: ")
-    if problems:
-        raise several(problems)
-    return checked_policies(value)
-
-
-def _slices(value: object) -> tuple[Slice, ...]:
-    if not isinstance(value, list | tuple):
-        raise ConfigError(f"expected a list of slices such as [gender, 'age(18, 35)'], found {shown(value)}")
-    problems = dict[Keys, str]()
-    for place, one in enumerate(value):
-        try:
-            Slice.parse(one)
-        except ConfigError as error:  # noqa: PERF203 - one message for all of them
-            problems[(place,)] = f"{error}{_torn(one)}"
-    if problems:
-        raise several(problems)
-    return parse_slices(value)
-
-
-def _spelled_out(chosen: Convention) -> dict[str, Any]:
-    return {"name": chosen.name, **dict(chosen.options()), "users_by_metric": dict(chosen.users_by_metric)}
-
-
-def _number_of_items(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"expected a location, or the number of items, found {shown(value)}")
-    return whole(value)
-
-
-_OPTIONS: dict[str, Any] = {
-    "name": {"enum": list(CONVENTIONS)},
-    **{option: {"enum": list(values)} for option, values in CHOICES.items()},
-    **{option: {"type": "number"} for option in ("threshold", "beta", "entropy_base")},
-    "users_by_metric": {"type": "object", "additionalProperties": {"enum": list(USER_SETS)}},
-}
-_OPTIONS_SCHEMA = {"type": "object", "properties": _OPTIONS, "additionalProperties": False}
-_CHECKS_SCHEMA = {
-    "type": "object",
-    "properties": {check: {"enum": list(policies)} for check, policies in POLICIES.items()},
-    "additionalProperties": False,
-}
-_COUNTS = {"anyOf": [COUNT_SCHEMA, {"type": "array", "items": COUNT_SCHEMA}, {"type": "null"}]}
-
-CutOffs = Annotated[
-    tuple[Count, ...],
-    BeforeValidator(lambda value: value if isinstance(value, list | tuple | dict) else () if value is None else [value]),
-    WithJsonSchema(_COUNTS),
-]
-MetricText = Annotated[Metric, PlainValidator(_metric), PlainSerializer(str), WithJsonSchema({"type": "string"})]
-ConventionChoice = Annotated[
-    Convention,
-    PlainValidator(_convention),
-    PlainSerializer(_spelled_out),
-    WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}, {"type": "string", "pattern": r"^\w+\(.*\)$"}]}),
-]
-Checks = Annotated[dict[str, str], PlainValidator(_checks), WithJsonSchema(_CHECKS_SCHEMA)]
-Slices = Annotated[
-    tuple[Slice, ...],
-    PlainValidator(_slices),
-    PlainSerializer(lambda slices: [str(one) for one in slices]),
-    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
-]
-NumberOfItems = Annotated[int, PlainValidator(_number_of_items), WithJsonSchema(COUNT_SCHEMA)]
-Catalog = Annotated[
-    Annotated[InputTable, Tag("[table]")] | Annotated[NumberOfItems, Tag("[number]")],
-    Discriminator(lambda value: "[table]" if isinstance(value, dict | Location) else "[number]"),
-]
 
 
 class ModelInputs(Section):
@@ -383,8 +264,8 @@ class Config(Job):
     """One evaluation. Made by `load`."""
 
     tagged: ClassVar[tuple[Keys, ...]] = (("inputs", "catalog"),)
-    # The tables are the same, so that a night that is logged later takes the place of the first.
-    unhashed: ClassVar[tuple[str, ...]] = ("as_of", "tracking")
+    # The tables are the same, so that a night that is logged or shown later takes the place of the first.
+    unhashed: ClassVar[tuple[str, ...]] = ("as_of", "tracking", "report")
 
     job: JobName = "evaluate"
     """Name of the job, a part of the run id."""
@@ -410,10 +291,19 @@ class Config(Job):
     """Where values are logged beside the tables, when these are published. Default: nowhere."""
     output: OutputTables
     """Where the tables go."""
+    report: PagePath | None = None
+    """File of the HTML report. Default: none."""
+
+    @property
+    def report_path(self) -> str | None:
+        """The file of the report with `as_of` in it."""
+        return None if self.report is None else filled(self.report, self.as_of)
 
     def problems(self) -> dict[Keys, str]:
         """What is wrong between keys that are right by themselves, by key."""
         problems = super().problems()
+        if self.as_of is None and "{as_of}" in (self.report or ""):
+            problems["report",] = f"{self.report!r} needs an as_of: give --as-of, or as_of in the file"
         names, baseline = tuple(self.inputs.models or ()), self.evaluation.baseline
         there = {name for name in type(self.inputs).model_fields if getattr(self.inputs, name) is not None}
         there |= set() if baseline is None else {"baseline"}
@@ -457,7 +347,7 @@ class Config(Job):
         found["evaluation"] |= {
             "metrics": [str(metric) for metric in self.evaluation.requested],
             "complex_metrics": [],
-            "convention": _spelled_out(self.evaluation.chosen_convention),
+            "convention": spelled_out(self.evaluation.chosen_convention),
         }
         return found
 
@@ -466,7 +356,7 @@ class Config(Job):
         """The JSON Schema of the file, for editors."""
         schema = super().file_schema()
         evaluation = schema["$defs"]["Evaluation"]["properties"]
-        evaluation["k"] = {**_COUNTS, "description": "Another name of top_k."}
+        evaluation["k"] = {**COUNTS_SCHEMA, "description": "Another name of top_k."}
         evaluation["metrics"]["default"] = [str(metric) for metric in Evaluation().metrics]
         evaluation["convention"]["default"] = "default"
         schema["properties"]["preflight"]["anyOf"].append({"type": "boolean"})

@@ -74,6 +74,22 @@ def _fill(path: str, as_of: str | None = None) -> str:
     return re.sub(r"\{([A-Za-z_]\w*)\}", value, path)
 
 
+def filled(path: str, as_of: str | None) -> str:
+    """The path of a report with `as_of` in it.
+
+    Example:
+        >>> filled("/reports/{as_of}.html", "2026-11-28")
+        '/reports/2026-11-28.html'
+    """
+    return _fill(path, as_of)
+
+
+def _page(path: str) -> str:
+    if re.match(r"\w[\w+.-]+:", path) or not path.lower().endswith((".html", ".htm")):
+        raise ConfigError(f"expected the path of a .html file that the driver can write, found {shown(path)}")
+    return _fill(plain_text(path))
+
+
 def _placed(found: _Placed) -> _Placed:
     try:
         _fill(found.path or "")
@@ -85,6 +101,7 @@ def _placed(found: _Placed) -> _Placed:
 COUNT_SCHEMA = {"type": "integer", "minimum": 1, "maximum": LARGEST}
 
 PlainText = Annotated[str, AfterValidator(plain_text)]
+PagePath = Annotated[str, AfterValidator(_page)]
 JobName = Annotated[
     str, PlainValidator(partial(_name, characters=_JOB)), WithJsonSchema({"type": "string", "pattern": f"^[{_JOB}]+$"})
 ]
@@ -108,7 +125,6 @@ class Job(Section):
 
     tagged: ClassVar[tuple[Keys, ...]] = ()
     """Keys of unions, behind which pydantic names the part that it has read."""
-
     unhashed: ClassVar[tuple[str, ...]] = ("as_of",)
     """Keys that the hash does not stand for."""
 

@@ -1,4 +1,4 @@
-"""What the value of a night is compared with: another model, earlier runs, and the drops of all nights."""
+"""Nights of a job: in order, and what the value of one is compared with: another model, earlier runs, all drops so far."""
 
 from __future__ import annotations
 
@@ -62,6 +62,46 @@ def variance_of(row: Row) -> float | None:
     """The squared standard error of a value; None where it is no mean over users."""
     std = row.get("std")
     return None if std is None else float(std) ** 2 / row["n_users"]
+
+
+def newest_nights(rows: Sequence[Row], last: int) -> list[tuple[str, dict[str, Row]]]:
+    """The last nights with their rows by model. Of two runs of one `as_of` the later counts, with the models that it has.
+
+    Args:
+        rows: Rows of SUMMARY for one metric, of several runs.
+        last: How many nights.
+
+    Example:
+        >>> row = {"run_id": "r", "model": "als", "as_of": "2", "value": 0.5, "computed_at": 0}
+        >>> nights = newest_nights([row, {**row, "run_id": "s", "value": 0.25, "computed_at": 1}, {**row, "as_of": "1"}], 2)
+        >>> [(as_of, of_night["als"]["value"]) for as_of, of_night in nights]
+        [('1', 0.5), ('2', 0.25)]
+    """
+    ordered = sorted(rows, key=lambda row: (row["as_of"], row["computed_at"]))
+    last_run = {row["as_of"]: row["run_id"] for row in ordered}
+    newest: dict[str, dict[str, Row]] = {}
+    for row in ordered:
+        if row["run_id"] == last_run[row["as_of"]]:
+            newest.setdefault(row["as_of"], {})[row["model"]] = row
+    return list(newest.items())[-last:]
+
+
+def changes(before: Row, now: Row) -> list[str]:
+    """What is another between the rows of two nights, in words: a step that comes with it may be none of the model.
+
+    Example:
+        >>> night = {"data_hash": "d", "config_hash": "c", "convention": "default"}
+        >>> changes(night, {**night, "data_hash": "e"})
+        ['the truth']
+    """
+    return [text for key, text in _CHANGES.items() if now[key] != before[key]]
+
+
+_CHANGES = {
+    "data_hash": "the truth",
+    "config_hash": "the configuration (perhaps of gates alone)",
+    "convention": "the convention",
+}
 
 
 def model_reference(row: Row, rows: Sequence[Row], model: str) -> Reference:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import DataError, counted, printable
+from spark_recmetrics.errors import ConfigError, DataError, PublishError, brief, counted, printable
 from spark_recmetrics.facts import EMPTINESS, Fact
-from spark_recmetrics.means import Mean
+from spark_recmetrics.markdown import as_markdown
+from spark_recmetrics.means import Intervals, Mean
 from spark_recmetrics.metrics.objectives import Objectives, Standing
 from spark_recmetrics.report import metric_table, pareto_table
 from spark_recmetrics.slices import MIN_USERS, SEPARATOR, Band, Slice, in_order
@@ -20,8 +28,22 @@ from spark_recmetrics.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
 
+    from spark_recmetrics.gates import Verdict
     from spark_recmetrics.metrics import Metric
     from spark_recmetrics.metrics.measuring import GroupValue
+    from spark_recmetrics.page import Page
+
+
+class Compared(Protocol):
+    """What a report shows of a `Comparison`."""
+
+    @property
+    def rows(self) -> Sequence[Mapping[str, Any]]:
+        """The rows of COMPARISON."""
+
+    @property
+    def alpha(self) -> float:
+        """The level of the tests."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +78,7 @@ class Outcome:
         sliced: The values of slices, and of pairs of groups, by slice and value, then by model.
         min_users: Values of slices over fewer users are marked as small.
         objectives: What `euc_distance`, `hypervolume` and the Pareto front are made of; the first two are added to the means.
+        confidence: Of the intervals.
 
     Example:
         >>> import pandas as pd
@@ -82,6 +105,7 @@ class Outcome:
     sliced: Mapping[tuple[str, str], Mapping[str, Sequence[Mean]]] = field(default_factory=dict)
     min_users: int = MIN_USERS
     objectives: Sequence[Objectives] = ()
+    confidence: float = Intervals.confidence
 
     def __post_init__(self) -> None:
         if self.objectives:
@@ -206,6 +230,158 @@ class Outcome:
         import pandas as pd
 
         return pd.DataFrame(self.rows)
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        comparison: Compared | None = None,
+        gates: Sequence[Verdict] = (),
+        history: Sequence[Mapping[str, Any]] = (),
+        configuration: str | None = None,
+    ) -> Path:
+        """Write the report: one file of HTML that needs nothing else. See docs/report.md for what is in it.
+
+        Args:
+            path: The file; folders are made, and a file that is there is replaced as a whole.
+            comparison: Of `compare`.
+            gates: Of `gates.judge`.
+            history: Rows of `read_history` of this job, `.collect()` of the frame: this run and earlier ones.
+            configuration: What else a reader should know of the run, as text.
+
+        Returns:
+            The file.
+
+        Raises:
+            ConfigError: jinja2 or matplotlib is not installed.
+            PublishError: The file cannot be written.
+
+        Example:
+            >>> import pandas as pd, tempfile
+            >>> from spark_recmetrics.memory import evaluate_in_memory
+            >>> predictions = pd.DataFrame({"user_id": [1, 1, 2], "item_id": [7, 8, 8], "score": [0.9, 0.8, 0.7]})
+            >>> truth = pd.DataFrame({"user_id": [1, 2], "item_id": [8, 8]})
+            >>> result = evaluate_in_memory(predictions, truth, metrics="mrr", k=[1, 2])
+            >>> result.to_html(f"{tempfile.mkdtemp()}/report.html").name
+            'report.html'
+        """
+        earlier = [dict(row.asDict() if hasattr(row, "asDict") else row) for row in history]
+        page = self._page(comparison, gates, [row for row in earlier if row["slice"] == "all"], configuration)
+        return _write(path, page.html())
+
+    def to_markdown(self, *, comparison: Compared | None = None, gates: Sequence[Verdict] = ()) -> str:
+        """The values over all users as Markdown, for a pull request: gates first, then values, differences and warnings.
+
+        Args:
+            comparison: Of `compare`.
+            gates: Of `gates.judge`.
+
+        Example:
+            >>> import pandas as pd
+            >>> from spark_recmetrics.memory import evaluate_in_memory
+            >>> predictions = pd.DataFrame({"user_id": [1, 1, 2], "item_id": [7, 8, 8], "score": [0.9, 0.8, 0.7]})
+            >>> truth = pd.DataFrame({"user_id": [1, 2], "item_id": [8, 8]})
+            >>> print(evaluate_in_memory(predictions, truth, metrics="mrr", k=2).to_markdown(), end="")
+            - mrr@2: model has 0.7500 (95 % interval 0.2600..1.2400).
+            <BLANKLINE>
+            | metric | model |
+            | --- | ---: |
+            | mrr@2 | 0.7500 0.2600..1.2400 |
+        """
+        return as_markdown(
+            self.rows,
+            verdicts=[verdict._asdict() for verdict in gates],
+            comparison=() if comparison is None else comparison.rows,
+            warnings=self.warnings,
+            confidence=self.confidence,
+            alpha=0.05 if comparison is None else comparison.alpha,
+        )
+
+    def to_csv(self, path: str | os.PathLike[str]) -> Path:
+        """Write SUMMARY as CSV, its header first; what is undefined is empty.
+
+        Raises:
+            PublishError: The file cannot be written.
+        """
+        out = io.StringIO()
+        table = csv.DictWriter(out, list(self.rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(self.rows)
+        return _write(path, out.getvalue())
+
+    def to_json(self, path: str | os.PathLike[str]) -> Path:
+        """Write all that is on the driver as one object: `status`, `warnings`, `summary` and `data_report`, the latter as rows.
+
+        What is undefined or infinite is null.
+
+        Raises:
+            PublishError: The file cannot be written.
+        """
+        rows = [{key: _plain(value) for key, value in row.items()} for row in self.rows]
+        facts = [{key: _plain(value) for key, value in fact._asdict().items()} for fact in self.facts]
+        found = {"status": self.status, "warnings": list(self.warnings), "summary": rows, "data_report": facts}
+        return _write(path, json.dumps(found, allow_nan=False, indent=1) + "\n")
+
+    def _repr_html_(self) -> str | None:
+        """How a notebook shows the result: values with intervals, and warnings. Without jinja2 it is the text."""
+        try:
+            return self._page().fragment()
+        except ConfigError:
+            return None
+
+    def _page(
+        self,
+        comparison: Compared | None = None,
+        gates: Sequence[Verdict] = (),
+        history: Sequence[Mapping[str, Any]] = (),
+        configuration: str | None = None,
+    ) -> Page:
+        from spark_recmetrics.page import Page
+
+        return Page(
+            rows=self.rows,
+            facts=self.facts,
+            convention=self.convention,
+            warnings=[line for line in self.warnings if line not in self.emptiness],
+            emptiness=self.emptiness,
+            confidence=self.confidence,
+            verdicts=[verdict._asdict() for verdict in gates],
+            comparison=() if comparison is None else comparison.rows,
+            alpha=0.05 if comparison is None else comparison.alpha,
+            history=history,
+            configuration=configuration,
+        )
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON has it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write(path: str | os.PathLike[str], text: str) -> Path:
+    """Write a file in one step: a reader meets the old one or the new one, and no half of either.
+
+    Raises:
+        PublishError: It cannot be written.
+    """
+    try:
+        place = Path(path)
+    except TypeError as error:
+        raise ConfigError(f"path: expected the path of a file, found {brief(path)}") from error
+    half = place.with_name(f".{uuid4().hex}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            half.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
+            half.replace(place)
+        finally:
+            half.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        reason = getattr(error, "strerror", None) or error
+        raise PublishError(f"{place}: cannot be written: {reason}: give the path of a file in a folder of yours") from error
+    return place
 
 
 def pair_means(found: Mapping[str, Mapping[Metric, GroupValue]]) -> dict[tuple[str, str], dict[str, list[Mean]]]:

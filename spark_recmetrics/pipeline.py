@@ -327,6 +327,7 @@ def evaluate(
         sliced={**sliced, **pair_means(served)},
         min_users=min_users,
         objectives=goals,
+        confidence=slicing.intervals.confidence,
         facts=facts,
         convention=rules,
         run=run,

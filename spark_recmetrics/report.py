@@ -1,4 +1,4 @@
-"""A result as text for a terminal. Rendering computes nothing: the rows are handed in."""
+"""A result as text, for a terminal. Rendering computes nothing: the rows are handed in."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spark_recmetrics.errors import printable
+from spark_recmetrics.errors import counted, printable
 from spark_recmetrics.metrics import parse
-from spark_recmetrics.slices import Slice
+from spark_recmetrics.nights import changes, newest_nights
+from spark_recmetrics.slices import slice_name
 
 if TYPE_CHECKING:
     from spark_recmetrics.metrics.objectives import Standing
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 RESULT_MARK = "RECMETRICS_RESULT"
 """First word of the last line of a job; JSON follows. No other line begins with it."""
 
-_UNDEFINED = "undefined"
+UNDEFINED = "undefined"
+"""What stands for a value that is undefined."""
 
 _LINE = 128
 """Width that tables keep to, if their columns let them."""
@@ -59,14 +61,11 @@ def metric_table(rows: Sequence[Mapping[str, Any]]) -> str:
         metric   k     als   popularity
         ndcg    10  0.2500*      0.1250
     """
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    lines: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in rows:
-        lines.setdefault(row["metric"], {})[row["model"]] = row
+    models = models_of(rows)
     table = [["metric", "k", *(printable(model) for model in models)]]
-    for metric, of_model in lines.items():
+    for metric, of_model in by_metric(rows).items():
         k = next(iter(of_model.values()))["k"]
-        best = _best(list(of_model.values()))
+        best = best_value(list(of_model.values()))
         values = [_value(of_model.get(model), best) for model in models]
         table.append([metric.removesuffix(f"@{k}"), "" if k is None else str(k), *values])
     # A star stands in a column of its own, so that digits stay in line.
@@ -89,22 +88,31 @@ def pareto_table(standings: Sequence[Standing]) -> str:
         als          0.2500   0.5000  yes
         popularity   0.1250   0.7500  no: dominated by als
     """
-    by_cut: dict[int | None, list[Standing]] = {}
-    for one in standings:
-        by_cut.setdefault(one.k, []).append(one)
-    return "\n\n".join(_aligned(_standings(own), n_left=1, n_last_left=1) for own in by_cut.values())
+    by_cut = [[one for one in standings if one.k == k] for k in dict.fromkeys(one.k for one in standings)]
+    return "\n\n".join(_aligned(_standings(own), n_left=1, n_last_left=1) for own in by_cut)
 
 
 def _standings(standings: Sequence[Standing]) -> list[list[str]]:
     table = [["model", *standings[0].values, "Pareto-optimal"]]
     for one in standings:
-        found = "yes"
+        found = f"no: dominated by {_some(one.dominated_by)}" if one.dominated_by else "yes"
         if one.optimal is None:
             found = f"unknown: {one.reason}"
-        elif one.dominated_by:
-            found = f"no: dominated by {_some(one.dominated_by)}"
         table.append([printable(one.model), *(_number(value) for value in one.values.values()), printable(found)])
     return table
+
+
+def models_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The models in their order."""
+    return list(dict.fromkeys(row["model"] for row in rows))
+
+
+def by_metric(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """The rows of one slice, by metric and then by model."""
+    lines: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        lines.setdefault(row["metric"], {})[row["model"]] = row
+    return lines
 
 
 def slice_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
@@ -129,12 +137,12 @@ def slice_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
     lines: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         if row["metric"] == metric:
-            lines.setdefault(printable(_slice_name(row)), {})[row["model"]] = row
+            lines.setdefault(printable(slice_name(row)), {})[row["model"]] = row
     table = [[metric, "users", *(printable(model) for model in models)]]
     paired = parse(metric).definition.by_pair
     for name, of_model in lines.items():
         # A preference is told, not judged.
-        best = None if paired and name != "all" else _best(list(of_model.values()))
+        best = None if paired and name != "all" else best_value(list(of_model.values()))
         counts = sorted({row["n_users"] for row in of_model.values()})
         users = f"{counts[0]}..{counts[-1]}" if len(counts) > 1 else str(counts[0])
         small = "~" if any(row["small"] for row in of_model.values()) else ""
@@ -143,13 +151,6 @@ def slice_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
     note = "\n\n~ too few users for a conclusion" if marked else ""
     # Names of slices are left, numbers of users right, and values left again, each as wide as the others of its model.
     return _aligned(table, n_left=1, n_last_left=len(models)) + note
-
-
-def _slice_name(row: Mapping[str, Any]) -> str:
-    """The slice and its value; where bands begin is told by the value."""
-    if row["slice"] == "all":
-        return "all"
-    return f"{Slice.parse(row['slice']).names} = {row['slice_value']}"
 
 
 def _with_interval(row: Mapping[str, Any] | None, best: float | None) -> str:
@@ -195,6 +196,12 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
 
 
 def _comparisons(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
+    table = pair_lines(rows, alpha)
+    return _aligned(table, n_left=table[0].index("metric") + 1, n_last_left=1)
+
+
+def pair_lines(rows: Sequence[Mapping[str, Any]], alpha: float) -> list[list[str]]:
+    """Rows of COMPARISON as a table of texts, its heads first."""
     sliced = any(row["slice"] != "all" for row in rows)
     heads = ["a", "b", *(["slice"] if sliced else []), "metric"]
     table = [[*heads, "b - a", f"{100 * (1 - alpha):g} % interval", "p", "+/=/-", "users", "found"]]
@@ -206,20 +213,31 @@ def _comparisons(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
             found = f"undefined ({row['reason']})"
         else:
             found = "no difference found" + ("" if least is None else f" (could show {least:.4f})")
-        known = row["ci_low"] is not None and row["ci_high"] is not None
-        where = [_slice_name(row)] if sliced else []
+        where = [slice_name(row)] if sliced else []
         table.append(
             [
                 *(printable(text) for text in (row["model_a"], row["model_b"], *where, row["metric"])),
                 "" if row["diff"] is None else f"{row['diff']:+.4f}",
-                f"{row['ci_low']:.4f}..{row['ci_high']:.4f}" if known else "",
-                "" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3f}" if row["p_adjusted"] >= 0.0005 else "<.001",
+                interval_of(row),
+                p_of(row),
                 "" if row["wins"] is None else f"{row['wins']}/{row['ties']}/{row['losses']}",
                 str(row["n_users"]),
                 printable(found),
             ]
         )
-    return _aligned(table, n_left=len(heads), n_last_left=1)
+    return table
+
+
+def interval_of(row: Mapping[str, Any]) -> str:
+    """The interval of a value or difference; nothing where there is none."""
+    known = row["ci_low"] is not None and row["ci_high"] is not None
+    return f"{row['ci_low']:.4f}..{row['ci_high']:.4f}" if known else ""
+
+
+def p_of(row: Mapping[str, Any]) -> str:
+    """The adjusted p of a row of COMPARISON; nothing where there is none."""
+    p = row["p_adjusted"]
+    return "" if p is None else f"{p:.3f}" if p >= 0.0005 else "<.001"
 
 
 def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
@@ -245,23 +263,12 @@ def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
         <BLANKLINE>
         als  ▃█▁
     """
-    ordered = sorted(rows, key=lambda row: (row["as_of"], row["computed_at"]))
-    last_run = {row["as_of"]: row["run_id"] for row in ordered}
-    newest: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in ordered:
-        if row["run_id"] == last_run[row["as_of"]]:
-            newest.setdefault(row["as_of"], {})[row["model"]] = row
-    nights = list(newest.items())[-last:]
+    nights = newest_nights(rows, last)
     models = list(dict.fromkeys(model for _, of_night in nights for model in sorted(of_night)))
     table, before = [["as_of", *(printable(model) for model in models), "changed"]], None
     for as_of, of_night in nights:
         one = next(iter(of_night.values()))
-        what = {
-            "data_hash": "the truth",
-            "config_hash": "the configuration (perhaps of gates alone)",
-            "convention": "the convention",
-        }
-        changed = [text for key, text in what.items() if before is not None and one[key] != before[key]]
+        changed: list[str] = [] if before is None else changes(before, one)
         values = [_number(of_night[model]["value"]) if model in of_night else "" for model in models]
         table.append([printable(as_of), *values, " and ".join(changed)])
         before = one
@@ -282,6 +289,80 @@ def _sparkline(values: Sequence[float | None]) -> str:
     low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
     steps = len(_BARS) - 1
     return "".join(" " if v is None else _BARS[round((v - low) / span * steps) if span else steps // 2] for v in values)
+
+
+def headline_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The metric that stands for a result: the first ranking metric, if there is one."""
+    metrics = list(by_metric(rows))
+    return next((metric for metric in metrics if parse(metric).definition.kind == "ranking"), metrics[0])
+
+
+def gates_told(verdicts: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The worst verdict of the gates, `none` without any, and how many there are of it.
+
+    Args:
+        verdicts: Rows of GATES.
+
+    Example:
+        >>> gates_told([{"verdict": "pass"}, {"verdict": "fail"}])
+        ('fail', 'gates failed: 1 of 2 verdicts')
+    """
+    n = {level: sum(row["verdict"] == level for row in verdicts) for level in ("fail", "warn")}
+    if not verdicts:
+        return "none", "no gates were held"
+    total = counted(len(verdicts), "verdict")
+    if n["fail"]:
+        return "fail", f"gates failed: {n['fail']} of {total}"
+    if n["warn"]:
+        return "warn", f"gates passed with warnings: {n['warn']} of {total}"
+    return "pass", f"gates passed: {total}"
+
+
+def findings(
+    rows: Sequence[Mapping[str, Any]], comparison: Sequence[Mapping[str, Any]], confidence: float, alpha: float
+) -> list[str]:
+    """Which model is best by the first ranking metric over all users, and which differences were found, in words.
+
+    Args:
+        rows: Rows of SUMMARY.
+        comparison: Rows of COMPARISON.
+        confidence: Of the intervals of the values.
+        alpha: The level of the comparison.
+
+    Example:
+        >>> row = {"slice": "all", "metric": "ndcg@10", "model": "als", "value": 0.25, "higher_is_better": True}
+        >>> row |= {"ci_low": 0.125, "ci_high": 0.375}
+        >>> findings([row, {**row, "model": "pop", "value": 0.125}], [], 0.95, 0.05)
+        ['ndcg@10: als has the best value, 0.2500 (95 % interval 0.1250..0.3750), before pop with 0.1250.']
+    """
+    everybody = [row for row in rows if row["slice"] == "all"]
+    metric = headline_of(everybody)
+    known = [row for row in by_metric(everybody)[metric].values() if row["value"] is not None]
+    known.sort(key=lambda row: row["value"], reverse=bool(known) and known[0]["higher_is_better"])
+    if not known:
+        return [f"{metric} is undefined for all models."]
+    first, interval = known[0], interval_of(known[0])
+    told = f"{_number(first['value'])}{f' ({100 * confidence:g} % interval {interval})' if interval else ''}"
+    if len(known) == 1:
+        sentences = [f"{metric}: {first['model']} has {told}."]
+    elif first["value"] == known[-1]["value"]:
+        sentences = [f"{metric}: {' and '.join(row['model'] for row in known)} have the same value, {told}."]
+    else:
+        others = ", ".join(f"{row['model']} with {_number(row['value'])}" for row in known[1:4])
+        sentences = [f"{metric}: {first['model']} has the best value, {told}, before {others}."]
+    for row in [row for row in comparison if row["slice"] == "all" and row["metric"] == metric][:6]:
+        a, b = row["model_a"], row["model_b"]
+        if row["winner"] is not None:
+            worse, p = (a if row["winner"] == b else b), p_of(row)
+            means = f"{abs(row['diff']):.4f} on average of {counted(row['n_users'], 'user')}"
+            sentences.append(
+                f"{row['winner']} is better than {worse}: by {means}, p {f'< {p[1:]}' if p[0] == '<' else f'= {p}'}."
+            )
+        elif row["p_adjusted"] is not None:
+            sentences.append(
+                f"Between {a} and {b} no difference was found at the level {alpha:g}, which is not the same as none."
+            )
+    return [printable(text) for text in sentences]
 
 
 def explanation(
@@ -356,7 +437,7 @@ def _added(value: float | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    return _UNDEFINED if value is None else f"{value:.4f}"
+    return UNDEFINED if value is None else f"{value:.4f}"
 
 
 def _value_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -398,7 +479,7 @@ def _aligned(table: Sequence[Sequence[str]], *, n_left: int, n_last_left: int = 
     return unmarked("\n".join(lines))
 
 
-def _best(rows: Sequence[Mapping[str, Any]]) -> float | None:
+def best_value(rows: Sequence[Mapping[str, Any]]) -> float | None:
     """The best value of a line, if there is more than one model and they differ."""
     values = [row["value"] for row in rows if row["value"] is not None]
     if len(values) < 2 or min(values) == max(values):
@@ -409,7 +490,7 @@ def _best(rows: Sequence[Mapping[str, Any]]) -> float | None:
 
 def _value(row: Mapping[str, Any] | None, best: float | None) -> str:
     if row is None or row["value"] is None:
-        return f"{_UNDEFINED} "
+        return f"{UNDEFINED} "
     value = row["value"]
     return f"{value:.4f}{'*' if value == best else ' '}"
 

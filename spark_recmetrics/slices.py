@@ -345,6 +345,18 @@ def grouped(rows: pd.DataFrame, slices: Sequence[Slice]) -> Iterator[tuple[pd.Da
             yield own, [Group(place[text], np.zeros(len(own), dtype=np.int64), [value])]
 
 
+def slice_name(row: Mapping[str, Any]) -> str:
+    """The slice and the value that a row is of; where bands begin is told by the value.
+
+    Example:
+        >>> slice_name({"slice": "age(18, 35)", "slice_value": "<18"})
+        'age = <18'
+    """
+    if row["slice"] == "all":
+        return "all"
+    return f"{Slice.parse(row['slice']).names} = {row['slice_value']}"
+
+
 def in_order(slices: Sequence[Slice], found: Mapping[tuple[str, str], Any]) -> list[tuple[str, str]]:
     """The keys (slice, value) by the order of the slices and of their values; those of other slices come last."""
     by_text = {str(one): (place, one) for place, one in enumerate(slices)}

@@ -20,8 +20,8 @@ LAYERS = {
     "0": (("errors", "version"), set()),
     "1": (("columns", "schema"), {"pyspark"}),
     "2": (("arguments", "conventions"), {"numpy"}),
-    "3": (("metrics", "slices", "stats"), {"numpy"}),
-    "4": (("bucket", "facts", "means", "nights", "report"), {"numpy"}),
+    "3": (("metrics", "nights", "slices", "stats"), {"numpy"}),
+    "4": (("bucket", "facts", "means", "plots", "report"), {"numpy"}),
     "5": (
         (
             "catalog",
@@ -41,23 +41,26 @@ LAYERS = {
             "differences",
             "aggregate",
             "gates",
-            "outcome",
+            "markdown",
+            "page",
             "times",
             "watch",
         ),
         {"numpy", "pyspark"},
     ),
-    "6": (("plan", "segments", "tables", "memory"), {"numpy", "pyspark"}),
+    "6": (("outcome", "plan", "segments", "tables"), {"numpy", "pyspark"}),
     "7": (
-        ("explain", "history", "doctor", "known_groups", "known_items", "lists", "sides", "slicing", "tracking"),
+        ("explain", "history", "doctor", "known_groups", "known_items", "lists", "memory", "sides", "slicing", "tracking"),
         {"numpy", "pyspark"},
     ),
     "8": (("pipeline", "splits", "overlap"), {"pyspark"}),
     "9": (("comparison", "evaluator", "sample", "source"), {"numpy", "pyspark", "yaml", "tomli"}),
     "10": (("job_file", "preflight"), {"pydantic", "pydantic_core", "pyspark"}),
-    "11": (("config", "split_config"), {"pydantic", "pydantic_core"}),
-    "12": (("job_runs",), set()),
-    "13": (("cli",), set()),
+    "11": (("config_types", "split_config"), {"pydantic", "pydantic_core"}),
+    "12": (("config", "job_session"), {"pydantic", "pydantic_core", "pyspark"}),
+    "13": (("published_runs",), set()),
+    "14": (("job_runs",), set()),
+    "15": (("cli",), set()),
 }
 LAYER = {module: int(layer) for layer, (modules, _) in LAYERS.items() for module in modules}
 MAY_IMPORT = {module: packages for modules, packages in LAYERS.values() for module in modules}

@@ -84,6 +84,48 @@ def test_evaluate_writes_its_tables_and_says_where(job, spark, tmp_path, capsys)
 
 
 @pytest.mark.spark
+def test_the_report_is_written_before_a_failed_gate_ends_the_run(job, tmp_path, capsys):
+    gates = [{"metric": "hit@1", "min": 2.0}]
+    config = job(gates=gates, comparison={}, report=str(tmp_path / "reports" / "{as_of}.html"))
+    for night in ("2026-11-27", "2026-11-28"):
+        assert main(["evaluate", "--config", config, "--as-of", night]) == 3
+    out, result = result_of(capsys)
+    assert result["report"] == str(tmp_path / "reports" / "2026-11-28.html")
+    assert f"report       {result['report']}" in out
+    text = Path(result["report"]).read_text()
+    assert sorted(path.name for path in (tmp_path / "reports").iterdir()) == ["2026-11-27.html", "2026-11-28.html"]
+    n_verdicts = len(result["gates"])
+    assert f"Gates failed: {n_verdicts} of {n_verdicts} verdicts" in text
+    assert "hit@1 over 2 nights, 2026-11-27 to 2026-11-28." in text
+    for section in ("gates", "values", "differences", "history", "data", "definitions", "run"):
+        assert f'<section aria-labelledby="{section}">' in text
+    assert result["run_id"] in text
+    assert "job: nightly" in text  # the configuration
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_report_that_fails_is_a_warning_and_loses_nothing(job, spark, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["evaluate", "--config", job(report=str(tmp_path / "file" / "report.html"))]) == 0
+    out, result = result_of(capsys)
+    assert result["report"] is None
+    (told,) = [line for line in result["warnings"] if line.startswith("report: not written: ")]
+    assert "cannot be written: File exists" in told
+    assert f"warning: {told}" in out
+    assert read_history(spark, tmp_path / "out").count() > 0
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_report_without_its_packages_is_a_warning(job, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["evaluate", "--config", job(report=str(tmp_path / "report.html"))]) == 0
+    _, result = result_of(capsys)
+    assert "report: not written: plots need matplotlib, found none: install the extra report" in "\n".join(result["warnings"])
+
+
+@pytest.mark.spark
 @pytest.mark.heavy
 def test_a_repeated_run_replaces_its_own_rows_and_no_others(job, spark, tmp_path, capsys):
     conf = job()

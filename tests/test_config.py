@@ -427,6 +427,27 @@ def test_output(refused: Refused, output: str, line: str) -> None:
     assert refused(content) == [f"c.yaml:4: {line}"]
 
 
+@pytest.mark.parametrize(
+    ("report", "line"),
+    [
+        ("/r/report.txt", "expected the path of a .html file that the driver can write, found '/r/report.txt'"),
+        ("s3://bucket/r.html", "expected the path of a .html file that the driver can write, found 's3://bucket/r.html'"),
+        ("dbfs:/r.html", "expected the path of a .html file that the driver can write, found 'dbfs:/r.html'"),
+        ("'/r/{date}.html'", "unknown placeholder {date} in '/r/{date}.html'; known: as_of"),
+        ("'/r/{as_of}.html'", "'/r/{as_of}.html' needs an as_of: give --as-of, or as_of in the file"),
+        ("[a]", "expected a text, found a list"),
+    ],
+)
+def test_report(refused: Refused, report: str, line: str) -> None:
+    assert refused(f"{SMALLEST}report: {report}\n") == [f"c.yaml:5: report: {line}"]
+
+
+def test_the_path_of_the_report(write: Write) -> None:
+    config = load(write(f"{SMALLEST}report: '/r/{{as_of}}.html'\n"), as_of="2026-11-28")
+    assert (config.report, config.report_path) == ("/r/{as_of}.html", "/r/2026-11-28.html")
+    assert load(write(SMALLEST)).report_path is None
+
+
 @pytest.mark.parametrize("name", ["</script><img src=x onerror=alert(1)>", "../../etc/x", "=1+1", "модель", "a b"])
 def test_model_names_are_any_text(write: Write, name: str) -> None:
     models = json.dumps({name: {"predictions": {"path": "/p"}}})
@@ -792,6 +813,7 @@ def test_hash_stands_for_the_meaning_and_not_for_the_text(write: Write) -> None:
         ("evaluation: {convention: {name: default, relevance: positive}}", []),
         ("columns: {item: item_id}", []),
         ("as_of: x", []),
+        ("report: /r.html", []),
         ("job: x", ["job=evaluate"]),
     ]
     assert {load(write(f"{SMALLEST}{text}\n"), overrides).hash for text, overrides in same} == {config.hash}

@@ -14,7 +14,7 @@ import yaml
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spark_recmetrics import cli, config, job_runs
+from spark_recmetrics import cli, config, job_session
 from spark_recmetrics.doctor import examine
 from spark_recmetrics.errors import PublishError
 from spark_recmetrics.history import read_history
@@ -197,7 +197,7 @@ def test_the_session_of_databricks_is_left_running(spark, monkeypatch, variable,
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda _: SimpleNamespace(stop=lambda: stops.append(1)))
     monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION", raising=False)
     monkeypatch.setenv(variable, "17.3")
-    with job_runs.session():
+    with job_session.session():
         pass
     assert len(stops) == stopped
 

@@ -87,6 +87,7 @@ def test_the_pages_are_there():
         "mlflow.md",
         "outputs.md",
         "reliability.md",
+        "report.md",
         "running.md",
         "security.md",
         "slices.md",

@@ -303,7 +303,7 @@ def test_a_session_that_does_not_start(run_doctor):
 
 
 def test_a_wrong_configuration_is_found_before_a_session_starts(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("spark_recmetrics.job_runs.session", lambda: pytest.fail("a session was started"))
+    monkeypatch.setattr("spark_recmetrics.cli.session", lambda: pytest.fail("a session was started"))
     assert main(["doctor", "--config", str(tmp_path / "no.yaml")]) == 2
     assert main(["doctor", "--set", "output.path=x"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
@@ -316,7 +316,7 @@ def test_a_driver_without_pandas(monkeypatch, capsys):
         raise RuntimeError("no Java")
 
     monkeypatch.setitem(sys.modules, "pandas", None)
-    monkeypatch.setattr("spark_recmetrics.job_runs.session", no_session)
+    monkeypatch.setattr("spark_recmetrics.cli.session", no_session)
     monkeypatch.setenv("SPARK_REMOTE", "sc://spark.example.com")
     assert main(["doctor"]) == 4
     captured = capsys.readouterr()

@@ -1,0 +1,440 @@
+"""Pictures of results, as figures of matplotlib. They show the rows that are handed in; nothing is computed from data.
+
+Every function takes a result, or rows of its table: a list of mappings, what `collect()` gives, or a pandas frame. The label of
+a figure, `figure.get_label()`, says in words what it shows, for readers who do not see it. Models have the same colour, marker
+and line in all figures of a result; the colours differ for colour-blind readers, too, and without colour the markers do.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spark_recmetrics.errors import ConfigError, brief, counted, did_you_mean, printable
+from spark_recmetrics.metrics import parse
+from spark_recmetrics.nights import changes, newest_nights
+from spark_recmetrics.slices import slice_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Row = Mapping[str, Any]
+
+INK, MUTED, RULE = "#1d2329", "#5b6570", "#d9dee3"
+COLOURS = ("#0072b2", "#d55e00", "#4b0082", "#cc79a7", "#5a3315", "#14213d")
+"""For models, in their order; then again, with other markers."""
+
+MOST_MODELS, MOST_LINES = 12, 40
+"""How many models, and lines of dots, a figure shows. Tables have the rest."""
+
+_MARKERS, _LINES = "osD^vPX", ("-", "--", "-.", ":")
+_LONGEST = 30
+_WIDE = 4.6  # inches; letters can still be read on a phone
+
+_STYLE: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": INK,
+    "text.parse_math": False,  # a model may be named $x$
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": RULE,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.unicode_minus": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "figure.constrained_layout.use": True,
+}
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Own settings of matplotlib, and no warning of letters that its font lacks: readers have others.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise ConfigError(missing("plots", "matplotlib")) from error
+    with mpl.rc_context(), warnings.catch_warnings():
+        mpl.rcdefaults()
+        settings: Any = mpl.rcParams
+        settings.update(_STYLE)
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+def missing(what: str, package: str) -> str:
+    """What is said where a package of the extra `report` is not installed."""
+    return f"{what} need {package}, found none: install the extra report, pip install 'spark-recmetrics[report]'"
+
+
+def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None) -> Figure:
+    """Values against the cut-off, a panel for each metric, with intervals.
+
+    Args:
+        result: A result, or rows of SUMMARY; those of slices are left out.
+        metrics: Metrics without cut-off, such as `ndcg`. None: all that have values at two cut-offs or more.
+
+    Raises:
+        ConfigError: There is no such metric, or none has two cut-offs; or matplotlib is not installed.
+
+    Example:
+        >>> row = {"slice": "all", "metric": "hit@1", "k": 1, "model": "als", "value": 0.25, "ci_low": 0.125, "ci_high": 0.375}
+        >>> print(metric_by_k([row, {**row, "metric": "hit@5", "k": 5, "value": 0.5, "ci_high": 0.75}]).get_label())
+        hit against k. als: 0.2500 at 1, 0.5000 at 5.
+    """
+    rows = [row for row in _rows(result) if row["slice"] == "all" and row["k"] is not None]
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(without_k(row["metric"]), []).append(row)
+    curves = {name: own for name, own in found.items() if len({row["k"] for row in own}) > 1}
+    asked = [metrics] if isinstance(metrics, str) else list(curves if metrics is None else metrics)
+    for name in asked:
+        if name not in curves:
+            raise ConfigError(f"metrics: expected a metric with two cut-offs or more, found {name!r}{_known(name, curves)}")
+    if not asked:
+        raise ConfigError("metrics: expected one with two cut-offs or more, found none: evaluate with k=[5, 10]")
+    looks = _looks(rows)
+    n_columns = min(3, len(asked))
+    n_rows = math.ceil(len(asked) / n_columns)
+    told = []
+    with drawing():
+        figure, panels = _panels(n_rows, n_columns, (3.3 * n_columns, 2.5 * n_rows), looks)
+        for name, panel in zip(asked, panels, strict=False):
+            texts = []
+            for model, look in looks.items():
+                points = sorted((row for row in curves[name] if row["model"] == model), key=lambda row: row["k"])
+                _curve(panel, [row["k"] for row in points], points, look)
+                texts.append(f"{model}: {', '.join(_at_k(row) for row in points)}" if points else "")
+            told.append(f"{name} against k. {'; '.join(text for text in texts if text)}.")
+            cuts = sorted({row["k"] for row in curves[name]})
+            if cuts[-1] / cuts[0] > 20:
+                panel.set_xscale("log")
+            panel.set_xticks(cuts, [str(k) for k in cuts])
+            panel.minorticks_off()
+            panel.set_title(name)
+            panel.set_xlabel("k")
+        for panel in panels[len(asked) :]:
+            panel.remove()
+        return _finished(figure, " ".join(told), looks)
+
+
+def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> Figure:
+    """The differences of a comparison over all users with their intervals, a panel for each pair of models and scale.
+
+    A filled dot is a difference that was found. A hollow one is none that was found, which is not the same as none. Values
+    between 0 and 1 share a scale; other metrics have their own.
+
+    Args:
+        comparison: Of `compare`, or rows of COMPARISON.
+        metrics: Such as `ndcg@10`. None: all.
+
+    Raises:
+        ConfigError: There is no such metric or no difference; or matplotlib is not installed.
+
+    Example:
+        >>> row = {"model_a": "pop", "model_b": "als", "slice": "all", "metric": "hit@1", "diff": 0.25, "ci_low": 0.125}
+        >>> print(differences([{**row, "ci_high": 0.375, "winner": "als"}]).get_label())
+        als minus pop. hit@1: +0.2500 (+0.1250 to +0.3750), als is better.
+    """
+    rows = [row for row in _rows(comparison) if row["slice"] == "all"]
+    asked = [metrics] if isinstance(metrics, str) else metrics
+    for name in asked or ():
+        if name not in (compared := [row["metric"] for row in rows]):
+            raise ConfigError(f"metrics: {name!r} was not compared{_known(name, compared)}")
+    rows = [row for row in rows if row["diff"] is not None and (asked is None or row["metric"] in asked)][:MOST_LINES]
+    if not rows:
+        raise ConfigError("comparison: expected a difference over all users, found none")
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["model_a"], row["model_b"], _scale(row["metric"])), []).append(row)
+    told: dict[tuple[str, str], list[str]] = {}
+    with drawing():
+        heights = [0.75 + 0.26 * len(own) for own in groups.values()]
+        figure, panels = _panels(len(groups), 1, (_WIDE, sum(heights) + 0.2), {}, heights)
+        for ((a, b, _), own), panel in zip(groups.items(), panels, strict=True):
+            panel.axvline(0, color=MUTED, linewidth=0.9)
+            for place, row in enumerate(own):
+                is_found = row["winner"] is not None
+                _dot(panel, row["diff"], place, row, COLOURS[0] if is_found else MUTED, "o", filled=is_found)
+                better = f"{_short(row['winner'])} is better" if is_found else "no difference found"
+                known = row["ci_low"] is not None and row["ci_high"] is not None
+                interval = f" ({row['ci_low']:+.4f} to {row['ci_high']:+.4f})" if known else ""
+                told.setdefault((a, b), []).append(f"{row['metric']}: {row['diff']:+.4f}{interval}, {better}")
+            lower = [not parse(row["metric"]).definition.higher_is_better for row in own]
+            _lines(panel, [f"{row['metric']}{' ↓' if below else ''}" for row, below in zip(own, lower, strict=True)])
+            panel.set_title(f"{_short(b)} minus {_short(a)}")
+            panel.set_xlabel("difference" + (" (↓ lower is better)" if any(lower) else ""))
+            panel.margins(x=0.08)
+            panel.locator_params(axis="x", nbins=5)
+        text = " ".join(f"{_short(b)} minus {_short(a)}. {'; '.join(lines)}." for (a, b), lines in told.items())
+        return _finished(figure, text, {})
+
+
+def slices(result: Any, metric: str | None = None) -> Figure:
+    """One metric for all users and for each value of each slice, as dots with intervals; hollow are those over too few users.
+
+    Args:
+        result: A result, or rows of SUMMARY.
+        metric: Such as `ndcg@10`. None: the first with values of slices.
+
+    Raises:
+        ConfigError: There is no slice, or none with this metric; or matplotlib is not installed.
+
+    Example:
+        >>> row = {"slice": "all", "slice_value": "all", "metric": "hit@1", "k": 1, "model": "als", "value": 0.25}
+        >>> row |= {"ci_low": None, "ci_high": None, "n_users": 40, "small": False}
+        >>> few = {"slice": "gender", "slice_value": "F", "value": 0.5, "n_users": 2, "small": True}
+        >>> print(slices([row, {**row, **few}]).get_label())
+        hit@1 by slice. all: als 0.2500; gender = F (too few users for a conclusion): als 0.5000.
+    """
+    rows = _rows(result)
+    known = list(dict.fromkeys(row["metric"] for row in rows if row["slice"] != "all"))
+    if not known:
+        raise ConfigError("slices: expected values of slices, found none: evaluate with slices=[...]")
+    metric = known[0] if metric is None else metric
+    if metric not in known:
+        raise ConfigError(f"metric: {metric!r} was not evaluated by slice{_known(metric, known)}")
+    looks = _looks(rows)
+    lines: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in rows:
+        if row["metric"] == metric and row["model"] in looks:
+            lines.setdefault((row["slice"], row["slice_value"]), {})[row["model"]] = row
+    n_left_out = max(0, len(lines) - MOST_LINES)
+    shown = dict(list(lines.items())[:MOST_LINES])
+    names, told = [], []
+    with drawing():
+        height = 0.16 + 0.08 * min(len(looks), 4)
+        figure, (panel,) = _panels(1, 1, (_WIDE, 0.9 + height * len(shown)), looks)
+        step = 0.6 / max(1, len(looks))
+        for place, ((text, _), of_model) in enumerate(shown.items()):
+            name, texts = printable(slice_name(next(iter(of_model.values())))), []
+            for nth, (model, look) in enumerate(looks.items()):
+                if (own := of_model.get(model)) is None:
+                    continue
+                texts.append(f"{model} {_number(own)}")
+                if _finite(own["value"]) is not None:
+                    level = place + step * (nth - (len(looks) - 1) / 2)
+                    _dot(panel, own["value"], level, own, look.colour, look.marker, filled=not own["small"])
+            few = any(row["small"] for row in of_model.values())
+            names.append(_short(name, 40) + (" ~" if few else ""))
+            told.append(f"{name}{' (too few users for a conclusion)' if few else ''}: {', '.join(texts)}")
+            if place and text != list(shown)[place - 1][0]:
+                panel.axhline(place - 0.5, color=RULE, linewidth=0.9)
+        _lines(panel, names)
+        panel.grid(visible=False, axis="y")
+        panel.locator_params(axis="x", nbins=6)
+        marked = any(name.endswith(" ~") for name in names)
+        panel.set_xlabel(metric + ("\n~ hollow: too few users for a conclusion" if marked else ""))
+        more = f" {counted(n_left_out, 'more line')} in the table." if n_left_out else ""
+        return _finished(figure, f"{metric} by slice. {'; '.join(told)}.{more}", looks)
+
+
+def history(rows: Any, metric: str | None = None, last: int = 30) -> Figure:
+    """One metric over the last nights of a job, with intervals.
+
+    A dotted line stands where truth, configuration or convention is another than the night before.
+
+    Args:
+        rows: Rows of `read_history`, of one job; a Spark frame is collected first, perhaps after a filter by metric.
+        metric: Such as `ndcg@10`. None: the first.
+        last: How many nights, from 1.
+
+    Raises:
+        ConfigError: There is no such metric; or matplotlib is not installed.
+
+    Example:
+        >>> row = {"run_id": "r", "model": "als", "convention": "default", "config_hash": "c", "data_hash": "d"}
+        >>> row |= {"slice": "all", "metric": "hit@1", "k": 1, "ci_low": None, "ci_high": None, "computed_at": 0}
+        >>> nights = [{**row, "as_of": "11-26", "value": 0.25}, {**row, "as_of": "11-27", "value": 0.5, "data_hash": "e"}]
+        >>> print(history(nights).get_label())
+        hit@1 over 2 nights, 11-26 to 11-27. als: from 0.2500 to 0.5000. The truth is another from 11-27 on.
+    """
+    if isinstance(last, bool) or not isinstance(last, int) or last < 1:
+        raise ConfigError(f"last: expected a whole number from 1, found {brief(last)}")
+    found = [row for row in _rows(rows) if row["slice"] == "all"]
+    known = list(dict.fromkeys(row["metric"] for row in found))
+    metric = known[0] if metric is None and known else metric
+    if metric is None or metric not in known:
+        raise ConfigError(f"metric: expected rows of {metric or 'a metric'}, found none{_known(metric or '', known)}")
+    nights = newest_nights([row for row in found if row["metric"] == metric], last)
+    looks = _looks([row for _, of_night in nights for row in of_night.values()])
+    labels, told = [as_of for as_of, _ in nights], []
+    with drawing():
+        figure, (panel,) = _panels(1, 1, (_WIDE, 2.7), looks)
+        news, before = [], None
+        for place, (as_of, of_night) in enumerate(nights):
+            one = next(iter(of_night.values()))
+            if before is not None and (new := changes(before, one)):
+                panel.axvline(place - 0.5, color=MUTED, linewidth=0.9, linestyle=":")
+                text = " and ".join(new)
+                news.append(f"{text[0].upper()}{text[1:]} is another from {printable(as_of)} on.")
+            before = one
+        for model, look in looks.items():
+            points = [of_night.get(model) for _, of_night in nights]
+            _curve(panel, list(range(len(points))), points, look)
+            numbers = [_number(row) for row in points if row is not None and _finite(row["value"]) is not None]
+            text = f"from {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else numbers[0] if numbers else "undefined"
+            told.append(f"{model}: {text}")
+        every = max(1, math.ceil(len(labels) / 4))
+        shown = list(range(len(labels) - 1, -1, -every))[::-1]
+        panel.set_xticks(shown, [_short(labels[place], 16) for place in shown])
+        panel.set_xlim(-0.5, len(labels) - 0.5)
+        panel.set_title(metric)
+        if news:
+            panel.set_xlabel("dotted: another truth or configuration from there on")
+        span = f"{printable(labels[0])} to {printable(labels[-1])}" if len(labels) > 1 else printable(labels[0])
+        head = f"{metric} over {counted(len(nights), 'night')}, {span}."
+        return _finished(figure, " ".join([head, f"{'; '.join(told)}.", *news]), looks)
+
+
+# What the figures have in common --------------------------------------------------------------------------------------------
+
+
+class _Look(NamedTuple):
+    """How a model is drawn."""
+
+    colour: str
+    marker: str
+    line: Any
+
+
+def without_k(metric: str) -> str:
+    """The text of a metric without its cut-off.
+
+    Example:
+        >>> without_k("f1(beta=0.5)@20"), without_k("rmse")
+        ('f1(beta=0.5)', 'rmse')
+    """
+    return str(parse(metric).at(None))
+
+
+def _rows(given: Any) -> list[Row]:
+    """The rows of a result or comparison, or of a table as a list or a pandas frame."""
+    if hasattr(given, "rows") and not callable(given.rows):
+        return list(given.rows)
+    if hasattr(given, "sparkSession"):
+        raise ConfigError("rows: expected rows, found a Spark frame: give .collect() of it, or .toPandas()")
+    records = given.to_dict("records") if hasattr(given, "iloc") else given
+    if isinstance(records, str | bytes | Mapping) or not hasattr(records, "__iter__"):
+        raise ConfigError(f"rows: expected a result, or rows of its table, found {brief(given)}")
+    found = [row.asDict() if hasattr(row, "asDict") else row for row in records]
+    if not found or not all(isinstance(row, Mapping) for row in found):
+        raise ConfigError(f"rows: expected a result, or rows of its table, found {brief(records)}")
+    # pandas has NaN where there is nothing.
+    return [{key: None if value != value else value for key, value in row.items()} for row in found]
+
+
+def _known(name: str, known: Any) -> str:
+    return did_you_mean(str(name), dict.fromkeys(known))
+
+
+def _looks(rows: Sequence[Row]) -> dict[str, _Look]:
+    """How each model is drawn, by its name, in the order of the rows."""
+    models = list(dict.fromkeys(row["model"] for row in rows))[:MOST_MODELS]
+    return {
+        model: _Look(COLOURS[n % len(COLOURS)], _MARKERS[n % len(_MARKERS)], _LINES[n % len(_LINES)])
+        for n, model in enumerate(models)
+    }
+
+
+def _scale(metric: str) -> str:
+    """Metrics with the same of it share an axis."""
+    definition = parse(metric).definition
+    return "share" if (definition.lower, definition.upper) == (0.0, 1.0) else definition.name
+
+
+def _panels(
+    n_rows: int, n_columns: int, size: tuple[float, float], looks: Mapping[str, _Look], heights: Any = None
+) -> tuple[Figure, list[Axes]]:
+    """A figure of this size in inches, and what the legend needs above."""
+    # Not pyplot: it keeps every figure, and chooses a window system.
+    from matplotlib.figure import Figure
+
+    width, height = size
+    legend = math.ceil(len(looks) / _legend_columns(looks, width)) if len(looks) > 1 else 0
+    figure = Figure(figsize=(width, height + 0.2 * legend))
+    panels = figure.subplots(n_rows, n_columns, squeeze=False, height_ratios=heights)
+    return figure, list(panels.ravel())
+
+
+def _curve(panel: Axes, places: Sequence[float], points: Sequence[Row | None], look: _Look) -> None:
+    """A line through the values, and a band of their intervals; both have a gap where there is none."""
+
+    def column(key: str) -> list[float]:
+        return [math.nan if row is None or _finite(row[key]) is None else row[key] for row in points]
+
+    panel.fill_between(places, column("ci_low"), column("ci_high"), color=look.colour, alpha=0.14, linewidth=0)
+    panel.plot(places, column("value"), color=look.colour, marker=look.marker, linestyle=look.line)
+
+
+def _dot(panel: Axes, value: float, place: float, row: Row, colour: str, marker: str, *, filled: bool) -> None:
+    low, high = _finite(row["ci_low"]), _finite(row["ci_high"])
+    if low is not None and high is not None:
+        panel.plot([low, high], [place, place], color=colour, linewidth=1.4, solid_capstyle="round")
+    # A hollow one hides the line behind it by nothing: its inside has no colour on a dark page either.
+    panel.plot([value], [place], color=colour, marker=marker, markerfacecolor=colour if filled else "none", linestyle="")
+
+
+def _lines(panel: Axes, names: Sequence[str]) -> None:
+    """Names of the lines, from above."""
+    panel.set_yticks(range(len(names)), names)
+    panel.set_ylim(len(names) - 0.4, -0.6)
+    panel.tick_params(axis="y", length=0, labelcolor=INK)
+    panel.spines["left"].set_visible(False)
+
+
+def _finished(figure: Figure, told: str, looks: Mapping[str, _Look]) -> Figure:
+    from matplotlib.lines import Line2D
+
+    if len(looks) > 1:
+        handles = [Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line) for look in looks.values()]
+        columns = _legend_columns(looks, figure.get_figwidth())
+        legend = figure.legend(handles, [str(n) for n in range(len(looks))], loc="outside upper left", ncols=columns)
+        # Set now, since matplotlib leaves out names that begin with an underscore.
+        for text, model in zip(legend.get_texts(), looks, strict=True):
+            text.set_text(_short(model))
+    figure.set_label(printable(told))
+    figure.draw_without_rendering()  # all texts are made here, under these settings
+    return figure
+
+
+def _legend_columns(looks: Mapping[str, _Look], inches: float) -> int:
+    longest = max(len(_short(model)) for model in looks)
+    return max(1, min(len(looks), int(inches / (0.6 + 0.075 * longest))))
+
+
+def _short(text: str, longest: int = _LONGEST) -> str:
+    text = printable(str(text))
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _at_k(row: Row) -> str:
+    return f"{_number(row)} at {row['k']}"
+
+
+def _number(row: Row) -> str:
+    return "undefined" if row["value"] is None else f"{row['value']:.4f}"

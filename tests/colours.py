@@ -1,0 +1,39 @@
+"""How far colours are apart for readers with and without all kinds of cones, and how well they stand out."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+# Machado, Oliveira and Fernandes 2009, severity 1: what people without one kind of cones see, in linear RGB.
+SIGHTS = {
+    "all": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def linear(colour):
+    values = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb):
+    """CIE Lab of linear RGB, by the white of D65."""
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ np.clip(rgb, 0, 1)
+    x, y, z = np.cbrt(np.maximum(xyz / [0.9505, 1.0, 1.089], 0.008856))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def nearest(colours, sight):
+    """The smallest distance of two of the colours."""
+    seen = [lab(np.array(SIGHTS[sight]) @ linear(colour)) for colour in colours]
+    return min(np.linalg.norm(one - other) for one, other in itertools.combinations(seen, 2))
+
+
+def contrast(colour, ground):
+    """By WCAG 2."""
+    low, high = sorted(linear(one) @ [0.2126, 0.7152, 0.0722] for one in (colour, ground))
+    return (high + 0.05) / (low + 0.05)

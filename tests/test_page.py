@@ -1,0 +1,397 @@
+"""The HTML report, the notebook, Markdown, CSV and JSON: what is in them, and that no name is more than a text."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import math
+import re
+import sys
+from html.parser import HTMLParser
+
+import pytest
+from colours import SIGHTS, contrast, nearest
+from report_data import everything, small_comparison, small_gates, small_history, small_result, with_slices
+
+from spark_recmetrics import page as page_module
+from spark_recmetrics import plots
+from spark_recmetrics.comparison import Comparison
+from spark_recmetrics.conventions import convention
+from spark_recmetrics.errors import ConfigError, PublishError
+from spark_recmetrics.evaluator import evaluate_in_memory
+
+HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}</style></svg>$x$"
+
+
+class Read(HTMLParser):
+    """What an HTML parser makes of a page: elements, ids, attributes, and the text of each section."""
+
+    VOID = {"meta", "link", "br", "hr", "img"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.sections, self.styles, self.section = [], [], {}, [], "head"
+        self.feed(text)
+        assert self.open == [], f"not closed: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag == "section":
+            self.section = dict(attrs)["aria-labelledby"]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "style":
+            self.styles.append(data)
+        elif data.strip():
+            self.sections.setdefault(self.section, []).append(" ".join(data.split()))
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def text(self, section):
+        return " ".join(self.sections.get(section, []))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    result, more = everything()
+    return result.to_html(tmp_path_factory.mktemp("report") / "new" / "report.html", **more).read_text()
+
+
+@pytest.fixture(scope="module")
+def read(written):
+    return Read(written)
+
+
+def page_of(result, tmp_path, **more):
+    return Read(result.to_html(tmp_path / "report.html", **more).read_text())
+
+
+def test_every_section_is_there_in_order(read):
+    found = [attributes["aria-labelledby"] for attributes in read.all("section")]
+    assert found == ["gates", "values", "differences", "slices", "history", "beyond", "data", "definitions", "run"]
+    linked = [attributes["href"] for attributes in read.all("a")]
+    assert linked == [f"#{section}" for section in found]
+
+
+def test_the_verdict_comes_first(read):
+    head = read.text("head")
+    assert "✓ Gates passed: 2 verdicts" not in head  # popularity has 3/8, and the gate is at 1/2
+    assert "✗ Gates failed: 1 of 2 verdicts" in head
+    assert "mrr@1: als has the best value, 0.5000" in head
+    assert "✗ fail popularity mrr@2: min 0.5 0.375 is below 0.5" in read.text("gates")
+
+
+def test_a_difference_that_was_found_is_told_first(tmp_path):
+    result = small_result()
+    read = page_of(result, tmp_path, comparison=small_comparison(metric="mrr@1", k=1))
+    assert "als is better than popularity: by 0.3750 on average of 4 users, p < .001." in read.text("head")
+    none = Comparison(tuple({**row, "winner": None, "metric": "mrr@1"} for row in small_comparison().rows[:1]), 0.05)
+    told = "Between popularity and als no difference was found at the level 0.05, which is not the same as none."
+    assert told in page_of(result, tmp_path, comparison=none).text("head")
+
+
+def test_values_intervals_and_the_best_one(read):
+    values = read.text("values")
+    # The mean of 1, 1/2, 1, 1/2; its deviation is 1 / sqrt(12), and 1.96 of that over 2 users' root are 0.2829.
+    half = 1.959964 / math.sqrt(12) / 2
+    assert f"mrr@2 0.7500 ★ {0.75 - half:.4f}..{0.75 + half:.4f} 0.3750" in values
+    assert "rmse ↓" in values
+    best = [attributes for attributes in read.all("td") if attributes.get("class") == "number best"]
+    # mrr and hit at two cut-offs, rmse, coverage at 1 (at 2 it is the same), and mrr@1 by slice
+    assert len(best) == 4 + 1 + 1 + 3
+
+
+def test_coverage_has_its_own_section(read):
+    assert "item_coverage@1" in read.text("beyond")
+    assert "item_coverage" not in read.text("values")
+
+
+def test_sections_that_have_nothing_to_show_are_left_out(tmp_path):
+    read = page_of(small_result(metrics=["mrr"], k=2), tmp_path)
+    assert [attributes["aria-labelledby"] for attributes in read.all("section")] == ["values", "data", "definitions", "run"]
+    assert "○ No gates were held" in read.text("head")
+    assert read.all("svg") == []
+
+
+def test_one_night_is_no_history(tmp_path):
+    result = small_result(k=2)
+    rows = small_history(result)
+    assert page_of(result, tmp_path, history=rows[-2:]).text("history") == ""
+    assert page_of(result, tmp_path, history=rows).text("history") != ""
+
+
+def test_undefined_values_come_first(tmp_path):
+    import pandas as pd
+
+    predictions = pd.DataFrame({"user_id": [1], "item_id": ["x"], "score": [0.5]})
+    truth = pd.DataFrame({"user_id": [1], "item_id": ["x"], "rating": [0.0]})
+    result = evaluate_in_memory(predictions, truth, metrics=["mrr"], k=[1, 2])
+    read = page_of(result, tmp_path)
+    assert "✗ Values are undefined: there is nobody to average" in read.text("head")
+    assert result.emptiness[0] in read.text("head")
+    assert "mrr@1 undefined" in read.text("values")
+
+
+def test_definitions_and_the_choices_of_the_convention(tmp_path, read):
+    told = page_module.parse("mrr").definition.summary
+    assert f"mrr {told} higher is better" in read.text("definitions")
+    assert "Where it differs" not in read.text("definitions")
+    result = small_result()
+    object.__setattr__(result, "convention", convention("ranx"))
+    assert "gain linear (default: binary)" in page_of(result, tmp_path).text("definitions")
+
+
+def test_run_hashes_versions_and_configuration(read):
+    run = read.text("run")
+    assert f"spark_recmetrics {page_module.__version__}" in run
+    assert re.search(r"matplotlib \d", run)
+    assert "job: nightly" in run
+
+
+def test_the_data_report_is_whole(read):
+    result, _ = everything()
+    data = read.text("data")
+    for fact in result.facts:
+        assert f"{fact.table} {fact.check}" in data
+    for line in result.warnings:
+        assert line in data
+
+
+def test_figures_are_text_and_say_what_they_show(read):
+    figures = read.all("svg")
+    assert len(figures) == 3 + 1 + 1 + 1  # mrr, hit and coverage against k; differences, slices, history
+    for figure in figures:
+        assert figure["role"] == "img"
+        assert len(figure["aria-label"]) > 40
+    assert "popularity" in read.sections["history"]  # of the legend
+    assert not [name for name, _ in read.elements if name in ("image", "metadata")]
+
+
+def test_ids_are_unique_and_references_lead_somewhere(read):
+    ids = [attributes["id"] for _, attributes in read.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    used = [value for _, attributes in read.elements for key, value in attributes.items() if key in ("href", "xlink:href")]
+    used += [f"#{found}" for _, attributes in read.elements for found in re.findall(r"url\(#([^)]+)\)", str(attributes))]
+    assert {name.removeprefix("#") for name in used if name != "data:,"} <= set(ids)
+
+
+def test_every_colour_of_a_figure_is_one_of_the_page(read):
+    of_figures = [
+        attributes["style"] for name, attributes in read.elements if name in ("path", "text", "use") and "style" in attributes
+    ]
+    assert of_figures
+    assert not [style for style in of_figures if re.search(r"#[0-9a-f]{3,6}\b", style)]
+
+
+def palettes(read):
+    light, dark = re.findall(r":root \{(.*?)\}", read.styles[0], re.DOTALL)
+    return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", one)) for one in (light, dark)]
+
+
+def test_colours_can_be_told_apart_and_read_in_light_and_dark(read):
+    light, dark = palettes(read)
+    assert light.keys() == dark.keys()
+    assert [light[f"model-{n}"] for n in range(len(plots.COLOURS))] == list(plots.COLOURS)
+    for palette in (light, dark):
+        models = [palette[f"model-{n}"] for n in range(len(plots.COLOURS))]
+        assert min(nearest(models, sight) for sight in SIGHTS) > 15
+        assert min(contrast(colour, palette["page"]) for colour in models) >= 3
+        for name in ("ink", "muted", "link", "pass", "warn", "fail", "none"):
+            assert min(contrast(palette[name], palette[ground]) for ground in ("page", "panel")) >= 4.5, name
+
+
+def test_the_page_asks_for_nothing(read, written):
+    assert not {"script", "iframe", "img", "object", "embed", "form", "base"} & {name for name, _ in read.elements}
+    addresses = {
+        value for _, attributes in read.elements for key, value in attributes.items() if key in ("href", "src", "xlink:href")
+    }
+    assert all(value.startswith(("#", "data:")) for value in addresses)
+    assert not re.search(r"@import|url\((?!#)", " ".join(read.styles))
+    (policy,) = [one["content"] for one in read.all("meta") if one.get("http-equiv") == "Content-Security-Policy"]
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    # Names of XML are no addresses.
+    assert set(re.findall(r"https?://[^\s\"'<]+", written)) <= {page_module._SVG, page_module._XLINK}
+
+
+def test_a_hostile_name_is_a_text_everywhere(tmp_path, written, read):
+    result, more = everything(first=HOSTILE)
+    hostile = page_of(result, tmp_path, **{**more, "configuration": f"job: {HOSTILE}"})
+    # The same elements as with a name that means no harm: figures have as many, whatever their texts.
+    drawn = {"path", "g", "use", "defs", "text", "clippath", "rect"}  # a longer name leaves less room
+    assert [name for name, _ in hostile.elements if name not in drawn] == [
+        name for name, _ in read.elements if name not in drawn
+    ]
+    assert not [key for _, attributes in hostile.elements for key in attributes if key.startswith("on")]
+    for section in ("values", "gates", "differences", "run"):
+        assert HOSTILE in hostile.text(section), section
+    assert plots._short(HOSTILE) in hostile.sections["history"]
+
+
+def test_long_pages_are_cut_below_a_megabyte(tmp_path):
+    import pandas as pd
+
+    models = [f"{'m' * 200}{n}" for n in range(40)]
+    predictions = pd.DataFrame([(model, 1, "x", 1.0) for model in models], columns=["model", "user_id", "item_id", "score"])
+    truth = pd.DataFrame({"user_id": [1], "item_id": ["x"]})
+    result = evaluate_in_memory(predictions, truth, metrics=["mrr", "hit"], k=list(range(1, 61)))
+    with_slices(result, [("age", str(n), 40) for n in range(20)])
+    pairs = Comparison(
+        tuple({**small_comparison().rows[0], "model_a": model} for model in models[:3] for _ in range(400)), 0.05
+    )
+    path = result.to_html(tmp_path / "report.html", comparison=pairs, gates=small_gates(small_result()) * 500)
+    assert path.stat().st_size < page_module.LARGEST_PAGE
+    text = Read(path.read_text()).text("values")
+    assert re.search(r"\d+ more lines are in the table summary\. \d+ more models are in the table summary\.", text)
+
+
+def test_a_page_is_replaced_as_a_whole(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(PublishError, match=r"report\.html: cannot be written: No space left on device: give the path"):
+        small_result(k=2).to_html(path)
+    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
+    assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize("write", ["to_html", "to_csv", "to_json"])
+def test_where_no_file_can_be_written(write, tmp_path):
+    result = small_result(metrics=["mrr"], k=2)
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file" / "below", f"{tmp_path}/a\0b"):
+        with pytest.raises(PublishError, match="cannot be written"):
+            getattr(result, write)(path)
+    with pytest.raises(ConfigError, match="path: expected the path of a file, found None"):
+        getattr(result, write)(None)
+
+
+def test_rights_of_a_page_are_those_of_other_files(tmp_path):
+    (tmp_path / "other").write_text("")
+    path = small_result(metrics=["mrr"], k=2).to_csv(tmp_path / "summary.csv")
+    assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+@pytest.mark.parametrize(("package", "what"), [("jinja2", "HTML reports need jinja2"), ("matplotlib", "plots need matplotlib")])
+def test_without_the_extra_it_is_named(monkeypatch, tmp_path, package, what):
+    page_module._environment.cache_clear()
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=rf"^{what}, found none: .* pip install 'spark-recmetrics\[report\]'$"):
+        small_result().to_html(tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+    page_module._environment.cache_clear()
+
+
+# Notebooks ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_result_shows_itself_in_a_notebook():
+    read = Read(small_result(HOSTILE)._repr_html_())
+    assert "mrr@2" in read.text("head")
+    assert HOSTILE in read.text("head")
+    assert not {"script", "svg"} & {name for name, _ in read.elements}
+    # A style of a cell is one of the whole notebook.
+    assert all(line.startswith(".recmetrics ") for line in "".join(read.styles).strip().splitlines())
+
+
+def test_without_jinja2_a_notebook_shows_the_text(monkeypatch):
+    page_module._environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert small_result()._repr_html_() is None
+    page_module._environment.cache_clear()
+
+
+def test_more_warnings_than_a_cell_has_are_counted():
+    result = small_result()
+    object.__setattr__(result, "warnings", [f"warning {n}" for n in range(7)])
+    text = Read(result._repr_html_()).text("head")
+    assert "⚠ warning 4" in text
+    assert "⚠ 2 more warnings are in result.warnings ." in text
+
+
+# Markdown, CSV, JSON --------------------------------------------------------------------------------------------------------
+
+
+def test_markdown():
+    result = small_result(metrics=["mrr", "rmse"], k=2)
+    text = result.to_markdown(comparison=small_comparison(), gates=small_gates(result))
+    half = 1.959964 / math.sqrt(12) / 2
+    # Of popularity: 1/2, 1/2, 1/2, 0, with the deviation 1/4.
+    other = 1.959964 * 0.25 / 2
+    interval = f"{0.75 - half:.4f}..{0.75 + half:.4f}"
+    assert text.splitlines()[:14] == [
+        "**FAIL**: gates failed: 1 of 2 verdicts",
+        "",
+        f"- mrr@2: als has the best value, 0.7500 (95 % interval {interval}), before popularity with 0.3750.",
+        "- als is better than popularity: by 0.3750 on average of 4 users, p &#60; .001.",
+        "",
+        "| verdict | model | gate | why |",
+        "| --- | --- | --- | --- |",
+        "| PASS | als | mrr@2: min 0.5 | 0.75 is within its bounds |",
+        "| FAIL | popularity | mrr@2: min 0.5 | 0.375 is below 0.5 |",
+        "",
+        "| metric | als | popularity |",
+        "| --- | ---: | ---: |",
+        f"| mrr@2 | **0.7500** {interval} | 0.3750 {0.375 - other:.4f}..{0.375 + other:.4f} |",
+        # als errs by 0, 1, 0, 1 stars, popularity by 1, 1, 1 and has no pair of the fourth user.
+        f"| rmse | **{math.sqrt(2 / 4):.4f}** | 1.0000 |",
+    ]
+    assert "| popularity | als | mrr@2 | +0.3750 | 0.2500..0.5000 | &#60;.001 | 3/1/0 | 4 | als is better |" in text
+    assert "| a | b | metric | b - a |" in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a|b",
+        "**bold**",
+        "`code`",
+        "[text](http://x.y)",
+        "@somebody",
+        "#12",
+        "<b>",
+        "http://x.y",
+        "www.x.y",
+        "a\nb",
+        "~~x~~",
+        "_x_",
+    ],
+)
+def test_a_name_is_a_text_in_markdown(name):
+    text = small_result(name, metrics=["mrr"], k=2).to_markdown()
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert [line.count("|") for line in table] == [4, 4, 4]
+    cells = table[0].strip("| ").split(" | ")
+    assert not re.search(r"[|*`\[\]<>#~_]|(?<!\w)@|://|www\.", re.sub(r"&#\d+;", "", "".join(cells)))
+    assert {html.unescape(cell) for cell in cells} == {"metric", "popularity", plots.printable(name)}
+
+
+def test_csv(tmp_path):
+    result = small_result()
+    with result.to_csv(tmp_path / "summary.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["metric"] for row in rows] == [row["metric"] for row in result.rows]
+    assert list(rows[0]) == list(result.rows[0])
+    assert [float(row["value"]) for row in rows] == [row["value"] for row in result.rows]
+    assert rows[0]["as_of"] == ""
+
+
+def test_json(tmp_path):
+    result = small_result()
+    result.__dict__["rows"] = [{**result.rows[0], "value": math.inf}, *result.rows[1:]]
+    found = json.loads(result.to_json(tmp_path / "result.json").read_text())
+    assert list(found) == ["status", "warnings", "summary", "data_report"]
+    assert found["status"] == "ok"
+    assert found["summary"][0]["value"] is None
+    assert [row["value"] for row in found["summary"][1:]] == [row["value"] for row in result.rows[1:]]
+    assert found["summary"][0]["computed_at"] == result.rows[0]["computed_at"].isoformat()
+    assert [row["check"] for row in found["data_report"]] == [fact.check for fact in result.facts]

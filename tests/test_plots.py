@@ -1,0 +1,195 @@
+"""Figures: what they show, what they say of themselves, and which rows they take."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from colours import SIGHTS, contrast, nearest
+from report_data import small_comparison, small_history, small_result, with_slices
+
+import spark_recmetrics as srm
+from spark_recmetrics import plots
+from spark_recmetrics.errors import ConfigError
+
+
+def lines_of(panel):
+    """(x, y) of all lines with markers."""
+    return [tuple(map(list, line.get_data())) for line in panel.lines if line.get_marker() not in ("", "None")]
+
+
+def texts_of(figure):
+    from matplotlib.text import Text
+
+    return {text.get_text() for text in figure.findobj(Text)} - {""}
+
+
+def test_values_against_k():
+    figure = srm.plots.metric_by_k(small_result())
+    mrr, hit, coverage = figure.axes
+    assert [panel.get_title("left") for panel in (mrr, hit, coverage)] == ["mrr", "hit", "item_coverage"]
+    # als is right at ranks 1, 2, 1, 2; popularity at 2, 2, 2 and never.
+    assert lines_of(mrr) == [([1, 2], [2 / 4, 3 / 4]), ([1, 2], [0, 3 / 8])]
+    assert lines_of(hit) == [([1, 2], [2 / 4, 4 / 4]), ([1, 2], [0, 3 / 4])]
+    assert len(mrr.collections) == 2  # the bands of intervals
+    assert {"als", "popularity", "k"} <= texts_of(figure)
+    assert figure.get_label().startswith("mrr against k. als: 0.5000 at 1, 0.7500 at 2; popularity: 0.0000 at 1, 0.3750 at 2.")
+
+
+def test_one_metric_against_k():
+    assert [panel.get_title("left") for panel in srm.plots.metric_by_k(small_result(), "hit").axes] == ["hit"]
+
+
+def test_differences():
+    figure = srm.plots.differences(small_comparison())
+    (panel,) = figure.axes
+    assert lines_of(panel) == [([0.375], [0]), ([0.375], [1])]
+    filled = [line.get_markerfacecolor() for line in panel.lines if line.get_marker() == "o"]
+    assert filled == [plots.COLOURS[0], "none"]  # the first was found, the second was not
+    assert [tick.get_text() for tick in panel.get_yticklabels()] == ["mrr@2", "hit@1"]
+    assert figure.get_label() == (
+        "als minus popularity. mrr@2: +0.3750 (+0.2500 to +0.5000), als is better; "
+        "hit@1: +0.3750 (-0.2500 to +0.5000), no difference found."
+    )
+
+
+def test_differences_of_other_scales_have_panels_of_their_own():
+    rows = [*small_comparison().rows, {**small_comparison().rows[0], "metric": "rmse", "k": None}]
+    figure = srm.plots.differences(rows)
+    assert [[tick.get_text() for tick in panel.get_yticklabels()] for panel in figure.axes] == [["mrr@2", "hit@1"], ["rmse ↓"]]
+    assert len(srm.plots.differences(rows, "rmse").axes) == 1
+
+
+def test_slices():
+    figure = srm.plots.slices(with_slices(small_result()), "mrr@2")
+    (panel,) = figure.axes
+    assert [tick.get_text() for tick in panel.get_yticklabels()] == ["all", "gender = F ~", "gender = M"]
+    dots = [line for line in panel.lines if line.get_marker() not in ("", "None")]
+    assert [line.get_xdata()[0] for line in dots] == [3 / 4, 3 / 8] * 3
+    assert [line.get_markerfacecolor() == "none" for line in dots] == [False, False, True, True, False, False]
+    assert "gender = F (too few users for a conclusion): als 0.7500, popularity 0.3750" in figure.get_label()
+
+
+def test_more_lines_than_a_figure_has_are_told():
+    groups = [("age", str(n), 40) for n in range(45)]
+    figure = srm.plots.slices(with_slices(small_result(), groups), "mrr@2")
+    assert len(figure.axes[0].get_yticklabels()) == plots.MOST_LINES
+    assert figure.get_label().endswith(" 6 more lines in the table.")
+
+
+def test_history():
+    result = small_result()
+    figure = srm.plots.history(small_history(result))
+    (panel,) = figure.axes
+    assert lines_of(panel) == [([0, 1, 2], [5 / 8, 4 / 8, 6 / 8]), ([0, 1, 2], [2 / 8, 1 / 8, 3 / 8])]
+    assert [line.get_xdata()[0] for line in panel.lines if line.get_linestyle() == ":"] == [1.5]
+    assert figure.get_label() == (
+        "mrr@2 over 3 nights, 2026-11-26 to 2026-11-28. als: from 0.6250 to 0.7500; popularity: from 0.2500 to 0.3750. "
+        "The truth is another from 2026-11-28 on."
+    )
+    assert lines_of(srm.plots.history(small_history(result), last=1).axes[0]) == [([0], [6 / 8]), ([0], [3 / 8])]
+
+
+def test_a_night_without_a_value_is_a_gap():
+    rows = small_history(small_result())
+    rows = [{**row, "value": None} if row["as_of"] == "2026-11-27" and row["model"] == "als" else row for row in rows]
+    ((_, values), _) = lines_of(srm.plots.history(rows).axes[0])
+    assert np.isnan(values[1])
+    assert values[::2] == [5 / 8, 6 / 8]
+
+
+@pytest.mark.parametrize("form", [list, pd.DataFrame, iter], ids=["list", "pandas", "iterator"])
+def test_rows_in_any_form(form):
+    rows = small_history(small_result())
+    rows[0] = {**rows[0], "ci_low": None}  # NaN in pandas
+    assert srm.plots.history(form(rows)).get_label() == srm.plots.history(rows).get_label()
+
+
+def test_rows_of_spark():
+    from pyspark.sql import Row
+
+    rows = small_history(small_result())
+    assert srm.plots.history([Row(**row) for row in rows]).get_label() == srm.plots.history(rows).get_label()
+
+
+def test_a_spark_frame_is_told_what_to_do():
+    frame = type("DataFrame", (), {"sparkSession": None})()
+    with pytest.raises(ConfigError, match=r"expected rows, found a Spark frame: give \.collect\(\) of it, or \.toPandas\(\)"):
+        srm.plots.history(frame)
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: plots.metric_by_k(small_result(), "mrr@2"), "expected a metric with two cut-offs or more, found 'mrr@2'"),
+        (lambda: plots.metric_by_k(small_result(), "rmse"), "found 'rmse'; did you mean|found 'rmse'; known: hit"),
+        (lambda: plots.metric_by_k(small_result(k=2)), r"found none: evaluate with k=\[5, 10\]"),
+        (lambda: plots.differences(small_comparison(), "mrr@1"), "'mrr@1' was not compared; did you mean 'mrr@2'"),
+        (lambda: plots.differences([{**small_comparison().rows[0], "diff": None}]), "expected a difference .* found none"),
+        (lambda: plots.slices(small_result()), r"expected values of slices, found none: evaluate with slices=\[...\]"),
+        (lambda: plots.slices(with_slices(small_result()), "ndcg@2"), "'ndcg@2' was not evaluated by slice"),
+        (lambda: plots.history(small_history(small_result()), "hit@2"), "expected rows of hit@2, found none; known: mrr@2"),
+        (lambda: plots.history(small_history(small_result()), last=0), "last: expected a whole number from 1, found 0"),
+        (lambda: plots.history(small_history(small_result()), last=True), "last: expected a whole number from 1, found True"),
+        (lambda: plots.history([]), "rows: expected a result, or rows of its table, found"),
+        (lambda: plots.history("mrr"), "rows: expected a result, or rows of its table, found 'mrr'"),
+        (lambda: plots.metric_by_k(None), "rows: expected a result, or rows of its table, found None"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told(draw, message):
+    with pytest.raises(ConfigError, match=message):
+        draw()
+
+
+@pytest.mark.parametrize("name", ["$x^2$", "$\\frac{", "_hidden", "a\nb", "模型", "x" * 300, "<script>", "%s", ""])
+def test_any_name_of_a_model_is_a_text(name):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # that is one of the font
+        figure = srm.plots.metric_by_k(small_result(name, "popularity", metrics=["mrr"]))
+        figure.savefig(io.BytesIO(), format="svg")
+    shown = texts_of(figure) - {"popularity", "mrr", "k"}
+    assert not name or plots._short(name) in shown
+
+
+def test_no_setting_of_matplotlib_is_changed_or_taken():
+    import matplotlib as mpl
+
+    with mpl.rc_context({"axes.grid": False, "font.size": 30}):
+        before = dict(mpl.rcParams)
+        figure = srm.plots.metric_by_k(small_result())
+        assert dict(mpl.rcParams) == before
+        assert figure.axes[0].title.get_fontsize() == 10
+
+
+def test_more_models_than_colours_differ_in_more_than_the_colour():
+    rows = [{"model": f"m{n}"} for n in range(plots.MOST_MODELS)]
+    looks = list(plots._looks(rows).values())
+    assert len(set(looks)) == plots.MOST_MODELS
+    for one, other in itertools.combinations(looks, 2):
+        assert one.colour != other.colour or one.marker != other.marker
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_colours_differ_for_colour_blind_readers(sight):
+    assert nearest(plots.COLOURS, sight) > 15  # about 2 can just be seen
+
+
+def test_colours_are_dark_enough_for_paper():
+    assert min(contrast(colour, "#ffffff") for colour in plots.COLOURS) >= 3  # WCAG 2.2, 1.4.11
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ConfigError, match=r"^plots need matplotlib, found none: .* pip install 'spark-recmetrics\[report\]'$"):
+        srm.plots.metric_by_k(small_result())
+
+
+def test_importing_plots_does_not_load_matplotlib():
+    code = "import sys, spark_recmetrics.page, spark_recmetrics.plots; print({'matplotlib', 'jinja2'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
