@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import DataError, PublishError, printable
@@ -55,11 +56,11 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         if worker.level == "FAIL":
             raise DataError(f"{worker}: nothing was read or written")
         given = _given(spark, config, vault)
-        if config.preflight is not None:
-            _proved(config, given, outcome)
-            given["train"] = given["train"] if config.evaluation.reads_train else None  # it was there for the preflight
+        known = given if config.evaluation.reads_train else {**given, "train": None}  # it is there for the preflight
+        # What would be refused anyway is refused before the preflight, which takes minutes.
+        before = None if config.preflight is None else partial(_proved, config, given, outcome)
         try:
-            result = evaluate_frames(**given, **_sliced(spark, config, vault), run=run)
+            result = evaluate_frames(**known, **_sliced(spark, config, vault), run=run, before=before)
         except DataError as error:
             if error.facts:
                 report = spark.createDataFrame(list(error.facts), DATA_REPORT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
@@ -128,6 +128,7 @@ def evaluate(
     cast_ids: str | None = None,
     n_buckets: int = DEFAULT_N_BUCKETS,
     run: Run = Run(),
+    before: Callable[[], None] | None = None,
 ) -> Result:
     """Evaluate one or several recommenders against the truth.
 
@@ -165,6 +166,8 @@ def evaluate(
         n_buckets: Groups of users that are scored together, on every model. More of them need less memory per worker; a
             group of about a million recommendations is a good size.
         run: Identity that is written into the tables.
+        before: Called when arguments, columns and the tables of users and items have been checked, before lists are scored;
+            what it raises ends the evaluation.
 
     Returns:
         The result. PER_USER is computed once and kept until `result.release()`.
@@ -279,6 +282,8 @@ def evaluate(
         groups=know_groups(inputs, needs, grouped, known, columns),
         resampled=slicing.intervals.method == "bootstrap",
     )
+    if before is not None:
+        before()
     kept = tables.materialise(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
     whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_items else kept
     per_user = whole.drop(*passing(kept.columns))

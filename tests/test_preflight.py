@@ -434,6 +434,19 @@ def test_a_failed_check_ends_the_job_before_anything_is_published(job, tmp_path,
 
 @pytest.mark.spark
 @pytest.mark.once
+def test_what_would_be_refused_anyway_is_refused_before_the_preflight(job, spark, tmp_path, capsys):
+    conf = job(preflight=True)
+    segments = tmp_path / "segments"
+    spark.createDataFrame([(1, "F"), (1, "M")], "user_id int, gender string").write.parquet(str(segments))
+    asked = ["--set", f"inputs.user_segments.path={segments}", "--set", "evaluation.slices=[gender]"]
+    assert main(["evaluate", "--config", conf, *asked]) == 4
+    lines, outcome = ended(capsys)
+    assert (lines, outcome["preflight"]) == ([], [])
+    assert outcome["error"]["message"].startswith("user_segments: expected one row for each user, found 1 more, e.g. users 1: ")
+
+
+@pytest.mark.spark
+@pytest.mark.once
 def test_a_table_that_cannot_be_sampled(spark):
     truth = spark.createDataFrame([(1, "a")], "user int, item_id string")
     (check,) = preflight.prove(spark.createDataFrame(LISTS, PREDICTIONS), truth)
