@@ -41,7 +41,7 @@ import recmetrics_databricks  # noqa: E402
 import recmetrics_pyspark  # noqa: E402
 import recmetrics_result  # noqa: E402
 import recmetrics_submit  # noqa: E402
-from airflow.exceptions import AirflowFailException  # noqa: E402
+from airflow.sdk.exceptions import AirflowFailException  # noqa: E402
 
 from spark_recmetrics import cli  # noqa: E402
 
@@ -54,7 +54,9 @@ DAG_OF = {
 
 def airflow(*words, check=True):
     """What a command of Airflow prints."""
-    done = subprocess.run(["airflow", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        ["airflow", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=900
+    )
     assert not check or done.returncode == 0, done.stdout[-5000:]
     return done.stdout
 

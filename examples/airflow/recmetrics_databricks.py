@@ -16,6 +16,7 @@ class RecmetricsRun(DatabricksSubmitRunOperator):
 
     def execute(self, context: Any) -> None:
         """Submit and wait, and keep the result whether or not the task failed."""
+        self.params = {}  # they are filled in by now, and the provider would add them to the command line of a wheel task
         try:
             super().execute(context)
         finally:

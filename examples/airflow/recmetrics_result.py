@@ -6,7 +6,7 @@ import json
 import logging
 from typing import Any
 
-from airflow.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException
 
 KEY = "recmetrics"
 """The key of the result in XCom."""
