@@ -60,6 +60,7 @@ test: check-java lint typecheck ## lint, type check, and the suite on classic Sp
 
 test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions
 	$(BIN)/pytest -m heavy
+	$(BIN)/pytest -m heavy --session=connect tests/test_databricks.py
 
 test-matrix: test-oldest test-newest ## the core of the suite on the wheel, with the oldest and with the newest versions
 

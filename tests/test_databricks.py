@@ -143,6 +143,7 @@ def test_the_configuration_goes_to_the_workspace():
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_the_tasks_of_a_night_run(serverless, tables, tmp_path, capsys, monkeypatch):
     """The words of the bundle, on tables of the catalog, in the session that is there."""
     text = (EXAMPLES / "nightly.yaml").read_text().replace("main.recs.", "default.hosts_")
@@ -242,6 +243,7 @@ def test_a_cell_is_python_or_magic():
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_the_notebook_goes_from_tables_to_a_decision(serverless, tables, capsys):
     shown = []
     dbutils = Dbutils(**tables, n_buckets="2")
