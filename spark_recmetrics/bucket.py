@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # The square of a very large error is infinite, which is no reason to warn.
 @np.errstate(over="ignore", invalid="ignore")
 def score_bucket(
-    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, segments: pd.DataFrame | None = None
+    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, segments: pd.DataFrame | None = None, *, of_users: bool = False
 ) -> pd.DataFrame:
     """The rows of PER_USER for one bucket of users.
 
@@ -38,6 +38,7 @@ def score_bucket(
         scoring: What to compute.
         segments: `user`, and `segment_0`, `segment_1`, …: the groups by each of the columns that users are grouped by, None
             where there is none.
+        of_users: The values of users alone are wanted, and nothing that is added up over all lists of the bucket.
     """
     import pandas as pd
 
@@ -51,9 +52,7 @@ def score_bucket(
             **dict(_values(batch, scoring)),
             **(rating_values(batch, scoring) if scoring.rating else {}),
             **(_pairs(batch, scoring.n_models) if scoring.across else {}),
-            **(_counts(batch, counters, items, scoring) if scoring.counted else {}),
-            **(kept_lists(batch, items, scoring.counted) if scoring.counted and scoring.keeps_lists else {}),
-            **(_measures(batch, counters, users, items, scoring, segments) if scoring.measured else {}),
+            **({} if of_users else _added_up(batch, counters, users, items, scoring, segments)),
         }
     )
 
@@ -160,6 +159,17 @@ def _pairs(batch: RankedBatch, n_models: int) -> dict[str, Any]:
         found[PAIR_RANKS][first] = ranks[start:end]
         found[PAIR_STARTS][first] = np.flatnonzero(new)
     return found
+
+
+def _added_up(
+    batch: RankedBatch, counters: dict[str, Any], users: Any, items: Any, scoring: Scoring, segments: pd.DataFrame | None
+) -> dict[str, Any]:
+    """What metrics of items and of groups are made of."""
+    return {
+        **(_counts(batch, counters, items, scoring) if scoring.counted else {}),
+        **(kept_lists(batch, items, scoring.counted) if scoring.counted and scoring.keeps_lists else {}),
+        **(_measures(batch, counters, users, items, scoring, segments) if scoring.measured else {}),
+    }
 
 
 def _counts(batch: RankedBatch, counters: dict[str, Any], items: Any, scoring: Scoring) -> dict[str, Any]:

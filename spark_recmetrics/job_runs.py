@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spark_recmetrics.errors import DataError, PublishError, printable
+from spark_recmetrics.errors import DataError, GateError, PublishError, printable
 from spark_recmetrics.job_session import session, tell
 from spark_recmetrics.published_runs import earlier_rows, judged, show_gates
 from spark_recmetrics.report import metric_table, pareto_table, slice_table
@@ -94,11 +94,27 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         if user is not None:
             _show_user(result, user)
     lost = _track(config, result, told, comparison, outcome)
+    try:
+        _end(result, verdicts)
+    except (DataError, GateError):
+        if lost is not None:  # the job ends with one error, and this is not it
+            tell(f"warning: {lost}")
+            outcome["warnings"].append(str(lost))
+        raise
+    if lost is not None:
+        raise lost
+
+
+def _end(result: Result, verdicts: Sequence[Verdict]) -> None:
+    """Show the verdicts.
+
+    Raises:
+        DataError: There is nobody to average.
+        GateError: A gate failed.
+    """
     if result.status != "ok":
         raise DataError("\n".join(result.emptiness))
     show_gates(verdicts)
-    if lost is not None:
-        raise lost
 
 
 def _track(

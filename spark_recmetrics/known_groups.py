@@ -102,7 +102,8 @@ def know_groups(
     if bands is not None and rows is not None:
         pairs = None
         if "trained_groups" in demand.all and inputs.train is not None:
-            pairs = inputs.train.where(F.col("user").isNotNull() & F.col("item").isNotNull()).select("user", "item").distinct()
+            whole = inputs.train.where(F.col("user").isNotNull() & F.col("item").isNotNull())
+            pairs = tables.materialise(whole.select("user", "item").distinct())
         sizes: dict[str, dict[str, GroupSize]] = {name: {} for name in of_items}
         for row in tables.collect_rows(group_sizes(rows, pairs)):
             column = groupings[row["grouping"]].column
@@ -111,7 +112,8 @@ def know_groups(
         n_users = 0 if pairs is None else tables.count_distinct(pairs.select("user"))
         trained: dict[tuple[str, str], Sums] = {}
         for metric in demand.metrics:
-            if pairs is not None and segments is not None and metric.definition.by_pair:
+            of_train = metric.definition.by_pair and "trained_groups" in metric.needs(demand.convention)
+            if pairs is not None and segments is not None and of_train:
                 sides = columns_by_side(metric, chosen[metric])
                 place, grouping = of_users.index(sides["user"]), groupings.index(Grouping(sides["item"]))
                 of_column = segments.select("user", F.col(f"segment_{place}").alias("users"))
@@ -122,6 +124,8 @@ def know_groups(
                         (row["users"], row["group"]): GroupSum(row["n"], row["total"]) for row in known
                     }
         facts = GroupFacts(sizes, tables.count_distinct(bands.rows.select("item")), n_users, trained)
+        if pairs is not None:
+            tables.release(pairs)
     return KnownGroups(chosen, measured, rows, segments, facts)
 
 

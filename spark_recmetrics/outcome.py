@@ -20,6 +20,7 @@ from spark_recmetrics.errors import ConfigError, DataError, PublishError, brief,
 from spark_recmetrics.facts import EMPTINESS, Fact
 from spark_recmetrics.markdown import as_markdown
 from spark_recmetrics.means import Intervals, Mean
+from spark_recmetrics.metrics import COMBINED
 from spark_recmetrics.metrics.objectives import Objectives, Standing
 from spark_recmetrics.report import metric_table, pareto_table
 from spark_recmetrics.slices import MIN_USERS, SEPARATOR, Band, Slice, in_order
@@ -108,7 +109,8 @@ class Outcome:
     confidence: float = Intervals.confidence
 
     def __post_init__(self) -> None:
-        if self.objectives:
+        # `dataclasses.replace` gives what was added here before.
+        if self.objectives and not any(mean.metric.name in COMBINED for own in self.means.values() for mean in own):
             whole = {model: [*own, *combined_means(own, self.objectives)] for model, own in self.means.items()}
             # What is known of pairs of groups is a bias to one side or the other, which has no direction.
             of_slices = [one for one in self.objectives if not any(goal.metric.definition.by_pair for goal in one.goals)]
@@ -118,7 +120,7 @@ class Outcome:
             }
             object.__setattr__(self, "means", whole)
             object.__setattr__(self, "sliced", sliced)
-        object.__setattr__(self, "warnings", [*self.warnings, *self._unknown_standings, *self.emptiness])
+        object.__setattr__(self, "warnings", list(dict.fromkeys([*self.warnings, *self._unknown_standings, *self.emptiness])))
 
     def __str__(self) -> str:
         users = ", ".join(f"{printable(model)} {n}" for model, n in self.n_users.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
@@ -18,7 +19,7 @@ from spark_recmetrics.columns import ITEM_SLICE, Columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.demand import OF_TRAIN, Demand
-from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
+from spark_recmetrics.errors import ConfigError, brief, did_you_mean
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
@@ -265,82 +266,80 @@ def evaluate(
     compared = baseline if needs.asked_by("baseline") else None
     if compared is not None and compared not in names:
         raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
-    known = know_items(inputs, needs.all, columns)
-    bands, of_items = slicing.bands(inputs), slicing.of_side["item"]
-    plan = Plan(
-        inputs,
-        chosen,
-        rules,
-        policies,
-        names,
-        n_buckets,
-        n_items,
-        item_slices=of_items,
-        item_bands=bands.get("item"),
-        items=known,
-        baseline=compared,
-        groups=know_groups(inputs, needs, grouped, known, columns),
-        resampled=slicing.intervals.method == "bootstrap",
-    )
-    if before is not None:
-        before()
-    kept = tables.materialise(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
-    whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_items else kept
-    per_user = whole.drop(*passing(kept.columns))
-    totals = combined(tables.collect_rows(user_totals(whole, chosen, rules)))
-    seen = {table: _observed(watch) for table, watch in plan.watched.items()}
-    judge = Judge(policies, rules, plan.as_numbers)
-    facts = data_report(
-        seen,
-        totals,
-        names,
-        judge,
-        has_ratings=inputs.has_ratings,
-        rated=bool(needs.rating),
-        in_both=_items_in_both(plan, totals),
-    )
-    try:
-        refuse(facts)
-    except DataError:
-        tables.release(kept)
+    with ExitStack() as spare:
+        known = know_items(inputs, needs.all, columns)
         if known.rows is not None:
-            tables.release(known.rows)
-        raise
-    warnings += [fact.line() for fact in facts if fact.level == "warn"]
-    across = _across_users(whole, totals, plan)
-    counts = item_counts(whole, plan)
-    for code, name in enumerate(names):
-        across[name] |= item_values(chosen, rules, counts, code)
-    of_groups = group_means(whole, plan)
-    if known.rows is not None:
-        tables.release(known.rows)
-    for name, own in of_groups.items():
-        across[name] |= {metric.slug: (one.value, one.n_users) for metric, one in own.items()}
-    served = {model: own for model, own in of_groups.items() if totals.get(model, {}).get("users_predicted")}
-    values = {
-        name: means(totals[name], chosen, rules, across[name], slicing.intervals.confidence)
-        if name in totals
-        else nothing(chosen, rules)
-        for name in names
-    }
-    values, sliced = slicing.values(kept, plan, values)
-    values = with_item_intervals(values, whole, plan, counts, slicing.intervals)
-    return Result(
-        per_user=per_user,
-        means=values,
-        slices=slicing.slices,
-        sliced={**sliced, **pair_means(served)},
-        min_users=min_users,
-        objectives=goals,
-        confidence=slicing.intervals.confidence,
-        facts=facts,
-        convention=rules,
-        run=run,
-        data_hash=_data_hash(seen["truth"]),
-        warnings=warnings,
-        plan=plan,
-        kept=kept,
-    )
+            spare.callback(tables.release, known.rows)
+        bands, of_items = slicing.bands(inputs), slicing.of_side["item"]
+        plan = Plan(
+            inputs,
+            chosen,
+            rules,
+            policies,
+            names,
+            n_buckets,
+            n_items,
+            item_slices=of_items,
+            item_bands=bands.get("item"),
+            items=known,
+            baseline=compared,
+            groups=know_groups(inputs, needs, grouped, known, columns),
+            resampled=slicing.intervals.method == "bootstrap",
+        )
+        if before is not None:
+            before()
+        kept = tables.materialise(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
+        lost = spare.enter_context(ExitStack())  # unless there is a result, which keeps it
+        lost.callback(tables.release, kept)
+        whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_items else kept
+        per_user = whole.drop(*passing(kept.columns))
+        totals = combined(tables.collect_rows(user_totals(whole, chosen, rules)))
+        seen = {table: _observed(watch) for table, watch in plan.watched.items()}
+        judge = Judge(policies, rules, plan.as_numbers)
+        facts = data_report(
+            seen,
+            totals,
+            names,
+            judge,
+            has_ratings=inputs.has_ratings,
+            rated=bool(needs.rating),
+            in_both=_items_in_both(plan, totals),
+        )
+        refuse(facts)
+        warnings += [fact.line() for fact in facts if fact.level == "warn"]
+        across = _across_users(whole, totals, plan)
+        counts = item_counts(whole, plan)
+        for code, name in enumerate(names):
+            across[name] |= item_values(chosen, rules, counts, code)
+        of_groups = group_means(whole, plan)
+        for name, own in of_groups.items():
+            across[name] |= {metric.slug: (one.value, one.n_users) for metric, one in own.items()}
+        served = {model: own for model, own in of_groups.items() if totals.get(model, {}).get("users_predicted")}
+        values = {
+            name: means(totals[name], chosen, rules, across[name], slicing.intervals.confidence)
+            if name in totals
+            else nothing(chosen, rules)
+            for name in names
+        }
+        values, sliced = slicing.values(kept, plan, values)
+        values = with_item_intervals(values, whole, plan, counts, slicing.intervals)
+        lost.pop_all()
+        return Result(
+            per_user=per_user,
+            means=values,
+            slices=slicing.slices,
+            sliced={**sliced, **pair_means(served)},
+            min_users=min_users,
+            objectives=goals,
+            confidence=slicing.intervals.confidence,
+            facts=facts,
+            convention=rules,
+            run=run,
+            data_hash=_data_hash(seen["truth"]),
+            warnings=warnings,
+            plan=plan,
+            kept=kept,
+        )
 
 
 def _models_of(inputs: Inputs) -> list[str]:

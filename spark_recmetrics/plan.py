@@ -96,7 +96,7 @@ class Plan:
             items=self.items.facts,
             baseline=None if self.baseline is None else list(self.models).index(self.baseline),
             measured=self.groups.measured,
-            keeps_lists=self.resampled,
+            keeps_lists=self.resampled and any(metric.definition.left_out is not None for metric in ranking),
         )
 
     @cached_property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -116,11 +115,9 @@ def score_users(
             return rows
         # Every frame has every column: what pandas would fill in is NaN, which is no list and no text.
         whole = rows.assign(**{ITEM_SLICE: None, ITEM_VALUE: None})
-        spare = dict.fromkeys((PART_TOTALS, LIST_ITEMS, LIST_RANKS))
-        one_each = replace(scoring, keeps_lists=False)
         parts = (
-            part.assign(**{name: value for name, value in spare.items() if name in rows})
-            for part in _of_items(lists, relevant, one_each, slices)
+            part.assign(**{str(name): None for name in whole if name not in part})
+            for part in _of_items(lists, relevant, scoring, slices)
         )
         return pd.concat([whole, *parts], ignore_index=True)
 
@@ -180,7 +177,7 @@ def _of_items(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, slices
                 own = own[pairs[0].isin(pairs[1])].copy()
                 lists_of = [name for name in ("model", "user") if name in own]
                 own["rank"] = own.groupby(lists_of)["rank"].rank(method="first").astype("int64")
-            scored = score_bucket(own, of_value, scoring)
+            scored = score_bucket(own, of_value, scoring, of_users=True)
             yield scored.assign(**{ITEM_SLICE: str(one), ITEM_VALUE: value})
 
 

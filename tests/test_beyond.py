@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
+from spark_recmetrics import tables
 from spark_recmetrics.cli import main
 from spark_recmetrics.config import load
 from spark_recmetrics.conventions import convention
@@ -621,3 +622,31 @@ def test_close_whole_numbers_are_different_ids_of_groups(spark):
     ).to_dict()["model"]
     # M has no relevant item, so no nDCG; and no new item is relevant.
     assert list(found.values()) == [2.0, None, None, 0.5]
+
+
+@pytest.mark.spark
+@pytest.mark.once
+@pytest.mark.parametrize("why", ["refused before", "refused behind", "a result"])
+def test_nothing_stays_in_the_cluster_but_a_result(spark, monkeypatch, why):
+    kept, released = [], []
+    materialise, release = tables.materialise, tables.release
+    monkeypatch.setattr(tables, "materialise", lambda frame: kept.append(materialise(frame)) or kept[-1])
+    monkeypatch.setattr(tables, "release", lambda frame: released.append(frame) or release(frame))
+    predictions = spark.createDataFrame([(1, item, 1.0) for item in "abcd"], "user_id int, item_id string, score double")
+    truth = spark.createDataFrame([(1, "a")], "user_id int, item_id string")
+
+    def refuse():
+        raise srm.DataError("no")
+
+    def found(**options):
+        return srm.evaluate(predictions, truth, metrics=["gini", "arp"], k=4, train=truth, n_buckets=2, **options)
+
+    if why == "a result":
+        result = found(catalog=4)
+        assert kept[-1] not in released
+        result.release()
+    else:
+        with pytest.raises(srm.DataError):
+            found(**({"before": refuse} if why == "refused before" else {"catalog": 3}))
+    assert len(kept) == (1 if why == "refused before" else 2)
+    assert {id(frame) for frame in kept} == {id(frame) for frame in released}

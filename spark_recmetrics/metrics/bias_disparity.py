@@ -126,7 +126,7 @@ def list_bias(found: GroupSums, *, users: str, items: str) -> Disparities:
     needs=_both_needs,
     users="predicted",
     accuracy=False,
-    measures=("shown", "relevant"),
+    measures=lambda options: ("shown",) if options["source"] == "train" else ("shown", "relevant"),
 )
 def bias_disparity(found: GroupSums, *, users: str, items: str, source: str) -> Disparities:
     """How much more the lists of groups of users prefer groups of items than the users do: (BR - BS) / BS.

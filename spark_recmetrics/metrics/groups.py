@@ -39,7 +39,7 @@ class Measured(NamedTuple):
     """What is added up over lists.
 
     Args:
-        measure: What, a name of `measuring.MEASURES`.
+        measure: What, see `measuring.rows_of`.
         users: Over which user set.
         k: Where lists are cut.
         by: The column that users are grouped by, if they are.

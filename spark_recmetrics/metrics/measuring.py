@@ -28,13 +28,14 @@ from spark_recmetrics.metrics.registry import Metric, score
 Rows = tuple[Ints, Ints | None, Floats | None]
 """User, item and value of each row: without items a row is a user, and without values a row counts 1."""
 
-MEASURES = ("shown", "hits", "relevant", "gain", "score", "hit_score", "ndcg", "mean_score")
-"""What can be added up: recommendations, hits and relevant items; of recommendations, the gain, and the score where they are
-hits, which of hits alone is `hit_score`; and of users, nDCG and the mean score of their list. A missing score is 0."""
-
 
 def rows_of(batch: RankedBatch, one: Measured, convention: Convention) -> Rows:
-    """The rows of a measure, of all users."""
+    """The rows of a measure, of all users.
+
+    `shown`, `hits` and `relevant` are recommendations, hits and relevant items; of recommendations, there is the `gain`, and
+    the `score` where they are hits, which of hits alone is `hit_score`; and of users, `ndcg` and the `mean_score` of their
+    list. A missing score is 0.
+    """
     if one.measure == "relevant":
         return batch.ideal_user, batch.ideal_item, None
     if one.measure in ("ndcg", "mean_score"):
@@ -53,6 +54,8 @@ def rows_of(batch: RankedBatch, one: Measured, convention: Convention) -> Rows:
         return user[hit], item[hit], np.nan_to_num(scores[hit], nan=0.0)
     if one.measure == "score":
         return user, item, np.where(hit, np.nan_to_num(scores, nan=0.0), 0.0)
+    if one.measure != "gain":
+        raise ValueError(f"there is no measure {one.measure!r}")
     gain, discount = one.detail
     gains = np.zeros(len(user))
     gains[hit] = gain_of(rating[hit], gain) / (1.0 if discount == "none" else np.log2(rank[hit] + 1.0))

@@ -126,8 +126,8 @@ class Definition:
         across_users: The value of a model is the ROC AUC of the matched pairs of all users, which is no mean or sum over users.
         divides_by_pairs: A rating metric whose count is the number of pairs, and may be that of users (`rating_average=users`).
         accuracy: It judges how far lists agree with truth, so that the perfect list has its best value.
-        measures: What a metric of groups adds up over lists, by the names of `groups.MEASURES`; a function of its options where
-            these decide.
+        measures: What a metric of groups adds up over lists, by the names of `measuring.rows_of`; a function of its options
+            where these decide.
         left_out: Of an item metric: from `ItemCounts` and the `ListedItems` of U lists to (U,) values without each of these;
             without it the metric has no resampled interval.
     """
