@@ -11,6 +11,7 @@ from spark_recmetrics.errors import ConfigError, did_you_mean
 from spark_recmetrics.facts import POLICIES, checked_policies
 from spark_recmetrics.job_file import COUNT_SCHEMA, Count, InputTable, several, whole
 from spark_recmetrics.metrics import Metric, parse
+from spark_recmetrics.metrics.registry import LARGEST_CATALOG
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.schema import Location
 from spark_recmetrics.slices import Slice, parse_slices
@@ -97,7 +98,7 @@ def spelled_out(chosen: Convention) -> dict[str, Any]:
 def _number_of_items(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(f"expected a location, or the number of items, found {shown(value)}")
-    return whole(value)
+    return whole(value, LARGEST_CATALOG)
 
 
 _OPTIONS: dict[str, Any] = {
@@ -133,7 +134,7 @@ Slices = Annotated[
     PlainSerializer(lambda slices: [str(one) for one in slices]),
     WithJsonSchema({"type": "array", "items": {"type": "string"}}),
 ]
-NumberOfItems = Annotated[int, PlainValidator(_number_of_items), WithJsonSchema(COUNT_SCHEMA)]
+NumberOfItems = Annotated[int, PlainValidator(_number_of_items), WithJsonSchema({**COUNT_SCHEMA, "maximum": LARGEST_CATALOG})]
 Catalog = Annotated[
     Annotated[InputTable, Tag("[table]")] | Annotated[NumberOfItems, Tag("[number]")],
     Discriminator(lambda value: "[table]" if isinstance(value, dict | Location) else "[number]"),

@@ -45,11 +45,11 @@ def several(problems: Mapping[Keys, str]) -> ValidationError:
     return ValidationError.from_exception_data("several", details)
 
 
-def whole(value: object) -> int:
+def whole(value: object, largest: int = LARGEST) -> int:
     """A whole number from 1. Its key stands before the message already."""
     # An integer of pydantic would take "10", 10.0 and True, too.
     try:
-        return whole_number(value, "")
+        return whole_number(value, "", largest)
     except ConfigError as error:
         raise ConfigError(str(error).removeprefix(": ")) from error
 

@@ -32,7 +32,7 @@ def with_popularity(lists: pd.DataFrame, train: pd.DataFrame, n_items: int, fact
     n_rows = np.bincount(train["item"], minlength=n_items)
     n_users = np.bincount(train.drop_duplicates()["item"], minlength=n_items)
     counts, n_of = np.unique(n_rows[n_rows > 0], return_counts=True)
-    popularity = Popularity(tuple(counts.tolist()), tuple(n_of.tolist()), int(train["user"].nunique()))
+    popularity = Popularity.of_train(counts.tolist(), n_of.tolist(), int(train["user"].nunique()))
     return lists.assign(n_rows=n_rows[lists["item"]], n_users=n_users[lists["item"]]), replace(facts, popularity=popularity)
 
 

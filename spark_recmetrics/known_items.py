@@ -78,7 +78,11 @@ def know_items(inputs: Inputs, needs: Collection[str], columns: Columns) -> Know
     found = sorted((row["n_rows"], row["n_items"]) for row in tables.collect_rows(popularity_counts(rows)))
     counted = "audience" in wanted and inputs.train is not None
     n_users = tables.count_distinct(trained_users(inputs.train)) if counted and inputs.train is not None else 0
-    popularity = Popularity(tuple(n for n, _ in found), tuple(n for _, n in found), n_users)
+    try:
+        popularity = Popularity.of_train([n for n, _ in found], [n for _, n in found], n_users)
+    except DataError:
+        tables.release(rows)
+        raise
     return KnownItems(rows, ItemFacts(popularity, facts.n_features, facts.n_categories))
 
 

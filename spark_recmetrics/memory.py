@@ -274,7 +274,8 @@ class _Data:
         known = tables.get("train", judged.iloc[:0])
         if modelled:
             lists["model"] = lists["model"].map(str, na_action="ignore")
-        models = sorted(set(lists["model"].dropna())) if modelled else [model_name]
+        models = sorted(set(lists["model"].dropna())) if modelled else []
+        models = models or [model_name]
         counts = {"predictions": _prediction_counts(lists), "truth": _truth_counts(judged, rules)}
         lists, judged, known = (
             frame.dropna(subset=[name for name in ("model", "user", "item") if name in frame])

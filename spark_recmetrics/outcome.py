@@ -372,15 +372,15 @@ def _write(path: str | os.PathLike[str], text: str) -> Path:
         place = Path(path)
     except TypeError as error:
         raise ConfigError(f"path: expected the path of a file, found {brief(path)}") from error
-    half = place.with_name(f".{uuid4().hex}")
     try:
+        half = place.with_name(f".{uuid4().hex}")
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
             half.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
             half.replace(place)
         finally:
             half.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path, or no name of a file
         reason = getattr(error, "strerror", None) or error
         raise PublishError(f"{place}: cannot be written: {reason}: give the path of a file in a folder of yours") from error
     return place

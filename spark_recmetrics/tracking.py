@@ -81,7 +81,7 @@ class Mlflow:
                 "uri: expected an address without a password, found one, which is not shown here: give it to the driver as "
                 "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
             )
-        if not isinstance(self.prefix, str) or re.search(rf"{_FOREIGN}|^/|//|^ ", self.prefix):
+        if not isinstance(self.prefix, str) or re.search(rf"{_FOREIGN}|^/|//|^ |(^|/)\.+(/|$)", self.prefix):
             raise ConfigError(f"prefix: expected letters, digits and _ - . / space, found {brief(self.prefix)}")
         if not isinstance(self.slices, bool):
             raise ConfigError(f"slices: expected true or false, found {brief(self.slices)}")
@@ -89,10 +89,14 @@ class Mlflow:
             raise ConfigError(f"on_error: expected warn or fail, found {brief(self.on_error)}")
         if not isinstance(self.tags, Mapping):
             raise ConfigError(f"tags: expected a mapping of names to texts, found {brief(self.tags)}")
+        named = [("prefix", self.prefix, 100), ("experiment", self.experiment or "", 500)]
+        for name, text, longest in [*named, *(("tags", str(tag), 100) for tag in self.tags)]:
+            if len(text) > longest:
+                raise ConfigError(f"{name}: expected at most {longest} characters, found {len(text)}")
         for tag, value in self.tags.items():
-            if not isinstance(tag, str) or not tag or re.search(_FOREIGN, tag) or tag.startswith(OWN):
+            if not isinstance(tag, str) or not tag or re.search(_FOREIGN, tag) or tag.startswith((OWN, "mlflow.")):
                 raise ConfigError(
-                    f"tags: expected names of letters, digits and _ - . / space that do not begin with {OWN}, "
+                    f"tags: expected names of letters, digits and _ - . / space that do not begin with {OWN} or mlflow., "
                     f"found {brief(tag)}"
                 )
             if not isinstance(value, str):
@@ -191,6 +195,8 @@ def track(
         ConfigError: MLflow is not installed.
         PublishError: MLflow could not be written.
     """
+    if not isinstance(result, Outcome):
+        raise ConfigError(f"result: expected what evaluate has found, found {brief(result)}")
     check_installed()
     texts = {"result.json": _as_json(result, more or {}), "report.txt": _report(result) if report is None else report}
     logs = {model: _Log.of(result, model, options, tags or {}) for model in result.means}

@@ -650,3 +650,27 @@ def test_nothing_stays_in_the_cluster_but_a_result(spark, monkeypatch, why):
             found(**({"before": refuse} if why == "refused before" else {"catalog": 3}))
     assert len(kept) == (1 if why == "refused before" else 2)
     assert {id(frame) for frame in kept} == {id(frame) for frame in released}
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200, 1.0])
+def test_directions_of_features_count_and_not_their_size(scale):
+    """Of four vectors two pairs of equal ones, and the others at right angles: the mean distance of six pairs is 4/6."""
+    batch = with_items(
+        RankedBatch.of([["a", "b", "c", "d"]], [{}]),
+        [["a", "b", "c", "d"]],
+        [{}],
+        features={"a": [scale, 0], "b": [2 * scale, 0], "c": [0, scale], "d": [0, 3 * scale]},
+    )
+    assert score(parse("ild@4"), batch, srm.convention("default")).tolist() == pytest.approx([4 / 6])
+
+
+def test_the_share_of_the_short_head_is_that_which_is_written():
+    """55 of 100 rows are 55 %, although 0.55 * 100 is 55.00000000000001."""
+    assert Popularity((20, 25, 55), (1, 1, 1)).short_head(0.55) == 55
+
+
+def test_training_rows_are_wanted_where_popularity_is():
+    frames = {"predictions": pd.DataFrame({"user_id": [1], "item_id": ["a"], "score": [1.0]})}
+    frames["truth"] = pd.DataFrame({"user_id": [1], "item_id": ["a"]})
+    with pytest.raises(srm.DataError, match=r"^train: expected rows with a user and an item, found none"):
+        srm.evaluate_in_memory(**frames, metrics=["novelty"], k=1, train=frames["truth"].iloc[:0])

@@ -376,3 +376,14 @@ def test_as_a_job(spark, tmp_path, capsys):
     assert {row.model: row.value for row in rows} == {model: close(own["euc_distance@1"]) for model, own in ALL_VALUES.items()}
     assert cli.main(["history", "--config", str(path), "--metric", "Hypervolume@1"]) == 0
     assert "0.5000" in capsys.readouterr().out
+
+
+def test_one_metric_is_no_two_objectives():
+    with pytest.raises(srm.ConfigError, match=r"^objectives: hit@10: hit@10 is given twice: hit is it, too$"):
+        srm.evaluate_in_memory(
+            pd.DataFrame({"user_id": [1], "item_id": ["a"], "score": [1.0]}),
+            pd.DataFrame({"user_id": [1], "item_id": ["a"]}),
+            metrics="hit",
+            k=10,
+            objectives={"hit": {}, "hit@10": {}},
+        )

@@ -259,7 +259,7 @@ def test_a_missing_package_is_told_with_what_to_do(monkeypatch):
         ({"uri": ""}, "uri: expected a text, found ''"),
         ({"experiment": 5}, "experiment: expected a text, found 5"),
         ({"tags": {"team@home": "x"}}, "tags: expected names of letters, digits"),
-        ({"tags": {"recmetrics.model": "x"}}, "do not begin with recmetrics., found 'recmetrics.model'"),
+        ({"tags": {"recmetrics.model": "x"}}, "do not begin with recmetrics. or mlflow., found 'recmetrics.model'"),
         ({"tags": {"team": 5}}, "tags.team: expected a text, found 5: write it in quotes"),
         ({"tags": ["team"]}, "tags: expected a mapping of names to texts"),
         ({"prefix": "a@"}, "prefix: expected letters, digits and _ - . / space, found 'a@'"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Literal, NamedTuple, get_args
 
 from spark_recmetrics.errors import ConfigError, brief, did_you_mean
@@ -16,6 +15,9 @@ from spark_recmetrics.metrics.registry import COMBINED, Metric, register
 from spark_recmetrics.metrics.text import parse
 
 Point = Literal["utopia", "nadir"]
+_LARGEST = 1e100
+"""Of points: volumes of larger ones are infinite."""
+
 _POINTS = get_args(Point)
 
 
@@ -239,6 +241,9 @@ def checked_objectives(given: Any, metrics: Sequence[Metric]) -> tuple[tuple[Obj
     if not cuts:
         own_cuts = {metric.k for metric in named if metric.definition.has_cut_off}
         shared = [own_cuts.pop() if len(own_cuts) == 1 else None]
+    doubled = [metric for metric in named if metric not in cuts and metric.k in shared and metric.at(None) in cuts]
+    if doubled:
+        return (), {(str(one),): f"{one} is given twice: {one.at(None)} is it, too" for one in doubled}
     return tuple(
         Objectives(k, tuple(Objective(m.at(k) if m in cuts else m, *points) for m, points in named.items())) for k in shared
     ), {}
@@ -276,8 +281,10 @@ def _points(metric: Metric, points: Any) -> tuple[float | None, float | None]:
             raise ConfigError(f"unknown key {brief(name)}{did_you_mean(str(name), _POINTS)}")
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == math.inf:
             raise ConfigError(f"{name}: expected a finite number, found {brief(value)}")
+        if abs(value) > _LARGEST:
+            raise ConfigError(f"{name}: expected a number from -{_LARGEST:g} to {_LARGEST:g}, found {brief(value)}")
         found[name] = float(value)
     utopia, nadir = found["utopia"], found["nadir"]
     if utopia is not None and nadir is not None and Objective(metric).ahead(utopia, nadir) <= 0:

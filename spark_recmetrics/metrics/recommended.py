@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_recmetrics.errors import DataError
 from spark_recmetrics.metrics.batch import Floats, Ints, Part, RankedBatch
 
 if TYPE_CHECKING:
@@ -44,14 +46,26 @@ class Popularity:
         """The number of training rows."""
         return sum(count * n for count, n in zip(self.counts, self.n_items, strict=True))
 
+    @classmethod
+    def of_train(cls, counts: Sequence[int], n_items: Sequence[int], n_users: int) -> Popularity:
+        """What the training rows tell.
+
+        Raises:
+            DataError: There are none, so that every item would be as rare as any other.
+        """
+        if not counts:
+            raise DataError("train: expected rows with a user and an item, found none: no item is more popular than another")
+        return cls(tuple(counts), tuple(n_items), n_users)
+
     def short_head(self, share: float) -> int:
         """How many rows an item has at least that is one of the most popular ones, which together hold this share of the rows.
 
         Items of equal popularity stand on one side: they are in as long as those above them hold less than the share.
         """
         held, lowest = 0, 1
+        wanted = Fraction(str(share)) * self.n_rows  # 0.55 * 100 is more than 55 for floats
         for count, n in zip(reversed(self.counts), reversed(self.n_items), strict=True):
-            if held >= share * self.n_rows:
+            if held >= wanted:
                 break
             held, lowest = held + count * n, count
         return lowest
@@ -111,9 +125,12 @@ class Recommended(Part):
     @cached_property
     def unit_features(self) -> Floats:
         """(L, D) the feature vectors with length 1; one of zeros stays as it is."""
-        length = np.sqrt(np.einsum("ij,ij->i", self.features, self.features))
+        # Squares of very large and very small numbers are infinite and 0: powers of two, which change no digit, go before.
+        _, exponent = np.frexp(np.max(np.abs(self.features), axis=1, initial=0.0))
+        near_1 = np.ldexp(self.features, -exponent[:, None])
+        length = np.sqrt(np.einsum("ij,ij->i", near_1, near_1))
         # By columns, because it is summed by columns.
-        return np.asfortranarray(self.features / np.where(length == 0, 1.0, length)[:, None])
+        return np.asfortranarray(near_1 / np.where(length == 0, 1.0, length)[:, None])
 
     @cached_property
     def unit_squares(self) -> Floats:
