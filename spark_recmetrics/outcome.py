@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -302,13 +303,35 @@ class Outcome:
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write SUMMARY as CSV, its header first; what is undefined is empty.
 
+        A text that a spreadsheet would take for a formula, such as a model `=1+1`, gets a `'` before it, so that it is shown
+        and not computed. These are texts that begin with `=`, `+`, `-`, `@`, a tab, a line break or a null character, as OWASP
+        lists them (CSV injection), and the same behind `;`, a tab or a line break inside a text, where some spreadsheets begin
+        a cell. Numbers stay. Lines end in CR LF (RFC 4180).
+
+        Args:
+            path: The file; folders are made, and a file that is there is replaced as a whole.
+
+        Returns:
+            The file.
+
         Raises:
+            ConfigError: The path is none.
             PublishError: The file cannot be written.
+
+        Example:
+            >>> import pandas as pd, tempfile
+            >>> from spark_recmetrics.memory import evaluate_in_memory
+            >>> predictions = pd.DataFrame({"user_id": [1, 1, 2], "item_id": [7, 8, 8], "score": [0.9, 0.8, 0.7]})
+            >>> truth = pd.DataFrame({"user_id": [1, 2, 3], "item_id": [8, 8, 9]})
+            >>> result = evaluate_in_memory(predictions, truth, metrics="mrr", k=2, model_name="=1+1")
+            >>> file = result.to_csv(f"{tempfile.mkdtemp()}/summary.csv")
+            >>> file.read_text().splitlines()[1].split(",")[2:9]
+            ["'=1+1", 'all', 'all', 'mrr@2', '2', 'default', '0.5']
         """
         out = io.StringIO()
-        table = csv.DictWriter(out, list(self.rows[0]), lineterminator="\n")
+        table = csv.DictWriter(out, list(self.rows[0]))  # its line ends have it quote names with either of theirs
         table.writeheader()
-        table.writerows(self.rows)
+        table.writerows({key: _inert(value) for key, value in row.items()} for row in self.rows)
         return _write(path, out.getvalue())
 
     def to_json(self, path: str | os.PathLike[str]) -> Path:
@@ -360,6 +383,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _inert(value: Any) -> Any:
+    """The value as a cell that no spreadsheet computes."""
+    return re.sub(r"(^|[;\t\r\n])(?=[=+\-@\t\r\n\0])", r"\1'", value) if isinstance(value, str) else value
 
 
 def _write(path: str | os.PathLike[str], text: str) -> Path:

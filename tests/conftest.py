@@ -43,6 +43,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", "error:::spark_recmetrics")
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m leaves out the tests without the mark
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that starts Spark without the mark would run where there is none, and on Spark Connect it would not."""
+    unmarked = [
+        f"{item.path.name}::{item.name}"
+        for item in items
+        if "_session" in getattr(item, "fixturenames", ()) and item.get_closest_marker("spark") is None
+    ]
+    if unmarked:
+        raise pytest.UsageError(f"takes the fixture spark, needs @pytest.mark.spark: {', '.join(unmarked)}")
+
+
 @pytest.fixture(scope="session")
 def session_kind(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--session"))

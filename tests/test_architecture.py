@@ -250,6 +250,23 @@ def test_sql_has_a_fixed_text_and_stands_in_tables():
     assert list(faults(fixed)) == list(faults(made, tables=True)) == ["sql"]
 
 
+@pytest.mark.parametrize(
+    ("mark", "fixture", "taken"),
+    [("", "spark", False), ("", "frames", False), ("", "tmp_path", True), ("@pytest.mark.spark\n", "frames", True)],
+)
+def test_a_test_with_a_session_has_its_mark(tmp_path, mark, fixture, taken):
+    """The whole suite is held when it is collected, by `conftest.py`; here on a file of one test."""
+    own = "@pytest.fixture\ndef frames(spark): ...\n"
+    (tmp_path / "test_one.py").write_text(f"import pytest\n{own}{mark}def test_one({fixture}): ...\n")
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not heavy", "-p", "no:cacheprovider"]
+    command += ["-c", str(ROOT / "pyproject.toml"), "-p", "conftest", str(tmp_path / "test_one.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT / "tests")
+    assert (done.returncode == 0) == taken, done.stdout + done.stderr
+    if not taken:
+        (told,) = [line for line in (done.stdout + done.stderr).splitlines() if "needs @pytest.mark.spark" in line]
+        assert told.endswith("test_one.py::test_one")
+
+
 def test_names_of_modules():
     banned = {"utils", "helpers", "common", "base", "manager", "engine"}
     assert not banned & {path.stem for path in FILES}

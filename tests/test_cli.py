@@ -264,6 +264,23 @@ def test_nobody_to_average_ends_with_4_after_everything_is_written(job, spark, c
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("empty", ["predictions", "truth"])
+def test_p5_an_empty_table_ends_with_4_and_the_result_file_is_written(job, spark, tmp_path, capsys, empty):
+    file = tmp_path / "result.json"
+    assert main(["evaluate", "--config", job(**{empty: []}), "--result-json", str(file)]) == 4
+    told = json.loads(file.read_text())
+    assert told == result_of(capsys)[1]
+    assert (told["exit_code"], told["status"], told["error"]["type"]) == (4, "undefined", "DataError")
+    nobody = dict.fromkeys(["hit@1", "hit@2", "ndcg@1", "ndcg@2", "mae"])
+    models = ["model"] if empty == "predictions" else ["als", "pop"]
+    assert told["models"] == dict.fromkeys(models, nobody)
+    assert told["n_users"] == dict.fromkeys(models, 0)
+    assert f"{empty}: rows = 0" in told["error"]["message"]
+    summary = spark.read.parquet(told["tables"]["summary"])
+    assert (summary.count(), summary.where("value is not null").count()) == (5 * len(models), 0)
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("key", ["predictions", "truth"])
 def test_a_missing_path_ends_with_4_and_names_key_and_path(job, capsys, key):
     code = main(["evaluate", "--config", job(), "--set", f"inputs.{key}.path=/nowhere/at/all"])

@@ -502,6 +502,16 @@ def test_spark_settings_are_refused_anywhere(refused: Refused, place: str, key: 
         (b"job: a\nas_of: \xff\n", "c.yaml", "c.yaml:2: expected UTF-8, found the byte 0xff"),
         ("job: x\n", "c.txt", "c.txt: expected a file that ends in .yaml, .yml, .json, .toml"),
         ("job: a\njob: b\n", "c.yaml", "c.yaml:2: job: the key is given twice, first in line 1"),
+        (
+            f"{SMALLEST}evaluation:\n  k: 5\n  metrics: [hit]\n  k: 10\n",
+            "c.yaml",
+            "c.yaml:8: evaluation.k: the key is given twice, first in line 6",
+        ),
+        (
+            f"{SMALLEST}evaluation: {{top_k: 5,\n  top_k: 10}}\n",
+            "c.yaml",
+            "c.yaml:6: evaluation.top_k: the key is given twice, first in line 5",
+        ),
         ('{"job": 1, "job": 2}', "c.json", "c.json: the key 'job' is given twice in one mapping"),
         ("job = 1\njob = 2\n", "c.toml", "c.toml: Cannot overwrite a value"),
         ('{"job":\n 1,}', "c.json", "c.json:2: "),
@@ -567,6 +577,15 @@ def test_yaml_1_2_values(write: Write) -> None:
     values = {"a": "no", "b": "on", "c": "2026-11-28", "d": "12:30:45", "e": "1_000", "f": "Yes", "g": "1e-3", "h": "="}
     assert config.inputs.truth.options == values | dict.fromkeys(("no", "on", "1", "~"), "x")
     assert config.evaluation.threshold == 1 / 1000
+
+
+def test_f1_the_limit_of_a_gate_in_scientific_notation_is_a_number(write: Write) -> None:
+    gate = "{metric: ndcg@10, max_drop: 1e-3, against: model(pop), model: als}"
+    (found,) = load(write(f"{SMALLEST}gates: [{gate}]\n")).gates
+    assert isinstance(found.max_drop, float)
+    assert found.max_drop == 1 / 1000
+    (changed,) = load(write(f"{SMALLEST}gates: [{gate}]\n"), ["gates[0].max_drop=5e-4"]).gates
+    assert changed.max_drop == 5 / 10_000
 
 
 def resolved_paths(node: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

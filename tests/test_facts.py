@@ -276,6 +276,7 @@ def test_i1_ids_of_two_types(spark):
         run(spark, floats, truth, cast_ids="string")
 
 
+@pytest.mark.spark
 @pytest.mark.core
 def test_c7_string_ids_of_pandas_frames_are_the_same_under_every_pandas(spark):
     """The values of the case of the same name in test_cases.py, where the frames go through Spark and come back."""
@@ -340,6 +341,33 @@ def test_i5_names_of_columns_are_only_names(spark, names):
     truth = spark.createDataFrame([("u", "b")], "user_id string, item_id string").toDF(user, item)
     columns = srm.Columns(user=user, item=item, score=score)
     assert run(spark, lists, truth, "mrr", columns=columns).to_dict() == {"model": {"mrr@2": 0.5}}
+
+
+@pytest.mark.spark
+@pytest.mark.once
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_c6_a_text_is_no_rating_and_nothing_is_divided_by_zero(spark, tmp_path, ansi):
+    """In memory the value is shown; on Spark the column is one of texts, which the schema tells before a row is read."""
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    (tmp_path / "truth.csv").write_text("user_id,item_id,rating\nu,a,5.0\nu,b,n/a\n")
+    read = spark.read.csv(str(tmp_path / "truth.csv"), header=True, inferSchema=True)
+    told = r"^truth: column 'rating' \(columns\.rating\): expected a number, found string: cast it first$"
+    with pytest.raises(srm.DataError, match=told):
+        run(spark, [("u", "a", 0.9)], read, ["hit", "mae"])
+    lists = pd.DataFrame([("u", "a", 0.9)], columns=["user_id", "item_id", "score"])
+    frame = pd.DataFrame([("u", "a", 5.0), ("u", "b", "n/a")], columns=["user_id", "item_id", "rating"])
+    told = r"^truth: column 'rating' \(columns\.rating\): expected numbers, found 'n/a': cast it first$"
+    with pytest.raises(srm.DataError, match=told):
+        srm.evaluate_in_memory(lists, frame, metrics=["hit", "mae"], k=2)
+    # Read as a number, what is none is null, and counted with the row as its example.
+    cast = read.withColumn("rating", F.when(F.col("rating") != "n/a", F.col("rating")).cast("double"))
+    with pytest.raises(srm.DataError, match=r"truth: nan_ratings = 1 \(50\.000%\), e\.g\. user u, item b"):
+        run(spark, [("u", "a", 0.9)], cast, ["hit", "mae"])
+    # Nothing relevant is 0 of 0 for ranking metrics, and no pair of score and rating is for those of ratings.
+    metrics = ["recall", "ndcg", "map", "mae", "r2"]
+    nobody = run(spark, [("u", "a", 0.9), ("v", "b", 0.8)], [("u", "b", 0.0), ("v", "a", 0.0)], metrics, k=1)
+    assert nobody.to_dict() == {"model": dict.fromkeys(["recall@1", "ndcg@1", "map@1", "mae", "r2"])}
+    assert nobody.status == "undefined"
 
 
 # Order, ties and NaN ------------------------------------------------------------------------------------------------------

@@ -385,6 +385,39 @@ def test_csv(tmp_path):
     assert rows[0]["as_of"] == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("\t=1", "'\t'=1"),
+        ("\r=1", "'\r'=1"),
+        ("\n=1", "'\n'=1"),
+        ("a;=1+1", "a;'=1+1"),
+        ('a"\n@x', "a\"\n'@x"),
+        ("a=1+1", "a=1+1"),
+        ("a, -b; c", "a, -b; c"),
+        ("'=1+1", "'=1+1"),
+    ],
+)
+def test_f3_no_name_is_a_formula_in_csv(name, cell, tmp_path):
+    result = with_slices(small_result(name), [(name, name, 40)])
+    # A number that begins with a minus stays one.
+    result.__dict__["rows"] = [{**row, "ci_low": -0.25} for row in result.rows]
+    with result.to_csv(tmp_path / "summary.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["model"] for row in rows} == {cell, "popularity"}
+    assert {(row["slice"], row["slice_value"]) for row in rows} == {("all", "all"), (cell, cell)}
+    assert {row["ci_low"] for row in rows} == {"-0.25"}
+
+
+def test_f3_a_null_character_hides_no_formula(tmp_path):
+    text = small_result("\0=1+1", metrics=["mrr"], k=2).to_csv(tmp_path / "summary.csv").read_text()
+    assert text.splitlines()[1].startswith(",,'\0=1+1,all,all,mrr@2,")
+
+
 def test_json(tmp_path):
     result = small_result()
     result.__dict__["rows"] = [{**result.rows[0], "value": math.inf}, *result.rows[1:]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -479,6 +480,7 @@ def test_a_run_uses_a_secret_and_tells_nobody(spark, monkeypatch, tmp_path, caps
         conf["inputs"][name]["options"] = {"nullValue": {"secret": "env:RECMETRICS_TEST_A"}}
     (tmp_path / "truth.csv").write_text(f"user_id,item_id,rating\nu1,b,5\nu2,b,4\nu2,c,{VALUE}\n", encoding="utf-8")
     monkeypatch.setenv("RECMETRICS_TEST_A", VALUE)
+    conf["report"] = str(tmp_path / "report.html")
     path = tmp_path / "conf.json"
     path.write_text(json.dumps(conf))
     rules = ["--set", "evaluation.convention.nan_scores=drop"]
@@ -489,6 +491,12 @@ def test_a_run_uses_a_secret_and_tells_nobody(spark, monkeypatch, tmp_path, caps
     assert any("nan_ratings = 1" in line for line in outcome["warnings"]), "the option has had its value"
     tables = [read_history(spark, tmp_path / "out", table=name).collect() for name in ("summary", "per_user", "data_report")]
     assert untold(printed.out + printed.err + caplog.text + (tmp_path / "result.json").read_text() + str(tables))
+    assert outcome["report"] == str(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "env:RECMETRICS_TEST_A" in page, "the page shows the configuration, with the reference"
+    written = {one: one.read_bytes().decode("utf-8", "replace") for one in tmp_path.rglob("*") if one.is_file()}
+    assert {one.name for one, text in written.items() if not untold(text)} == {"truth.csv"}, "where the test has put it"
+    assert not any("hunter2" in str(one) for one in written)
 
 
 # Names
@@ -571,9 +579,21 @@ def test_the_names_of_a_run_leave_the_output_neither(spark, tmp_path) -> None:
     assert (row["as_of"], row["run_id"]) == (run.as_of, run.run_id)
 
 
-def test_no_table_is_written_as_text() -> None:
-    """A cell such as =1+1 is a formula to a spreadsheet only. A format that one opens has to cover such cells first."""
+def test_no_table_is_published_as_text() -> None:
+    """A cell such as =1+1 is a formula to a spreadsheet only: no table that a run publishes is a file that one opens.
+
+    The one CSV is that of `to_csv`, which covers such cells (`test_f3_no_name_is_a_formula_in_csv`): none is written beside it.
+    """
     assert set(get_args(TableFormat)) == {"parquet", "delta", "orc"}
+    writers = []
+    for path in (ROOT / "spark_recmetrics").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            imported = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            imported += [node.module] if isinstance(node, ast.ImportFrom) else []
+            called = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+            if "csv" in imported or called in ("csv", "to_csv", "to_excel", "to_clipboard"):
+                writers.append(path.name)
+    assert writers == ["outcome.py"]
 
 
 @pytest.mark.parametrize(
@@ -581,6 +601,8 @@ def test_no_table_is_written_as_text() -> None:
     [
         ("a.b", "`a`.`b`"),
         ("my-cat.recs.`a.b`", "`my-cat`.`recs`.`a.b`"),
+        ("`my-cat`.`s`.`t`", "`my-cat`.`s`.`t`"),
+        ("a-b.c.d", "`a-b`.`c`.`d`"),
         ("a; DROP TABLE b", "`a; DROP TABLE b`"),
         ("a`; DROP TABLE b", "`a``; DROP TABLE b`"),
         ("`a`; DROP TABLE b", "```a``; DROP TABLE b`"),
@@ -589,6 +611,37 @@ def test_no_table_is_written_as_text() -> None:
 )
 def test_names_of_tables_stay_names(name: str, expected: str) -> None:
     assert quoted(name) == expected
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_i5_tables_with_hyphens_and_dots_are_read(spark) -> None:
+    """In a catalog of a database in memory: that of Spark itself has letters, digits and underscores only."""
+    spark._jvm.java.lang.System.setProperty("derby.stream.error.file", os.devnull)
+    catalog = "spark.sql.catalog.my-cat"
+    settings = {
+        catalog: "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        f"{catalog}.url": "jdbc:derby:memory:names;create=true",
+        f"{catalog}.driver": "org.apache.derby.jdbc.EmbeddedDriver",
+    }
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        spark.sql("CREATE NAMESPACE `my-cat`.`s-1`")
+        for name in ("`my-cat`.`s-1`.`t`", "`my-cat`.`s-1`.`t.u`"):
+            spark.createDataFrame([("u", name)], "user_id string, item_id string").writeTo(name).create()
+        for name, same in (
+            ("my-cat.s-1.t", "`my-cat`.`s-1`.`t`"),
+            ("`my-cat`.`s-1`.`t`", "`my-cat`.`s-1`.`t`"),
+            ("my-cat.s-1.`t.u`", "`my-cat`.`s-1`.`t.u`"),
+        ):
+            (row,) = read_table(spark, Location(table=name), "inputs.truth", Vault()).collect()
+            assert row["item_id"] == same
+        with pytest.raises(DataError, match=r"^inputs\.truth: cannot read table 'my-cat\.s-1\.t\.u': "):
+            read_table(spark, Location(table="my-cat.s-1.t.u"), "inputs.truth", Vault())
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
 
 
 def test_the_token_of_a_remote_session_is_not_told(monkeypatch) -> None:

@@ -505,6 +505,7 @@ def test_values_of_several_columns_are_joined_and_ordered():
     assert [value for _, value in found] == ["a & 2..<10", "a & >=10", "b & >=10", "(none) & <2"]
 
 
+@pytest.mark.spark
 @pytest.mark.heavy
 def test_one_user_has_no_resampled_interval_of_width_zero(spark):
     predictions = spark.createDataFrame([("a", 1, 1, 1.0)], "model string, user_id int, item_id int, score double")
