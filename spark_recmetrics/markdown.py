@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spark_recmetrics.errors import printable
+from spark_recmetrics.errors import counted, printable
 from spark_recmetrics.report import (
     UNDEFINED,
     best_value,
@@ -16,7 +16,12 @@ from spark_recmetrics.report import (
     interval_of,
     models_of,
     pair_lines,
+    pareto_lines,
+    users_of,
 )
+
+if TYPE_CHECKING:
+    from spark_recmetrics.metrics.objectives import Standing
 
 
 def as_markdown(
@@ -24,11 +29,12 @@ def as_markdown(
     *,
     verdicts: Sequence[Mapping[str, Any]] = (),
     comparison: Sequence[Mapping[str, Any]] = (),
+    standings: Sequence[Standing] = (),
     warnings: Sequence[str] = (),
     confidence: float = 0.95,
     alpha: float = 0.05,
 ) -> str:
-    """A result as Markdown of GitHub, for pull requests: verdict, gates, values with intervals, differences, warnings.
+    """A result as Markdown of GitHub, for pull requests: verdict, gates, values, objectives, differences, warnings.
 
     Names are texts there, whatever they look like: no link, no mention, no HTML.
 
@@ -36,18 +42,19 @@ def as_markdown(
         rows: Rows of SUMMARY; those of slices are left out.
         verdicts: Rows of GATES.
         comparison: Rows of COMPARISON; those of slices are left out.
+        standings: Of each model and cut-off of the objectives.
         warnings: Lines.
         confidence: Of the intervals of the values.
         alpha: The level of the comparison.
 
     Example:
         >>> row = {"slice": "all", "metric": "hit@1", "model": "a|b", "value": 0.25, "higher_is_better": True}
-        >>> print(as_markdown([row | {"ci_low": 0.125, "ci_high": 0.375}]), end="")
-        - hit@1: a&#124;b has 0.2500 (95 % interval 0.1250..0.3750).
+        >>> print(as_markdown([row | {"ci_low": 0.125, "ci_high": 0.375, "n_users": 40}]), end="")
+        - hit@1: a&#124;b has 0.2500 (95 % interval 0.1250..0.3750, 40 users).
         <BLANKLINE>
-        | metric | a&#124;b |
-        | --- | ---: |
-        | hit@1 | 0.2500 0.1250..0.3750 |
+        | metric | users | a&#124;b |
+        | --- | ---: | ---: |
+        | hit@1 | 40 | 0.2500 0.1250..0.3750 |
     """
     everybody = [row for row in rows if row["slice"] == "all"]
     models = models_of(everybody)
@@ -60,8 +67,13 @@ def as_markdown(
     lines = []
     for metric, of_model in by_metric(everybody).items():
         best = best_value(list(of_model.values()))
-        lines.append([_plain(metric), *(_bold(of_model.get(model), best) for model in models)])
-    blocks.append(_pipes(["metric", *map(_plain, models)], lines, n_left=1))
+        users = users_of(of_model)
+        cells = (_bold(of_model.get(model), best, told=".." in users) for model in models)
+        lines.append([_plain(metric), users, *cells])
+    blocks.append(_pipes(["metric", "users", *map(_plain, models)], lines, n_left=1))
+    blocks += ["**Several metrics at once**"] if standings else []
+    for heads, *lines in pareto_lines(standings):
+        blocks.append(_pipes([_plain(head) for head in heads], [[_plain(cell) for cell in line] for line in lines]))
     pairs = [row for row in comparison if row["slice"] == "all"]
     if pairs:
         heads, *lines = pair_lines(pairs, alpha)
@@ -71,11 +83,13 @@ def as_markdown(
     return "\n\n".join(blocks) + "\n"
 
 
-def _bold(row: Mapping[str, Any] | None, best: float | None) -> str:
+def _bold(row: Mapping[str, Any] | None, best: float | None, *, told: bool) -> str:
+    """A value with its interval, and with its number of users where that is to be told."""
     if row is None or row["value"] is None:
         return UNDEFINED
     value = f"**{row['value']:.4f}**" if row["value"] == best else f"{row['value']:.4f}"
-    return f"{value} {interval_of(row)}".rstrip()
+    users = f" ({counted(row['n_users'], 'user')})" if told else ""
+    return f"{value} {interval_of(row)}".rstrip() + users
 
 
 def _plain(text: str) -> str:

@@ -285,16 +285,17 @@ class Outcome:
             >>> predictions = pd.DataFrame({"user_id": [1, 1, 2], "item_id": [7, 8, 8], "score": [0.9, 0.8, 0.7]})
             >>> truth = pd.DataFrame({"user_id": [1, 2], "item_id": [8, 8]})
             >>> print(evaluate_in_memory(predictions, truth, metrics="mrr", k=2).to_markdown(), end="")
-            - mrr@2: model has 0.7500 (95 % interval 0.2600..1.2400).
+            - mrr@2: model has 0.7500 (95 % interval 0.2600..1.2400, 2 users).
             <BLANKLINE>
-            | metric | model |
-            | --- | ---: |
-            | mrr@2 | 0.7500 0.2600..1.2400 |
+            | metric | users | model |
+            | --- | ---: | ---: |
+            | mrr@2 | 2 | 0.7500 0.2600..1.2400 |
         """
         return as_markdown(
             self.rows,
             verdicts=[verdict._asdict() for verdict in gates],
             comparison=() if comparison is None else comparison.rows,
+            standings=self.pareto(),
             warnings=self.warnings,
             confidence=self.confidence,
             alpha=0.05 if comparison is None else comparison.alpha,
@@ -373,6 +374,7 @@ class Outcome:
             verdicts=[verdict._asdict() for verdict in gates],
             comparison=() if comparison is None else comparison.rows,
             alpha=0.05 if comparison is None else comparison.alpha,
+            standings=self.pareto(),
             history=history,
             configuration=configuration,
         )

@@ -29,11 +29,14 @@ from spark_recmetrics.report import (
     best_value,
     by_metric,
     findings,
+    found_of,
     gates_told,
     headline_of,
     interval_of,
     models_of,
     p_of,
+    pareto_lines,
+    users_of,
 )
 from spark_recmetrics.slices import slice_name
 from spark_recmetrics.version import __version__
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
     from matplotlib.figure import Figure
+
+    from spark_recmetrics.metrics.objectives import Standing
 
 Row = Mapping[str, Any]
 
@@ -71,6 +76,7 @@ class Page:
         verdicts: Rows of GATES.
         comparison: Rows of COMPARISON.
         alpha: The level of the comparison.
+        standings: Of each model and cut-off of the objectives.
         history: Rows of SUMMARY of this run and earlier ones.
         configuration: The configuration as text.
     """
@@ -84,6 +90,7 @@ class Page:
     verdicts: Sequence[Row] = ()
     comparison: Sequence[Row] = ()
     alpha: float = 0.05
+    standings: Sequence[Standing] = ()
     history: Sequence[Row] = ()
     configuration: str | None = None
 
@@ -114,7 +121,8 @@ class Page:
         groups, metric = self._groups(limit), headline_of(self._everybody)
         most = min(limit, _FIGURES)
         for group in groups:
-            group["figures"] = draw.curves(group.pop("rows"), most)
+            rows = group.pop("rows")
+            group["figures"] = [] if group["name"] == _TOGETHER else draw.curves(rows, most)
         pairs = [row for row in self.comparison if row["slice"] == "all"]
         by_pair: dict[tuple[str, str], list[Row]] = {}
         for row in pairs:
@@ -126,12 +134,18 @@ class Page:
         nights = by_metric(self.history) if several else {}
         return {
             "head": self._head(),
-            "groups": [group for group in groups if group["name"] != _BEYOND],
+            "groups": [group for group in groups if group["name"] in (_RANKING, _RATINGS)],
+            "together": [group for group in groups if group["name"] == _TOGETHER],
+            "standings": self._standings(limit),
             "beyond": [group for group in groups if group["name"] == _BEYOND],
+            "pairs": self._pairs_of_groups(limit),
             "verdicts": [{**row, "model": row["model"] or "no model"} for row in self.verdicts[:limit]],
             "differences": {"figures": drawn, "lines": _differences(pairs[:limit]), "more": len(pairs) - limit},
             "found": self._found_in_slices(),
-            "slices": {**self._by_slice(metric, limit), "figure": draw.slices(self.rows, metric) if sliced else None},
+            "slices": {
+                **self._by_slice(self.rows, metric, limit),
+                "figure": draw.slices(self.rows, metric) if sliced else None,
+            },
             "history": [draw.history(self.history, name) for name in list(nights)[:4]],
             "facts": _facts(self.facts, limit),
             "warnings": self.warnings[:limit],
@@ -169,12 +183,7 @@ class Page:
                 "truth": one["data_hash"],
                 "convention": one["convention"],
             },
-            "n_users": self._n_users(),
         }
-
-    def _n_users(self) -> dict[str, int]:
-        of_model = by_metric(self._everybody)[headline_of(self._everybody)]
-        return {model: row["n_users"] for model, row in of_model.items()}
 
     def _groups(self, limit: int) -> list[dict[str, Any]]:
         """The tables of values over all users, by what metrics look at."""
@@ -186,17 +195,27 @@ class Page:
             for name, rows in sorted(found.items(), key=lambda one: _GROUPS.index(one[0]))
         ]
 
-    def _by_slice(self, metric: str, limit: int) -> dict[str, Any]:
+    def _standings(self, limit: int) -> dict[str, Any]:
+        """For each cut-off of the objectives a table: models, their values, and who dominates them."""
+        short = [
+            one._replace(model=_name(one.model), dominated_by=tuple(map(_name, one.dominated_by))) for one in self.standings
+        ]
+        shown = pareto_lines(short)[:limit]
+        tables = [{"heads": heads, "lines": lines[:limit], "more": len(lines) - limit} for heads, *lines in shown]
+        return {"tables": tables, "more": len({one.k for one in self.standings}) - limit}
+
+    def _pairs_of_groups(self, limit: int) -> dict[str, Any]:
+        """For each metric of them a table: the pairs of a group of users and one of items, and the preference of each model."""
+        rows = [row for row in self.rows if row["slice"] != "all" and parse(row["metric"]).definition.by_pair]
+        metrics = list(by_metric(rows))
+        return {"tables": [self._by_slice(rows, one, limit) for one in metrics[:limit]], "more": len(metrics) - limit}
+
+    def _by_slice(self, rows: Sequence[Row], metric: str, limit: int) -> dict[str, Any]:
         lines: dict[str, dict[str, Row]] = {}
-        for row in self.rows:
+        for row in rows:
             if row["metric"] == metric:
                 lines.setdefault(printable(slice_name(row)), {})[row["model"]] = row
-        table = _values(lines, models_of(self._everybody), limit)
-        for line, of_model in zip(table["lines"], lines.values(), strict=False):
-            counts = sorted({row["n_users"] for row in of_model.values()})
-            line["users"] = f"{counts[0]}..{counts[-1]}" if len(counts) > 1 else str(counts[0])
-            line["small"] = any(row["small"] for row in of_model.values())
-        return {"metric": metric, **table}
+        return {"metric": metric, **_values(lines, models_of(self._everybody), limit)}
 
     def _found_in_slices(self) -> list[str]:
         """By slice, in how many comparisons a difference was found."""
@@ -213,14 +232,16 @@ class Page:
         return lines
 
 
-_RANKING, _RATINGS, _BEYOND = "Ranking", "Ratings", "Coverage, popularity and diversity"
-_GROUPS = (_RANKING, _RATINGS, _BEYOND)
+_RANKING, _RATINGS, _TOGETHER, _BEYOND = "Ranking", "Ratings", "Several metrics at once", "Coverage, popularity and diversity"
+_GROUPS = (_RANKING, _RATINGS, _TOGETHER, _BEYOND)
 
 
 def _group(metric: str) -> str:
     definition = parse(metric).definition
     if not definition.accuracy:
         return _BEYOND
+    if definition.kind == "objective":
+        return _TOGETHER
     return _RATINGS if definition.kind == "rating" else _RANKING
 
 
@@ -247,15 +268,20 @@ def _values(lines: Mapping[str, Mapping[str, Row]], models: Sequence[str], limit
         # A preference of a group for a group is told, not judged.
         judged = rows[0]["slice"] == "all" or not parse(rows[0]["metric"]).definition.by_pair
         best = best_value(rows) if judged else None
-        cells = [_cell(of_model.get(model), best) for model in shown]
-        table.append({"name": name, "lower": not rows[0]["higher_is_better"], "cells": cells})
+        users, small = users_of(of_model), any(row["small"] for row in rows)
+        cells = [_cell(of_model.get(model), best, told=".." in users) for model in shown]
+        table.append(
+            {"name": name, "lower": judged and not rows[0]["higher_is_better"], "users": users, "small": small, "cells": cells}
+        )
     return {"models": shown, "lines": table, "more": len(lines) - limit, "more_models": len(models) - len(shown)}
 
 
-def _cell(row: Row | None, best: float | None) -> dict[str, Any]:
+def _cell(row: Row | None, best: float | None, *, told: bool) -> dict[str, Any]:
+    """A value with its interval, and with its number of users where that is to be told."""
     if row is None or row["value"] is None:
-        return {"value": UNDEFINED, "interval": "", "best": False}
-    return {"value": f"{row['value']:.4f}", "interval": interval_of(row), "best": row["value"] == best}
+        return {"value": UNDEFINED, "interval": "", "users": "", "best": False}
+    users = counted(row["n_users"], "user") if told else ""
+    return {"value": f"{row['value']:.4f}", "interval": interval_of(row), "users": users, "best": row["value"] == best}
 
 
 def _differences(rows: Iterable[Row]) -> list[dict[str, Any]]:
@@ -266,11 +292,7 @@ def _differences(rows: Iterable[Row]) -> list[dict[str, Any]]:
             "interval": interval_of(row),
             "p": p_of(row),
             "users": row["n_users"],
-            "told": f"{row['winner']} is better"
-            if row["winner"] is not None
-            else f"undefined ({row['reason']})"
-            if row["p_adjusted"] is None
-            else "no difference found",
+            "told": found_of(row),
         }
         for row in rows
     ]

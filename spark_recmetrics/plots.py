@@ -141,8 +141,9 @@ def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None) -> Figu
 def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> Figure:
     """The differences of a comparison over all users with their intervals, a panel for each pair of models and scale.
 
-    A filled dot is a difference that was found. A hollow one is none that was found, which is not the same as none. Values
-    between 0 and 1 share a scale; other metrics have their own.
+    A filled dot is a difference that was found. A hollow one is none that was found, which is not the same as none: bars on
+    both sides of 0 mark the smallest difference that these users could have shown with 80 % power. Values between 0 and 1
+    share a scale; other metrics have their own.
 
     Args:
         comparison: Of `compare`, or rows of COMPARISON.
@@ -169,21 +170,26 @@ def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> 
         groups.setdefault((row["model_a"], row["model_b"], _scale(row["metric"])), []).append(row)
     told: dict[tuple[str, str], list[str]] = {}
     with drawing():
-        heights = [0.75 + 0.26 * len(own) for own in groups.values()]
+        heights = [0.9 + 0.26 * len(own) for own in groups.values()]
         figure, panels = _panels(len(groups), 1, (_WIDE, sum(heights) + 0.2), {}, heights)
         for ((a, b, _), own), panel in zip(groups.items(), panels, strict=True):
             panel.axvline(0, color=MUTED, linewidth=0.9)
+            could_show = False
             for place, row in enumerate(own):
                 is_found = row["winner"] is not None
                 _dot(panel, row["diff"], place, row, COLOURS[0] if is_found else MUTED, "o", filled=is_found)
                 better = f"{_short(row['winner'])} is better" if is_found else "no difference found"
+                if not is_found and (least := _finite(row["smallest_difference"])) is not None:
+                    panel.plot([-least, least], [place, place], color=MUTED, marker="|", markersize=9, linestyle="")
+                    better, could_show = f"{better} (could show {least:.4f})", True
                 known = row["ci_low"] is not None and row["ci_high"] is not None
                 interval = f" ({row['ci_low']:+.4f} to {row['ci_high']:+.4f})" if known else ""
                 told.setdefault((a, b), []).append(f"{row['metric']}: {row['diff']:+.4f}{interval}, {better}")
             lower = [not parse(row["metric"]).definition.higher_is_better for row in own]
             _lines(panel, [f"{row['metric']}{' ↓' if below else ''}" for row, below in zip(own, lower, strict=True)])
             panel.set_title(f"{_short(b)} minus {_short(a)}")
-            panel.set_xlabel("difference" + (" (↓ lower is better)" if any(lower) else ""))
+            note = "\n| the smallest that these users could have shown" if could_show else ""
+            panel.set_xlabel(f"difference{' (↓ lower is better)' if any(lower) else ''}{note}")
             panel.margins(x=0.08)
             panel.locator_params(axis="x", nbins=5)
         text = " ".join(f"{_short(b)} minus {_short(a)}. {'; '.join(lines)}." for (a, b), lines in told.items())

@@ -66,8 +66,7 @@ def metric_table(rows: Sequence[Mapping[str, Any]]) -> str:
     for metric, of_model in by_metric(rows).items():
         k = next(iter(of_model.values()))["k"]
         best = best_value(list(of_model.values()))
-        values = [_value(of_model.get(model), best) for model in models]
-        table.append([metric.removesuffix(f"@{k}"), "" if k is None else str(k), *values])
+        table.append([metric.removesuffix(f"@{k}"), str(k or ""), *(_value(of_model.get(model), best) for model in models)])
     # A star stands in a column of its own, so that digits stay in line.
     table[0][2:] = [f"{name} " for name in table[0][2:]]
     return _aligned(table, n_left=1)
@@ -88,18 +87,18 @@ def pareto_table(standings: Sequence[Standing]) -> str:
         als          0.2500   0.5000  yes
         popularity   0.1250   0.7500  no: dominated by als
     """
-    by_cut = [[one for one in standings if one.k == k] for k in dict.fromkeys(one.k for one in standings)]
-    return "\n\n".join(_aligned(_standings(own), n_left=1, n_last_left=1) for own in by_cut)
+    return "\n\n".join(_aligned(table, n_left=1, n_last_left=1) for table in pareto_lines(standings))
 
 
-def _standings(standings: Sequence[Standing]) -> list[list[str]]:
-    table = [["model", *standings[0].values, "Pareto-optimal"]]
+def pareto_lines(standings: Sequence[Standing]) -> list[list[list[str]]]:
+    """For each cut-off of the objectives a table of texts, its heads first."""
+    tables: dict[int | None, list[list[str]]] = {}
     for one in standings:
-        found = f"no: dominated by {_some(one.dominated_by)}" if one.dominated_by else "yes"
-        if one.optimal is None:
-            found = f"unknown: {one.reason}"
+        known = f"no: dominated by {_some(one.dominated_by)}" if one.dominated_by else "yes"
+        found = f"unknown: {one.reason}" if one.optimal is None else known
+        table = tables.setdefault(one.k, [["model", *one.values, "Pareto-optimal"]])
         table.append([printable(one.model), *(_number(value) for value in one.values.values()), printable(found)])
-    return table
+    return list(tables.values())
 
 
 def models_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -143,21 +142,21 @@ def slice_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
     for name, of_model in lines.items():
         # A preference is told, not judged.
         best = None if paired and name != "all" else best_value(list(of_model.values()))
-        counts = sorted({row["n_users"] for row in of_model.values()})
-        users = f"{counts[0]}..{counts[-1]}" if len(counts) > 1 else str(counts[0])
         small = "~" if any(row["small"] for row in of_model.values()) else ""
-        table.append([name, small + users, *(_with_interval(of_model.get(model), best) for model in models)])
-    marked = any(row["small"] for of_model in lines.values() for row in of_model.values())
-    note = "\n\n~ too few users for a conclusion" if marked else ""
+        table.append([name, small + users_of(of_model), *(_with_interval(of_model.get(model), best) for model in models)])
+    note = "\n\n~ too few users for a conclusion" if any(line[1].startswith("~") for line in table) else ""
     # Names of slices are left, numbers of users right, and values left again, each as wide as the others of its model.
     return _aligned(table, n_left=1, n_last_left=len(models)) + note
 
 
+def users_of(of_model: Mapping[str, Mapping[str, Any]]) -> str:
+    """How many users the values of a line rest on; from the fewest to the most where models differ."""
+    counts = sorted({row["n_users"] for row in of_model.values()})
+    return f"{counts[0]}..{counts[-1]}" if len(counts) > 1 else str(counts[0])
+
+
 def _with_interval(row: Mapping[str, Any] | None, best: float | None) -> str:
-    value = _value(row, best)
-    if row is None or row["ci_low"] is None:
-        return value.rstrip()
-    return f"{value} {row['ci_low']:.4f}..{row['ci_high']:.4f}"
+    return f"{_value(row, best)} {'' if row is None else interval_of(row)}".rstrip()
 
 
 def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
@@ -206,13 +205,6 @@ def pair_lines(rows: Sequence[Mapping[str, Any]], alpha: float) -> list[list[str
     heads = ["a", "b", *(["slice"] if sliced else []), "metric"]
     table = [[*heads, "b - a", f"{100 * (1 - alpha):g} % interval", "p", "+/=/-", "users", "found"]]
     for row in rows:
-        least = row["smallest_difference"]
-        if row["winner"] is not None:
-            found = f"{row['winner']} is better"
-        elif row["p_adjusted"] is None:
-            found = f"undefined ({row['reason']})"
-        else:
-            found = "no difference found" + ("" if least is None else f" (could show {least:.4f})")
         where = [slice_name(row)] if sliced else []
         table.append(
             [
@@ -222,10 +214,20 @@ def pair_lines(rows: Sequence[Mapping[str, Any]], alpha: float) -> list[list[str
                 p_of(row),
                 "" if row["wins"] is None else f"{row['wins']}/{row['ties']}/{row['losses']}",
                 str(row["n_users"]),
-                printable(found),
+                printable(found_of(row)),
             ]
         )
     return table
+
+
+def found_of(row: Mapping[str, Any]) -> str:
+    """What a row of COMPARISON found. Where it is nothing: the smallest difference that its users could have shown."""
+    if row["winner"] is not None:
+        return f"{row['winner']} is better"
+    if row["p_adjusted"] is None:
+        return f"undefined ({row['reason']})"
+    least = row["smallest_difference"]
+    return "no difference found" + ("" if least is None else f" (could show {least:.4f})")
 
 
 def interval_of(row: Mapping[str, Any]) -> str:
@@ -244,8 +246,7 @@ def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
     """One line per night, a column per model, and behind them a sparkline for each model.
 
     A line says what has changed since the one before: another truth, or another configuration, which gates and the comparison
-    are parts of. So a step that comes with other
-    data can be told from one of the model.
+    are parts of. So a step that comes with other data can be told from one of the model.
 
     Args:
         rows: Rows of SUMMARY for one metric, of several runs. Of two runs of one `as_of` the later counts, with the models that
@@ -331,9 +332,9 @@ def findings(
 
     Example:
         >>> row = {"slice": "all", "metric": "ndcg@10", "model": "als", "value": 0.25, "higher_is_better": True}
-        >>> row |= {"ci_low": 0.125, "ci_high": 0.375}
+        >>> row |= {"ci_low": 0.125, "ci_high": 0.375, "n_users": 40}
         >>> findings([row, {**row, "model": "pop", "value": 0.125}], [], 0.95, 0.05)
-        ['ndcg@10: als has the best value, 0.2500 (95 % interval 0.1250..0.3750), before pop with 0.1250.']
+        ['ndcg@10: als has the best value, 0.2500 (95 % interval 0.1250..0.3750, 40 users), before pop with 0.1250.']
     """
     everybody = [row for row in rows if row["slice"] == "all"]
     metric = headline_of(everybody)
@@ -342,7 +343,9 @@ def findings(
     if not known:
         return [f"{metric} is undefined for all models."]
     first, interval = known[0], interval_of(known[0])
-    told = f"{_number(first['value'])}{f' ({100 * confidence:g} % interval {interval})' if interval else ''}"
+    told = _number(first["value"])
+    if interval:
+        told += f" ({100 * confidence:g} % interval {interval}, {counted(first['n_users'], 'user')})"
     if len(known) == 1:
         sentences = [f"{metric}: {first['model']} has {told}."]
     elif first["value"] == known[-1]["value"]:
@@ -351,7 +354,7 @@ def findings(
         others = ", ".join(f"{row['model']} with {_number(row['value'])}" for row in known[1:4])
         sentences = [f"{metric}: {first['model']} has the best value, {told}, before {others}."]
     for row in [row for row in comparison if row["slice"] == "all" and row["metric"] == metric][:6]:
-        a, b = row["model_a"], row["model_b"]
+        a, b, least = row["model_a"], row["model_b"], row["smallest_difference"]
         if row["winner"] is not None:
             worse, p = (a if row["winner"] == b else b), p_of(row)
             means = f"{abs(row['diff']):.4f} on average of {counted(row['n_users'], 'user')}"
@@ -359,9 +362,9 @@ def findings(
                 f"{row['winner']} is better than {worse}: by {means}, p {f'< {p[1:]}' if p[0] == '<' else f'= {p}'}."
             )
         elif row["p_adjusted"] is not None:
-            sentences.append(
-                f"Between {a} and {b} no difference was found at the level {alpha:g}, which is not the same as none."
-            )
+            shown = f": {counted(row['n_users'], 'user')} could have shown one of {least:.4f} with 80 % power" if least else ""
+            none = f"no difference was found at the level {alpha:g}, which is not the same as none"
+            sentences.append(f"Between {a} and {b} {none}{shown}.")
     return [printable(text) for text in sentences]
 
 
@@ -427,9 +430,7 @@ def _ranks(row: Mapping[str, Any]) -> str:
 
 def _fact(row: Mapping[str, Any], key: str) -> str:
     value = row[key]
-    if value is None or value is False:
-        return ""
-    return "yes" if value is True else f"{value:g}"
+    return "" if value is None or value is False else "yes" if value is True else f"{value:g}"
 
 
 def _added(value: float | None) -> str:
@@ -489,10 +490,8 @@ def best_value(rows: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def _value(row: Mapping[str, Any] | None, best: float | None) -> str:
-    if row is None or row["value"] is None:
-        return f"{UNDEFINED} "
-    value = row["value"]
-    return f"{value:.4f}{'*' if value == best else ' '}"
+    value = None if row is None else row["value"]
+    return f"{_number(value)}{'*' if value is not None and value == best else ' '}"
 
 
 def _width(text: str) -> int:

@@ -96,19 +96,100 @@ def test_a_difference_that_was_found_is_told_first(tmp_path):
     read = page_of(result, tmp_path, comparison=small_comparison(metric="mrr@1", k=1))
     assert "als is better than popularity: by 0.3750 on average of 4 users, p < .001." in read.text("head")
     none = Comparison(tuple({**row, "winner": None, "metric": "mrr@1"} for row in small_comparison().rows[:1]), 0.05)
-    told = "Between popularity and als no difference was found at the level 0.05, which is not the same as none."
-    assert told in page_of(result, tmp_path, comparison=none).text("head")
+    told = "Between popularity and als no difference was found at the level 0.05, which is not the same as none"
+    shown = ": 4 users could have shown one of 0.1250 with 80 % power."
+    assert told + shown in page_of(result, tmp_path, comparison=none).text("head")
+    unknown = Comparison(tuple({**row, "smallest_difference": None} for row in none.rows), 0.05)
+    assert f"{told}." in page_of(result, tmp_path, comparison=unknown).text("head")
+
+
+def test_beside_no_difference_stands_what_could_have_been_shown(read):
+    differences = read.text("differences")
+    assert "hit@1 +0.3750 -0.2500..0.5000 0.300 4 3 / 1 / 0 no difference found (could show 0.1250)" in differences
+    assert differences.count("(could show") == 1  # the other one was found
 
 
 def test_values_intervals_and_the_best_one(read):
     values = read.text("values")
     # The mean of 1, 1/2, 1, 1/2; its deviation is 1 / sqrt(12), and 1.96 of that over 2 users' root are 0.2829.
     half = 1.959964 / math.sqrt(12) / 2
-    assert f"mrr@2 0.7500 ★ {0.75 - half:.4f}..{0.75 + half:.4f} 0.3750" in values
+    assert f"mrr@2 4 0.7500 ★ {0.75 - half:.4f}..{0.75 + half:.4f} 0.3750" in values
     assert "rmse ↓" in values
     best = [attributes for attributes in read.all("td") if attributes.get("class") == "number best"]
     # mrr and hit at two cut-offs, rmse, coverage at 1 (at 2 it is the same), and mrr@1 by slice
     assert len(best) == 4 + 1 + 1 + 3
+
+
+def test_the_users_of_each_value_are_told(tmp_path, read):
+    # popularity does not rate the item of the fourth user.
+    values = read.text("values")
+    assert f"rmse ↓ 3..4 {math.sqrt(2 / 4):.4f} ★ 4 users 1.0000 3 users" in values
+    assert len(re.findall(r"\d users?\b", values)) == 2  # where models do not differ, the column is enough
+    result = small_result(metrics=["mrr"], k=2)
+    result.__dict__["rows"] = [{**row, "n_users": n} for row, n in zip(result.rows, (1, 3), strict=True)]
+    assert re.search(r"mrr@2 1\.\.3 0\.7500 ★ \S+ 1 user 0\.3750 \S+ 3 users", page_of(result, tmp_path).text("values"))
+    assert re.search(
+        r"\| mrr@2 \| 1\.\.3 \| \*\*0\.7500\*\* \S+ \(1 user\) \| 0\.3750 \S+ \(3 users\) \|", result.to_markdown()
+    )
+
+
+def in_two_ways(models):
+    """Lists for one user, to whom x is right; the objectives are mrr and how many items are shown."""
+    import pandas as pd
+
+    rows = [(model, 1, item, -place) for model, items in models.items() for place, item in enumerate(items)]
+    predictions = pd.DataFrame(rows, columns=["model", "user_id", "item_id", "score"])
+    truth = pd.DataFrame({"user_id": [1], "item_id": ["x"]})
+    wanted = {"mrr": {}, "item_coverage(measure=count)": {"nadir": 0}}
+    return evaluate_in_memory(predictions, truth, metrics=list(wanted), k=[1, 2], objectives=wanted)
+
+
+def test_several_metrics_at_once(tmp_path, read):
+    # mrr and items at 2: 1 and 1; 1/2 and 2; 0 and 1; and 1/2 and 2 again, which is no better than its twin.
+    result = in_two_ways({"<als>": "x", "knn": "yx", "pop": "y", "twin": "zx"})
+    section = page_of(result, tmp_path).text("together")
+    assert (
+        "model mrr@2 item_coverage(measure=count)@2 Pareto-optimal <als> 1.0000 1.0000 yes knn 0.5000 2.0000 yes "
+        "pop 0.0000 1.0000 no: dominated by <als>, knn, twin twin 0.5000 2.0000 yes"
+    ) in section
+    assert "pop 0.0000 1.0000 no: dominated by <als>" in section  # at 1
+    assert "hypervolume@2 1 1.0000" in section  # 1 * 1; 1/2 * 2; 0; 1/2 * 2
+    assert "hypervolume" not in page_of(result, tmp_path).text("values")
+    lines = result.to_markdown().splitlines()
+    assert "| pop | 0.0000 | 1.0000 | no: dominated by &#60;als&#62;, knn, twin |" in lines
+    assert "| model | mrr@2 | item&#95;coverage(measure=count)&#64;2 | Pareto-optimal |" in lines
+    assert "together" not in read.sections
+    assert "**Several metrics at once**" in lines
+    told = small_result().to_markdown()
+    assert "Pareto" not in told
+    assert "Several" not in told
+
+
+def test_preferences_of_groups_are_in_the_page(tmp_path, read):
+    import pandas as pd
+
+    predictions = pd.DataFrame(
+        [("als", 1, "x"), ("als", 2, "y"), ("pop", 1, "x"), ("pop", 2, "x")], columns=["model", "user_id", "item_id"]
+    ).assign(score=1.0)
+    result = evaluate_in_memory(
+        predictions,
+        pd.DataFrame({"user_id": [1, 2], "item_id": ["x", "y"]}),
+        metrics=["mrr", "bias_disparity_br(users=gender, items=age)"],
+        k=1,
+        user_segments=pd.DataFrame({"user_id": [1, 2], "gender": ["F", "M"]}),
+        item_groups=pd.DataFrame({"item_id": ["x", "y"], "age": ["old", "new"]}),
+    )
+    found = page_of(result, tmp_path)
+    # Half of the items are old. als shows them to F alone, popularity to everybody; each group has one user.
+    pairs = found.text("beyond").partition("of each pair of groups")[2]
+    assert re.findall(r"gender\*age = (\w & \w+) ~ 1 (\S+) (\S+)", pairs) == [
+        ("F & new", "0.0000", "0.0000"),
+        ("F & old", "2.0000", "2.0000"),
+        ("M & new", "2.0000", "0.0000"),
+        ("M & old", "0.0000", "2.0000"),
+    ]
+    assert "★" not in pairs
+    assert "pair of groups" not in read.text("beyond")
 
 
 def test_coverage_has_its_own_section(read):
@@ -139,7 +220,7 @@ def test_undefined_values_come_first(tmp_path):
     read = page_of(result, tmp_path)
     assert "✗ Values are undefined: there is nobody to average" in read.text("head")
     assert result.emptiness[0] in read.text("head")
-    assert "mrr@1 undefined" in read.text("values")
+    assert "mrr@1 0 undefined" in read.text("values")
 
 
 def test_definitions_and_the_choices_of_the_convention(tmp_path, read):
@@ -243,15 +324,30 @@ def test_long_pages_are_cut_below_a_megabyte(tmp_path):
     models = [f"{'m' * 200}{n}" for n in range(40)]
     predictions = pd.DataFrame([(model, 1, "x", 1.0) for model in models], columns=["model", "user_id", "item_id", "score"])
     truth = pd.DataFrame({"user_id": [1], "item_id": ["x"]})
-    result = evaluate_in_memory(predictions, truth, metrics=["mrr", "hit"], k=list(range(1, 61)))
+    wanted = {"mrr": {}, "hit": {}}
+    result = evaluate_in_memory(predictions, truth, metrics=list(wanted), k=list(range(1, 61)), objectives=wanted)
     with_slices(result, [("age", str(n), 40) for n in range(20)])
+    preference = "bias_disparity_br(items=genre, users=age)"
+    ones = [row for row in result.rows if row["metric"] == "mrr@1" and row["slice"] == "all"]
+    result.rows.extend({**row, "metric": preference, "k": None} for row in ones)
+    result.rows.extend(
+        {**row, "metric": preference, "k": None, "slice": "age*genre", "slice_value": f"{n} & war"}
+        for n in range(300)
+        for row in ones
+    )
     pairs = Comparison(
         tuple({**small_comparison().rows[0], "model_a": model} for model in models[:3] for _ in range(400)), 0.05
     )
     path = result.to_html(tmp_path / "report.html", comparison=pairs, gates=small_gates(small_result()) * 500)
     assert path.stat().st_size < page_module.LARGEST_PAGE
-    text = Read(path.read_text()).text("values")
-    assert re.search(r"\d+ more lines are in the table summary\. \d+ more models are in the table summary\.", text)
+    found = Read(path.read_text())
+    more = r"\d+ more lines are in the table summary\. \d+ more models are in the table summary\."
+    assert re.search(more, found.text("values"))
+    assert re.search(more, found.text("beyond").partition("of each pair of groups")[2])
+    assert re.search(
+        r"\d+ more models are in pareto of the result\. .*\d+ more cut-offs are in pareto of the result\.",
+        found.text("together"),
+    )
 
 
 def test_a_page_is_replaced_as_a_whole(tmp_path, monkeypatch):
@@ -331,7 +427,7 @@ def test_markdown():
     assert text.splitlines()[:14] == [
         "**FAIL**: gates failed: 1 of 2 verdicts",
         "",
-        f"- mrr@2: als has the best value, 0.7500 (95 % interval {interval}), before popularity with 0.3750.",
+        f"- mrr@2: als has the best value, 0.7500 (95 % interval {interval}, 4 users), before popularity with 0.3750.",
         "- als is better than popularity: by 0.3750 on average of 4 users, p &#60; .001.",
         "",
         "| verdict | model | gate | why |",
@@ -339,11 +435,11 @@ def test_markdown():
         "| PASS | als | mrr@2: min 0.5 | 0.75 is within its bounds |",
         "| FAIL | popularity | mrr@2: min 0.5 | 0.375 is below 0.5 |",
         "",
-        "| metric | als | popularity |",
-        "| --- | ---: | ---: |",
-        f"| mrr@2 | **0.7500** {interval} | 0.3750 {0.375 - other:.4f}..{0.375 + other:.4f} |",
+        "| metric | users | als | popularity |",
+        "| --- | ---: | ---: | ---: |",
+        f"| mrr@2 | 4 | **0.7500** {interval} | 0.3750 {0.375 - other:.4f}..{0.375 + other:.4f} |",
         # als errs by 0, 1, 0, 1 stars, popularity by 1, 1, 1 and has no pair of the fourth user.
-        f"| rmse | **{math.sqrt(2 / 4):.4f}** | 1.0000 |",
+        f"| rmse | 3..4 | **{math.sqrt(2 / 4):.4f}** (4 users) | 1.0000 (3 users) |",
     ]
     assert "| popularity | als | mrr@2 | +0.3750 | 0.2500..0.5000 | &#60;.001 | 3/1/0 | 4 | als is better |" in text
     assert "| a | b | metric | b - a |" in text
@@ -369,10 +465,10 @@ def test_markdown():
 def test_a_name_is_a_text_in_markdown(name):
     text = small_result(name, metrics=["mrr"], k=2).to_markdown()
     table = [line for line in text.splitlines() if line.startswith("|")]
-    assert [line.count("|") for line in table] == [4, 4, 4]
+    assert [line.count("|") for line in table] == [5, 5, 5]
     cells = table[0].strip("| ").split(" | ")
     assert not re.search(r"[|*`\[\]<>#~_]|(?<!\w)@|://|www\.", re.sub(r"&#\d+;", "", "".join(cells)))
-    assert {html.unescape(cell) for cell in cells} == {"metric", "popularity", plots.printable(name)}
+    assert {html.unescape(cell) for cell in cells} == {"metric", "users", "popularity", plots.printable(name)}
 
 
 def test_csv(tmp_path):

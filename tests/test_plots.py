@@ -49,14 +49,21 @@ def test_one_metric_against_k():
 def test_differences():
     figure = srm.plots.differences(small_comparison())
     (panel,) = figure.axes
-    assert lines_of(panel) == [([0.375], [0]), ([0.375], [1])]
+    # Bars at the smallest difference that could have been shown stand where none was found, and there alone.
+    assert lines_of(panel) == [([0.375], [0]), ([0.375], [1]), ([-0.125, 0.125], [1, 1])]
+    assert [line.get_marker() for line in panel.lines if line.get_marker() not in ("", "None")] == ["o", "o", "|"]
+    assert panel.get_xlabel() == "difference\n| the smallest that these users could have shown"
     filled = [line.get_markerfacecolor() for line in panel.lines if line.get_marker() == "o"]
     assert filled == [plots.COLOURS[0], "none"]  # the first was found, the second was not
     assert [tick.get_text() for tick in panel.get_yticklabels()] == ["mrr@2", "hit@1"]
     assert figure.get_label() == (
         "als minus popularity. mrr@2: +0.3750 (+0.2500 to +0.5000), als is better; "
-        "hit@1: +0.3750 (-0.2500 to +0.5000), no difference found."
+        "hit@1: +0.3750 (-0.2500 to +0.5000), no difference found (could show 0.1250)."
     )
+    unknown = srm.plots.differences([{**row, "smallest_difference": None} for row in small_comparison().rows])
+    assert lines_of(unknown.axes[0]) == [([0.375], [0]), ([0.375], [1])]
+    assert unknown.axes[0].get_xlabel() == "difference"
+    assert unknown.get_label().endswith("(-0.2500 to +0.5000), no difference found.")
 
 
 def test_differences_of_other_scales_have_panels_of_their_own():
