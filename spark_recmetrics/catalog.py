@@ -92,7 +92,7 @@ def check_descriptions(counts: Mapping[str, Any], examples: str) -> None:
     if more:
         raise DataError(
             f"item_features: expected one row for each item, found {more} more, e.g. items {printable(examples)}: "
-            "decide which row of an item counts"
+            "decide which row counts"
         )
     shortest, longest = counts.get("shortest"), counts.get("longest")
     if shortest != longest or longest == 0 or (longest or 0) > MOST_FEATURES:

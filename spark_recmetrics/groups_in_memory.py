@@ -158,9 +158,7 @@ def check_once(side: Side, table: pd.DataFrame) -> None:
     """
     more = int(table[side].duplicated().sum())
     if more:
-        raise DataError(
-            f"{TABLE_OF[side]}: expected one row for each {side}, found {more} more: decide which row of a {side} counts"
-        )
+        raise DataError(f"{TABLE_OF[side]}: expected one row for each {side}, found {more} more: decide which row counts")
 
 
 def sums_in_memory(per_user: pd.DataFrame, measured: Sequence[Measured], items: pd.DataFrame) -> dict[tuple[int, int], Sums]:

@@ -59,7 +59,7 @@ def with_descriptions(
     repeated = table["item"][table["item"] >= 0].duplicated()
     if repeated.any():
         more = int(repeated.sum())
-        raise DataError(f"item_features: expected one row for each item, found {more} more: decide which row of an item counts")
+        raise DataError(f"item_features: expected one row for each item, found {more} more: decide which row counts")
     size, names, found = 0, list[str](), dict[str, Any]()
     place = table["item"].to_numpy(np.int64)
     if "features" in table:

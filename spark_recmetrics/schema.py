@@ -357,7 +357,8 @@ def _one_of(first: str, first_value: str | None, second: str, second_value: str 
 
 PLAIN_ADDRESS = (
     "expected an address without a password, found one, which is not shown here: give it as an option "
-    "{secret: env:NAME} of the table, or in the settings of Spark"
+    "{secret: env:NAME} of the table, or in the settings of Spark; that of MLflow as MLFLOW_TRACKING_USERNAME and "
+    "MLFLOW_TRACKING_PASSWORD"
 )
 """What is said of an address with a password in it."""
 

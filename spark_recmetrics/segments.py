@@ -137,7 +137,7 @@ def check_ids(side: Side, n_rows: int, n_ids: int, examples: str) -> None:
     """
     if n_rows > n_ids:
         found = f"{n_rows - n_ids} more, e.g. {side}s {printable(examples)}"
-        raise DataError(f"{TABLES[side]}: expected one row for each {side}, found {found}: decide which row of a {side} counts")
+        raise DataError(f"{TABLES[side]}: expected one row for each {side}, found {found}: decide which row counts")
 
 
 def check_values(one: Slice, n_values: int, key: str = "slices") -> None:

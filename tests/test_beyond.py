@@ -341,7 +341,7 @@ def test_the_column_with_groups_is_named_or_the_only_one():
 def test_tables_of_groups_with_repeats_are_refused(table, id_col):
     side = id_col.removesuffix("_id")
     rows = pd.DataFrame({id_col: ["a", "a", "b"], "kind": ["x", "y", "y"]})
-    told = f"{table}: expected one row for each {side}, found 1 more: decide which row of a {side} counts"
+    told = f"{table}: expected one row for each {side}, found 1 more: decide which row counts"
     with pytest.raises(srm.DataError, match=re.escape(told)):
         of_groups(["reo", "user_mad_rating"], **{table: rows})
 
@@ -581,7 +581,7 @@ def test_groups_are_checked_on_spark(spark):
     tables = grouped_frames(spark)
     first, second = tables.pop("predictions"), tables.pop("truth")
     twice = tables["user_segments"].union(tables["user_segments"].where("gender = 'M'"))
-    told = "user_segments: expected one row for each user, found 1 more, e.g. users w: decide which row of a user counts"
+    told = "user_segments: expected one row for each user, found 1 more, e.g. users w: decide which row counts"
     with pytest.raises(srm.DataError, match=re.escape(told)):
         srm.evaluate(first, second, metrics="user_mad_rating", n_buckets=2, user_segments=twice)
     score = spark.createDataFrame([("a", 0.5)], "item_id string, price double")

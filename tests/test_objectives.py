@@ -379,7 +379,7 @@ def test_as_a_job(spark, tmp_path, capsys):
 
 
 def test_one_metric_is_no_two_objectives():
-    with pytest.raises(srm.ConfigError, match=r"^objectives: hit@10: hit@10 is given twice: hit is it, too$"):
+    with pytest.raises(srm.ConfigError, match=r"^objectives\.hit@10: hit@10 is given twice: hit is it, too$"):
         srm.evaluate_in_memory(
             pd.DataFrame({"user_id": [1], "item_id": ["a"], "score": [1.0]}),
             pd.DataFrame({"user_id": [1], "item_id": ["a"]}),
