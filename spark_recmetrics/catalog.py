@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics.columns import ITEM_COUNTS, ITEM_IDS, ITEM_MODELS, ITEM_WEIGHTS
-from spark_recmetrics.errors import DataError, printable
+from spark_recmetrics.descriptions import MOST_CATEGORIES
 from spark_recmetrics.metrics.counting import item_columns
 from spark_recmetrics.metrics.recommended import CATEGORIES_A_BLOCK, ItemFacts
-
-MOST_CATEGORIES = 4096
-"""How many categories items may have: they come to the driver, and are a bit each for every recommended item."""
-
-MOST_FEATURES = 1024
-"""How long a feature vector may be: each of its numbers is a column of the lists."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +56,16 @@ def popularity_counts(items: DataFrame) -> DataFrame:
 
 
 def description_counts(described: DataFrame) -> DataFrame:
-    """One row: `rows` and `items`, and of feature vectors the `shortest` and `longest`, and how many have `broken` numbers."""
+    """One row, as `descriptions.check_descriptions` reads it.
+
+    Args:
+        described: Items by `known_items.described_items`.
+    """
     counts = [F.count(F.lit(1)).alias("rows"), F.count_distinct("item").alias("items")]
     if "features" in described.columns:
         broken = F.exists("features", lambda x: x.isNull() | F.isnan(x) | (F.abs(x) == float("inf")))
-        size = F.when(F.col("features").isNotNull(), F.size("features"))
-        counts += [F.min(size).alias("shortest"), F.max(size).alias("longest")]
+        counts += [F.min("length").alias("shortest"), F.max("length").alias("longest")]
+        counts.append(F.count_if("misplaced").alias("misplaced"))
         counts.append(F.count_if(F.coalesce(broken, F.lit(False))).alias("broken"))
     return described.agg(*counts)
 
@@ -78,50 +75,10 @@ def repeated_items(described: DataFrame) -> DataFrame:
     return described.groupBy("item").agg(F.count(F.lit(1)).alias("n")).where(F.col("n") > 1).select("item")
 
 
-def check_descriptions(counts: Mapping[str, Any], examples: str) -> None:
-    """Refuse a table of item features that would double rows of lists, or vectors that cannot be compared.
-
-    Args:
-        counts: The row of `description_counts`.
-        examples: Items that stand there more than once.
-
-    Raises:
-        DataError: An item stands there more than once, or vectors have several lengths or are not all numbers.
-    """
-    more = counts["rows"] - counts["items"]
-    if more:
-        raise DataError(
-            f"item_features: expected one row for each item, found {more} more, e.g. items {printable(examples)}: "
-            "decide which row counts"
-        )
-    shortest, longest = counts.get("shortest"), counts.get("longest")
-    if shortest != longest or longest == 0 or (longest or 0) > MOST_FEATURES:
-        found = f"{shortest}" if shortest == longest else f"{shortest} to {longest}"
-        raise DataError(
-            f"item_features: expected feature vectors of one length from 1 to {MOST_FEATURES}, found {found}: "
-            "fill or shorten them; an item without features has null"
-        )
-    if counts.get("broken"):
-        raise DataError(
-            f"item_features: expected finite numbers as features, found {counts['broken']} vectors with others: "
-            "an item without features has null"
-        )
-
-
 def category_names(described: DataFrame) -> DataFrame:
     """`category`: each that an item has, one more than there may be at most."""
     names = described.select(F.explode("categories").alias("category")).distinct()
     return names.orderBy("category").limit(MOST_CATEGORIES + 1)
-
-
-def check_categories(names: Sequence[str]) -> None:
-    """Refuse more categories than can be told apart.
-
-    Raises:
-        DataError: There are too many.
-    """
-    if len(names) > MOST_CATEGORIES:
-        raise DataError(f"item_features: expected at most {MOST_CATEGORIES} categories, found more: group them first")
 
 
 def item_sides(trained: DataFrame | None, described: DataFrame | None, facts: ItemFacts, names: Sequence[str]) -> DataFrame:

@@ -24,7 +24,8 @@ class Columns:
         rank: Rank from 1, in predictions. Where given it wins over the score.
         items: Ordered array of items, best first, or of structs (item, score), in predictions that have one row per user.
         propensity: Probability of the item under the policy that the truth was logged with, in truth; for off-policy metrics.
-        features: Feature vector of an item as an array of numbers, in the table of item features.
+        features: Feature vector of an item, in the table of item features: an array of numbers, a vector of Spark ML, or a
+            struct of `size`, `indices` from 0 and `values`.
         categories: Categories of an item, one or an array of them, in the table of item features.
 
     Raises:

@@ -115,7 +115,8 @@ def _kind(table: str, ids: pd.Series[Any], where: str) -> str | None:
         return "whole numbers"
     names = sorted({_type_name(kind) for kind in known.map(type).unique()})
     if len(names) > 1:
-        raise DataError(f"{ids.name}s: expected ids of one kind, found {', '.join(names)}: cast them to one type first")
+        found = ", ".join(names)
+        raise DataError(f"{table}: {where}: expected ids of one kind, found {found}: cast them to one type first")
     if names[0] not in _KINDS:
         raise DataError(f"{table}: {where}: expected whole numbers or texts as ids, found {names[0]}: cast them first")
     return _KINDS[names[0]]

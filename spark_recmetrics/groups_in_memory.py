@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_recmetrics.columns import GROUP_ARRAYS
+from spark_recmetrics.descriptions import texts_of
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.groups import (
@@ -94,7 +95,7 @@ class GroupsInMemory:
                 head = n_rows >= popularity.short_head(one.share)
                 parts.append(pd.DataFrame({"item": np.arange(len(n_rows)), "group": np.where(head, HEAD, TAIL)}))
             elif table is not None:
-                several = pd.Series([_texts(own) for own in table[f"group {one.column}"]], index=table.index, dtype=object)
+                several = pd.Series([texts_of(own) for own in table[f"group {one.column}"]], index=table.index, dtype=object)
                 opened = table[["item"]].assign(group=several).explode("group")
                 parts.append(opened[opened["group"].notna()])
             parts[-1] = parts[-1].assign(grouping=place)
@@ -110,7 +111,7 @@ class GroupsInMemory:
         found = own[["user"]].copy()
         for place, name in enumerate(user_columns(self.measured)):
             # Of a user there is one value, or none.
-            found[f"segment_{place}"] = [next(iter(_texts(value)), None) for value in own[f"group {name}"]]
+            found[f"segment_{place}"] = [next(iter(texts_of(value)), None) for value in own[f"group {name}"]]
         return found
 
     def facts(self, items: pd.DataFrame, n_items: int, pairs: pd.DataFrame | None, segments: pd.DataFrame | None) -> GroupFacts:
@@ -188,19 +189,3 @@ def sums_in_memory(per_user: pd.DataFrame, measured: Sequence[Measured], items: 
     by_group["users"] = by_group["users"].astype(object).where(by_group["users"].notna(), None)
     records = [row for part in (whole, by_group) for row in part.to_dict("records")]
     return sums_of({str(name): value for name, value in row.items()} for row in records)
-
-
-def _texts(own: Any) -> list[str]:
-    """The groups that an item belongs to, each once, as Spark writes them."""
-    if own is None or (isinstance(own, float) and np.isnan(own)):
-        return []
-    several = [own] if isinstance(own, str) or np.ndim(own) == 0 else list(own)
-    known = [one for one in several if one is not None and not (isinstance(one, float) and np.isnan(one))]
-    return list(dict.fromkeys(map(_text, known)))
-
-
-def _text(one: Any) -> str:
-    if isinstance(one, bool | np.bool_):
-        return str(one).lower()
-    # pandas makes floats of whole numbers beside a missing one.
-    return str(int(one)) if isinstance(one, float) and one.is_integer() else str(one)

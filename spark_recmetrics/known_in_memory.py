@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from numbers import Number
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from spark_recmetrics.columns import ITEM_COUNTS, ITEM_MODELS, ITEM_WEIGHTS
-from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.descriptions import (
+    CATEGORIES_FORM,
+    FEATURES_FORM,
+    MOST_FEATURES,
+    SPARSE,
+    check_categories,
+    check_descriptions,
+    texts_of,
+    values_of,
+    wrong_form,
+)
+from spark_recmetrics.errors import ConfigError, brief
 from spark_recmetrics.metrics.counting import check_counts, counts_of, item_columns
 from spark_recmetrics.metrics.items import ItemCounts
 from spark_recmetrics.metrics.recommended import ItemFacts, Popularity, category_bits
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
     from spark_recmetrics.columns import Columns
 
@@ -43,41 +56,46 @@ def description_columns(needs: Collection[str], columns: Columns) -> dict[str, s
 
 
 def with_descriptions(
-    lists: pd.DataFrame, truth: pd.DataFrame, table: pd.DataFrame, n_items: int
+    lists: pd.DataFrame, truth: pd.DataFrame, table: pd.DataFrame, items: pd.Index[Any], columns: Columns
 ) -> tuple[pd.DataFrame, pd.DataFrame, ItemFacts]:
     """The lists, and truth, with features and categories of their items, and what is known of all items.
 
     Args:
         lists: `item`, a number below that of items.
         truth: The same.
-        table: `item`, -1 where it is none of them, and `features` or `categories`.
-        n_items: The number of items.
+        table: `item`, an id, and `features` or `categories`.
+        items: The ids that the numbers stand for.
+        columns: The caller's names, for messages.
 
     Raises:
-        DataError: An item stands in the table twice, or vectors have several lengths or are not all finite numbers.
+        DataError: Item features are of a wrong kind, repeated, or cannot be compared, as on Spark.
     """
-    repeated = table["item"][table["item"] >= 0].duplicated()
-    if repeated.any():
-        more = int(repeated.sum())
-        raise DataError(f"item_features: expected one row for each item, found {more} more: decide which row counts")
-    size, names, found = 0, list[str](), dict[str, Any]()
-    place = table["item"].to_numpy(np.int64)
+    import pandas as pd
+
+    table = table.dropna(subset=["item"])
+    counts: dict[str, Any] = {"rows": len(table), "items": table["item"].nunique()}
+    vectors = [_vector(own, columns.features) for own in table["features"]] if "features" in table else []
     if "features" in table:
-        vectors = [None if own is None or np.ndim(own) == 0 else np.asarray(own, dtype=np.float64) for own in table["features"]]
-        lengths = sorted({len(own) for own in vectors if own is not None})
-        if len(lengths) != 1 or not all(np.isfinite(own).all() for own in vectors if own is not None):
-            raise DataError(f"item_features: expected finite feature vectors of one length, found the lengths {lengths}")
-        size = lengths[0]
-        # One more row than items takes what is no item of lists or truth.
-        matrix = np.full((n_items + 1, size), np.nan)
-        matrix[place] = [np.full(size, np.nan) if own is None else own for own in vectors]
+        lengths = [own.length for own in vectors if own.length is not None]
+        counts |= {"shortest": min(lengths, default=None), "longest": max(lengths, default=None)}
+        counts["misplaced"] = sum(own.misplaced for own in vectors)
+        counts["broken"] = sum(not np.isfinite(own.numbers).all() for own in vectors if own.numbers is not None)
+    groups = [_categories(own, columns.categories) for own in table["categories"]] if "categories" in table else []
+    repeated = table["item"][table["item"].duplicated()].unique()
+    check_descriptions(counts, ", ".join(texts_of(sorted(repeated)[:5])))
+    names = sorted({name for own in groups for name in own})
+    check_categories(names)
+    size, found = counts.get("longest") or 0, dict[str, Any]()
+    # One more row than items takes what is no item of lists or truth.
+    place = items.get_indexer(pd.Index(table["item"], dtype=table["item"].dtype))
+    if size:
+        matrix = np.full((len(items) + 1, size), np.nan)
+        matrix[place] = [np.full(size, np.nan) if own.numbers is None else own.numbers for own in vectors]
         matrix[-1] = np.nan
         found = {f"feature_{column}": matrix[:, column] for column in range(size)}
-    if "categories" in table:
-        groups = [_several(own) for own in table["categories"]]
-        names = sorted({name for own in groups for name in own})
+    if names:
         bits = category_bits(groups, names)
-        codes = np.zeros((n_items + 1, bits.shape[1]), dtype=np.int64)
+        codes = np.zeros((len(items) + 1, bits.shape[1]), dtype=np.int64)
         codes[place] = bits
         codes[-1] = 0
         found |= {f"categories_{block}": codes[:, block] for block in range(bits.shape[1])}
@@ -85,6 +103,80 @@ def with_descriptions(
     lists = lists.assign(**{name: values[lists["item"]] for name, values in found.items()})
     truth = truth.assign(**{name: values[truth["item"]] for name, values in of_categories.items()})
     return lists, truth, ItemFacts(n_features=size, n_categories=len(names))
+
+
+class _Vector(NamedTuple):
+    """The numbers of a feature vector, its length, and whether it is a sparse one that does not fit its size."""
+
+    numbers: NDArray[np.float64] | None = None
+    length: int | None = None
+    misplaced: bool = False
+
+
+def _vector(own: Any, name: str) -> _Vector:
+    """The feature vector in a cell of that column.
+
+    Raises:
+        DataError: It is something else.
+    """
+    if isinstance(own, Mapping):
+        return _sparse(own, name)
+    if np.ndim(own) == 0 and not values_of(own):
+        return _Vector()
+    numbers = _numbers(own)
+    if numbers is None:
+        raise wrong_form("features", name, FEATURES_FORM, brief(own))
+    return _Vector(numbers, len(numbers))
+
+
+def _sparse(own: Mapping[str, Any], name: str) -> _Vector:
+    wrong = wrong_form("features", name, FEATURES_FORM, brief(dict(own)))
+    if not own.keys() >= set(SPARSE):
+        raise wrong
+    size, indices, values = (own[part] for part in SPARSE)
+    if size is None or indices is None or values is None:
+        return _Vector(misplaced=True)
+    numbers, places = _numbers(values), _numbers(indices)
+    whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
+    if numbers is None or places is None or not whole or (places % 1 > 0).any():
+        raise wrong
+    inside = (places >= 0) & (places < size)
+    if size < 0 or len(places) != len(numbers) or not inside.all() or len(np.unique(places)) < len(places):
+        return _Vector(length=int(size), misplaced=True)
+    if size > MOST_FEATURES:  # refused by its length, which must not take its memory
+        return _Vector(length=int(size))
+    filled = np.zeros(size)
+    filled[places.astype(np.int64)] = numbers
+    return _Vector(filled, int(size))
+
+
+def _numbers(own: Any) -> NDArray[np.float64] | None:
+    """The numbers of an array, NaN where one is missing; None for what is no array of numbers."""
+    try:
+        array = np.asarray(own)
+    except ValueError:  # arrays of several lengths
+        return None
+    if array.ndim != 1 or not (array.dtype.kind in "iufO" or not len(array)):
+        return None
+    if array.dtype.kind == "O":
+        known = [None if not values_of(one) else one for one in array]
+        if any(not isinstance(one, Number | None) or isinstance(one, bool | complex) for one in known):
+            return None
+        array = np.array([np.nan if one is None else float(one) for one in known])
+    return array.astype(np.float64)
+
+
+def _categories(own: Any, name: str) -> list[str]:
+    """The categories in a cell of that column.
+
+    Raises:
+        DataError: It is something else.
+    """
+    for one in values_of(own):
+        # pandas makes floats of whole numbers beside a missing one.
+        if not isinstance(one, str | int | np.integer | np.bool_) and not (isinstance(one, float) and one.is_integer()):
+            raise wrong_form("categories", name, CATEGORIES_FORM, brief(one))
+    return texts_of(own)
 
 
 def counts_in_memory(per_user: pd.DataFrame, n_counted: int, n_items: int | None) -> dict[tuple[int, int], ItemCounts]:
@@ -113,13 +205,6 @@ def counts_in_memory(per_user: pd.DataFrame, n_counted: int, n_items: int | None
     counts = counts_of(rows, n_items)
     check_counts(counts)
     return counts
-
-
-def _several(own: Any) -> list[str]:
-    """The categories of an item, of which it may have one, several or none."""
-    if own is None or (isinstance(own, float) and np.isnan(own)):
-        return []
-    return [str(own)] if isinstance(own, str | int) else [str(name) for name in own if name is not None]
 
 
 def baseline_of(models: Sequence[str], baseline: str | None) -> int | None:

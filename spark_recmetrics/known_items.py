@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BooleanType, DataType, FloatType, IntegralType, NumericType, StringType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    FloatType,
+    IntegralType,
+    NumericType,
+    StringType,
+    StructType,
+    UserDefinedType,
+)
 
 from spark_recmetrics import tables
 from spark_recmetrics.catalog import (
     KnownItems,
     category_names,
-    check_categories,
-    check_descriptions,
     counted_items,
     description_counts,
     item_histogram,
@@ -22,6 +30,15 @@ from spark_recmetrics.catalog import (
     repeated_items,
     trained_items,
     trained_users,
+)
+from spark_recmetrics.descriptions import (
+    CATEGORIES_FORM,
+    FEATURES_FORM,
+    MOST_FEATURES,
+    SPARSE,
+    check_categories,
+    check_descriptions,
+    wrong_form,
 )
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs import column_of, typed_column
@@ -143,7 +160,10 @@ def with_item_intervals(
 
 
 def described_items(table: DataFrame, columns: Columns, items: DataType, needs: Collection[str]) -> DataFrame:
-    """`item`, and `features` (array of doubles) or `categories` (array of texts) as they are needed; null where there is none.
+    """`item`, and `features` or `categories` as they are needed; null where there is none.
+
+    Features are an array of doubles, with its `length`, and whether it is a sparse vector that is `misplaced`; categories are
+    an array of texts.
 
     Args:
         table: The caller's table of item features.
@@ -156,25 +176,66 @@ def described_items(table: DataFrame, columns: Columns, items: DataType, needs: 
     """
     found = [column_of(table, columns.item).cast(items).alias("item")]
     if "features" in needs:
-        expected = "an array of numbers"
-        vector, kind = typed_column("item_features", table, "features", columns.features, (ArrayType,), expected)
-        if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, NumericType):
-            raise _wrong("features", columns.features, expected, kind)
-        # Singles stay singles: half as much to move.
-        single = isinstance(kind.elementType, FloatType)
-        found.append((vector if single else vector.cast("array<double>")).alias("features"))
+        kinds: tuple[type[DataType], ...] = (ArrayType, StructType, UserDefinedType)
+        own, kind = typed_column("item_features", table, "features", columns.features, kinds, FEATURES_FORM)
+        # A vector of Spark ML is a struct like our own, with a type beside: 0 for a sparse one and 1 for a dense one.
+        if isinstance(kind, UserDefinedType) and kind.simpleString() == "vector":
+            parts = _vector_parts(F.unwrap_udt(own), kind.sqlType())
+        else:
+            parts = _vector_parts(own, kind)
+        if parts is None:
+            raise wrong_form("features", columns.features, FEATURES_FORM, kind.simpleString())
+        found += [part.alias(name) for part, name in zip(parts, ("features", "length", "misplaced"), strict=True)]
     if "categories" in needs:
-        expected = "a text, a whole number, or an array of these"
         kinds = (ArrayType, StringType, IntegralType, BooleanType)
-        own, kind = typed_column("item_features", table, "categories", columns.categories, kinds, expected)
+        own, kind = typed_column("item_features", table, "categories", columns.categories, kinds, CATEGORIES_FORM)
         if isinstance(kind, ArrayType) and not isinstance(kind.elementType, (StringType, IntegralType, BooleanType)):
-            raise _wrong("categories", columns.categories, expected, kind)
+            raise wrong_form("categories", columns.categories, CATEGORIES_FORM, kind.simpleString())
         several = own if isinstance(kind, ArrayType) else F.when(own.isNotNull(), F.array(own))
         found.append(F.filter(several.cast("array<string>"), lambda name: name.isNotNull()).alias("categories"))
     return table.select(*found).where(F.col("item").isNotNull())
 
 
-def _wrong(key: str, name: str, expected: str, found: DataType) -> DataError:
-    return DataError(
-        f"item_features: column {name!r} (columns.{key}): expected {expected}, found {found.simpleString()}: cast it first"
+def _vector_parts(own: Column, kind: DataType) -> tuple[Column, Column, Column] | None:
+    """The numbers of a vector, its length, and whether it is a sparse one that does not fit its size; None for what is none."""
+    if _has(kind, NumericType):
+        numbers = _doubles(own, kind)
+        return numbers, F.when(own.isNotNull(), F.size(own)), F.lit(False)
+    kinds = {field.name: field.dataType for field in kind.fields} if isinstance(kind, StructType) else {}
+    if not kinds.keys() >= set(SPARSE):
+        return None
+    if not (
+        isinstance(kinds["size"], IntegralType) and _has(kinds["indices"], IntegralType) and _has(kinds["values"], NumericType)
+    ):
+        return None
+    size, indices = own.getField("size").cast("long"), own.getField("indices").cast("array<long>")
+    values = _doubles(own.getField("values"), kinds["values"])
+    off = F.exists(indices, lambda place: place.isNull() | (place < 0) | (place >= size))
+    repeated = F.size(F.array_distinct(indices)) < F.size(indices)
+    fits = ~off & ~repeated & (F.size(indices) == F.size(values)) & (size >= 0)
+
+    def number(place: Column) -> Column:
+        at = F.call_function("array_position", indices, place).cast("int")
+        return F.when(at > 0, F.get(values, at - 1)).otherwise(F.lit(0.0))
+
+    # One that is too long is refused by its length, which must not take its memory.
+    filled = F.when((size > 0) & (size <= MOST_FEATURES), F.transform(F.sequence(F.lit(0).cast("long"), size - 1), number))
+    length, misplaced = F.when(own.isNotNull(), size), own.isNotNull() & ~F.coalesce(fits, F.lit(False))
+    if "type" not in kinds:
+        return filled, length, misplaced
+    dense = own.getField("type") == 1
+    return (
+        F.when(dense, values).otherwise(filled),
+        F.when(dense, F.size(values).cast("long")).otherwise(length),
+        ~F.coalesce(dense, F.lit(False)) & misplaced,
     )
+
+
+def _has(kind: DataType, of: type[DataType]) -> bool:
+    """Whether it is an array of these."""
+    return isinstance(kind, ArrayType) and isinstance(kind.elementType, of)
+
+
+def _doubles(numbers: Column, kind: DataType) -> Column:
+    """An array of numbers as doubles; singles stay singles: half as much to move."""
+    return numbers if _has(kind, FloatType) else numbers.cast("array<double>")

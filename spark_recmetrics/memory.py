@@ -86,7 +86,8 @@ def evaluate_in_memory(
         catalog_size: Number of items that could be recommended, for metrics that need it.
         user_segments: One row per user, with columns that metrics of groups name.
         item_groups: The same of items; an array has several values.
-        item_features: One row per item, with feature vectors or categories, for metrics that need them.
+        item_features: One row per item, with feature vectors or categories, for metrics that need them. A vector is a list or
+            an array of numbers, or a dict of `size`, `indices` and `values`.
         baseline: The model whose lists are what everybody expects, for metrics that need it.
         objectives: Metrics that are wanted together, each with its points, as for `evaluate`.
         model_name: Name of the one model of a frame without a model column.
@@ -313,8 +314,7 @@ class _Data:
 
         facts, n_rows, had = ItemFacts(), None, None
         if "item_features" in tables:
-            table = coded("item_features", "item", items)
-            lists, judged, facts = with_descriptions(lists, judged, table, len(items))
+            lists, judged, facts = with_descriptions(lists, judged, tables["item_features"], items, columns)
         if train is not None:
             lists, facts = with_popularity(lists, known, len(items), facts)
             n_rows = np.bincount(known["item"], minlength=len(items))

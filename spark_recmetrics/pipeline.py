@@ -147,7 +147,7 @@ def evaluate(
         catalog: One row per item that could be recommended, or their number, for the metrics that need it.
         user_segments: One row per user, in the column `columns.user`, with columns that slices and metrics of groups name.
         item_features: One row per item, in the column `columns.item`, with feature vectors or categories, for metrics that
-            need them.
+            need them; `Columns` says in which forms.
         item_groups: One row per item, in the column `columns.item`, with columns that slices and metrics of groups name; an
             array has several values.
         slices: Groups of users, or of items, for which every value is told, too: columns of these tables, as they are

@@ -21,7 +21,7 @@ LAYERS = {
     "1": (("columns", "schema"), {"pyspark"}),
     "2": (("arguments", "conventions"), {"numpy"}),
     "3": (("metrics", "nights", "slices", "stats"), {"numpy"}),
-    "4": (("bucket", "facts", "means", "plots", "report"), {"numpy"}),
+    "4": (("bucket", "descriptions", "facts", "means", "plots", "report"), {"numpy"}),
     "5": (
         (
             "catalog",

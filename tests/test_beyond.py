@@ -7,9 +7,11 @@ import math
 import re
 from fractions import Fraction
 
+import numpy as np
 import pandas as pd
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 import spark_recmetrics as srm
 from spark_recmetrics import tables
@@ -426,19 +428,188 @@ def test_a_count_needs_no_catalogue():
     assert list(found.values()) == [2, close(Fraction(1, 6)), 2]
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([("a", [1.0], None), ("a", [2.0], None)], "item_features: expected one row for each item, found 1 more"),
-        ([("a", [1.0], None), ("b", [1.0, 2.0], None)], "item_features: expected"),
-        ([("a", [1.0, math.inf], None)], "item_features: expected finite"),
-    ],
+# Sparse vectors as Spark and pandas hold them.
+SPARSE = "struct<size: int, indices: array<int>, values: array<double>>"
+
+
+def sparse(size, indices, values):
+    return {"size": size, "indices": indices, "values": values}
+
+
+LENGTHS = (
+    "item_features: expected feature vectors of one length from 1 to 1024, found {}: fill or shorten them; an item without "
+    "features has null"
 )
-def test_item_features_that_cannot_be_compared_are_refused(rows, message):
-    lists = pd.DataFrame({"user_id": [1, 1], "item_id": ["a", "b"], "score": [2.0, 1.0]})
-    features = pd.DataFrame(rows, columns=["item_id", "features", "categories"])
-    with pytest.raises(srm.DataError, match=re.escape(message)):
-        srm.evaluate_in_memory(lists, lists[["user_id", "item_id"]], metrics="ild@2", item_features=features)
+NUMBERS = "item_features: expected finite numbers as features, found 1 vectors with others: an item without features has null"
+PLACES = (
+    "item_features: expected sparse vectors with as many indices as values, and different indices from 0 to size - 1, "
+    "found {} others: an item without features has null"
+)
+VECTOR = (
+    "item_features: column 'about' (columns.features): expected an array of numbers, a vector, or size, indices and values "
+    "of a sparse one, found {}: cast it first"
+)
+CATEGORY = (
+    "item_features: column 'about' (columns.categories): expected a text, a whole number, or an array of these, found {}: "
+    "cast it first"
+)
+# Metric, type on Spark, what items have, the whole message; and what was found by Spark and in memory, where the words differ.
+REFUSED = [
+    (
+        "ild",
+        "array<double>",
+        [("x", [1.0]), ("x", [2.0]), ("of no list", [1.0]), ("of no list", [1.0])],
+        (
+            "item_features: expected one row for each item, found 2 more, e.g. items of no list, x: decide which row of an "
+            "item counts"
+        ),
+        None,
+    ),
+    ("ild", "array<double>", [("x", [1.0]), ("y", [1.0, 2.0])], LENGTHS.format("1 to 2"), None),
+    ("ild", "array<double>", [("x", [1.0]), ("of no list", [])], LENGTHS.format("0 to 1"), None),
+    ("ild", "array<double>", [("x", []), ("y", [])], LENGTHS.format("0"), None),
+    ("ild", "array<double>", [("x", [1.0] * 1025)], LENGTHS.format("1025"), None),
+    ("ild", SPARSE, [("x", sparse(2**31 - 1, [7], [1.0]))], LENGTHS.format("2147483647"), None),
+    ("ild", SPARSE, [("x", sparse(0, [], []))], LENGTHS.format("0"), None),
+    ("ild", "array<double>", [("x", [math.inf]), ("y", [1.0])], NUMBERS, None),
+    ("ild", "array<double>", [("x", [math.nan]), ("y", [1.0])], NUMBERS, None),
+    ("ild", "array<double>", [("x", [1.0, None]), ("y", [1.0, 2.0])], NUMBERS, None),
+    ("ild", SPARSE, [("x", sparse(3, [1], [None])), ("y", sparse(3, [1], [2.0]))], NUMBERS, None),
+    ("ild", SPARSE, [("x", sparse(3, [3], [1.0])), ("y", sparse(3, [-1], [1.0]))], PLACES.format(2), None),
+    ("ild", SPARSE, [("x", sparse(3, [1, 2], [1.0])), ("y", sparse(3, [1, 1], [1.0, 2.0]))], PLACES.format(2), None),
+    ("ild", SPARSE, [("x", sparse(None, [1], [1.0])), ("y", sparse(3, None, [1.0]))], PLACES.format(2), None),
+    ("ild", SPARSE, [("x", sparse(3, [None], [1.0])), ("y", sparse(-1, [], []))], PLACES.format(2), None),
+    ("ild", "double", [("x", 1.0)], VECTOR, ("double", "1.0")),
+    ("ild", "array<string>", [("x", ["1"])], VECTOR, ("array<string>", "['1']")),
+    ("ild", "struct<size: int>", [("x", {"size": 3})], VECTOR, ("struct<size:int>", "{'size': 3}")),
+    (
+        "ild",
+        SPARSE.replace("array<int>", "array<double>"),
+        [("x", sparse(3, [0.5], [1.0]))],
+        VECTOR,
+        (
+            "struct<size:int,indices:array<double>,values:array<double>>",
+            "{'size': 3, 'indices': [0.5], 'values': [1.0]}",
+        ),
+    ),
+    ("srecall", "double", [("x", 1.5)], CATEGORY, ("double", "1.5")),
+    (
+        "srecall",
+        "array<int>",
+        [("x", list(range(4000))), ("of no list", list(range(3999, 4097)))],
+        "item_features: expected at most 4096 categories, found more: group them first",
+        None,
+    ),
+]
+ABOUT = {"ild": srm.Columns(features="about"), "srecall": srm.Columns(categories="about")}
+
+
+def lists_in_memory():
+    """The tables of `spark_frames`."""
+    lists = [("u", "x", 2.0), ("u", "y", 1.0), ("v", "w", 2.0), ("v", "z", 1.0)]
+    predictions = pd.DataFrame(lists, columns=["user_id", "item_id", "score"])
+    return predictions, predictions[["user_id", "item_id"]]
+
+
+@pytest.mark.parametrize(("metric", "kind", "rows", "message", "found"), REFUSED)
+def test_item_features_that_cannot_be_compared_are_refused(metric, kind, rows, message, found):
+    features = pd.DataFrame({"item_id": [item for item, _ in rows], "about": [own for _, own in rows]})
+    with pytest.raises(srm.DataError) as refused:
+        srm.evaluate_in_memory(*lists_in_memory(), metrics=metric, k=2, item_features=features, columns=ABOUT[metric])
+    assert str(refused.value) == (message.format(found[1]) if found else message)
+
+
+@pytest.mark.spark
+@pytest.mark.once
+@pytest.mark.parametrize(("metric", "kind", "rows", "message", "found"), REFUSED)
+def test_and_on_spark(spark, metric, kind, rows, message, found):
+    features = spark.createDataFrame(rows, f"item_id string, about {kind}")
+    with pytest.raises(srm.DataError) as refused:
+        srm.evaluate(*spark_frames(spark), metrics=metric, k=2, item_features=features, columns=ABOUT[metric], n_buckets=2)
+    assert str(refused.value) == (message.format(found[0]) if found else message)
+
+
+# What is no vector and no category on either side, and whole numbers of which pandas makes floats: x and w have 1, y has 2.
+ACCEPTED = [
+    ("ild", "array<double>", [("x", None), ("y", None)], None),
+    ("ild", SPARSE, [("x", None), ("y", None)], None),
+    ("srecall", "int", [("x", 1), ("y", 2), ("w", 1), ("z", None), ("of no list", 3)], Fraction(2 + 1, 2 * 3)),
+    ("srecall", "array<int>", [("x", [1, None]), ("y", [2]), ("w", [1]), ("z", None)], Fraction(2 + 1, 2 * 2)),
+    ("srecall", "boolean", [("x", True), ("y", False), ("w", True), ("z", None)], Fraction(2 + 1, 2 * 2)),
+]
+
+
+@pytest.mark.parametrize(("metric", "kind", "rows", "value"), ACCEPTED)
+def test_items_without_features_or_with_one_number(metric, kind, rows, value):
+    features = pd.DataFrame({"item_id": [item for item, _ in rows], "about": [own for _, own in rows]})
+    found = srm.evaluate_in_memory(*lists_in_memory(), metrics=metric, k=2, item_features=features, columns=ABOUT[metric])
+    assert found.to_dict()["model"] == {f"{metric}@2": None if value is None else close(value)}
+
+
+@pytest.mark.spark
+@pytest.mark.once
+@pytest.mark.parametrize(("metric", "kind", "rows", "value"), ACCEPTED)
+def test_the_same_on_spark(spark, metric, kind, rows, value):
+    features = spark.createDataFrame(rows, f"item_id string, about {kind}")
+    found = srm.evaluate(*spark_frames(spark), metrics=metric, k=2, item_features=features, columns=ABOUT[metric], n_buckets=2)
+    assert found.to_dict()["model"] == {f"{metric}@2": None if value is None else close(value)}
+
+
+def test_categories_in_whole_numbers_of_pandas_that_know_a_missing_one():
+    features = pd.DataFrame({"item_id": ["x", "y", "w", "z"], "about": pd.array([1, 2, 1, None], dtype="Int64")})
+    found = srm.evaluate_in_memory(*lists_in_memory(), metrics="srecall", k=2, item_features=features, columns=ABOUT["srecall"])
+    assert found.to_dict()["model"] == {"srecall@2": close(Fraction(3, 4))}
+
+
+# The cosine of x and y is 4/5, that of w and z 14 / sqrt(50 · 13).
+DENSE = {"x": [3.0, 4.0, 0.0, 0.0], "y": [0.0, 1.0, 0.0, 0.0], "w": [0.0, 0.1, 0.0, 0.7], "z": [0.3, 0.0, 0.0, 0.2]}
+# The places of w are not in order, and one of z is given although its number is 0.
+PARTS = {
+    "x": sparse(4, [0, 1], [3.0, 4.0]),
+    "y": sparse(4, [1], [1.0]),
+    "w": sparse(4, [3, 1], [0.7, 0.1]),
+    "z": sparse(4, [0, 2, 3], [0.3, 0.0, 0.2]),
+}
+BY_USER = {"u": close(Fraction(1, 5)), "v": close(1 - 14 / math.sqrt(50 * 13))}
+
+
+def in_memory(vectors):
+    features = pd.DataFrame({"item_id": list(vectors), "features": list(vectors.values())})
+    result = srm.evaluate_in_memory(*lists_in_memory(), metrics="ild", k=2, item_features=features)
+    return dict(zip(result.per_user["user"], result.per_user["ild_at_2"], strict=True))
+
+
+def test_sparse_vectors_in_memory():
+    dense = in_memory({item: np.array(own) for item, own in DENSE.items()})
+    assert dense == BY_USER
+    assert in_memory(PARTS) == dense
+    arrays = {item: {**own, "indices": np.array(own["indices"]), "size": np.int64(4)} for item, own in PARTS.items()}
+    assert in_memory(arrays) == dense
+    assert in_memory({**PARTS, "x": DENSE["x"], "none": None}) == dense
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("form", ["struct", "struct of singles", "sparse", "dense", "both"])
+def test_vectors_on_spark(spark, form):
+    linalg = pytest.importorskip("pyspark.ml.linalg")
+    types = StructType().add("item_id", "string").add("features", linalg.VectorUDT())
+    vectors = {item: linalg.Vectors.dense(own) for item, own in DENSE.items()}
+    if form.startswith("struct"):
+        sizes = {"struct": SPARSE, "struct of singles": "struct<size: bigint, indices: array<bigint>, values: array<float>>"}
+        types, vectors = f"item_id string, features {sizes[form]}", PARTS
+    elif form != "dense":
+        of_places = {item: dict(zip(own["indices"], own["values"], strict=True)) for item, own in PARTS.items()}
+        vectors = {
+            item: dense if form == "both" and item in "xw" else linalg.Vectors.sparse(4, of_places[item])
+            for item, dense in vectors.items()
+        }
+    features = spark.createDataFrame([*vectors.items(), ("none", None)], types)
+    result = srm.evaluate(*spark_frames(spark), metrics="ild", k=2, item_features=features, n_buckets=2)
+    found = {row["user"]: row["ild_at_2"] for row in result.per_user.collect()}
+    if form == "struct of singles":
+        assert found == {user: pytest.approx(value.expected, rel=1e-6) for user, value in BY_USER.items()}
+    else:
+        assert found == in_memory(DENSE)
 
 
 def test_an_unknown_baseline_is_refused():
@@ -484,20 +655,10 @@ def test_a3_on_spark(spark):
 
 @pytest.mark.spark
 @pytest.mark.once
-@pytest.mark.parametrize(
-    ("kind", "rows", "metric", "message"),
-    [
-        ("array<double>", [("x", [1.0]), ("x", [2.0])], "ild", "item_features: expected one row for each item, found 1 more"),
-        ("array<double>", [("x", [1.0]), ("y", [])], "ild", "found 0 to 1"),
-        ("array<double>", [("x", [math.nan])], "ild", "item_features: expected finite numbers as features, found 1 vectors"),
-        ("double", [("x", 1.0)], "ild", "item_features: column 'features' (columns.features): expected an array of numbers"),
-        ("array<double>", [("x", [1.0])], "srecall", "item_features: no column 'categories' (columns.categories)"),
-    ],
-)
-def test_item_features_are_checked_on_spark(spark, kind, rows, metric, message):
-    features = spark.createDataFrame(rows, f"item_id string, features {kind}")
-    with pytest.raises(srm.DataError, match=re.escape(message)):
-        srm.evaluate(*spark_frames(spark), metrics=metric, k=2, item_features=features, n_buckets=2)
+def test_a_missing_column_of_item_features_is_refused(spark):
+    features = spark.createDataFrame([("x", [1.0])], "item_id string, features array<double>")
+    with pytest.raises(srm.DataError, match=r"item_features: no column 'categories' \(columns\.categories\)"):
+        srm.evaluate(*spark_frames(spark), metrics="srecall", k=2, item_features=features, n_buckets=2)
 
 
 @pytest.mark.spark

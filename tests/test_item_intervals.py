@@ -188,6 +188,7 @@ def test_intervals_look_at_the_users_that_the_value_looks_at(spark):
     result = evaluate(spark, rows, [asked], convention=how, intervals=BOOTSTRAP, n_buckets=2)
     known = {user for user, *_ in rows[1]}
     hashes = user_hashes(spark, known)
+    assert len(result.rows) == len({row[0] for row in rows[0]}) == 2
     for row in result.rows:
         lists = cut(rows[0], row["model"], 3, known)
         assert row["n_users"] == len(lists) < len(cut(rows[0], row["model"], 3))
@@ -252,6 +253,7 @@ def test_lists_that_hold_an_item_twice(spark):
         n_buckets=3,
     )
     hashes = user_hashes(spark, {user for _, user, *_ in predictions})
+    assert [row["metric"] for row in result.rows] == ["item_coverage@4", "entropy@3"]
     for row in result.rows:
         metric = parse(row["metric"])
         lists = {user: [] for user in hashes}
