@@ -459,10 +459,7 @@ REFUSED = [
         "ild",
         "array<double>",
         [("x", [1.0]), ("x", [2.0]), ("of no list", [1.0]), ("of no list", [1.0])],
-        (
-            "item_features: expected one row for each item, found 2 more, e.g. items of no list, x: decide which row of an "
-            "item counts"
-        ),
+        ("item_features: expected one row for each item, found 2 more, e.g. items of no list, x: decide which row counts"),
         None,
     ),
     ("ild", "array<double>", [("x", [1.0]), ("y", [1.0, 2.0])], LENGTHS.format("1 to 2"), None),
