@@ -805,7 +805,7 @@ def test_nothing_stays_in_the_cluster_but_a_result(spark, monkeypatch, why):
         result.release()
     else:
         with pytest.raises(srm.DataError):
-            found(**({"before": refuse} if why == "refused before" else {"catalog": 3}))
+            found(**({"catalog": 4, "before": refuse} if why == "refused before" else {"catalog": 3}))
     assert len(kept) == (1 if why == "refused before" else 2)
     assert {id(frame) for frame in kept} == {id(frame) for frame in released}
 
