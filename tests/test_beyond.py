@@ -518,6 +518,7 @@ def test_item_features_that_cannot_be_compared_are_refused(metric, kind, rows, m
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 @pytest.mark.parametrize(("metric", "kind", "rows", "message", "found"), REFUSED)
 def test_and_on_spark(spark, metric, kind, rows, message, found):
     features = spark.createDataFrame(rows, f"item_id string, about {kind}")
@@ -545,6 +546,7 @@ def test_items_without_features_or_with_one_number(metric, kind, rows, value):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 @pytest.mark.parametrize(("metric", "kind", "rows", "value"), ACCEPTED)
 def test_the_same_on_spark(spark, metric, kind, rows, value):
     features = spark.createDataFrame(rows, f"item_id string, about {kind}")
