@@ -39,13 +39,14 @@ output: {path: results}
 
 
 @from_the_wheel
-def test_the_wheel_is_python_alone():
+def test_the_wheel_is_python_and_its_templates():
     wheel = distribution("spark-recmetrics")
     assert "Root-Is-Purelib: true" in (wheel.read_text("WHEEL") or "")
     files = [file for file in wheel.files or () if file.parts[0] == "spark_recmetrics" and "__pycache__" not in file.parts]
-    sources = {path.relative_to(ROOT) for path in (ROOT / "spark_recmetrics").rglob("*.py")}
-    assert {Path(file) for file in files if file.suffix == ".py"} == sources, "the wheel lacks a module, or has one too many"
-    assert {file.suffix for file in files if file.name != "py.typed"} == {".py"}
+    package = ROOT / "spark_recmetrics"
+    sources = {path.relative_to(ROOT) for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert {Path(file) for file in files} == sources, "the wheel lacks a file, or has one too many"
+    assert {file.suffix for file in files if file.name != "py.typed"} == {".py", ".html"}
 
 
 @from_the_wheel
