@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from typing import Literal
 
 from spark_recmetrics.errors import ConfigError, brief
+
+Side = Literal["user", "item"]
+
+TABLE_OF: Mapping[Side, str] = {"user": "user_segments", "item": "item_groups"}
+"""The tables whose columns slices and metrics of groups name."""
 
 _RARE = ("items", "propensity", "features", "categories")
 """Columns that many tables do not have."""
@@ -61,6 +67,14 @@ class Columns:
             twin = taken.setdefault(name, column.name)
             if twin != column.name and {twin, column.name} != {"score", "rating"}:
                 raise ConfigError(f"columns.{twin} and columns.{column.name} are both {name!r}: expected different columns")
+
+    def ids(self, side: Side) -> str:
+        """The column of users, or that of items."""
+        return self.user if side == "user" else self.item
+
+    def beside(self, side: Side, names: Iterable[str]) -> list[str]:
+        """The columns of a table of users, or of items, but for their ids."""
+        return [name for name in names if name != self.ids(side)]
 
 
 def checked_columns(columns: object) -> Columns:

@@ -48,6 +48,9 @@ ASKED: Mapping[Need, Asked] = {
 }
 """What needs are met by."""
 
+OF_POPULARITY = frozenset[Need]({"popularity", "audience"})
+"""Needs for which the training rows of each item are counted."""
+
 OF_TRAIN = frozenset[Need]({"unseen", "popularity", "history", "trained_groups"})
 """Needs for which training rows are read."""
 

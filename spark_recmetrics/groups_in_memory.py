@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.columns import GROUP_ARRAYS
+from spark_recmetrics.columns import GROUP_ARRAYS, TABLE_OF
 from spark_recmetrics.descriptions import texts_of
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.groups import (
     HEAD,
-    TABLE_OF,
     TAIL,
     Grouping,
     GroupSize,
@@ -30,9 +29,8 @@ from spark_recmetrics.metrics.recommended import Popularity
 if TYPE_CHECKING:
     import pandas as pd
 
-    from spark_recmetrics.columns import Columns
+    from spark_recmetrics.columns import Columns, Side
     from spark_recmetrics.conventions import Convention
-    from spark_recmetrics.metrics.registry import Side
 
 
 @dataclass(frozen=True)
@@ -58,11 +56,7 @@ class GroupsInMemory:
         Raises:
             ConfigError: There is no such column, or several where none is named.
         """
-        sides: Mapping[Side, str] = {"user": columns.user, "item": columns.item}
-        beside: dict[Side, list[str] | None] = {
-            side: None if table is None else [str(name) for name in table if name != sides[side]]
-            for side, table in given.items()
-        }
+        beside = {side: None if table is None else columns.beside(side, map(str, table)) for side, table in given.items()}
         chosen = group_columns(metrics, beside)
         measured = all_measured(metrics, convention, chosen)
         named: Mapping[Side, Iterable[str | None]] = {
@@ -70,7 +64,7 @@ class GroupsInMemory:
             "item": (one.column for one in groupings_of(measured)),
         }
         tables = {
-            TABLE_OF[side]: {side: sides[side], **{f"group {name}": name for name in own if name is not None}}
+            TABLE_OF[side]: {side: columns.ids(side), **{f"group {name}": name for name in own if name is not None}}
             for side, own in named.items()
         }
         return cls(chosen, measured, {table: own for table, own in tables.items() if len(own) > 1})

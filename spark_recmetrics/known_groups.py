@@ -28,8 +28,8 @@ from spark_recmetrics.metrics.measuring import (
     sums_of,
     user_columns,
 )
-from spark_recmetrics.segments import ALL_IDS, band_counts, check_ids, check_values, read_bands, repeated_ids
-from spark_recmetrics.slices import NO_VALUE, Side, parse_slices
+from spark_recmetrics.segments import band_counts, check_bands, read_bands, repeated_ids
+from spark_recmetrics.slices import NO_VALUE, parse_slices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_recmetrics.catalog import KnownItems
-    from spark_recmetrics.columns import Columns
+    from spark_recmetrics.columns import Columns, Side
     from spark_recmetrics.inputs import Inputs
     from spark_recmetrics.match import Bands
     from spark_recmetrics.metrics import Metric
@@ -52,11 +52,7 @@ def named_columns(
     Raises:
         ConfigError: There is no such column, or several where none is named.
     """
-    sides: Mapping[Side, str] = {"user": columns.user, "item": columns.item}
-    known: dict[Side, list[str] | None] = {
-        side: None if table is None else [name for name in table.columns if name != sides[side]]
-        for side, table in given.items()
-    }
+    known = {side: None if table is None else columns.beside(side, table.columns) for side, table in given.items()}
     return group_columns(metrics, known)
 
 
@@ -134,12 +130,8 @@ def _bands(side: Side, names: Sequence[str], inputs: Inputs, columns: Columns) -
     table, id_col = (inputs.segments, columns.user) if side == "user" else (inputs.groups, columns.item)
     slices = parse_slices([column_slice(name) for name in names])
     bands = read_bands(side, table, id_col, inputs.truth.schema[side].dataType, slices, key="groups")
-    found = {row["place"]: row for row in tables.collect_rows(band_counts(bands, slices))}
-    if ALL_IDS in found:
-        n_rows, n_ids = found[ALL_IDS]["rows"], found[ALL_IDS]["values"]
-        check_ids(side, n_rows, n_ids, tables.example_values(repeated_ids(bands)) if n_rows > n_ids else "")
-    for place, one in enumerate(slices):
-        check_values(one, found[place]["values"] if place in found else 0, key="groups")
+    found = tables.collect_rows(band_counts(bands, slices))
+    check_bands(bands, slices, found, lambda: tables.example_values(repeated_ids(bands)), key="groups")
     return bands
 
 
@@ -151,12 +143,10 @@ def group_means(kept: DataFrame, plan: Plan) -> dict[str, dict[Metric, GroupValu
         plan: How it was made.
     """
     groups = plan.groups
-    if not groups.columns:
+    if not groups.measured:
         return {}
-    sums = {}
-    if groups.measured:
-        rows = tables.collect_rows(sums_by_group(kept, groups.measured, groups.items))
-        sums = sums_of(row.asDict() for row in rows)
+    rows = tables.collect_rows(sums_by_group(kept, groups.measured, groups.items))
+    sums = sums_of(row.asDict() for row in rows)
     return {
         name: group_values(plan.metrics, plan.convention, groups.columns, sums, groups.facts, code)
         for code, name in enumerate(plan.models)

@@ -31,6 +31,7 @@ from spark_recmetrics.catalog import (
     trained_items,
     trained_users,
 )
+from spark_recmetrics.demand import OF_POPULARITY
 from spark_recmetrics.descriptions import (
     CATEGORIES_FORM,
     FEATURES_FORM,
@@ -72,13 +73,14 @@ def know_items(inputs: Inputs, needs: Collection[str], columns: Columns) -> Know
     Raises:
         DataError: Item features are of a wrong type, repeated, or cannot be compared.
     """
-    wanted = {need for need in needs if need in OF_FEATURES or need in ("popularity", "audience")}
+    wanted = {need for need in needs if need in OF_FEATURES | OF_POPULARITY}
     if not wanted:
         return KnownItems()
     trained = described = None
     facts, names = ItemFacts(), list[str]()
-    if wanted & {"popularity", "audience"} and inputs.train is not None:
-        trained = trained_items(inputs.train, audience="audience" in wanted)
+    train = inputs.train if wanted & OF_POPULARITY else None
+    if train is not None:
+        trained = trained_items(train, audience="audience" in wanted)
     if wanted & OF_FEATURES and inputs.features is not None:
         kinds = wanted | ({"categories"} if "true_categories" in wanted else set())
         described = described_items(inputs.features, columns, inputs.truth.schema["item"].dataType, kinds)
@@ -90,11 +92,10 @@ def know_items(inputs: Inputs, needs: Collection[str], columns: Columns) -> Know
             check_categories(names)
         facts = ItemFacts(n_features=counts.get("longest") or 0, n_categories=len(names))
     rows = tables.materialise(item_sides(trained, described, facts, names))
-    if trained is None:
+    if train is None:
         return KnownItems(rows, facts)
     found = sorted((row["n_rows"], row["n_items"]) for row in tables.collect_rows(popularity_counts(rows)))
-    counted = "audience" in wanted and inputs.train is not None
-    n_users = tables.count_distinct(trained_users(inputs.train)) if counted and inputs.train is not None else 0
+    n_users = tables.count_distinct(trained_users(train)) if "audience" in wanted else 0
     try:
         popularity = Popularity.of_train([n for n, _ in found], [n for _, n in found], n_users)
     except DataError:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_recmetrics.slices import Side
+from spark_recmetrics.columns import Side
 
 _TRUTH_ROW = 2**32
 """What a truth row counts where a prediction counts 1: no pair has as many rows as would make one the other."""

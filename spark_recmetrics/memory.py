@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_recmetrics.bucket import score_bucket
-from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, Columns, checked_columns, passing
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, TABLE_OF, Columns, checked_columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.demand import OF_TRAIN, Demand
+from spark_recmetrics.demand import OF_POPULARITY, OF_TRAIN, Demand
 from spark_recmetrics.errors import ConfigError, brief
 from spark_recmetrics.facts import NEVER_MEET, Judge, checked_policies, data_report
 from spark_recmetrics.frames import check_frame, chosen_columns, in_order, same_kind, with_numbers
@@ -28,7 +28,6 @@ from spark_recmetrics.means import N_EXAMPLES, Wanted, combined, means, nothing,
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
 from spark_recmetrics.metrics.batch import Floats, Ints, Matched, place_in_user
 from spark_recmetrics.metrics.counting import item_values
-from spark_recmetrics.metrics.groups import TABLE_OF
 from spark_recmetrics.metrics.measuring import GroupFacts, group_values
 from spark_recmetrics.metrics.objectives import read_objectives
 from spark_recmetrics.metrics.recommended import ItemFacts
@@ -316,8 +315,9 @@ class _Data:
         if "item_features" in tables:
             lists, judged, facts = with_descriptions(lists, judged, tables["item_features"], items, columns)
         if train is not None:
-            lists, facts = with_popularity(lists, known, len(items), facts)
-            n_rows = np.bincount(known["item"], minlength=len(items))
+            if demand.all & OF_POPULARITY:
+                lists, facts = with_popularity(lists, known, len(items), facts)
+                n_rows = np.bincount(known["item"], minlength=len(items))
             known = had = known.drop_duplicates()
             pairs = pd.MultiIndex.from_frame(known[["user", "item"]])
             judged["seen"] = pd.MultiIndex.from_frame(judged[["user", "item"]]).isin(pairs)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import user_totals
 from spark_recmetrics.arguments import check_frames, check_names
-from spark_recmetrics.columns import ITEM_SLICE, Columns, passing
+from spark_recmetrics.columns import ITEM_SLICE, TABLE_OF, Columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.demand import OF_TRAIN, Demand
@@ -36,7 +36,7 @@ from spark_recmetrics.outcome import Outcome, Run, pair_means, refuse
 from spark_recmetrics.pairs import pooled_auc, won_in_ranges
 from spark_recmetrics.plan import Plan
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY
-from spark_recmetrics.slices import MIN_USERS, TABLES, Slice
+from spark_recmetrics.slices import MIN_USERS, Slice
 from spark_recmetrics.slicing import Slicing
 from spark_recmetrics.watch import Watch
 
@@ -231,7 +231,7 @@ def evaluate(
     used["item_groups"] |= "item_groups" in needs.all
     grouped = named_columns(chosen, {"user": user_segments, "item": item_groups}, columns)
     warnings = [
-        f"{name} is not used by any of the {'slices or metrics' if name in TABLES.values() else 'metrics'}"
+        f"{name} is not used by any of the {'slices or metrics' if name in TABLE_OF.values() else 'metrics'}"
         for name, frame in given.items()
         if frame is not None and not used.get(name)
     ]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -20,10 +20,11 @@ from pyspark.sql.types import (
     StringType,
 )
 
+from spark_recmetrics.columns import TABLE_OF, Side
 from spark_recmetrics.errors import DataError, printable
 from spark_recmetrics.inputs import column_of, typed_column
 from spark_recmetrics.match import Bands
-from spark_recmetrics.slices import MOST_VALUES, NO_VALUE, TABLES, Band, Side, Slice, bands_of
+from spark_recmetrics.slices import MOST_VALUES, NO_VALUE, Band, Slice, bands_of
 
 N_TRAIN = "n_train"
 """How many training rows a user or item has."""
@@ -123,21 +124,28 @@ def repeated_ids(bands: Bands) -> DataFrame:
     return bands.rows.groupBy(bands.side).agg(F.count(F.lit(1)).alias("n")).where(F.col("n") > 1).select(bands.side)
 
 
-def check_ids(side: Side, n_rows: int, n_ids: int, examples: str) -> None:
-    """Refuse a table that would double users or items.
+def check_bands(
+    bands: Bands, slices: Sequence[Slice], counts: Iterable[Row], examples: Callable[[], str], key: str = "slices"
+) -> None:
+    """Refuse a table that would double users or items, and a slice of too many values.
 
     Args:
-        side: `user` or `item`.
-        n_rows: Its rows.
-        n_ids: Its different ids.
-        examples: Ids that stand there more than once.
+        bands: What the slices look at.
+        slices: The slices.
+        counts: The rows of `band_counts`.
+        examples: Finds ids that stand there more than once.
+        key: What slices are named by, for messages.
 
     Raises:
-        DataError: An id stands there more than once.
+        DataError: An id stands there more than once, or a slice has more than MOST_VALUES.
     """
-    if n_rows > n_ids:
-        found = f"{n_rows - n_ids} more, e.g. {side}s {printable(examples)}"
-        raise DataError(f"{TABLES[side]}: expected one row for each {side}, found {found}: decide which row counts")
+    found, side = {row["place"]: row for row in counts}, bands.side
+    more = found[ALL_IDS]["rows"] - found[ALL_IDS]["values"] if ALL_IDS in found else 0  # without a row there is no count
+    if more:
+        told = f"{more} more, e.g. {side}s {printable(examples())}"
+        raise DataError(f"{TABLE_OF[side]}: expected one row for each {side}, found {told}: decide which row counts")
+    for place, one in enumerate(slices):
+        check_values(one, found[place]["values"] if place in found else 0, key)
 
 
 def check_values(one: Slice, n_values: int, key: str = "slices") -> None:
@@ -160,7 +168,7 @@ def check_values(one: Slice, n_values: int, key: str = "slices") -> None:
 
 
 def _value(side: Side, table: DataFrame, band: Band, named_by: str) -> Column:
-    name, key = TABLES[side], f"{named_by}.{band}"
+    name, key = TABLE_OF[side], f"{named_by}.{band}"
     if not band.edges:
         edges = "; give edges to other numbers, as in 'age(18, 35)'" if named_by == "slices" else ""
         expected = f"a text, a whole number, true or false, or a date{edges}"

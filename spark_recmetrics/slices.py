@@ -7,20 +7,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE
+from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE, TABLE_OF, Side
 from spark_recmetrics.errors import ConfigError, brief, did_you_mean, printable, writable
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Side = Literal["user", "item"]
-
-TABLES: Mapping[Side, str] = {"user": "user_segments", "item": "item_groups"}
-"""The tables whose columns slices name."""
 
 COUNTED: Mapping[Side, str] = {"user": "activity", "item": "popularity"}
 """The slices by how many training rows a user has, or an item."""
@@ -230,7 +225,7 @@ def by_side(
 
 
 def _side(band: Band, columns: Mapping[Side, Sequence[str] | None], *, trained: bool) -> Side:
-    having: list[Side] = [side for side in TABLES if band.name in (columns.get(side) or ())]
+    having: list[Side] = [side for side in TABLE_OF if band.name in (columns.get(side) or ())]
     if len(having) > 1:
         raise ConfigError(f"slices: {band}: expected a column of user_segments or of item_groups, found it in both: rename one")
     if having:
@@ -239,9 +234,9 @@ def _side(band: Band, columns: Mapping[Side, Sequence[str] | None], *, trained: 
         if band.name == name and trained:
             return side
         if band.name == name:
-            raise ConfigError(f"slices: {band} needs train, or a column of that name in {TABLES[side]}")
-    known = [name for side in TABLES for name in columns.get(side) or ()]
-    given = [table for side, table in TABLES.items() if columns.get(side) is not None]
+            raise ConfigError(f"slices: {band} needs train, or a column of that name in {TABLE_OF[side]}")
+    known = [name for side in TABLE_OF for name in columns.get(side) or ()]
+    given = [table for side, table in TABLE_OF.items() if columns.get(side) is not None]
     if not given:
         raise ConfigError(
             f"slices: {band} needs user_segments or item_groups, a table with a row for each user or item and a column "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import Sliced, slice_means
-from spark_recmetrics.columns import Columns
+from spark_recmetrics.columns import TABLE_OF, Columns, Side
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.inputs import Inputs
 from spark_recmetrics.match import Bands
@@ -16,16 +16,14 @@ from spark_recmetrics.means import IntervalMethod, Intervals, Mean
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.plan import Plan
 from spark_recmetrics.segments import (
-    ALL_IDS,
     band_counts,
-    check_ids,
-    check_values,
+    check_bands,
     histogram,
     read_bands,
     repeated_ids,
     training_rows,
 )
-from spark_recmetrics.slices import COUNTED, EVERYBODY, TABLES, Band, Side, Slice, bands_of, by_side, parse_slices, steps_of
+from spark_recmetrics.slices import COUNTED, EVERYBODY, Band, Slice, bands_of, by_side, parse_slices, steps_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,7 +82,7 @@ class Slicing:
             chosen = intervals if isinstance(intervals, Intervals) else Intervals(intervals)
         except ConfigError as error:
             raise ConfigError(f"intervals: {error}") from error
-        known = {side: None if table is None else _beside(table, side, columns) for side, table in given.items()}
+        known = {side: None if table is None else columns.beside(side, table.columns) for side, table in given.items()}
         of_side = by_side(parsed, known, trained=trained)
         if of_side["item"] and not any(metric.definition.kind == "ranking" for metric in metrics):
             raise ConfigError(
@@ -96,7 +94,7 @@ class Slicing:
     @property
     def used(self) -> dict[str, bool]:
         """Whether a slice looks at a table, by the name of the table."""
-        of_tables = {TABLES[side]: any(b not in self.counted for b in bands_of(own)) for side, own in self.of_side.items()}
+        of_tables = {TABLE_OF[side]: any(b not in self.counted for b in bands_of(own)) for side, own in self.of_side.items()}
         return {"train": bool(self.counted), **of_tables}
 
     def bands(self, inputs: Inputs) -> dict[Side, Bands]:
@@ -116,12 +114,8 @@ class Slicing:
             n_of = {row["n_train"]: row["n"] for row in tables.collect_rows(histogram(counts))}
             steps = {band: steps_of(band, n_of) for band in counted if not band.edges}
         bands = read_bands(side, table, id_col, inputs.truth.schema[side].dataType, slices, counts, steps)
-        found = {row["place"]: row for row in tables.collect_rows(band_counts(bands, slices))}
-        if ALL_IDS in found:  # else there is no row at all
-            n_rows, n_ids = found[ALL_IDS]["rows"], found[ALL_IDS]["values"]
-            check_ids(side, n_rows, n_ids, tables.example_values(repeated_ids(bands)) if n_rows > n_ids else "")
-        for place, one in enumerate(slices):
-            check_values(one, found[place]["values"] if place in found else 0)
+        found = tables.collect_rows(band_counts(bands, slices))
+        check_bands(bands, slices, found, lambda: tables.example_values(repeated_ids(bands)))
         return bands
 
     def values(self, kept: DataFrame, plan: Plan, whole: Mapping[str, list[Mean]]) -> tuple[dict[str, list[Mean]], Values]:
@@ -162,11 +156,6 @@ class Slicing:
             whole = resampled(EVERYBODY, "", whole)
             found = {(text, value): resampled(place[text], value, own) for (text, value), own in found.items()}
         return dict(whole), {key: {name: own[name] for name in whole if name in own} for key, own in found.items()}
-
-
-def _beside(table: DataFrame, side: Side, columns: Columns) -> list[str]:
-    """The columns of a table but for its ids."""
-    return [name for name in table.columns if name != getattr(columns, side)]
 
 
 def _resampled(mean: Mean, ends: tuple[float | None, float | None]) -> Mean:

@@ -832,5 +832,8 @@ def test_the_share_of_the_short_head_is_that_which_is_written():
 def test_training_rows_are_wanted_where_popularity_is():
     frames = {"predictions": pd.DataFrame({"user_id": [1], "item_id": ["a"], "score": [1.0]})}
     frames["truth"] = pd.DataFrame({"user_id": [1], "item_id": ["a"]})
+    nothing = frames["truth"].iloc[:0]
     with pytest.raises(srm.DataError, match=r"^train: expected rows with a user and an item, found none"):
-        srm.evaluate_in_memory(**frames, metrics=["novelty"], k=1, train=frames["truth"].iloc[:0])
+        srm.evaluate_in_memory(**frames, metrics=["novelty"], k=1, train=nothing)
+    found = srm.evaluate_in_memory(**frames, metrics=["auc", "unseen"], k=1, train=nothing, catalog_size=4)
+    assert found.to_dict() == {"model": {"auc": 1.0, "unseen@1": 1.0}}

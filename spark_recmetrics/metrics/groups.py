@@ -12,12 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spark_recmetrics.columns import TABLE_OF, Side
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError, did_you_mean
-from spark_recmetrics.metrics.registry import Metric, Need, Parameter, Side, register
-
-TABLE_OF: Mapping[Side, str] = {"user": "user_segments", "item": "item_groups"}
-"""The tables whose columns have groups."""
+from spark_recmetrics.metrics.registry import Metric, Need, Parameter, register
 
 HEAD, TAIL = "head", "tail"
 """The groups of items by popularity."""

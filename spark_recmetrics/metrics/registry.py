@@ -13,12 +13,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from spark_recmetrics.columns import Side
 from spark_recmetrics.conventions import CHOICES, Convention
 from spark_recmetrics.errors import ConfigError, brief
 from spark_recmetrics.metrics.batch import Floats, RankedBatch
 
 Kind = Literal["ranking", "rating", "item", "group", "objective"]
-Side = Literal["user", "item"]
 Need = Literal[
     "catalog",
     "unseen",
