@@ -58,7 +58,7 @@ test: check-java lint typecheck ## lint, type check, and the suite on classic Sp
 	cat "$$log"; rm -f "$$log"; \
 	exit $$((classic ? classic : other))
 
-test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions
+test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions, whole runs of the jobs
 	$(BIN)/pytest -m heavy
 	$(BIN)/pytest -m heavy --session=connect tests/test_databricks.py
 

@@ -205,6 +205,7 @@ def test_wrong_values_are_noticed():
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_the_evaluators_of_spark_ml_are_those_of_mllib(spark):
     """What the page says of them: on the same lists and sets they have the values that the file has of mllib."""
     from pyspark.ml.evaluation import RankingEvaluator, RegressionEvaluator

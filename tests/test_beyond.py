@@ -588,7 +588,10 @@ def test_sparse_vectors_in_memory():
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("form", ["struct", "struct of singles", "sparse", "dense", "both"])
+@pytest.mark.parametrize(
+    "form",
+    ["both", *(pytest.param(form, marks=pytest.mark.heavy) for form in ("struct", "struct of singles", "sparse", "dense"))],
+)
 def test_vectors_on_spark(spark, form):
     linalg = pytest.importorskip("pyspark.ml.linalg")
     types = StructType().add("item_id", "string").add("features", linalg.VectorUDT())
@@ -703,6 +706,7 @@ def grouped_frames(spark):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_a_job_tells_groups_and_pairs(spark, tmp_path, capsys):
     """From a configuration to the printed tables and to the table of values, beside a slice and a gate."""
     for name, table in grouped_frames(spark).items():
@@ -768,6 +772,7 @@ def test_models_are_not_compared_by_groups(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_close_whole_numbers_are_different_ids_of_groups(spark):
     """Rows of groups of users stand beside truth, and must not make doubles of its ids."""
     first, second = 2**53, 2**53 + 1

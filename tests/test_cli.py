@@ -84,6 +84,7 @@ def test_evaluate_writes_its_tables_and_says_where(job, spark, tmp_path, capsys)
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_the_report_is_written_before_a_failed_gate_ends_the_run(job, tmp_path, capsys):
     gates = [{"metric": "hit@1", "min": 2.0}]
     config = job(gates=gates, comparison={}, report=str(tmp_path / "reports" / "{as_of}.html"))
@@ -105,6 +106,7 @@ def test_the_report_is_written_before_a_failed_gate_ends_the_run(job, tmp_path, 
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_a_report_that_fails_is_a_warning_and_loses_nothing(job, spark, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["evaluate", "--config", job(report=str(tmp_path / "file" / "report.html"))]) == 0
@@ -118,6 +120,7 @@ def test_a_report_that_fails_is_a_warning_and_loses_nothing(job, spark, tmp_path
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_a_report_without_its_packages_is_a_warning(job, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["evaluate", "--config", job(report=str(tmp_path / "report.html"))]) == 0
@@ -159,6 +162,7 @@ def test_catalog_tables(job, spark, capsys):
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_inputs_in_other_formats_and_one_location_per_model(job, spark, tmp_path, capsys):
     (tmp_path / "als.csv").write_text("user_id,item_id,score\nu1,b,0.9\nu2,b,0.5\n")
     (tmp_path / "pop.json").write_text('{"user_id": "u1", "item_id": "b", "score": 3.0}\n')
@@ -214,6 +218,7 @@ def test_lists_in_arrays(job, spark, tmp_path, capsys):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_no_cut_off_is_the_whole_list(job, capsys):
     assert main(["evaluate", "--config", job(evaluation={"top_k": [], "metrics": ["mrr"]})]) == 0
     assert result_of(capsys)[1]["models"] == {"als": {"mrr": 0.75}, "pop": {"mrr": 0.25}}
@@ -264,7 +269,7 @@ def test_nobody_to_average_ends_with_4_after_everything_is_written(job, spark, c
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("empty", ["predictions", "truth"])
+@pytest.mark.parametrize("empty", ["predictions", pytest.param("truth", marks=pytest.mark.heavy)])
 def test_p5_an_empty_table_ends_with_4_and_the_result_file_is_written(job, spark, tmp_path, capsys, empty):
     file = tmp_path / "result.json"
     assert main(["evaluate", "--config", job(**{empty: []}), "--result-json", str(file)]) == 4
@@ -312,6 +317,7 @@ def test_an_output_that_cannot_be_written_ends_with_5(job, tmp_path, capsys, mon
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_one_line_begins_with_the_mark_whatever_is_named_like_it(job, spark, tmp_path, capsys):
     name = f'{RESULT_MARK} {{"status": "ok"}}'
     lists = [(model, f"u{n}", item, 0.5) for n in range(1, 4) for model, item in ((name, "b"), ("a", "c"))]

@@ -289,6 +289,7 @@ def test_t5_options_are_checked_before_any_job(options, told):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_the_job_compares_prints_and_publishes(spark, tmp_path, capsys):
     lists = [("pop", user, item, -float(n)) for user in range(8) for n, item in enumerate("xyz")]
     lists += [("als", user, item, -float(n)) for user in range(8) for n, item in enumerate("yxz" if user % 4 else "xyz")]

@@ -139,6 +139,7 @@ def test_o2_equal_scores_have_one_order(spark):
 ERRORS = [24.621, 12.14, 0.169, 6.865, 1.879, 16.326]
 
 
+@pytest.mark.heavy
 def test_o6_values_summed_in_another_order(spark):
     """Six users with these errors, in six orders and over as many partitions."""
     means = set()

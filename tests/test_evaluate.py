@@ -105,8 +105,10 @@ def assert_agrees(result, expected, metrics):
         assert (row["n_users"], row["n_undefined"]) == (want["n_users"], want["n_undefined"]), row
 
 
-ON_BOTH_SESSIONS = ("default", "threshold")
-MARKS = {"default": pytest.mark.core, "threshold": ()}
+ACROSS = ("default", "threshold", "jurity")
+"""Under these the pairs of different users are compared, too."""
+
+MARKS = {"default": pytest.mark.core}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ MARKS = {"default": pytest.mark.core, "threshold": ()}
 )
 def test_every_metric_agrees_with_the_oracle_under_every_convention(spark, convention_name):
     """Five random data sets at once; tests/test_memory.py has fifty for the same kernels without Spark."""
-    across = convention_name in (*ON_BOTH_SESSIONS, "jurity")
+    across = convention_name in ACROSS
     metrics = expand([name for name in ALL if across or name != "matched_auc"], 3)
     case = oracle.merged_cases(range(5), propensities=True)
     result, expected = evaluate_all(spark, case, CONVENTIONS[convention_name], metrics)
@@ -165,7 +167,15 @@ def test_given_ranks_win_over_scores(spark, duplicates):
     assert_agrees(evaluate_case(spark, case, rules, metrics=metrics), expected, metrics)
 
 
-@pytest.mark.parametrize("options", [{}, {"duplicates": "first"}, {"nan_scores": "last", "auc_ties": "half"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, marks=pytest.mark.heavy),
+        pytest.param({"duplicates": "first"}, marks=pytest.mark.heavy),
+        {"nan_scores": "last", "auc_ties": "half"},
+    ],
+    ids=str,
+)
 def test_whole_lists_without_a_cut_off(spark, options):
     rules = srm.convention("mllib").override(**options)
     case = oracle.random_case(
@@ -568,7 +578,7 @@ def test_ids_that_differ_behind_a_nul_character(spark):
     assert {row["user"]: row["hit_at_2"] for row in result.per_user.collect()} == {"a": 0.0, "a\0b": 1.0}
 
 
-@pytest.mark.parametrize("kind", ["bigint", "decimal(38,18)"])
+@pytest.mark.parametrize("kind", ["bigint", pytest.param("decimal(38,18)", marks=pytest.mark.heavy)])
 def test_close_scores_are_no_ties(spark, kind):
     from decimal import Decimal
 

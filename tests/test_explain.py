@@ -292,6 +292,7 @@ def test_how_a_value_enters_the_mean(spark):
 
 
 @pytest.mark.once
+@pytest.mark.heavy
 def test_rating_predictions_of_their_own(spark):
     rated = spark.createDataFrame([("als", "ann", "q", 3.0)], "model string, user_id string, item_id string, score double")
     result = tiny(spark, metrics=["hit", "rmse"], rating_predictions=rated)

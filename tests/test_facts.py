@@ -100,6 +100,7 @@ def test_a_list_that_loses_a_row_moves_up(spark):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_ranks_infinities_and_propensities_that_are_dropped(spark):
     ranked = spark.createDataFrame(
         [("u", "x", 0), ("u", "a", 1), ("u", "b", None)], "user_id string, item_id string, place int"
@@ -195,6 +196,7 @@ def test_totals_are_added_exactly_also_beyond_the_doubles_and_whatever_spark_mak
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_items_that_the_catalogue_lacks(spark):
     """A3: counted on both sides, told once, dropped on request."""
     lists = [("u", "x", 0.9), ("u", "y", 0.8), ("v", "w", 0.9), ("v", "z", 0.8)]

@@ -683,6 +683,7 @@ def test_a_gate_fails_and_is_published_without_its_model(job, spark, tmp_path, c
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_a_night_after_a_refused_one_is_a_first_night(job, spark, tmp_path, capsys):
     """The first night was refused, so that only its report lies there; and a split has published into the same output."""
     rows = spark.createDataFrame([("u", "a"), ("u", "b")], "user_id string, item_id string")
@@ -711,6 +712,7 @@ def test_gates_can_be_left_to_the_other_job(job, capsys):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_a_drop_that_is_chance_passes_and_one_that_is_not_fails(spark, tmp_path, capsys):
     """Of 40 users model b misses one and c half of those that a serves."""
     lists = [("a", user, "x") for user in range(40)]
@@ -752,6 +754,7 @@ def test_a_drop_that_is_chance_passes_and_one_that_is_not_fails(spark, tmp_path,
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_a_gate_over_all_nights_reads_them_from_the_history(spark, tmp_path, capsys, monkeypatch):
     """Three nights with a truth of their own: b misses one, two and three of the ten users that a serves."""
     monkeypatch.setattr(gates, "FEWEST_NIGHTS", 3)

@@ -198,6 +198,7 @@ def test_intervals_look_at_the_users_that_the_value_looks_at(spark):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_intervals_do_not_depend_on_order_or_partitioning(spark):
     rows = data(8)
     shuffled = tuple(random.Random(1).sample(table, len(table)) for table in rows)

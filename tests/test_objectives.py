@@ -353,6 +353,7 @@ def test_a_gate_of_a_configuration(tmp_path):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_as_a_job(spark, tmp_path, capsys):
     for name, frame in zip(("predictions", "truth"), frames_of(spark), strict=True):
         frame.write.parquet(str(tmp_path / name))

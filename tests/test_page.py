@@ -318,6 +318,7 @@ def test_a_hostile_name_is_a_text_everywhere(tmp_path, written, read):
     assert plots._short(HOSTILE) in hostile.sections["history"]
 
 
+@pytest.mark.heavy
 def test_long_pages_are_cut_below_a_megabyte(tmp_path):
     import pandas as pd
 

@@ -415,7 +415,7 @@ def test_the_job_proves_its_set_up_first(job, tmp_path, capsys):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("command", ["evaluate", "preflight"])
+@pytest.mark.parametrize("command", [pytest.param("evaluate", marks=pytest.mark.heavy), "preflight"])
 def test_a_failed_check_ends_the_job_before_anything_is_published(job, tmp_path, capsys, command):
     conf = job(train=[*SEEN, RATED[0][:2]], **({"preflight": True} if command == "evaluate" else {}))
     assert main([command, "--config", conf]) == 4

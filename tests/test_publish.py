@@ -115,7 +115,7 @@ def steps(monkeypatch):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize("format_", ["parquet", pytest.param("orc", marks=pytest.mark.heavy)])
 def test_a_run_published_again_replaces_its_own_rows_and_no_others(spark, tmp_path, format_):
     output = Output(path=str(tmp_path / "out"), format=format_)
     other = Run(run_id="r1", as_of="2026-11-27")
@@ -284,6 +284,7 @@ def test_a_commit_that_does_not_arrive_is_told(spark, tmp_path, monkeypatch):
 
 
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_the_report_of_a_refused_run_does_not_replace_a_complete_run(spark, tmp_path):
     place = str(tmp_path)
     report = {"data_report": frames_of(spark, 5)["data_report"]}

@@ -330,6 +330,7 @@ def test_a_job_logs_what_it_has_published(job, client):
 
 @pytest.mark.spark
 @pytest.mark.once
+@pytest.mark.heavy
 def test_a_tracker_that_fails_does_not_lose_the_night(job, spark, client, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     down = {"uri": "http://127.0.0.1:9"}
