@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql import functions as F
 
-from spark_recmetrics.bucket import numbered
+from spark_recmetrics.beside import numbered
 from spark_recmetrics.columns import COUNTERS, ITEM_SLICE, ITEM_VALUE, PART_TOTALS, PASSING
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.means import Drawn, Intervals, Wanted, combined, drawn_of, drawn_values, means, part_totals, replicated

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from spark_recmetrics.beside import Beside, Trained, numbered, read_table
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.metrics import DEFINITIONS, RankedBatch, columns_of, score_columns
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, placed_scores, sum_by_user
 from spark_recmetrics.metrics.counting import count_items, kept_lists
-from spark_recmetrics.metrics.measuring import measure_groups, user_columns
+from spark_recmetrics.metrics.measuring import Members, measure_groups, user_columns
 from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
 from spark_recmetrics.metrics.rating import Moments
-from spark_recmetrics.metrics.recommended import Recommended, expected_ranks, read_recommended
+from spark_recmetrics.metrics.recommended import ItemTable, Recommended, expected_ranks
 from spark_recmetrics.metrics.registry import finished
 from spark_recmetrics.metrics.scoring import Scoring
 
@@ -23,52 +24,87 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class Bucket(NamedTuple):
+    """A bucket as it was read.
+
+    Args:
+        users: The ids of users by number: first those of lists and truth, then those with training rows alone.
+        n_users: How many stand in lists or truth.
+        items: The ids of items by number.
+        batch: What metrics see of users, one cell per model and user, by model.
+        counters: Counters of each cell.
+        trained: The training rows.
+        table: What is known of items.
+    """
+
+    users: Any
+    n_users: int
+    items: Any
+    batch: RankedBatch
+    counters: dict[str, Any]
+    trained: Trained
+    table: ItemTable
+
+
 # The square of a very large error is infinite, which is no reason to warn.
 @np.errstate(over="ignore", invalid="ignore")
 def score_bucket(
-    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, segments: pd.DataFrame | None = None, *, of_users: bool = False
+    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, beside: Beside, *, of_users: bool = False
 ) -> pd.DataFrame:
     """The rows of PER_USER for one bucket of users.
 
     Args:
         lists: `[model,] user, item, rank`, cut at the largest k; or what `rank.rows_that_matter` keeps of whole lists, with the
             columns that it adds. With `score` where it is needed.
-        truth: `user, item, rating`, the rating NaN where the row is not relevant. With `value`, `propensity`, `seen`, `n_seen`
-            where they are needed.
+        truth: `user, item, rating`, the rating NaN where the row is not relevant. With `value` and `propensity` where they are
+            needed.
         scoring: What to compute.
-        segments: `user`, and `segment_0`, `segment_1`, …: the groups by each of the columns that users are grouped by, None
-            where there is none.
+        beside: What is known beside.
         of_users: The values of users alone are wanted, and nothing that is added up over all lists of the bucket.
+
+    Returns:
+        A row of each model and user. If nobody has a list or a truth row, but there are training rows that are added up, one
+        row without a model has the sums.
     """
     import pandas as pd
 
-    users, batch, counters, items = read_bucket(lists, truth, scoring)
-    n_users = len(users)
-    return pd.DataFrame(
-        {
-            "model": np.repeat(np.arange(scoring.n_models, dtype=np.int32), n_users),
-            "user": users[np.tile(np.arange(n_users), scoring.n_models)],
-            **counters,
-            **dict(_values(batch, scoring)),
-            **(rating_values(batch, scoring) if scoring.rating else {}),
-            **(_pairs(batch, scoring.n_models) if scoring.across else {}),
-            **({} if of_users else _added_up(batch, counters, users, items, scoring, segments)),
-        }
-    )
+    bucket = read_bucket(lists, truth, scoring, beside)
+    batch, n_users = bucket.batch, bucket.n_users
+    added = {} if of_users else _added_up(bucket, scoring, beside.segments)
+    rows = {
+        "model": np.repeat(np.arange(scoring.n_models, dtype=np.int32), n_users),
+        "user": bucket.users[np.tile(np.arange(n_users), scoring.n_models)],
+        **bucket.counters,
+        **dict(_values(batch, scoring)),
+        **(rating_values(batch, scoring) if scoring.rating else {}),
+        **(_pairs(batch, scoring.n_models) if scoring.across else {}),
+        **(kept_lists(batch, bucket.items, scoring.counted) if scoring.keeps_lists and not of_users else {}),
+    }
+    if not batch.size and any(len(values) for values in added.values()):
+        return pd.DataFrame([{**dict.fromkeys(rows), **added}])
+    return pd.DataFrame({**rows, **_in_first_row(added, batch.size)})
 
 
-def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> tuple[Any, RankedBatch, dict[str, Any], Any]:
-    """The users of a bucket, what metrics see of them, one cell per model and user, by model; counters of each cell; the items.
+def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, beside: Beside) -> Bucket:
+    """The users of a bucket and what metrics see of them.
 
     Args:
         lists: As for `score_bucket`.
         truth: As for `score_bucket`.
         scoring: What to compute.
+        beside: What is known beside.
     """
     DEFINITIONS.update({definition.name: definition for definition in scoring.definitions})
-    (list_user, truth_user), users = numbered(lists["user"], truth["user"])
-    (list_item, truth_item), items = numbered(lists["item"], truth["item"])
-    n_users, n_items = len(users), max(len(items), 1)
+    nobody = truth[["user", "item"]].iloc[:0]
+    train, known = (nobody if frame is None else frame for frame in (beside.train, beside.items))
+    (list_user, truth_user, train_user), users = numbered(lists["user"], truth["user"], train["user"])
+    n_users = int(max(list_user.max(initial=-1), truth_user.max(initial=-1))) + 1
+    sources = lists, truth, train, known
+    codes, items = numbered(*(frame["item"] for frame in sources))
+    list_item, truth_item, train_item, _ = codes
+    n_items = max(len(items), 1)
+    table = read_table(list(zip(sources, codes, strict=True)), len(items), scoring.items)
+    trained = Trained.of(train_user, train_item, n_items)
     n_cells = scoring.n_models * n_users
     model = lists["model"].to_numpy(np.int64) if "model" in lists else 0
     cell = model * n_users + list_user
@@ -89,17 +125,19 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> t
     matched = key[place] == wanted if len(key) else np.zeros(len(wanted), dtype=bool)
 
     rows = _Rows(lists, cell, rank, np.where(matched, place, -1), list_item)
-    known = _Truth(truth.take(truth_row), key // n_items, key % n_items)
+    judged = _Truth(truth.take(truth_row), key // n_items, key % n_items, trained)
     if scoring.convention.candidates == "judged":
         # Only what stands on both sides exists, so each model has its own truth.
         rows = rows.kept(matched)
         truth_cell, truth_place = rows.cell, rows.truth
     else:
         start = np.arange(scoring.n_models, dtype=np.int64) * n_users
-        truth_cell = (start[:, None] + known.user).ravel()
+        truth_cell = (start[:, None] + judged.user).ravel()
         truth_place = np.tile(np.arange(len(key)), scoring.n_models)
 
-    batch = _batch(n_cells, rows, known, truth_cell, truth_place, scoring)
+    batch = _batch(n_cells, rows, judged, truth_cell, truth_place, scoring)
+    if "recommended" in scoring.needs:
+        batch = replace(batch, recommended=_recommended(rows, judged, n_users, scoring, trained, table))
     counters = {
         "n_relevant": batch.n_relevant,
         "n_truth": batch.n_judged,
@@ -112,7 +150,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring) -> t
         "n_negative_gains": np.bincount(batch.ideal_user[_negative(batch.ideal_rating, scoring)], minlength=n_cells),
         "n_beyond_catalog": _beyond_catalog(batch),
     }
-    return users, batch, counters, items
+    return Bucket(users, n_users, items, batch, counters, trained, table)
 
 
 def rating_pairs(batch: RankedBatch, scoring: Scoring) -> Matched:
@@ -161,42 +199,42 @@ def _pairs(batch: RankedBatch, n_models: int) -> dict[str, Any]:
     return found
 
 
-def _added_up(
-    batch: RankedBatch, counters: dict[str, Any], users: Any, items: Any, scoring: Scoring, segments: pd.DataFrame | None
-) -> dict[str, Any]:
+def _added_up(bucket: Bucket, scoring: Scoring, segments: pd.DataFrame | None) -> dict[str, Any]:
     """What metrics of items and of groups are made of."""
-    return {
-        **(_counts(batch, counters, items, scoring) if scoring.counted else {}),
-        **(kept_lists(batch, items, scoring.counted) if scoring.counted and scoring.keeps_lists else {}),
-        **(_measures(batch, counters, users, items, scoring, segments) if scoring.measured else {}),
-    }
+    batch, arrays, of_items = bucket.batch, dict[str, Any](), list[tuple[Ints, Floats]]()
+    if scoring.measured:
+        members = Members(
+            scoring.n_models,
+            bucket.n_users,
+            len(bucket.users),
+            bucket.counters,
+            _user_groups(bucket.users, user_columns(scoring.measured), segments),
+            (bucket.trained.user, bucket.trained.item),
+            bucket.table,
+        )
+        arrays, of_items = measure_groups(batch, members, scoring.measured, scoring.convention, scoring.items)
+    if scoring.counted or of_items:
+        repeats = scoring.convention.duplicates == "keep"
+        counted = scoring.counted, of_items
+        arrays |= count_items(batch, bucket.counters, scoring.n_models, bucket.items, *counted, repeats=repeats)
+    return arrays
 
 
-def _counts(batch: RankedBatch, counters: dict[str, Any], items: Any, scoring: Scoring) -> dict[str, Any]:
-    """How often each model lists each item."""
-    repeats = scoring.convention.duplicates == "keep"
-    arrays = count_items(batch, counters, scoring.n_models, items, scoring.counted, repeats=repeats)
-    return _in_first_row(arrays, batch.size)
-
-
-def _measures(
-    batch: RankedBatch, counters: dict[str, Any], users: Any, items: Any, scoring: Scoring, segments: pd.DataFrame | None
-) -> dict[str, Any]:
-    """What groups of users and items have."""
+def _user_groups(users: Any, columns: Sequence[str], segments: pd.DataFrame | None) -> dict[str, tuple[Ints, Any]]:
+    """By column, the group of each user, -1 for none, and the names of the groups."""
     import pandas as pd
 
-    of_users = {}
-    for place, column in enumerate(user_columns(scoring.measured)):
+    found = {}
+    for place, column in enumerate(columns):
         group, names = np.full(len(users), -1, dtype=np.int64), np.zeros(0, dtype=object)
-        if segments is not None and len(segments) and len(users):
+        if segments is not None and len(users):
             code, values = pd.factorize(segments[f"segment_{place}"], sort=True)
             (known, own), ids = numbered(segments["user"], pd.Series(users))
             of_id = np.full(len(ids), -1, dtype=np.int64)
             of_id[known] = code
             group, names = of_id[own], np.asarray(values, dtype=object)
-        of_users[column] = group, names
-    arrays = measure_groups(batch, counters, scoring.n_models, items, scoring.measured, scoring.convention, of_users)
-    return _in_first_row(arrays, batch.size)
+        found[column] = group, names
+    return found
 
 
 def _in_first_row(arrays: dict[str, Any], size: int) -> dict[str, Any]:
@@ -224,41 +262,13 @@ class _Rows:
 class _Truth:
     """Distinct truth rows, sorted by user and item."""
 
-    def __init__(self, frame: pd.DataFrame, user: Ints, item: Ints) -> None:
+    def __init__(self, frame: pd.DataFrame, user: Ints, item: Ints, trained: Trained) -> None:
         self.frame, self.user, self.item = frame, user, item
         self.rating = frame["rating"].to_numpy(np.float64)
         self.value = frame["value"].to_numpy(np.float64) if "value" in frame else self.rating
         self.propensity = frame["propensity"].to_numpy(np.float64) if "propensity" in frame else np.full(len(user), np.nan)
-        self.seen = frame["seen"].to_numpy(bool) if "seen" in frame else np.zeros(len(user), dtype=bool)
-        self.n_seen = frame["n_seen"].to_numpy(np.int64) if "n_seen" in frame else np.zeros(len(user), dtype=np.int64)
-
-    def categories(self, scoring: Scoring) -> Ints:
-        """(T, B) the categories of the items."""
-        names = scoring.items.category_columns
-        return (
-            np.column_stack([self.frame[name].to_numpy(np.int64) for name in names])
-            if names
-            else np.zeros((len(self.user), 0), int)
-        )
-
-
-def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
-    """Numbers from 0 for the ids of all columns together: the numbers of each column, and the ids by number."""
-    import pandas as pd
-    import pyarrow as pa
-
-    # An empty side has no type of its own and would turn the other side's ids into objects.
-    values = [column.to_numpy() for column in columns]
-    filled = [value for value in values if len(value)] or values[:1]
-    joined = np.concatenate(filled)
-    if joined.dtype == object:
-        # pandas tells texts apart only up to a NUL character.
-        encoded = pa.array(joined).dictionary_encode()
-        codes, ids = encoded.indices.to_numpy(), encoded.dictionary.to_numpy(zero_copy_only=False)
-    else:
-        codes, ids = pd.factorize(joined)
-    ends = np.cumsum([len(value) for value in values])
-    return np.split(codes.astype(np.int64), ends[:-1]), ids
+        self.seen = trained.have(user, item)
+        self.n_seen = np.bincount(trained.user, minlength=int(user.max(initial=-1)) + 1)[user]
 
 
 def _distinct(key: Any, rating: Any, value: Any) -> tuple[Any, Any, Any]:
@@ -318,23 +328,25 @@ def _batch(n_cells: int, rows: _Rows, truth: _Truth, truth_cell: Ints, truth_pla
         listed=_listed(rows, score, scoring),
         every=every,
         unseen=unseen,
-        recommended=_recommended(rows, truth, n_cells // scoring.n_models, scoring) if "recommended" in scoring.needs else None,
         popularity=scoring.items.popularity,
         n_categories=scoring.items.n_categories,
-        ideal_categories=truth.categories(scoring)[truth_place[ideal]] if "true_categories" in scoring.needs else None,
         ideal_item=truth.item[truth_place[ideal]],
     )
 
 
-def _recommended(rows: _Rows, truth: _Truth, n_users: int, scoring: Scoring) -> Recommended:
+def _recommended(rows: _Rows, truth: _Truth, n_users: int, scoring: Scoring, trained: Trained, table: ItemTable) -> Recommended:
     longest = scoring.longest_recommended
     if longest is not None and np.any(rows.rank > longest):
         rows = rows.kept(rows.rank <= longest)
-    expected = None
+    known: dict[str, Any] = {}
     if scoring.baseline is not None:
-        expected = expected_ranks(rows.cell, rows.rank, rows.item, n_users, scoring.baseline)
+        known["expected"] = expected_ranks(rows.cell, rows.rank, rows.item, n_users, scoring.baseline)
+    if "history" in scoring.needs:
+        known["seen"] = trained.have(rows.cell % max(n_users, 1), rows.item)
+    if "score" in rows.frame:
+        known["score"] = rows.frame["score"].to_numpy(np.float64)
     rating = np.where(rows.truth >= 0, np.append(truth.rating, np.nan)[rows.truth], np.nan)
-    return read_recommended(rows.frame, rows.cell, rows.rank, rows.item, rating, scoring.items, expected)
+    return Recommended.of(rows.cell, rows.rank, rows.item, rating, table, **known)
 
 
 def _listed(rows: _Rows, score: Floats, scoring: Scoring) -> Listed:

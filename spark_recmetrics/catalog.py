@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_recmetrics.columns import ITEM_COUNTS, ITEM_IDS, ITEM_MODELS, ITEM_WEIGHTS
+from spark_recmetrics.columns import (
+    ITEM_COUNTS,
+    ITEM_FEATURES,
+    ITEM_GROUPS,
+    ITEM_IDS,
+    ITEM_MODELS,
+    ITEM_NUMBERS,
+    ITEM_WEIGHTS,
+    OF_ITEM,
+)
 from spark_recmetrics.descriptions import MOST_CATEGORIES
-from spark_recmetrics.metrics.counting import item_columns
 from spark_recmetrics.metrics.recommended import CATEGORIES_A_BLOCK, ItemFacts
 
 
@@ -19,12 +28,14 @@ class KnownItems:
     """What is known of items.
 
     Args:
-        rows: `item` and its columns, one row per item; None where nobody needs to know.
+        rows: `item` and the columns `OF_ITEM` that are needed, one row per item; None where nobody needs to know.
         facts: What is known of all together.
+        n_items: How many rows there are.
     """
 
     rows: DataFrame | None = None
     facts: ItemFacts = field(default_factory=ItemFacts)
+    n_items: int = 0
 
 
 def trained_items(train: DataFrame, *, audience: bool) -> DataFrame:
@@ -50,9 +61,10 @@ def popularity_counts(items: DataFrame) -> DataFrame:
     """`n_rows, n_items`: how many items have so many training rows. There are at most about sqrt(2 rows) such numbers.
 
     Args:
-        items: Items with `n_rows`, null where they have none.
+        items: Items by `item_sides`; where their training rows are not known, they have 0.
     """
-    return items.where(F.col("n_rows") > 0).groupBy("n_rows").agg(F.count(F.lit(1)).alias("n_items"))
+    n_rows = F.element_at(ITEM_NUMBERS, 1) if ITEM_NUMBERS in items.columns else F.lit(0)
+    return items.groupBy(n_rows.alias("n_rows")).agg(F.count(F.lit(1)).alias("n_items"))
 
 
 def description_counts(described: DataFrame) -> DataFrame:
@@ -81,53 +93,36 @@ def category_names(described: DataFrame) -> DataFrame:
     return names.orderBy("category").limit(MOST_CATEGORIES + 1)
 
 
-def item_sides(trained: DataFrame | None, described: DataFrame | None, facts: ItemFacts, names: Sequence[str]) -> DataFrame:
-    """One row per item, with the columns that rows of lists get.
+def item_sides(
+    trained: DataFrame | None, described: DataFrame | None, grouped: DataFrame | None, names: Sequence[str]
+) -> DataFrame:
+    """One row per item of any of the tables, with the columns `OF_ITEM` that there are.
 
     Args:
         trained: Items by `trained_items`.
         described: Items by `described_items`.
-        facts: The names of columns.
+        grouped: Items by `grouped.item_groups`.
         names: The categories, in the order of their bits.
     """
-    if described is None:
-        if trained is None:
-            raise ValueError("there is nothing to know of items")
-        return trained
-    known: list[Column] = [
-        F.col("features").getItem(place).alias(name)
-        for place, name in enumerate(facts.feature_columns if facts.n_features else ())
-    ]
-    for block, name in enumerate(facts.category_columns):
-        own = names[block * CATEGORIES_A_BLOCK : (block + 1) * CATEGORIES_A_BLOCK]
-        known.append(_bits(own).alias(name))
-    own_rows = described.select("item", *known)
-    return own_rows if trained is None else trained.join(own_rows, "item", "full")
+    tables = [table for table in (trained, described, grouped) if table is not None]
+    joined = reduce(lambda one, other: one.join(other, "item", "full"), tables)
+    blocks = [names[first : first + CATEGORIES_A_BLOCK] for first in range(0, len(names), CATEGORIES_A_BLOCK)]
+    counts = [F.coalesce(name, F.lit(0)) if name in joined.columns else F.lit(0) for name in ("n_rows", "n_users")]
+    numbers = F.array(*(one.cast("long") for one in (*counts, *map(_bits, blocks))))
+    found = [numbers.alias(ITEM_NUMBERS)] if trained is not None or names else []
+    return joined.select("item", *found, *(name for name in (ITEM_FEATURES, ITEM_GROUPS) if name in joined.columns))
 
 
-def with_items(rows: DataFrame, items: DataFrame, columns: Collection[str] | None = None) -> DataFrame:
-    """Rows of lists or truth with what is known of their items: counts and categories 0 and features null where nothing is.
+def with_items(rows: DataFrame, items: DataFrame, columns: Collection[str] = OF_ITEM) -> DataFrame:
+    """Rows of lists, truth or training rows with what is known of their items.
 
     Args:
         rows: Rows with `item`.
         items: Items by `item_sides`.
         columns: Only these columns of items.
     """
-    kept = [name for name in items.columns if name != "item" and (columns is None or name in columns)]
-    joined = rows.join(items.select("item", *kept), "item", "left")
-    filled = [F.col(name) if name.startswith("feature_") else F.coalesce(F.col(name), F.lit(0)).alias(name) for name in kept]
-    return joined.select(*rows.columns, *filled)
-
-
-def with_history(rows: DataFrame, train: DataFrame) -> DataFrame:
-    """Rows of lists with `seen`, whether the user has a training row of the item.
-
-    Args:
-        rows: Rows with `bucket`, `user` and `item`.
-        train: `bucket, user, item`, each once.
-    """
-    joined = rows.join(train.withColumn("seen", F.lit(True)), ["bucket", "user", "item"], "left")
-    return joined.select(*rows.columns, F.coalesce("seen", F.lit(False)).alias("seen"))
+    kept = [name for name in items.columns if name in columns]
+    return rows.join(items.select("item", *kept), "item", "left").select(*rows.columns, *kept)
 
 
 def _bits(names: Sequence[str]) -> Column:
@@ -142,19 +137,18 @@ def _bits(names: Sequence[str]) -> Column:
     return F.coalesce(F.aggregate("categories", F.lit(0).cast("long"), joined), F.lit(0).cast("long"))
 
 
-def counted_items(per_user: DataFrame, n_counted: int, catalog: DataFrame | None) -> DataFrame:
+def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFrame | None) -> DataFrame:
     """How often each item stands in the lists: `model, item, known`, and the numbers of `metrics.counting.item_columns`.
 
     Of a model -1 - m they are about its lists, not about the item.
 
     Args:
         per_user: PER_USER with the arrays of `metrics.counting.count_items`; `model` is the place of the model.
-        n_counted: How many things are counted.
+        columns: `metrics.counting.item_columns`.
         catalog: `item` of the catalogue, where there is a table of it; else every item is known.
     """
-    names = item_columns(n_counted)
-    rows = per_user.where(F.col(ITEM_IDS).isNotNull()).select(F.inline(F.arrays_zip(*names)))
-    sums = [F.sum(name).alias(name) for name in names[2:]]
+    rows = per_user.where(F.col(ITEM_IDS).isNotNull()).select(F.inline(F.arrays_zip(*columns)))
+    sums = [F.sum(name).alias(name) for name in columns[2:]]
     items = rows.groupBy(F.col(ITEM_MODELS).alias("model"), F.col(ITEM_IDS).alias("item")).agg(*sums)
     if catalog is None:
         return items.withColumn("known", F.lit(True))

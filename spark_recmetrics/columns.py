@@ -118,28 +118,35 @@ ITEM_COUNTS, ITEM_WEIGHTS = "item_counts_", "item_weights_"
 """Beginnings of the names of such arrays of the same length: how often the model lists the item, or how many lists it has; and
 the sum of 1 / sqrt(length) over these lists. One of each for every cut-off and user set."""
 
-GROUP_PLACES, GROUP_MODELS, GROUP_USERS, GROUP_ITEMS, GROUP_N, GROUP_TOTALS = GROUP_ARRAYS = (
-    "group_places",
-    "group_models",
-    "group_users",
-    "group_items",
-    "group_n",
-    "group_totals",
-)
+ITEM_ROWS, ITEM_TOTALS = "item_rows_", "item_totals_"
+"""The same of what is measured item by item for metrics of groups: the number of rows, and the sum of their values."""
+
+OF_ITEMS = (ITEM_COUNTS, ITEM_WEIGHTS, ITEM_ROWS, ITEM_TOTALS)
+
+GROUP_ARRAYS = ("group_places", "group_models", "group_users", "group_items", "group_n", "group_totals")
 """Columns of PER_USER, until the values of groups are known: in one row of each bucket, what `metrics.measuring` adds up, as
-arrays of one length: what is measured, the model, the group of users (null for all), the item, the number of rows, and the sum
-of their values. A model that is negative, -1 - model, is an entry for all items together, with the number of users."""
+arrays of one length: what is measured, the model, the group of users (null for all), the place of the group of items (-1 for
+all items together), the number of rows, of users where all items are together, and the sum of their values."""
 
 LIST_ITEMS, LIST_RANKS = "list_items", "list_ranks"
 """Columns of PER_USER, until the intervals of metrics of items are known: the items of the user's list, and their ranks."""
+
+OF_ITEM = ITEM_NUMBERS, ITEM_FEATURES, ITEM_GROUPS = "numbers", "features", "groups"
+"""Columns of what is known of an item, each an array: its training rows, the users who have one, and its categories, a bit
+each; its feature vector; and its groups, as places in `ItemFacts.groups`. Null where nothing is known."""
+
+KIND = "kind"
+"""Column of rows that come to a bucket with truth, which tells them apart."""
+
+KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM = range(4)
 
 PASSING = (
     *(PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE),
     *(ITEM_IDS, ITEM_MODELS, *GROUP_ARRAYS, LIST_ITEMS, LIST_RANKS),
 )
-"""The columns that PER_USER does not keep, with those that begin with `ITEM_COUNTS` and `ITEM_WEIGHTS`."""
+"""The columns that PER_USER does not keep, with those that begin as `OF_ITEMS`."""
 
 
 def passing(names: Iterable[str]) -> list[str]:
     """Those of the columns that PER_USER does not keep."""
-    return [name for name in names if name in PASSING or name.startswith((ITEM_COUNTS, ITEM_WEIGHTS))]
+    return [name for name in names if name in PASSING or name.startswith(OF_ITEMS)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from pyspark.sql import functions as F
 
-from spark_recmetrics.bucket import numbered
+from spark_recmetrics.beside import numbered
 from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE
 from spark_recmetrics.conventions import MEMBERS
 from spark_recmetrics.means import Tally

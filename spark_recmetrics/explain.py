@@ -11,9 +11,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
+from spark_recmetrics.beside import split
 from spark_recmetrics.bucket import rating_pairs, rating_values, read_bucket
+from spark_recmetrics.columns import KIND, KIND_TRUTH
 from spark_recmetrics.conventions import MEMBERS, RATED
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
+from spark_recmetrics.grouped import KnownGroups
 from spark_recmetrics.inputs import with_model_codes
 from spark_recmetrics.metrics import Metric, RankedBatch, parse, score
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints
@@ -176,10 +179,12 @@ def _read(plan: Plan, table: str, user: Any, models: Sequence[str]) -> _Table:
         n_shown=longest,
         item_slices=(),
         item_bands=None,
+        groups=KnownGroups(),
+        most_items_beside=0,
     )
     if own.scoring is None:
         raise ValueError("there is no ranking metric")
-    return _Table.of(own.ranked, own.judged, own.scoring)
+    return _Table.of(own.ranked, own.beside, own.scoring)
 
 
 @dataclass(frozen=True)
@@ -192,14 +197,15 @@ class _Table:
     scoring: Scoring
 
     @classmethod
-    def of(cls, ranked: DataFrame, judged: DataFrame, scoring: Scoring) -> _Table:
-        lists, truth = ([row.asDict() for row in tables.collect_rows(frame)] for frame in (ranked, judged))
+    def of(cls, ranked: DataFrame, beside: DataFrame, scoring: Scoring) -> _Table:
+        lists, rows = ([row.asDict() for row in tables.collect_rows(frame)] for frame in (ranked, beside))
+        truth = [row for row in rows if row.get(KIND, KIND_TRUTH) == KIND_TRUTH]
         number: dict[Any, int] = {}
-        for row in (*lists, *truth):
+        for row in (*lists, *rows):
             number.setdefault(row["item"], len(number))
-        if number:
-            frames = [_coded(rows, frame.columns, number) for rows, frame in ((lists, ranked), (truth, judged))]
-            batch = read_bucket(frames[0], frames[1], scoring)[1]
+        if lists or truth:
+            judged, others = split(_coded(rows, beside.columns, number))
+            batch = read_bucket(_coded(lists, ranked.columns, number), judged, scoring, others).batch
         else:
             nobody: list[Any] = [[] for _ in range(scoring.n_models)]
             batch = RankedBatch.of(nobody, [{} for _ in nobody], n_items=scoring.n_items)
@@ -262,7 +268,7 @@ class _List:
             recommended=None if batch.recommended is None else self._kept(batch.recommended, lengths),
             popularity=batch.popularity,
             n_categories=batch.n_categories,
-            ideal_categories=None if batch.ideal_categories is None else np.tile(batch.ideal_categories[ideal], (size, 1)),
+            ideal_item=None if batch.ideal_item is None else np.tile(batch.ideal_item[ideal], size),
         )
 
     def _within(self, user: Ints, rank: Ints, lengths: Ints) -> tuple[Ints, Ints]:

@@ -8,23 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.columns import GROUP_ARRAYS, TABLE_OF
+from spark_recmetrics.columns import GROUP_ARRAYS, ITEM_GROUPS, ITEM_IDS, ITEM_MODELS, ITEM_ROWS, ITEM_TOTALS, TABLE_OF
 from spark_recmetrics.descriptions import texts_of
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.metrics import Metric
-from spark_recmetrics.metrics.groups import (
-    HEAD,
-    TAIL,
-    Grouping,
-    GroupSize,
-    GroupSum,
-    Measured,
-    Sums,
-    columns_by_side,
-    group_columns,
-)
-from spark_recmetrics.metrics.measuring import GroupFacts, all_measured, groupings_of, sums_of, user_columns
-from spark_recmetrics.metrics.recommended import Popularity
+from spark_recmetrics.metrics.groups import Measured, Sums, group_columns
+from spark_recmetrics.metrics.measuring import GroupFacts, all_measured, groupings_of, item_places, sums_of, user_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,31 +58,30 @@ class GroupsInMemory:
         }
         return cls(chosen, measured, {table: own for table, own in tables.items() if len(own) > 1})
 
-    def items(self, table: pd.DataFrame | None, n_rows: Any, popularity: Popularity | None) -> pd.DataFrame:
-        """`grouping, item, group`, by the place of the grouping among those of what is measured.
+    def items(self, table: pd.DataFrame | None, size: int) -> tuple[list[Any] | None, tuple[tuple[str, str], ...], GroupFacts]:
+        """The groups of each of so many items, as places among names; these, by column and name; and how large groups are.
 
         Args:
             table: `item`, a number from 0, -1 where it is in no list, truth or training row; and the columns with groups.
-            n_rows: By item, its training rows, where these matter.
-            popularity: How popular items are.
-
-        Raises:
-            DataError: An item stands in the table twice.
+            size: How many items there are.
         """
-        import pandas as pd
-
-        nothing = {"grouping": np.zeros(0, dtype=int), "item": np.zeros(0, dtype=int), "group": np.zeros(0, dtype=object)}
-        parts = [pd.DataFrame(nothing)]
-        for place, one in enumerate(groupings_of(self.measured)):
-            if one.column is None and popularity is not None:
-                head = n_rows >= popularity.short_head(one.share)
-                parts.append(pd.DataFrame({"item": np.arange(len(n_rows)), "group": np.where(head, HEAD, TAIL)}))
-            elif table is not None:
-                several = pd.Series([texts_of(own) for own in table[f"group {one.column}"]], index=table.index, dtype=object)
-                opened = table[["item"]].assign(group=several).explode("group")
-                parts.append(opened[opened["group"].notna()])
-            parts[-1] = parts[-1].assign(grouping=place)
-        return pd.concat(parts, ignore_index=True)
+        if table is None:
+            return None, (), GroupFacts()
+        of_columns = {
+            column: [set(texts_of(own)) for own in table[f"group {column}"]]
+            for column in dict.fromkeys(one.column for one in groupings_of(self.measured) if one.column is not None)
+        }
+        sizes = {
+            column: {name: sum(name in groups for groups in own) for name in sorted(set().union(*own))}
+            for column, own in of_columns.items()
+        }
+        place = {pair: number for number, pair in enumerate((column, name) for column, own in sizes.items() for name in own)}
+        found: list[Any] = [np.zeros(0, dtype=np.int64)] * (size + 1)  # one more takes what is nowhere else
+        for row, item in enumerate(table["item"]):
+            found[item] = np.array(
+                [place[column, name] for column, own in of_columns.items() for name in sorted(own[row])], int
+            )
+        return found[:-1], tuple(place), GroupFacts(sizes, len(table))
 
     def segments(self, table: pd.DataFrame) -> pd.DataFrame:
         """`user`, and `segment_0`, `segment_1`, … for the columns that users are grouped by.
@@ -108,42 +96,6 @@ class GroupsInMemory:
             found[f"segment_{place}"] = [next(iter(texts_of(value)), None) for value in own[f"group {name}"]]
         return found
 
-    def facts(self, items: pd.DataFrame, n_items: int, pairs: pd.DataFrame | None, segments: pd.DataFrame | None) -> GroupFacts:
-        """What is known of groups beside lists.
-
-        Args:
-            items: Items by `items`.
-            n_items: The number of items in the table of groups.
-            pairs: `user, item` of training rows, each once; None where nobody needs to know.
-            segments: Users by `segments`.
-        """
-        sizes: dict[str, dict[str, GroupSize]] = {}
-        of_items = {} if pairs is None else pairs["item"].value_counts().to_dict()
-        for place, one in enumerate(groupings_of(self.measured)):
-            if one.column is not None:
-                own = items[items["grouping"] == place]
-                n_pairs = own["item"].map(of_items).fillna(0).astype(np.int64)
-                sizes[one.column] = {
-                    str(group): GroupSize(len(rows), int(n_pairs[rows.index].sum())) for group, rows in own.groupby("group")
-                }
-        trained: dict[tuple[str, str], Sums] = {}
-        for metric in self.columns:
-            if pairs is not None and segments is not None and metric.definition.by_pair:
-                sides = columns_by_side(metric, self.columns[metric])
-                place = user_columns(self.measured).index(sides["user"])
-                grouping = groupings_of(self.measured).index(Grouping(sides["item"]))
-                users = segments.rename(columns={f"segment_{place}": "users"})[["user", "users"]].dropna()
-                own = pairs.merge(users, on="user")
-                known: dict[tuple[str | None, str | None], GroupSum] = {}
-                for user_group, rows in own.groupby("users"):
-                    known[str(user_group), None] = GroupSum(rows["user"].nunique(), len(rows))
-                both = own.merge(items[items["grouping"] == grouping], on="item")
-                for pair in zip(both["users"], both["group"], strict=True):
-                    n = known.get(pair, GroupSum(0, 0.0)).n + 1
-                    known[pair] = GroupSum(n, n)
-                trained[sides["user"], sides["item"]] = known
-        return GroupFacts(sizes, n_items, 0 if pairs is None else int(pairs["user"].nunique()), trained)
-
 
 def check_once(side: Side, table: pd.DataFrame) -> None:
     """Refuse a table in which an id stands twice.
@@ -156,30 +108,36 @@ def check_once(side: Side, table: pd.DataFrame) -> None:
         raise DataError(f"{TABLE_OF[side]}: expected one row for each {side}, found {more} more: decide which row counts")
 
 
-def sums_in_memory(per_user: pd.DataFrame, measured: Sequence[Measured], items: pd.DataFrame) -> dict[tuple[int, int], Sums]:
+def sums_in_memory(
+    per_user: pd.DataFrame, measured: Sequence[Measured], known: pd.DataFrame | None, names: Sequence[tuple[str, str]]
+) -> dict[tuple[int, int], Sums]:
     """By model and place among what is measured, the sums of groups.
 
     Args:
-        per_user: PER_USER with the arrays of `metrics.measuring.measure_groups`.
+        per_user: PER_USER with the arrays of `metrics.measuring.measure_groups` and `metrics.counting.count_items`.
         measured: What is measured.
-        items: Items by `GroupsInMemory.items`.
+        known: Items by `known_in_memory.known_items`.
+        names: The groups of items, by column and name.
     """
     import pandas as pd
 
     if not measured or not len(per_user):
         return {}
-    names = ("place", "model", "users", "item", "n", "total")
-    rows = pd.DataFrame({new: per_user[name].iloc[0] for new, name in zip(names, GROUP_ARRAYS, strict=True)})
-    whole = rows[rows["model"] < 0]
-    whole = whole.assign(model=-1 - whole["model"], group=None, n_items=0, means=0.0)
-    groupings = groupings_of(measured)
-    numbers = np.array([-1 if one.items is None else groupings.index(one.items) for one in measured])
-    own = rows[rows["model"] >= 0]
-    joined = own.assign(grouping=numbers[own["place"]]).merge(items, on=["grouping", "item"])
-    joined = joined.assign(n_items=1, means=joined["total"] / joined["n"])
-    by_group = joined.groupby(["place", "model", "users", "group"], dropna=False, as_index=False)[
-        ["n", "total", "n_items", "means"]
-    ].sum()
-    by_group["users"] = by_group["users"].astype(object).where(by_group["users"].notna(), None)
-    records = [row for part in (whole, by_group) for row in part.to_dict("records")]
-    return sums_of({str(name): value for name, value in row.items()} for row in records)
+    arrays = per_user.iloc[0]
+    keys = ("place", "model", "users", "group", "n", "total")
+    rows = pd.DataFrame({new: arrays[name] for new, name in zip(keys, GROUP_ARRAYS, strict=True)})
+    records = rows.assign(n_items=0, means=0.0).to_dict("records")
+    for number, place in enumerate(item_places(measured)):
+        if known is None or ITEM_GROUPS not in known:
+            continue
+        n, total = (arrays[f"{name}{number}"] for name in (ITEM_ROWS, ITEM_TOTALS))
+        shown = pd.DataFrame({"item": arrays[ITEM_IDS], "model": arrays[ITEM_MODELS], "n": n, "total": total})
+        shown = shown[(shown["n"] > 0) & (shown["model"] >= 0)]
+        opened = shown.merge(known[["item", ITEM_GROUPS]], on="item").explode(ITEM_GROUPS).dropna(subset=[ITEM_GROUPS])
+        grouping = measured[place].items
+        own = [code for code, (column, _) in enumerate(names) if grouping is not None and column == grouping.column]
+        opened = opened[opened[ITEM_GROUPS].isin(own)].assign(n_items=1)
+        opened = opened.assign(means=opened["total"] / opened["n"], group=opened[ITEM_GROUPS].astype(int))
+        summed = opened.groupby(["model", "group"], as_index=False)[["n", "total", "n_items", "means"]].sum()
+        records += summed.assign(place=place, users=None).to_dict("records")
+    return sums_of(({str(name): value for name, value in row.items()} for row in records), measured, names)

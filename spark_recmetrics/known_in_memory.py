@@ -1,15 +1,21 @@
-"""What is known of items, in memory: the same columns of lists as `known_items` and `catalog` give on Spark."""
+"""What is known of items, in memory: the same columns as `known_items` and `catalog` give on Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.columns import ITEM_COUNTS, ITEM_MODELS, ITEM_WEIGHTS
+from spark_recmetrics.columns import (
+    ITEM_COUNTS,
+    ITEM_FEATURES,
+    ITEM_GROUPS,
+    ITEM_MODELS,
+    ITEM_NUMBERS,
+    ITEM_WEIGHTS,
+)
 from spark_recmetrics.descriptions import (
     CATEGORIES_FORM,
     FEATURES_FORM,
@@ -33,20 +39,41 @@ if TYPE_CHECKING:
     from spark_recmetrics.columns import Columns
 
 
-def with_popularity(lists: pd.DataFrame, train: pd.DataFrame, n_items: int, facts: ItemFacts) -> tuple[pd.DataFrame, ItemFacts]:
-    """The lists with `n_rows` and `n_users` of their items, and what is known of all items.
+def popularity_of(train: pd.DataFrame, n_items: int) -> tuple[Any, Any, Popularity]:
+    """Training rows of each item, the users with one, and what is known of all items.
 
     Args:
-        lists: `item`, a number below that of items.
         train: `user, item` as numbers, with repeats.
         n_items: The number of items.
-        facts: What else is known of them.
     """
     n_rows = np.bincount(train["item"], minlength=n_items)
     n_users = np.bincount(train.drop_duplicates()["item"], minlength=n_items)
     counts, n_of = np.unique(n_rows[n_rows > 0], return_counts=True)
-    popularity = Popularity.of_train(counts.tolist(), n_of.tolist(), int(train["user"].nunique()))
-    return lists.assign(n_rows=n_rows[lists["item"]], n_users=n_users[lists["item"]]), replace(facts, popularity=popularity)
+    return n_rows, n_users, Popularity.of_train(counts.tolist(), n_of.tolist(), int(train["user"].nunique()))
+
+
+def known_items(popularity: tuple[Any, Any] | None, features: Any, categories: Any, groups: Any) -> pd.DataFrame | None:
+    """`item` and the columns `OF_ITEM` that are known, as they come to a bucket on Spark.
+
+    Args:
+        popularity: (I,) training rows, and users.
+        features: (I, D) feature vectors.
+        categories: (I, B) categories.
+        groups: (I,) lists of groups.
+    """
+    import pandas as pd
+
+    size = next((len(one) for one in (features, categories, groups, *(popularity or ())) if one is not None), None)
+    if size is None:
+        return None
+    n_rows, n_users = (np.zeros(size, dtype=np.int64),) * 2 if popularity is None else popularity
+    found: dict[str, Any] = {"item": np.arange(size)}
+    if popularity is not None or categories is not None:
+        blocks = np.zeros((size, 0), dtype=np.int64) if categories is None else categories
+        found[ITEM_NUMBERS] = list(np.column_stack([n_rows, n_users, blocks]))
+    found |= {} if features is None else {ITEM_FEATURES: list(features)}
+    found |= {} if groups is None else {ITEM_GROUPS: groups}
+    return pd.DataFrame(found)
 
 
 def description_columns(needs: Collection[str], columns: Columns) -> dict[str, str]:
@@ -55,16 +82,12 @@ def description_columns(needs: Collection[str], columns: Columns) -> dict[str, s
     return found | ({"categories": columns.categories} if {"categories", "true_categories"} & set(needs) else {})
 
 
-def with_descriptions(
-    lists: pd.DataFrame, truth: pd.DataFrame, table: pd.DataFrame, items: pd.Index[Any], columns: Columns
-) -> tuple[pd.DataFrame, pd.DataFrame, ItemFacts]:
-    """The lists, and truth, with features and categories of their items, and what is known of all items.
+def descriptions_of(table: pd.DataFrame, items: pd.Index[Any], columns: Columns) -> tuple[Any, Any, ItemFacts]:
+    """Features and categories of each item, None where they are not known, and what is known of all items.
 
     Args:
-        lists: `item`, a number below that of items.
-        truth: The same.
         table: `item`, an id, and `features` or `categories`.
-        items: The ids that the numbers stand for.
+        items: The ids that numbers of items stand for.
         columns: The caller's names, for messages.
 
     Raises:
@@ -85,24 +108,19 @@ def with_descriptions(
     check_descriptions(counts, ", ".join(texts_of(sorted(repeated)[:5])))
     names = sorted({name for own in groups for name in own})
     check_categories(names)
-    size, found = counts.get("longest") or 0, dict[str, Any]()
+    size, matrix, codes = counts.get("longest") or 0, None, None
     # One more row than items takes what is no item of lists or truth.
     place = items.get_indexer(pd.Index(table["item"], dtype=table["item"].dtype))
     if size:
         matrix = np.full((len(items) + 1, size), np.nan)
         matrix[place] = [np.full(size, np.nan) if own.numbers is None else own.numbers for own in vectors]
-        matrix[-1] = np.nan
-        found = {f"feature_{column}": matrix[:, column] for column in range(size)}
+        matrix = matrix[:-1]
     if names:
         bits = category_bits(groups, names)
         codes = np.zeros((len(items) + 1, bits.shape[1]), dtype=np.int64)
         codes[place] = bits
-        codes[-1] = 0
-        found |= {f"categories_{block}": codes[:, block] for block in range(bits.shape[1])}
-    of_categories = {name: values for name, values in found.items() if name.startswith("categories_")}
-    lists = lists.assign(**{name: values[lists["item"]] for name, values in found.items()})
-    truth = truth.assign(**{name: values[truth["item"]] for name, values in of_categories.items()})
-    return lists, truth, ItemFacts(n_features=size, n_categories=len(names))
+        codes = codes[:-1]
+    return matrix, codes, ItemFacts(n_features=size, n_categories=len(names))
 
 
 class _Vector(NamedTuple):

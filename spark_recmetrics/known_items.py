@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
@@ -41,16 +42,16 @@ from spark_recmetrics.descriptions import (
     check_descriptions,
     wrong_form,
 )
-from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs import column_of, typed_column
 from spark_recmetrics.item_intervals import Shared, interval_ends, listed_items
-from spark_recmetrics.metrics.counting import check_counts, counts_of
+from spark_recmetrics.metrics.counting import check_counts, counts_of, item_columns
 from spark_recmetrics.metrics.recommended import ItemFacts, Popularity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from spark_recmetrics.columns import Columns
+    from spark_recmetrics.grouped import KnownGroups
     from spark_recmetrics.inputs import Inputs
     from spark_recmetrics.means import Intervals, Mean
     from spark_recmetrics.metrics.items import ItemCounts
@@ -60,24 +61,25 @@ OF_FEATURES = frozenset({"features", "categories", "true_categories"})
 """Needs that the table of item features meets."""
 
 
-def know_items(inputs: Inputs, needs: Collection[str], columns: Columns) -> KnownItems:
+def know_items(inputs: Inputs, needs: Collection[str], groups: KnownGroups, columns: Columns) -> KnownItems:
     """What metrics need to know of items. Nothing of the catalogue's size comes to the driver.
 
-    The rows are kept in the cluster, so that Spark knows how many they are before it joins lists with them.
+    The rows are kept in the cluster, for all buckets.
 
     Args:
         inputs: The caller's tables.
         needs: What metrics need.
+        groups: The groups that items belong to.
         columns: The caller's names.
 
     Raises:
         DataError: Item features are of a wrong type, repeated, or cannot be compared.
     """
     wanted = {need for need in needs if need in OF_FEATURES | OF_POPULARITY}
-    if not wanted:
+    if not wanted and groups.items is None:
         return KnownItems()
     trained = described = None
-    facts, names = ItemFacts(), list[str]()
+    facts, names = ItemFacts(groups=groups.names), list[str]()
     train = inputs.train if wanted & OF_POPULARITY else None
     if train is not None:
         trained = trained_items(train, audience="audience" in wanted)
@@ -90,35 +92,45 @@ def know_items(inputs: Inputs, needs: Collection[str], columns: Columns) -> Know
         if "categories" in described.columns:
             names = [row["category"] for row in tables.collect_rows(category_names(described))]
             check_categories(names)
-        facts = ItemFacts(n_features=counts.get("longest") or 0, n_categories=len(names))
-    rows = tables.materialise(item_sides(trained, described, facts, names))
-    if train is None:
-        return KnownItems(rows, facts)
+        facts = replace(facts, n_features=counts.get("longest") or 0, n_categories=len(names))
+    rows = tables.materialise(item_sides(trained, described, groups.items, names))
     found = sorted((row["n_rows"], row["n_items"]) for row in tables.collect_rows(popularity_counts(rows)))
-    n_users = tables.count_distinct(trained_users(train)) if "audience" in wanted else 0
-    try:
-        popularity = Popularity.of_train([n for n, _ in found], [n for _, n in found], n_users)
-    except DataError:
-        tables.release(rows)
-        raise
-    return KnownItems(rows, ItemFacts(popularity, facts.n_features, facts.n_categories))
+    if train is not None:
+        try:
+            n_users = tables.count_distinct(trained_users(train)) if "audience" in wanted else 0
+            popular = [(n, n_items) for n, n_items in found if n]
+            facts = replace(facts, popularity=Popularity.of_train([n for n, _ in popular], [n for _, n in popular], n_users))
+        except Exception:
+            tables.release(rows)
+            raise
+    return KnownItems(rows, facts, sum(n for _, n in found))
 
 
-def item_counts(kept: DataFrame, plan: Plan) -> dict[tuple[int, int], ItemCounts]:
-    """By model and place among what is counted, how often items stand in the lists.
+def counted_in(kept: DataFrame, plan: Plan) -> DataFrame | None:
+    """How often items stand in the lists, by `catalog.counted_items`; None where nobody needs to know.
 
     Args:
         kept: PER_USER with the arrays of counts.
+        plan: How it was made.
+    """
+    columns = item_columns(*plan.n_of_items)
+    return None if not any(plan.n_of_items) else counted_items(kept, columns, plan.inputs.catalog)
+
+
+def item_counts(items: DataFrame | None, plan: Plan) -> dict[tuple[int, int], ItemCounts]:
+    """By model and place among what is counted, how often items stand in the lists.
+
+    Args:
+        items: Items by `counted_in`.
         plan: How it was made.
 
     Raises:
         DataError: Lists have more items than the catalogue.
     """
-    if plan.scoring is None or not plan.scoring.counted:
+    n_counted, _ = plan.n_of_items
+    if items is None or not n_counted:
         return {}
-    n_counted = len(plan.scoring.counted)
-    rows = tables.collect_rows(item_histogram(counted_items(kept, n_counted, plan.inputs.catalog), n_counted))
-    counts = counts_of([row.asDict() for row in rows], plan.n_items)
+    counts = counts_of([row.asDict() for row in tables.collect_rows(item_histogram(items, n_counted))], plan.n_items)
     check_counts(counts)
     return counts
 
@@ -126,6 +138,7 @@ def item_counts(kept: DataFrame, plan: Plan) -> dict[tuple[int, int], ItemCounts
 def with_item_intervals(
     values: Mapping[str, list[Mean]],
     kept: DataFrame,
+    items: DataFrame | None,
     plan: Plan,
     counts: Mapping[tuple[int, int], ItemCounts],
     intervals: Intervals,
@@ -135,19 +148,19 @@ def with_item_intervals(
     Args:
         values: The values.
         kept: PER_USER with the items of lists.
+        items: Items by `counted_in`.
         plan: How it was made.
         counts: The counts of `item_counts`.
         intervals: How intervals are computed.
     """
     scoring = plan.scoring
-    if scoring is None or not scoring.keeps_lists or not counts:
+    if scoring is None or not scoring.keeps_lists or items is None or not counts:
         return dict(values)
     metrics = tuple(metric for metric in scoring.of_items if metric.definition.left_out is not None)
     if not metrics:
         return dict(values)
     definitions = tuple({metric.name: metric.definition for metric in metrics}.values())
     shared = Shared(metrics, definitions, plan.convention, counts, len(plan.models), intervals)
-    items = counted_items(kept, len(scoring.counted), plan.inputs.catalog)
     repeats = plan.convention.duplicates == "keep"
     lists = listed_items(kept, items, plan.models, scoring.counted, repeats=repeats)
     ends = {row["place"]: (row["low"], row["high"]) for row in tables.collect_rows(interval_ends(lists, shared))}

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegralType
 
-from spark_recmetrics.columns import Side
+from spark_recmetrics.columns import KIND, KIND_TRUTH, Side
 
-_TRUTH_ROW = 2**32
+_JUDGED = 2**32
 """What a truth row counts where a prediction counts 1: no pair has as many rows as would make one the other."""
 
 
@@ -36,17 +37,30 @@ def with_bands(rows: DataFrame, bands: Bands) -> DataFrame:
     return joined.select(*rows.columns, *found)
 
 
-def with_seen(truth: DataFrame, train: DataFrame) -> DataFrame:
-    """Truth with `seen`, whether its rows are training rows too, and `n_seen`, how many training rows the user has.
+def with_beside(truth: DataFrame, kinds: Mapping[int, DataFrame | None]) -> DataFrame:
+    """Truth with rows of other kinds, which `columns.KIND` tells apart and `beside.split` takes apart.
+
+    So they come to the users by the move that truth makes anyway: a join would move lists and truth once more.
 
     Args:
         truth: Truth with `bucket`.
-        train: `bucket, user, item`, each once.
+        kinds: By kind, rows with `bucket` and some of the columns of truth, or further ones; None is not there.
     """
-    sizes = train.groupBy("bucket", "user").agg(F.count(F.lit(1)).alias("n_seen"))
-    found = truth.join(train.withColumn("seen", F.lit(True)), ["bucket", "user", "item"], "left")
-    found = found.join(sizes, ["bucket", "user"], "left")
-    return found.withColumns({"seen": F.coalesce("seen", F.lit(False)), "n_seen": F.coalesce("n_seen", F.lit(0))})
+    tables = {KIND_TRUTH: truth, **{kind: rows for kind, rows in kinds.items() if rows is not None}}
+    if len(tables) == 1:
+        return truth
+    fields = {field.name: field.dataType for rows in tables.values() for field in rows.schema}
+
+    def marked(kind: int, rows: DataFrame) -> DataFrame:
+        # A null among whole numbers would make doubles of all of them in pandas, in which close ids are equal.
+        missing = {
+            name: F.lit(0 if isinstance(of, IntegralType) else None).cast(of).alias(name)
+            for name, of in fields.items()
+            if name not in rows.columns
+        }
+        return rows.select(*(missing.get(name, F.col(name)) for name in fields), F.lit(kind).cast("byte").alias(KIND))
+
+    return reduce(lambda one, other: one.union(other), (marked(kind, rows) for kind, rows in tables.items()))
 
 
 def with_flags(rows: DataFrame, truth: DataFrame, train: DataFrame | None, *, n_models: int, n_parts: int) -> DataFrame:
@@ -78,7 +92,7 @@ def with_flags(rows: DataFrame, truth: DataFrame, train: DataFrame | None, *, n_
         flags = [] if train is None else [F.lit(seen).alias("seen")]
         return frame.select(*own, "user", "item", *found, F.lit(mark).cast("long").alias("mark"), *flags)
 
-    tables = [marked(rows, 1), marked(truth, _TRUTH_ROW), *([] if train is None else [marked(train, 0, seen=True)])]
+    tables = [marked(rows, 1), marked(truth, _JUDGED), *([] if train is None else [marked(train, 0, seen=True)])]
     together = reduce(lambda one, other: one.unionByName(other), tables).repartition(n_parts, "user")
     best = {"score": F.max("score"), "rank": F.min("rank")}
     if len(values) == 2:
@@ -90,8 +104,8 @@ def with_flags(rows: DataFrame, truth: DataFrame, train: DataFrame | None, *, n_
         F.sum("mark").alias("mark"),
         *([] if train is None else [F.max("seen").alias("seen")]),
     )
-    copies = F.col("mark").bitwiseAND(F.lit(_TRUTH_ROW - 1)).alias("copies")
-    judged = (F.col("mark") >= _TRUTH_ROW).alias("judged")
+    copies = F.col("mark").bitwiseAND(F.lit(_JUDGED - 1)).alias("copies")
+    judged = (F.col("mark") >= _JUDGED).alias("judged")
     kept: list[Column | str] = [*keys, *values, copies, judged, *([] if train is None else ["seen"])]
     return matched.select(*kept).where(F.col("copies") > 0)
 

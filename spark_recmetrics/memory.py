@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_recmetrics.beside import Beside
 from spark_recmetrics.bucket import score_bucket
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, TABLE_OF, Columns, checked_columns, passing
 from spark_recmetrics.conventions import Convention
@@ -21,8 +22,9 @@ from spark_recmetrics.known_in_memory import (
     baseline_of,
     counts_in_memory,
     description_columns,
-    with_descriptions,
-    with_popularity,
+    descriptions_of,
+    known_items,
+    popularity_of,
 )
 from spark_recmetrics.means import N_EXAMPLES, Wanted, combined, means, nothing, part_totals, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
@@ -141,14 +143,15 @@ def evaluate_in_memory(
         measured=groups.measured,
     )
     lists = data.ranked(scoring)
-    per_user = score_bucket(lists, data.truth, scoring, data.segments)
+    scored = score_bucket(lists, data.truth, scoring, data.beside)
+    per_user = scored[scored["model"].notna()]  # a row without a model is nobody's
     of_users = data.users.take(per_user["user"].to_numpy(np.int64))
     # The type is named because pandas would look for another one in objects.
     coded = per_user.assign(user=pd.Series(of_users, index=per_user.index, dtype=data.users.dtype))
     found = combined(part_totals(coded, Wanted.of(chosen, rules)).itertuples(index=False))
     totals = {name: found[code] for code, name in enumerate(data.models) if code in found}
     counts = counts_in_memory(per_user, len(scoring.counted), catalog_size)
-    sums = sums_in_memory(per_user, groups.measured, data.groups)
+    sums = sums_in_memory(scored, groups.measured, data.beside.items, data.items.groups)
     in_groups = {
         name: group_values(chosen, rules, groups.columns, sums, data.group_facts, code)
         for code, name in enumerate(data.models)
@@ -219,9 +222,8 @@ class _Data:
     has_ratings: bool
     rules: Convention
     items: ItemFacts
-    groups: pd.DataFrame
     group_facts: GroupFacts
-    segments: pd.DataFrame | None
+    beside: Beside
     seen: Mapping[str, Mapping[str, Any]]
 
     @classmethod
@@ -311,29 +313,28 @@ class _Data:
             table = tables[name].dropna(subset=[key])
             return table.assign(**{key: known_ids.get_indexer(pd.Index(table[key], dtype=table[key].dtype))})
 
-        facts, n_rows, had = ItemFacts(), None, None
-        if "item_features" in tables:
-            lists, judged, facts = with_descriptions(lists, judged, tables["item_features"], items, columns)
-        if train is not None:
-            if demand.all & OF_POPULARITY:
-                lists, facts = with_popularity(lists, known, len(items), facts)
-                n_rows = np.bincount(known["item"], minlength=len(items))
-            known = had = known.drop_duplicates()
-            pairs = pd.MultiIndex.from_frame(known[["user", "item"]])
-            judged["seen"] = pd.MultiIndex.from_frame(judged[["user", "item"]]).isin(pairs)
-            judged["n_seen"] = judged["user"].map(known["user"].value_counts()).fillna(0).astype(np.int64)
-            lists["seen"] = pd.MultiIndex.from_frame(lists[["user", "item"]]).isin(pairs)
-        grouped = None
         for name, side in ((name, side) for side, name in TABLE_OF.items() if name in tables):
             check_once(side, tables[name].dropna(subset=[side]))
-        if "item_groups" in tables:
-            grouped = coded("item_groups", "item", items)
-        in_groups = groups.items(grouped, n_rows, facts.popularity)
-        segments = groups.segments(coded("user_segments", "user", users)) if "user_segments" in tables else None
-        of_groups = groups.facts(in_groups, 0 if grouped is None else len(grouped), had, segments)
-        return cls(
-            lists, judged, models, users, bool(by_rank), bool(rated), rules, facts, in_groups, of_groups, segments, counts
+        features = categories = popularity = None
+        facts = ItemFacts()
+        if "item_features" in tables:
+            features, categories, facts = descriptions_of(tables["item_features"], items, columns)
+        if train is not None and demand.all & OF_POPULARITY:
+            n_rows, n_users, popular = popularity_of(known, len(items))
+            popularity = n_rows, n_users
+            facts = replace(facts, popularity=popular)
+        grouped = coded("item_groups", "item", items) if "item_groups" in tables else None
+        of_items, names, of_groups = groups.items(grouped, len(items))
+        if train is not None:
+            pairs = pd.MultiIndex.from_frame(known[["user", "item"]])
+            lists["seen"] = pd.MultiIndex.from_frame(lists[["user", "item"]]).isin(pairs)
+        found = Beside(
+            None if train is None else known[["user", "item"]],
+            groups.segments(coded("user_segments", "user", users)) if "user_segments" in tables else None,
+            known_items(popularity, features, categories, of_items),
         )
+        facts = replace(facts, groups=names)
+        return cls(lists, judged, models, users, bool(by_rank), bool(rated), rules, facts, of_groups, found, counts)
 
     @property
     def rating_range(self) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
 from spark_recmetrics.known_groups import group_means, know_groups, named_columns
-from spark_recmetrics.known_items import OF_FEATURES, item_counts, know_items, with_item_intervals
+from spark_recmetrics.known_items import OF_FEATURES, counted_in, item_counts, know_items, with_item_intervals
 from spark_recmetrics.match import with_bands
 from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
@@ -267,7 +267,8 @@ def evaluate(
     if compared is not None and compared not in names:
         raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
     with ExitStack() as spare:
-        known = know_items(inputs, needs.all, columns)
+        of_groups = know_groups(inputs, needs, grouped, columns)
+        known = know_items(inputs, needs.all, of_groups, columns)
         if known.rows is not None:
             spare.callback(tables.release, known.rows)
         bands, of_items = slicing.bands(inputs), slicing.of_side["item"]
@@ -283,7 +284,7 @@ def evaluate(
             item_bands=bands.get("item"),
             items=known,
             baseline=compared,
-            groups=know_groups(inputs, needs, grouped, known, columns),
+            groups=of_groups,
             resampled=slicing.intervals.method == "bootstrap",
         )
         if before is not None:
@@ -291,7 +292,9 @@ def evaluate(
         kept = tables.materialise(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
         lost = spare.enter_context(ExitStack())  # unless there is a result, which keeps it
         lost.callback(tables.release, kept)
-        whole = kept.where(F.col(ITEM_SLICE).isNull()) if of_items else kept
+        # A row without a model is nobody's.
+        rows = kept.where(F.col("model").isNotNull()) if "trained_groups" in needs.all else kept
+        whole = rows.where(F.col(ITEM_SLICE).isNull()) if of_items else rows
         per_user = whole.drop(*passing(kept.columns))
         totals = combined(tables.collect_rows(user_totals(whole, chosen, rules)))
         seen = {table: _observed(watch) for table, watch in plan.watched.items()}
@@ -308,21 +311,22 @@ def evaluate(
         refuse(facts)
         warnings += [fact.line() for fact in facts if fact.level == "warn"]
         across = _across_users(whole, totals, plan)
-        counts = item_counts(whole, plan)
+        listed = counted_in(whole, plan)
+        counts = item_counts(listed, plan)
         for code, name in enumerate(names):
             across[name] |= item_values(chosen, rules, counts, code)
-        of_groups = group_means(whole, plan)
-        for name, own in of_groups.items():
+        in_groups = group_means(kept, listed, plan)
+        for name, own in in_groups.items():
             across[name] |= {metric.slug: (one.value, one.n_users) for metric, one in own.items()}
-        served = {model: own for model, own in of_groups.items() if totals.get(model, {}).get("users_predicted")}
+        served = {model: own for model, own in in_groups.items() if totals.get(model, {}).get("users_predicted")}
         values = {
             name: means(totals[name], chosen, rules, across[name], slicing.intervals.confidence)
             if name in totals
             else nothing(chosen, rules)
             for name in names
         }
-        values, sliced = slicing.values(kept, plan, values)
-        values = with_item_intervals(values, whole, plan, counts, slicing.intervals)
+        values, sliced = slicing.values(rows, plan, values)
+        values = with_item_intervals(values, whole, listed, plan, counts, slicing.intervals)
         lost.pop_all()
         return Result(
             per_user=per_user,

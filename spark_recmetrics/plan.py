@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_recmetrics.catalog import KnownItems, with_history, with_items
-from spark_recmetrics.columns import ITEM_SLICE, USER_COUNTERS
+from spark_recmetrics.catalog import KnownItems, with_items
+from spark_recmetrics.columns import ITEM_SLICE, KIND_ITEM, KIND_SEGMENT, KIND_TRAIN, USER_COUNTERS
 from spark_recmetrics.grouped import KnownGroups
 from spark_recmetrics.inputs import (
     clean_predictions,
@@ -23,8 +23,9 @@ from spark_recmetrics.inputs import (
     truth_faults,
     with_model_codes,
 )
-from spark_recmetrics.match import Bands, with_bands, with_flags, with_judged, with_seen
+from spark_recmetrics.match import Bands, with_bands, with_beside, with_flags, with_judged
 from spark_recmetrics.means import Wanted
+from spark_recmetrics.metrics.measuring import item_places
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.scoring import Scoring
 from spark_recmetrics.rank import first_behind, rows_that_matter, top_rows, without_repeats
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 PARTS_A_BUCKET = 4
 """Whole lists are matched and ranked in smaller parts than those that Python sees: hash tables and sorts fit into caches."""
+
+MOST_ITEMS_BESIDE = 200_000
+"""A bucket of a good size has a million recommendations, so that these are few beside them, and no join moves all of them."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Plan:
         baseline: The model that lists are compared with, if there is one.
         groups: What is known of groups.
         resampled: Intervals come from resampled users, so that metrics of items need their lists.
+        most_items_beside: Up to how many items every bucket gets what is known of all; of more, rows of lists bring it along.
     """
 
     inputs: Inputs
@@ -77,6 +82,7 @@ class Plan:
     baseline: str | None = None
     groups: KnownGroups = field(default_factory=KnownGroups)
     resampled: bool = False
+    most_items_beside: int = MOST_ITEMS_BESIDE
 
     @cached_property
     def scoring(self) -> Scoring | None:
@@ -155,8 +161,7 @@ class Plan:
         wanted = None if rated else Wanted.of(self.metrics, self.convention)
         scored = []
         if self.scoring is not None:
-            segments = None if self.groups.segments is None else in_buckets(self.groups.segments, self.n_buckets)
-            scored.append(score_users(self.ranked, self.judged, self.scoring, self.models, wanted, self.item_slices, segments))
+            scored.append(score_users(self.ranked, self.beside, self.scoring, self.models, wanted, self.item_slices))
         # Every pair has a truth row, so a user with a pair has a row on the left; and there all truth rows are looked at.
         joined = reduce(lambda left, right: left.join(right.drop(*USER_COUNTERS), ["model", "user"], "left"), [*scored, *rated])
         if rated and self.item_slices:
@@ -173,19 +178,39 @@ class Plan:
         needs = self.scoring.needs if self.scoring else frozenset()
         rows = relevant_only(self.truth, self.convention, has_ratings=self.inputs.has_ratings, judged="matched" in needs)
         rows = with_bands(rows, self.item_bands) if self.item_bands else rows
-        if "true_categories" in needs and self.items.rows is not None:
-            rows = with_items(rows, self.items.rows, self.items.facts.category_columns)
-        rows = in_buckets(rows, self.n_buckets)
-        return with_seen(rows, self._train) if "unseen" in needs else rows
+        return in_buckets(rows if self._items_beside else self._described(rows), self.n_buckets)
+
+    @cached_property
+    def beside(self) -> DataFrame:
+        """The same with the rows of other kinds that metrics need."""
+        needs = self.scoring.needs if self.scoring else frozenset()
+        items = train = None
+        if self._items_beside and self.items.rows is not None:
+            every = F.explode(F.sequence(F.lit(0), F.lit(self.n_buckets - 1))).alias("bucket")
+            items = self.items.rows.select(every, "*")
+        if self.inputs.train is not None and needs & {"unseen", "history", "trained_groups"}:
+            train = self.inputs.train.where(F.col("user").isNotNull() & F.col("item").isNotNull())
+            train = train if self._items_beside or "trained_groups" not in needs else self._described(train)
+            train = in_buckets(train, self.n_buckets)
+        segments = None if self.groups.segments is None else in_buckets(self.groups.segments, self.n_buckets)
+        return with_beside(self.judged, {KIND_TRAIN: train, KIND_SEGMENT: segments, KIND_ITEM: items})
+
+    @property
+    def _items_beside(self) -> bool:
+        return self.items.n_items <= self.most_items_beside
+
+    def _described(self, rows: DataFrame) -> DataFrame:
+        return rows if self.items.rows is None else with_items(rows, self.items.rows)
 
     @cached_property
     def ranked(self) -> DataFrame:
-        """The rows of lists that are scored, with what is known of their items."""
-        rows, needs = self._ranked, self.scoring.needs if self.scoring else frozenset()
-        if "history" in needs and "seen" not in rows.columns:
-            rows = with_history(rows, self._train)
-        # Items are few beside lists, which are cut by now: as a rule they go to where the lists are.
-        return rows if self.items.rows is None else with_items(rows, self.items.rows)
+        """The rows of lists that are scored."""
+        return self._ranked if self._items_beside else self._described(self._ranked)
+
+    @property
+    def n_of_items(self) -> tuple[int, int]:
+        """How many things are counted of each item of lists, and how many are summed."""
+        return (0, 0) if self.scoring is None else (len(self.scoring.counted), len(item_places(self.scoring.measured)))
 
     @cached_property
     def _ranked(self) -> DataFrame:
@@ -209,7 +234,7 @@ class Plan:
             # No metric that has to know what a user has seen is computed here.
             rows = with_judged(in_buckets(rows, self.n_buckets), self.judged)
         else:
-            train = self.inputs.train if scoring.needs & {"unseen", "history"} else None
+            train = self.inputs.train if "unseen" in scoring.needs else None
             # The truth is counted where it is scored; here it is read once more.
             truth = clean_truth(self.inputs.truth, convention, self.policies)
             rows = with_flags(rows, truth, train, n_models=len(self.models), n_parts=PARTS_A_BUCKET * self.n_buckets)
@@ -229,13 +254,6 @@ class Plan:
         )
         return in_buckets(_without(found, scoring), self.n_buckets)
 
-    @cached_property
-    def _train(self) -> DataFrame:
-        if self.inputs.train is None:
-            raise ValueError("there is no training table")
-        train = self.inputs.train.where(F.col("user").isNotNull() & F.col("item").isNotNull())
-        return in_buckets(train, self.n_buckets).distinct()
-
     def _rated(self) -> DataFrame:
         """Error moments and rating metrics per user, `model` still a number."""
         rows = self.predicted[self.inputs.rating_table].drop("bucket")
@@ -246,7 +264,7 @@ class Plan:
 
 def _without(rows: DataFrame, scoring: Scoring) -> DataFrame:
     """Only the columns that the workers look at."""
-    spare = {"judged", "last"} | (set() if "history" in scoring.needs else {"seen"})
+    spare = {"judged", "last", "seen"}
     spare |= set() if "scores" in scoring.needs else {"score"}
     kept = rows.select(*(name for name in rows.columns if name not in spare))
     if "score" not in kept.columns:

@@ -13,19 +13,20 @@ from pyspark.sql.types import (
     DataType,
     DoubleType,
     IntegerType,
-    IntegralType,
     LongType,
     StringType,
     StructField,
     StructType,
 )
 
+from spark_recmetrics.beside import Beside, split
 from spark_recmetrics.bucket import score_bucket
 from spark_recmetrics.columns import (
     GROUP_ARRAYS,
     ITEM_COUNTS,
     ITEM_IDS,
     ITEM_MODELS,
+    ITEM_ROWS,
     ITEM_SLICE,
     ITEM_VALUE,
     LIST_ITEMS,
@@ -38,6 +39,7 @@ from spark_recmetrics.columns import (
 )
 from spark_recmetrics.means import Wanted, part_totals
 from spark_recmetrics.metrics.counting import item_columns
+from spark_recmetrics.metrics.measuring import item_places
 from spark_recmetrics.metrics.scoring import Scoring
 from spark_recmetrics.schema import TOTALS
 from spark_recmetrics.slices import Slice, opened, values_of
@@ -53,28 +55,26 @@ def score_users(
     models: Sequence[str],
     wanted: Wanted | None = None,
     slices: Sequence[Slice] = (),
-    segments: DataFrame | None = None,
 ) -> DataFrame:
     """Per-user values of every metric that can be computed from lists.
 
     Args:
         ranked: `bucket, [model,] user, item, rank`, and what `rank.rows_that_matter` adds for the metrics that need it.
-        truth: `bucket, user, item, rating`, the rating null where the row is not relevant, and what `inputs.relevant_only` and
-            `match.with_seen` add; and the columns of the slices.
+        truth: `bucket, user, item, rating`, the rating null where the row is not relevant, and what `inputs.relevant_only`
+            adds; the columns of the slices; and the rows of other kinds that `match.with_beside` adds.
         scoring: Metrics and their definitions.
         models: Names of the models.
         wanted: What is to be added up, too, where the rows below are all that the values of the models are made of.
         slices: Slices of items.
-        segments: `bucket, user`, and the groups of users as `bucket.score_bucket` takes them.
 
     Returns:
         One row per model and user of truth or predictions: `model` (its place in the list of models), `user`, the
         counters of `columns.USER_COUNTERS`, nullable doubles (`Scoring.columns` and `Scoring.rating_columns`), and arrays of
-        pairs where a metric compares those of different users. One row of each bucket has the totals of all its rows.
+        pairs where a metric compares those of different users. One row of each bucket has the totals of all its rows; if that
+        is one without a model, it is nobody's.
         With slices of items there are further rows, which have `columns.ITEM_SLICE` and `ITEM_VALUE`: for each value, the users
         with a truth row of such an item, scored as if truth had only these items.
     """
-    segmented = segments is not None
     labels = {metric.slug: {"label": str(metric)} for metric in (*scoring.metrics, *scoring.rating)}
     schema = StructType(
         [
@@ -91,22 +91,17 @@ def score_users(
             *([StructField(PART_TOTALS, ArrayType(TOTALS))] if wanted else []),
             *([StructField(name, StringType()) for name in (ITEM_SLICE, ITEM_VALUE)] if slices else []),
             *_item_fields(truth.schema["item"].dataType, scoring),
-            *(_group_fields(truth.schema["item"].dataType) if scoring.measured else []),
+            *(_group_fields() if scoring.measured else []),
         ]
     )
 
-    def of_bucket(lists: pd.DataFrame, relevant: pd.DataFrame) -> pd.DataFrame:
+    def of_bucket(lists: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
         import pandas as pd
 
-        of_users = None
-        if segmented:
-            own = relevant["segment"].to_numpy(bool)
-            of_users, relevant = relevant[own], relevant[~own]
-            if not len(lists) and not len(relevant):
-                return pd.DataFrame(columns=schema.names)
-        rows = score_bucket(lists, relevant, scoring, of_users)
+        relevant, beside = split(rows)
+        rows = score_bucket(lists, relevant, scoring, beside)
         if wanted:
-            totals = part_totals(rows, wanted)
+            totals = part_totals(rows[rows["model"].notna()], wanted)
             totals["model"] = [models[code] for code in totals["model"]]
             column = np.empty(len(rows), dtype=object)
             column[:1] = [totals.to_dict("records")][: len(rows)]
@@ -117,11 +112,10 @@ def score_users(
         whole = rows.assign(**{ITEM_SLICE: None, ITEM_VALUE: None})
         parts = (
             part.assign(**{str(name): None for name in whole if name not in part})
-            for part in _of_items(lists, relevant, scoring, slices)
+            for part in _of_items(lists, relevant, scoring, slices, beside)
         )
         return pd.concat([whole, *parts], ignore_index=True)
 
-    truth = truth if segments is None else _with_segments(truth, segments)
     scored = ranked.groupBy("bucket").cogroup(truth.groupBy("bucket")).applyInPandas(of_bucket, schema)
     # A Connect client (seen on 4.2) reports the observations of the left side of a cogroup alone. It does look into both sides
     # of a union, and the optimiser removes this one, because its other side is empty.
@@ -131,37 +125,26 @@ def score_users(
 
 def _item_fields(items: DataType, scoring: Scoring) -> list[StructField]:
     """The arrays that metrics of items, and their intervals, are made of."""
-    kinds = {ITEM_IDS: items, ITEM_MODELS: IntegerType(), LIST_ITEMS: items}
-    names = item_columns(len(scoring.counted)) if scoring.counted else []
-    names += [LIST_ITEMS, LIST_RANKS] if scoring.counted and scoring.keeps_lists else []
-    return [
-        StructField(
-            name, ArrayType(kinds.get(name, LongType() if name.startswith((ITEM_COUNTS, LIST_RANKS)) else DoubleType()))
-        )
-        for name in names
-    ]
+    n_counted, n_summed = len(scoring.counted), len(item_places(scoring.measured))
+    kinds = {ITEM_IDS: items, ITEM_MODELS: IntegerType(), LIST_ITEMS: items, LIST_RANKS: LongType()}
+    names = item_columns(n_counted, n_summed) if n_counted or n_summed else []
+    names += [LIST_ITEMS, LIST_RANKS] if scoring.keeps_lists else []
+
+    def kind(name: str) -> DataType:
+        return kinds.get(name) or (LongType() if name.startswith((ITEM_COUNTS, ITEM_ROWS)) else DoubleType())
+
+    return [StructField(name, ArrayType(kind(name))) for name in names]
 
 
-def _group_fields(items: DataType) -> list[StructField]:
+def _group_fields() -> list[StructField]:
     """The arrays that metrics of groups are made of."""
-    kinds = (IntegerType(), IntegerType(), StringType(), items, LongType(), DoubleType())
+    kinds = (IntegerType(), IntegerType(), StringType(), IntegerType(), LongType(), DoubleType())
     return [StructField(name, ArrayType(kind)) for name, kind in zip(GROUP_ARRAYS, kinds, strict=True)]
 
 
-def _with_segments(truth: DataFrame, segments: DataFrame) -> DataFrame:
-    """Truth with the rows of groups of users, which have no item and `segment`.
-
-    So they come to the users by the move that truth makes anyway: a join would move lists and truth once more.
-    """
-    names = [name for name in segments.columns if name not in ("bucket", "user")]
-    others = [field for field in truth.schema if field.name not in ("bucket", "user")]
-    # A null among whole numbers would make doubles of all of them in pandas, in which close ids are equal.
-    empty = [F.lit(0 if isinstance(f.dataType, IntegralType) else None).cast(f.dataType).alias(f.name) for f in others]
-    own = truth.select("*", *(F.lit(None).cast("string").alias(name) for name in names), F.lit(False).alias("segment"))
-    return own.union(segments.select("bucket", "user", *empty, *names, F.lit(True).alias("segment")).select(*own.columns))
-
-
-def _of_items(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, slices: Sequence[Slice]) -> Iterator[pd.DataFrame]:
+def _of_items(
+    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, slices: Sequence[Slice], beside: Beside
+) -> Iterator[pd.DataFrame]:
     """The rows of each value of each slice of items."""
     import pandas as pd
 
@@ -177,7 +160,7 @@ def _of_items(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, slices
                 own = own[pairs[0].isin(pairs[1])].copy()
                 lists_of = [name for name in ("model", "user") if name in own]
                 own["rank"] = own.groupby(lists_of)["rank"].rank(method="first").astype("int64")
-            scored = score_bucket(own, of_value, scoring, of_users=True)
+            scored = score_bucket(own, of_value, scoring, beside, of_users=True)
             yield scored.assign(**{ITEM_SLICE: str(one), ITEM_VALUE: value})
 
 

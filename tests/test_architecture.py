@@ -21,8 +21,9 @@ LAYERS = {
     "1": (("columns", "schema"), {"pyspark"}),
     "2": (("arguments", "conventions"), {"numpy"}),
     "3": (("metrics", "nights", "slices", "stats"), {"numpy"}),
-    "4": (("bucket", "descriptions", "facts", "means", "plots", "report"), {"numpy"}),
-    "5": (
+    "4": (("beside", "descriptions", "facts", "means", "plots", "report"), {"numpy"}),
+    "5": (("bucket",), {"numpy"}),
+    "6": (
         (
             "catalog",
             "credentials",
@@ -48,19 +49,19 @@ LAYERS = {
         ),
         {"numpy", "pyspark"},
     ),
-    "6": (("outcome", "plan", "segments", "tables"), {"numpy", "pyspark"}),
-    "7": (
+    "7": (("outcome", "plan", "segments", "tables"), {"numpy", "pyspark"}),
+    "8": (
         ("explain", "history", "doctor", "known_groups", "known_items", "lists", "memory", "sides", "slicing", "tracking"),
         {"numpy", "pyspark"},
     ),
-    "8": (("pipeline", "splits", "overlap"), {"pyspark"}),
-    "9": (("comparison", "evaluator", "sample", "source"), {"numpy", "pyspark", "yaml", "tomli"}),
-    "10": (("job_file", "preflight"), {"pydantic", "pydantic_core", "pyspark"}),
-    "11": (("config_types", "split_config"), {"pydantic", "pydantic_core"}),
-    "12": (("config", "job_session"), {"pydantic", "pydantic_core", "pyspark"}),
-    "13": (("published_runs",), set()),
-    "14": (("job_runs",), set()),
-    "15": (("cli",), set()),
+    "9": (("pipeline", "splits", "overlap"), {"pyspark"}),
+    "10": (("comparison", "evaluator", "sample", "source"), {"numpy", "pyspark", "yaml", "tomli"}),
+    "11": (("job_file", "preflight"), {"pydantic", "pydantic_core", "pyspark"}),
+    "12": (("config_types", "split_config"), {"pydantic", "pydantic_core"}),
+    "13": (("config", "job_session"), {"pydantic", "pydantic_core", "pyspark"}),
+    "14": (("published_runs",), set()),
+    "15": (("job_runs",), set()),
+    "16": (("cli",), set()),
 }
 LAYER = {module: int(layer) for layer, (modules, _) in LAYERS.items() for module in modules}
 MAY_IMPORT = {module: packages for modules, packages in LAYERS.values() for module in modules}

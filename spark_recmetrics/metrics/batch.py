@@ -115,7 +115,6 @@ class RankedBatch:
         recommended: All recommendations with what is known of the items, see `recommended.with_items`.
         popularity: How often items stand in the training rows.
         n_categories: How many categories items have, all together.
-        ideal_categories: (M, B) the categories of every relevant item, as in `Recommended`.
         ideal_item: (M,) the number of every relevant item, as in `Recommended`.
 
     Example:
@@ -142,7 +141,6 @@ class RankedBatch:
     recommended: Recommended | None = None
     popularity: Popularity | None = None
     n_categories: int | None = None
-    ideal_categories: Ints | None = None
     ideal_item: Ints | None = None
 
     @classmethod

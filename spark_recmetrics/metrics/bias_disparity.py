@@ -30,6 +30,11 @@ _COLUMNS = {"users": Parameter("", column="user"), "items": Parameter("", column
 _SOURCE = {"source": Parameter("train", ("train", "truth"))}
 
 
+def _source(source: str) -> str:
+    """The measure that has the rows."""
+    return "trained" if source == "train" else "relevant"
+
+
 def _needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     more: tuple[Need, ...] = ("trained_groups",) if options["source"] == "train" else ()
     return ("item_groups", "user_groups", *more)
@@ -49,7 +54,7 @@ def _both_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     has_cut_off=False,
     needs=_needs,
     accuracy=False,
-    measures=("relevant",),
+    measures=lambda options: (_source(options["source"]),),
 )
 def source_bias(found: GroupSums, *, users: str, items: str, source: str) -> Disparities:
     """How much groups of users prefer groups of items by themselves: share of g in the rows of u / share of g in all items.
@@ -69,13 +74,12 @@ def source_bias(found: GroupSums, *, users: str, items: str, source: str) -> Dis
     Example:
         Three users of one group have 8 rows, 6 of them of war, which 2 of 4 items are:
 
-        >>> from spark_recmetrics.metrics.groups import GroupSize
         >>> rows = {("M", None): GroupSum(3, 8), ("M", "war"): GroupSum(6, 6)}
-        >>> source_bias(GroupSums({"trained": rows}, {"war": GroupSize(2)}, 4), users="gender", items="genre", source="train")
+        >>> source_bias(GroupSums({"trained": rows}, {"war": 2}, 4), users="gender", items="genre", source="train")
         Disparities(values={('M', 'war'): (1.5, 3)}, whole=0.5)
     """
     del users, items
-    return _distance_from_1(_preferences(found, "trained" if source == "train" else "relevant"))
+    return _distance_from_1(_preferences(found, _source(source)))
 
 
 @register(
@@ -107,9 +111,8 @@ def list_bias(found: GroupSums, *, users: str, items: str) -> Disparities:
     Example:
         Three users of one group get 10 items, all of them of war, which 2 of 4 items are:
 
-        >>> from spark_recmetrics.metrics.groups import GroupSize
         >>> lists = {("M", None): GroupSum(3, 10), ("M", "war"): GroupSum(10, 10)}
-        >>> list_bias(GroupSums({"shown": lists}, {"war": GroupSize(2)}, 4), users="gender", items="genre")
+        >>> list_bias(GroupSums({"shown": lists}, {"war": 2}, 4), users="gender", items="genre")
         Disparities(values={('M', 'war'): (2.0, 3)}, whole=1.0)
     """
     del users, items
@@ -126,7 +129,7 @@ def list_bias(found: GroupSums, *, users: str, items: str) -> Disparities:
     needs=_both_needs,
     users="predicted",
     accuracy=False,
-    measures=lambda options: ("shown",) if options["source"] == "train" else ("shown", "relevant"),
+    measures=lambda options: ("shown", _source(options["source"])),
 )
 def bias_disparity(found: GroupSums, *, users: str, items: str, source: str) -> Disparities:
     """How much more the lists of groups of users prefer groups of items than the users do: (BR - BS) / BS.
@@ -147,15 +150,14 @@ def bias_disparity(found: GroupSums, *, users: str, items: str, source: str) -> 
     Example:
         Three users of one group have 8 rows, 6 of them of war, and get 10 items, all of them of war:
 
-        >>> from spark_recmetrics.metrics.groups import GroupSize
         >>> rows = {("M", None): GroupSum(3, 8), ("M", "war"): GroupSum(6, 6)}
         >>> lists = {("M", None): GroupSum(3, 10), ("M", "war"): GroupSum(10, 10)}
-        >>> found = GroupSums({"trained": rows, "shown": lists}, {"war": GroupSize(2)}, 4)
+        >>> found = GroupSums({"trained": rows, "shown": lists}, {"war": 2}, 4)
         >>> round(bias_disparity(found, users="gender", items="genre", source="train").whole, 12)
         0.333333333333
     """
     del users, items
-    before = _preferences(found, "trained" if source == "train" else "relevant")
+    before = _preferences(found, _source(source))
     after = _preferences(found, "shown")
     values = {
         pair: ((value - before[pair][0]) / before[pair][0], n_users)
@@ -168,7 +170,7 @@ def bias_disparity(found: GroupSums, *, users: str, items: str, source: str) -> 
 def _preferences(found: GroupSums, measure: str) -> dict[tuple[str, str], tuple[float, int]]:
     sums, nothing = found.sums[measure], GroupSum(0, 0.0)
     return {
-        (u, g): (sums.get((u, g), nothing).total / whole.total / (size.n_items / found.n_items), whole.n)
+        (u, g): (sums.get((u, g), nothing).total / whole.total / (size / found.n_items), whole.n)
         for u, whole in found.of_users(measure).items()
         for g, size in sorted(found.sizes.items())
     }

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.columns import ITEM_COUNTS, ITEM_IDS, ITEM_MODELS, ITEM_WEIGHTS, LIST_ITEMS, LIST_RANKS
+from spark_recmetrics.columns import (
+    ITEM_COUNTS,
+    ITEM_IDS,
+    ITEM_MODELS,
+    ITEM_ROWS,
+    ITEM_TOTALS,
+    ITEM_WEIGHTS,
+    LIST_ITEMS,
+    LIST_RANKS,
+)
 from spark_recmetrics.conventions import MEMBERS, Convention
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.metrics.batch import RankedBatch
+from spark_recmetrics.metrics.batch import Floats, Ints, RankedBatch
 from spark_recmetrics.metrics.items import ItemCounts
 from spark_recmetrics.metrics.left_out import ListedItems
 from spark_recmetrics.metrics.recommended import recommended
@@ -30,13 +40,26 @@ def counted_by(metrics: Iterable[Metric], convention: Convention) -> list[Counte
     return list(dict.fromkeys(_counted(metric, convention) for metric in of_items))
 
 
-def item_columns(n: int) -> list[str]:
-    """The columns that `count_items` gives for n things that are counted."""
-    return [ITEM_IDS, ITEM_MODELS, *(f"{name}{place}" for name in (ITEM_COUNTS, ITEM_WEIGHTS) for place in range(n))]
+def item_columns(n_counted: int, n_summed: int = 0) -> list[str]:
+    """The columns that `count_items` gives for so many things that are counted, and summed."""
+    counted = [f"{name}{place}" for name in (ITEM_COUNTS, ITEM_WEIGHTS) for place in range(n_counted)]
+    return [
+        ITEM_IDS,
+        ITEM_MODELS,
+        *counted,
+        *(f"{name}{place}" for name in (ITEM_ROWS, ITEM_TOTALS) for place in range(n_summed)),
+    ]
 
 
 def count_items(
-    batch: RankedBatch, counters: Mapping[str, Any], n_models: int, ids: Any, counted: Sequence[Counted], *, repeats: bool
+    batch: RankedBatch,
+    counters: Mapping[str, Any],
+    n_models: int,
+    ids: Any,
+    counted: Sequence[Counted],
+    summed: Sequence[tuple[Ints, Floats]] = (),
+    *,
+    repeats: bool,
 ) -> dict[str, Any]:
     """Arrays of one length, an entry for each model and item that it lists; and one for each model, about all its lists.
 
@@ -46,37 +69,37 @@ def count_items(
         n_models: The number of models.
         ids: The items by their number.
         counted: What is to be counted.
+        summed: Of each model and item, a model behind the other, rows and sums of what is measured item by item.
         repeats: Lists may hold an item twice, of which the vector of a list knows nothing.
 
     Returns:
         By the names of `item_columns`.
     """
-    shown, n_users = recommended(batch), batch.size // max(n_models, 1)
+    shown, n_users, n_items = recommended(batch), max(batch.size // max(n_models, 1), 1), max(len(ids), 1)
     size = n_models * len(ids)
-    key = shown.user // max(n_users, 1) * len(ids) + shown.item
     counts, weights, lists = [], [], []
     for users, k in counted:
-        member = np.ones(batch.size, dtype=bool)
+        user, item = shown.upto(k, "item")
         for counter in MEMBERS[users]:
-            member &= np.asarray(counters[counter]) > 0
-        which = member[shown.user] if k is None else member[shown.user] & (shown.rank <= k)
-        own, user = key[which], shown.user[which]
+            kept = (np.asarray(counters[counter]) > 0)[user]
+            user, item = (user, item) if kept.all() else (user[kept], item[kept])
+        own = user // n_users * n_items + item
         counts.append(np.bincount(own, minlength=size))
         if repeats:
-            pair = user * max(len(ids), 1) + shown.item[which]
-            first = np.unique(pair, return_index=True)[1]
+            first = np.unique(user * n_items + item, return_index=True)[1]
             own, user = own[first], user[first]
         length = np.bincount(user, minlength=batch.size)
-        weights.append(np.bincount(own, weights=1 / np.sqrt(length[user]), minlength=size))
-        lists.append((length > 0).reshape(n_models, n_users).sum(axis=1))
-    found = np.flatnonzero(np.sum(counts, axis=0))
+        weights.append(np.bincount(own, weights=1 / np.sqrt(np.maximum(length, 1))[user], minlength=size))
+        lists.append((length > 0).reshape(n_models, -1).sum(axis=1) if batch.size else np.zeros(n_models, dtype=np.int64))
+    rows, totals = [n for n, _ in summed], [total for _, total in summed]
+    found = np.flatnonzero(np.sum([*counts, *rows], axis=0))
     # Without an item there is no list to count either.
     models = np.arange(n_models) if len(found) else np.zeros(0, dtype=np.int64)
-    some = np.concatenate([ids[found % max(len(ids), 1)], np.repeat(ids[:1], len(models))])
+    some = np.concatenate([ids[found % n_items], np.repeat(ids[:1], len(models))])
     columns = [np.concatenate([one[found], own[models]]) for one, own in zip(counts, lists, strict=True)]
-    columns += [np.concatenate([one[found], np.zeros(len(models))]) for one in weights]
-    codes = np.concatenate([found // max(len(ids), 1), -1 - models])
-    return dict(zip(item_columns(len(counted)), [some, codes, *columns], strict=True))
+    columns += [np.concatenate([one[found], np.zeros(len(models), dtype=one.dtype)]) for one in (*weights, *rows, *totals)]
+    codes = np.concatenate([found // n_items, -1 - models])
+    return dict(zip(item_columns(len(counted), len(summed)), [some, codes, *columns], strict=True))
 
 
 def kept_lists(batch: RankedBatch, ids: Any, counted: Sequence[Counted]) -> dict[str, Any]:
@@ -87,15 +110,13 @@ def kept_lists(batch: RankedBatch, ids: Any, counted: Sequence[Counted]) -> dict
         ids: The items by their number.
         counted: What is counted.
     """
-    shown = recommended(batch)
-    if all(k is not None for _, k in counted):
-        shown = shown.kept(shown.rank <= max((k for _, k in counted if k is not None), default=0))
-    ends = np.cumsum(np.bincount(shown.user, minlength=batch.size)).tolist()
+    longest = None if any(k is None for _, k in counted) else max((k for _, k in counted if k is not None), default=0)
+    user, item, rank = recommended(batch).upto(longest, "item", "rank")
+    starts = np.append(np.flatnonzero(np.diff(user, prepend=-1)), len(user)).tolist()
     found = {LIST_ITEMS: np.full(batch.size, None), LIST_RANKS: np.full(batch.size, None)}
-    for name, values in ((LIST_ITEMS, ids[shown.item]), (LIST_RANKS, shown.rank)):
-        for user, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-            if end > start:
-                found[name][user] = values[start:end]
+    for name, values in ((LIST_ITEMS, ids[item]), (LIST_RANKS, rank)):
+        for start, end in pairwise(starts):
+            found[name][user[start]] = values[start:end]
     return found
 
 

@@ -58,18 +58,19 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
         >>> intra_list_diversity(batch, 2, distance="cosine")
         array([ 1., nan, nan])
     """
-    shown = recommended(batch)
-    (user,) = shown.upto(k)
+    table = recommended(batch).table
+    user, item = recommended(batch).upto(k, "item")
     n = np.bincount(user, minlength=batch.size)
     pairs = n * (n - 1.0)
     if distance == "cosine":
-        units, within = shown.unit_features, slice(None) if k is None else np.flatnonzero(shown.rank <= k)
-        summed, length = np.zeros(batch.size), sum_by_user(user, shown.unit_squares[within], batch.size)
-        for column in units.T:
-            summed += sum_by_user(user, column[within], batch.size) ** 2
+        units, first = table.unit_features, np.flatnonzero(np.diff(user, prepend=-1))
+        summed, length = np.zeros(batch.size), sum_by_user(user, table.unit_squares[item], batch.size)
+        if len(first):
+            vectors = np.add.reduceat(units[item], first, axis=0)
+            summed[user[first]] = np.einsum("ij,ij->i", vectors, vectors)
         # Rounding must not make a distance below 0 of equal vectors.
         return np.clip(ratio(pairs - (summed - length), pairs, defined=(n > 1) & (units.shape[1] > 0)), 0.0, 2.0)
-    groups = shown.upto(k, "categories")[1].view(np.uint64)
+    groups = table.categories.view(np.uint64)[item]
     total = np.zeros(batch.size)
     for apart in range(1, int(n.max(initial=0))):
         # Rows are in order, so that all pairs of a list are those of one row and the row so many behind it.
@@ -116,16 +117,18 @@ def subtopic_recall(batch: RankedBatch, k: int | None, *, of: str) -> Floats:
         >>> subtopic_recall(batch, 2, of="relevant")
         array([ 1.,  0., nan])
     """
-    user, groups, rating = recommended(batch).upto(k, "categories", "rating")
+    shown = recommended(batch)
+    categories = shown.table.categories
     if of == "catalog":
-        covered = _n_bits(_united(user, groups, batch.size))
+        user, item = shown.upto(k, "item")
+        covered = _n_bits(_united(user, categories[item], batch.size))
         n_all = np.full(batch.size, batch.n_categories or 0)
         return ratio(covered, n_all, defined=n_all > 0)
-    if batch.ideal_categories is None:
-        raise ValueError("the batch lacks the categories of relevant items")
-    hits = ~np.isnan(rating)
-    covered = _n_bits(_united(user[hits], groups[hits], batch.size))
-    n_true = _n_bits(_united(batch.ideal_user, batch.ideal_categories, batch.size))
+    if batch.ideal_item is None:
+        raise ValueError("the batch lacks the numbers of relevant items")
+    user, item = shown.hits.upto(k, "item")
+    covered = _n_bits(_united(user, categories[item], batch.size))
+    n_true = _n_bits(_united(batch.ideal_user, categories[batch.ideal_item], batch.size))
     return ratio(covered, n_true, defined=n_true > 0)
 
 

@@ -17,8 +17,11 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError, did_you_mean
 from spark_recmetrics.metrics.registry import Metric, Need, Parameter, register
 
-HEAD, TAIL = "head", "tail"
+BY_POPULARITY = ("head", "tail")
 """The groups of items by popularity."""
+
+PER_ITEM = frozenset({"gain", "score", "hit_score"})
+"""The measures of which items have a mean, so that they are added up item by item."""
 
 
 class Grouping(NamedTuple):
@@ -43,6 +46,7 @@ class Measured(NamedTuple):
         by: The column that users are grouped by, if they are.
         items: How items are grouped, if they are.
         detail: What else the measure has to know.
+        per_item: The values of each item are wanted, and not only those of groups.
     """
 
     measure: str
@@ -51,6 +55,7 @@ class Measured(NamedTuple):
     by: str | None = None
     items: Grouping | None = None
     detail: Any = None
+    per_item: bool = False
 
 
 class GroupSum(NamedTuple):
@@ -59,7 +64,7 @@ class GroupSum(NamedTuple):
     Args:
         n: The number of rows; of all items together, the number of users with a row.
         total: Sum of the values of these rows, which is 1 each where rows are counted.
-        n_items: The number of items with a row.
+        n_items: The number of items with a row, where a metric asks for them one by one.
         means: Sum over these items of their mean value.
     """
 
@@ -67,18 +72,6 @@ class GroupSum(NamedTuple):
     total: float
     n_items: int = 0
     means: float = 0.0
-
-
-class GroupSize(NamedTuple):
-    """A group of items.
-
-    Args:
-        n_items: Its items.
-        n_pairs: The pairs of user and item among the training rows of its items; 0 where nobody needs to know.
-    """
-
-    n_items: int
-    n_pairs: int = 0
 
 
 Sums = Mapping[tuple[str | None, str | None], GroupSum]
@@ -92,16 +85,14 @@ class GroupSums:
     """What a metric of groups sees of one model.
 
     Args:
-        sums: By measure, what groups have; of `trained`, the pairs of user and item among the training rows.
-        sizes: By name, the groups of items.
+        sums: By measure, what groups have.
+        sizes: By name of a group of items, the number of its items.
         n_items: The number of items in the table of groups.
-        n_users: Users with a training row; 0 where nobody needs to know.
     """
 
     sums: Mapping[str, Sums]
-    sizes: Mapping[str, GroupSize] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
     n_items: int = 0
-    n_users: int = 0
 
     def of_items(self, measure: str) -> dict[str, GroupSum]:
         """By group of items, what all users together have, in order of the groups."""
@@ -165,8 +156,10 @@ def measured_of(metric: Metric, convention: Convention, columns: Mapping[str, st
             detail = options["gain"], options["discount"]
         if measure == "ndcg":
             detail = Metric("ndcg", (), tuple(sorted((key, options[key]) for key in ("gain", "idcg", "discount"))), metric.k)
-        k = None if measure == "relevant" else metric.k
-        found[measure] = Measured(measure, metric.users(convention), k, sides.get("user"), items, detail)
+        k = None if measure in ("relevant", "trained") else metric.k
+        # Whoever has training rows counts there, with a list or without.
+        users = "" if measure == "trained" else metric.users(convention)
+        found[measure] = Measured(measure, users, k, sides.get("user"), items, detail, measure in PER_ITEM)
     return found
 
 
@@ -188,7 +181,7 @@ def _pool_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     needs=_pool_needs,
     users="predicted",
     accuracy=False,
-    measures=("shown",),
+    measures=lambda options: ("shown", "trained") if options["pool"] == "unseen" else ("shown",),
 )
 def statistical_parity(found: GroupSums, *, groups: str, pool: str) -> float:
     """How unequally items of different groups are recommended: std / mean of the rates of the groups.
@@ -213,14 +206,15 @@ def statistical_parity(found: GroupSums, *, groups: str, pool: str) -> float:
         Three users get 4 of 2 items and 2 of 4 items: rates 2 and 1/2, which are 3/4 away from their mean of 5/4.
 
         >>> sums = {"shown": {(None, "old"): GroupSum(4, 4), (None, "new"): GroupSum(2, 2)}}
-        >>> found = GroupSums(sums, {"old": GroupSize(2), "new": GroupSize(4)})
+        >>> found = GroupSums(sums, {"old": 2, "new": 4})
         >>> statistical_parity(found, groups="age", pool="all")
         0.6
     """
     del groups
-    pools = {g: size.n_items * found.n_users - size.n_pairs for g, size in sorted(found.sizes.items())}
-    if pool == "all":
-        pools = {g: size.n_items for g, size in sorted(found.sizes.items())}
+    pools = dict(sorted(found.sizes.items()))
+    if pool == "unseen":
+        trained, n_users = found.of_items("trained"), found.sums["trained"].get((None, None), _NOTHING).n
+        pools = {g: n * n_users - trained.get(g, _NOTHING).n for g, n in pools.items()}
     shown = found.of_items("shown")
     return _unevenness([shown.get(g, _NOTHING).n / n for g, n in pools.items() if n > 0])
 

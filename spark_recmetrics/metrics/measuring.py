@@ -12,8 +12,8 @@ from spark_recmetrics.columns import GROUP_ARRAYS
 from spark_recmetrics.conventions import MEMBERS, Convention
 from spark_recmetrics.metrics.batch import Floats, Ints, RankedBatch, ratio, sum_by_user
 from spark_recmetrics.metrics.groups import (
+    BY_POPULARITY,
     Grouping,
-    GroupSize,
     GroupSum,
     GroupSums,
     Measured,
@@ -22,20 +22,45 @@ from spark_recmetrics.metrics.groups import (
     measured_of,
 )
 from spark_recmetrics.metrics.ranking import gain_of
-from spark_recmetrics.metrics.recommended import recommended
+from spark_recmetrics.metrics.recommended import ItemFacts, ItemTable, Popularity, recommended
 from spark_recmetrics.metrics.registry import Metric, score
 
 Rows = tuple[Ints, Ints | None, Floats | None]
 """User, item and value of each row: without items a row is a user, and without values a row counts 1."""
 
 
-def rows_of(batch: RankedBatch, one: Measured, convention: Convention) -> Rows:
+@dataclass(frozen=True)
+class Members:
+    """The users of a batch of all models, and those who have training rows alone, as what is measured sees them.
+
+    Args:
+        n_models: The number of models.
+        n_users: The users of the batch.
+        n_known: These, and those who have training rows alone.
+        counters: (U * models,) counters of each user and model, by name.
+        groups: By column, the group of each known user, -1 for none, and the names of the groups.
+        trained: User and item of every training row.
+        table: What is known of items.
+    """
+
+    n_models: int
+    n_users: int
+    n_known: int
+    counters: Mapping[str, Any]
+    groups: Mapping[str, tuple[Ints, Any]]
+    trained: tuple[Ints, Ints]
+    table: ItemTable
+
+
+def rows_of(batch: RankedBatch, members: Members, one: Measured, convention: Convention) -> Rows:
     """The rows of a measure, of all users.
 
-    `shown`, `hits` and `relevant` are recommendations, hits and relevant items; of recommendations, there is the `gain`, and
-    the `score` where they are hits, which of hits alone is `hit_score`; and of users, `ndcg` and the `mean_score` of their
-    list. A missing score is 0.
+    `shown`, `hits` and `relevant` are recommendations, hits and relevant items, and `trained` the training rows, each pair of
+    user and item once, which no model has. Of recommendations, there is the `gain`, and the `score` where they are hits, which
+    of hits alone is `hit_score`; and of users, `ndcg` and the `mean_score` of their list. A missing score is 0.
     """
+    if one.measure == "trained":
+        return (*members.trained, None)
     if one.measure == "relevant":
         return batch.ideal_user, batch.ideal_item, None
     if one.measure in ("ndcg", "mean_score"):
@@ -44,22 +69,25 @@ def rows_of(batch: RankedBatch, one: Measured, convention: Convention) -> Rows:
             values = np.nan_to_num(values, nan=0.0)
         known = np.flatnonzero(~np.isnan(values))
         return known, None, values[known]
-    user, item, rating, rank, scores = recommended(batch).upto(one.k, "item", "rating", "rank", "score")
-    hit = ~np.isnan(rating)
+    shown = recommended(batch)
     if one.measure == "shown":
-        return user, item, None
+        return (*shown.upto(one.k, "item"), None)
     if one.measure == "hits":
-        return user[hit], item[hit], None
+        return (*shown.hits.upto(one.k, "item"), None)
     if one.measure == "hit_score":
-        return user[hit], item[hit], np.nan_to_num(scores[hit], nan=0.0)
+        user, item, scores = shown.hits.upto(one.k, "item", "score")
+        return user, item, np.nan_to_num(scores, nan=0.0)
+    user, item, rating, rank, scores = shown.upto(one.k, "item", "rating", "rank", "score")
+    hit = np.flatnonzero(~np.isnan(rating))
+    values = np.zeros(len(user))
     if one.measure == "score":
-        return user, item, np.where(hit, np.nan_to_num(scores, nan=0.0), 0.0)
-    if one.measure != "gain":
+        values[hit] = np.nan_to_num(scores[hit], nan=0.0)
+    elif one.measure == "gain":
+        gain, discount = one.detail
+        values[hit] = gain_of(rating[hit], gain) / (1.0 if discount == "none" else np.log2(rank[hit] + 1.0))
+    else:
         raise ValueError(f"there is no measure {one.measure!r}")
-    gain, discount = one.detail
-    gains = np.zeros(len(user))
-    gains[hit] = gain_of(rating[hit], gain) / (1.0 if discount == "none" else np.log2(rank[hit] + 1.0))
-    return user, item, gains
+    return user, item, values
 
 
 def _mean_scores(batch: RankedBatch, k: int | None) -> Floats:
@@ -96,55 +124,100 @@ def user_columns(measured: Iterable[Measured]) -> list[str]:
 
 
 def measure_groups(
-    batch: RankedBatch,
-    counters: Mapping[str, Any],
-    n_models: int,
-    ids: Any,
-    measured: Sequence[Measured],
-    convention: Convention,
-    of_users: Mapping[str, tuple[Ints, Any]],
-) -> dict[str, Any]:
-    """Arrays of one length, an entry for each thing measured, model, group of users and item; and one for all items together.
+    batch: RankedBatch, members: Members, measured: Sequence[Measured], convention: Convention, facts: ItemFacts
+) -> tuple[dict[str, Any], list[tuple[Ints, Floats]]]:
+    """What groups have: arrays of one length, an entry for each thing measured, model, group of users and group of items.
 
     Args:
         batch: Users of each model, one model behind the other.
-        counters: (U,) counters, by name.
-        n_models: The number of models.
-        ids: The items by their number.
+        members: Whose users they are.
         measured: What is to be added up.
         convention: Definitions of metrics that are.
-        of_users: By column, the group of each user of a model, -1 for none, and the names of the groups.
+        facts: The groups of items.
 
     Returns:
-        By the names of `columns.GROUP_ARRAYS`. In entries for all items together the model is -1 - model.
+        By the names of `columns.GROUP_ARRAYS`, the group of items -1 in entries for all items together, which count users. And
+        for each of `item_places`: of each model and item, a model behind the other, the number of rows and the sum of their
+        values.
     """
-    n_users = batch.size // max(n_models, 1)
-    everybody = np.zeros(n_users, dtype=np.int64), np.array([None], dtype=object)
-    found: list[tuple[Any, ...]] = []
+    everybody = np.zeros(members.n_known, dtype=np.int64), np.array([None], dtype=object)
+    n_items = len(members.table.n_rows)
+    found, of_items = [_entries(0, *(np.zeros(0, dtype=np.int64) for _ in range(5)))], list[tuple[Ints, Floats]]()
     for place, one in enumerate(measured):
-        user, item, values = rows_of(batch, one, convention)
-        group, names = everybody if one.by is None else of_users[one.by]
+        trained = one.measure == "trained"
+        user, item, values = rows_of(batch, members, one, convention)
+        n_models, n_users = (1, members.n_known) if trained else (members.n_models, members.n_users)
+        group, names = everybody if one.by is None else members.groups[one.by]
         kept = group[user % max(n_users, 1)] >= 0
-        for counter in MEMBERS[one.users]:
-            kept &= (np.asarray(counters[counter]) > 0)[user]
-        user, values = user[kept], None if values is None else values[kept]
+        for counter in () if trained else MEMBERS[one.users]:
+            kept &= (np.asarray(members.counters[counter]) > 0)[user]
+        user, item, values = user[kept], None if item is None else item[kept], None if values is None else values[kept]
         # The group of a model that a user belongs to.
         own = user // max(n_users, 1) * len(names) + group[user % max(n_users, 1)]
         size = n_models * len(names)
-        once = own[np.unique(user, return_index=True)[1]]
-        n, total = np.bincount(once, minlength=size), np.bincount(own, weights=values, minlength=size)
+        present = np.zeros(n_models * n_users, dtype=bool)
+        present[user] = True
+        once = np.flatnonzero(present)
+        n = np.bincount(once // max(n_users, 1) * len(names) + group[once % max(n_users, 1)], minlength=size)
         some = np.flatnonzero(n)
-        found.append(_entries(place, -1 - some // len(names), names[some % len(names)], ids[some * 0], n[some], total[some]))
-        if item is not None and one.items is not None:
-            pairs, row = np.unique(own * len(ids) + item[kept], return_inverse=True)
-            n, total = np.bincount(row), np.bincount(row, weights=values)
-            own = pairs // len(ids)
-            found.append(_entries(place, own // len(names), names[own % len(names)], ids[pairs % len(ids)], n, total))
-    return dict(zip(GROUP_ARRAYS, map(np.concatenate, zip(*found, strict=True)), strict=True))
+        total = np.bincount(own, weights=values, minlength=size)
+        found.append(_entries(place, some // len(names), names[some % len(names)], some * 0 - 1, n[some], total[some]))
+        if item is None or one.items is None:
+            continue
+        pairs, n, total = _sums_by(own * n_items + item, values, size * n_items)
+        if one.per_item:
+            whole = np.zeros(size * n_items, dtype=np.int64), np.zeros(size * n_items)
+            whole[0][pairs], whole[1][pairs] = n, total
+            of_items.append(whole)
+        else:
+            row, code = _groups_of(pairs % max(n_items, 1), one.items, members.table, batch.popularity, facts)
+            n_codes = max(len(facts.groups), len(BY_POPULARITY))
+            key = (pairs // max(n_items, 1))[row] * n_codes + code
+            of_groups, _, n = _sums_by(key, n[row], size * n_codes)
+            total = _sums_by(key, total[row], size * n_codes)[2]
+            own, code = of_groups // n_codes, of_groups % n_codes
+            found.append(_entries(place, own // len(names), names[own % len(names)], code, n, total))
+    return dict(zip(GROUP_ARRAYS, map(np.concatenate, zip(*found, strict=True)), strict=True)), of_items
 
 
-def _entries(place: int, model: Ints, users: Any, items: Any, n: Ints, total: Any) -> tuple[Any, ...]:
-    return np.full(len(model), place), model, users, items, n, np.asarray(total, dtype=np.float64)
+def _sums_by(key: Ints, values: Any, size: int) -> tuple[Ints, Ints, Any]:
+    """The keys that there are, ascending, and of each the number of rows and the sum of their values, 1 where there are none.
+
+    Args:
+        key: (L,) numbers below the size.
+        values: (L,) values.
+        size: How many keys there could be.
+    """
+    if size > 4 * len(key) + 10_000:
+        found, row = np.unique(key, return_inverse=True)
+        n = np.bincount(row, minlength=len(found))
+        return found, n, n if values is None else np.bincount(row, weights=values, minlength=len(found))
+    n = np.bincount(key, minlength=size)
+    found = np.flatnonzero(n)
+    return found, n[found], n[found] if values is None else np.bincount(key, weights=values, minlength=size)[found]
+
+
+def _groups_of(
+    items: Ints, grouping: Grouping, table: ItemTable, popularity: Popularity | None, facts: ItemFacts
+) -> tuple[Ints, Ints]:
+    """Every pair of one of the items and a group that it belongs to: the place of the item, and the number of the group."""
+    if grouping.column is None:
+        if popularity is None:
+            raise ValueError("the batch lacks the popularity of items")
+        # An item without a training row belongs to the tail.
+        return np.arange(len(items)), np.where(table.n_rows[items] >= popularity.short_head(grouping.share), 0, 1)
+    place, code = table.groups_of(items)
+    own = np.array([column == grouping.column for column, _ in facts.groups], dtype=bool)[code]
+    return place[own], code[own]
+
+
+def _entries(place: int, model: Ints, users: Any, groups: Any, n: Any, total: Any) -> tuple[Any, ...]:
+    return np.full(len(model), place), model, users, groups, np.asarray(n, dtype=np.int64), np.asarray(total, dtype=np.float64)
+
+
+def item_places(measured: Sequence[Measured]) -> list[int]:
+    """The places of what is measured item by item."""
+    return [place for place, one in enumerate(measured) if one.per_item]
 
 
 @dataclass(frozen=True)
@@ -152,28 +225,32 @@ class GroupFacts:
     """What is known of groups beside lists.
 
     Args:
-        sizes: By column, the groups of items.
+        sizes: By column, the groups of items and the number of their items.
         n_items: The number of items in the table of groups.
-        n_users: Users with a training row; 0 where nobody needs to know.
-        trained: By columns of users and items, the pairs of user and item among the training rows.
     """
 
-    sizes: Mapping[str, Mapping[str, GroupSize]] = field(default_factory=dict)
+    sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     n_items: int = 0
-    n_users: int = 0
-    trained: Mapping[tuple[str, str], Sums] = field(default_factory=dict)
 
 
-def sums_of(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], Sums]:
+def sums_of(
+    rows: Iterable[Mapping[str, Any]], measured: Sequence[Measured], names: Sequence[tuple[str, str]]
+) -> dict[tuple[int, int], Sums]:
     """By model and place among what is measured, the sums of groups.
 
     Args:
-        rows: `model, place, users, group, n, total, n_items, means`, the group None for all items together.
+        rows: `model, place, users, group, n, total, n_items, means`, the group the place among those of items, -1 for all items
+            together.
+        measured: What is measured.
+        names: The groups of items, by column and name.
     """
     found: dict[tuple[int, int], dict[tuple[str | None, str | None], GroupSum]] = {}
     for row in rows:
+        code, grouping = row["group"], measured[row["place"]].items
+        known = BY_POPULARITY if grouping is None or grouping.column is None else [name for _, name in names]
         own = found.setdefault((row["model"], row["place"]), {})
-        own[row["users"], row["group"]] = GroupSum(row["n"], row["total"], row["n_items"], row["means"])
+        key = row["users"], None if code < 0 else known[code]
+        own[key] = GroupSum(row["n"], row["total"], row["n_items"], row["means"])
     return dict(found)
 
 
@@ -222,11 +299,12 @@ def group_values(
         if metric.definition.kind != "group":
             continue
         own, sides = measured_of(metric, convention, columns[metric]), columns_by_side(metric, columns[metric])
-        known: dict[str, Sums] = {name: sums.get((model, measured.index(one)), {}) for name, one in own.items()}
-        n_users = max(sum(one.n for (_, g), one in of_one.items() if g is None) for of_one in known.values())
+        # Training rows are those of no model.
+        known = {name: sums.get((0 if name == "trained" else model, measured.index(one)), {}) for name, one in own.items()}
+        of_lists = [one for name, one in known.items() if name != "trained"]
+        n_users = max((sum(one.n for (_, g), one in of_one.items() if g is None) for of_one in of_lists), default=0)
         both = sides.get("user", ""), sides.get("item", "")
-        known["trained"] = facts.trained.get(both, {})
-        seen = GroupSums(known, facts.sizes.get(both[1], {}), facts.n_items, facts.n_users)
+        seen = GroupSums(known, facts.sizes.get(both[1], {}), facts.n_items)
         value = metric.definition.compute(seen, **metric.options(convention))
         pairs: tuple[PairValue, ...] = ()
         if metric.definition.by_pair:

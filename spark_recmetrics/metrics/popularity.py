@@ -79,13 +79,14 @@ def novelty(batch: RankedBatch, k: int | None, *, of: str, cold: str, scale: str
         (array([2., 2., 0.]), array([2, 1, 0]))
     """
     del average
-    user, rarity = _rarity(batch, k, of, cold)
+    rarity = _rarity(batch, of, cold)
     known = popularity(batch)
     all_of = known.n_users if of == "users" else known.n_rows
     if scale == "max":
         rarity = rarity / np.log2(all_of) if all_of > 1 else np.zeros_like(rarity)
+    user, item = recommended(batch).upto(k, "item")
     n = np.bincount(user, minlength=batch.size)
-    return Sums(sum_by_user(user, rarity, batch.size), np.where(n > 0, batch.cut_off(k), 0) if denominator == "k" else n)
+    return Sums(sum_by_user(user, rarity[item], batch.size), np.where(n > 0, batch.cut_off(k), 0) if denominator == "k" else n)
 
 
 @register(
@@ -124,9 +125,9 @@ def recommendation_popularity(batch: RankedBatch, k: int | None, *, cold: str, s
         >>> recommendation_popularity(batch, 2, cold="zero", scale="none")
         array([ 2.,  0., nan])
     """
-    user, n_rows = recommended(batch).upto(k, "n_rows")
-    values = np.maximum(n_rows, 1 if cold == "one" else 0) / (max(popularity(batch).n_rows, 1) if scale == "share" else 1)
-    return _mean(batch, user, values)
+    user, item = recommended(batch).upto(k, "item")
+    n_rows = np.maximum(recommended(batch).table.n_rows, 1 if cold == "one" else 0)
+    return _mean(batch, user, (n_rows / (max(popularity(batch).n_rows, 1) if scale == "share" else 1))[item])
 
 
 @register(
@@ -365,15 +366,14 @@ def serendipity(batch: RankedBatch, k: int | None, *, against: str) -> Floats:
         >>> serendipity(batch, 1, against="popularity")
         array([0.25, 1.  ,  nan])
     """
-    user, rating, *known = recommended(batch).upto(k, "rating", "rank", "n_rows", "expected")
-    hits = np.flatnonzero(~np.isnan(rating))
-    rank, n_rows, expected = (column[hits] for column in known)
+    shown, n = recommended(batch), batch.list_length(k)
+    user, rank, item, expected = shown.hits.upto(k, "rank", "item", "expected")
     n_items = batch.n_items or 1
     listed = (expected > 0) & (expected <= (np.inf if k is None else k))
-    place = popularity(batch).place(n_rows) if against == "popularity" else np.where(listed, expected, np.inf)
+    by_popularity = against == "popularity"
+    place = popularity(batch).place(shown.table.n_rows)[item] if by_popularity else np.where(listed, expected, np.inf)
     gained = np.maximum((n_items + 1 - rank) - np.maximum(n_items + 1 - place, 0), 0) / n_items
-    n = np.bincount(user, minlength=batch.size)
-    return ratio(sum_by_user(user[hits], gained, batch.size), n, defined=n > 0)
+    return ratio(sum_by_user(user, gained, batch.size), n, defined=n > 0)
 
 
 def _mean(batch: RankedBatch, user: Ints, values: Floats) -> Floats:
@@ -382,37 +382,33 @@ def _mean(batch: RankedBatch, user: Ints, values: Floats) -> Floats:
     return ratio(sum_by_user(user, values, batch.size), n, defined=n > 0)
 
 
-def _shares(batch: RankedBatch, k: int | None, of: str) -> tuple[Ints, Floats]:
-    """The users, and of each item its share p, a cold item as if it had one row."""
-    known = popularity(batch)
-    user, n = recommended(batch).upto(k, "n_users" if of == "users" else "n_rows")
-    return user, np.maximum(n, 1) / max(known.n_users if of == "users" else known.n_rows, 1)
+def _shares(batch: RankedBatch, of: str) -> Floats:
+    """(I,) the share p of each item, a cold one as if it had one row."""
+    known, table = popularity(batch), recommended(batch).table
+    n, all_of = (table.n_users, known.n_users) if of == "users" else (table.n_rows, known.n_rows)
+    return np.maximum(n, 1) / max(all_of, 1)
 
 
-def _rarity(batch: RankedBatch, k: int | None, of: str, cold: str) -> tuple[Ints, Floats]:
-    """The users, and of each item -log2 p."""
-    user, share = _shares(batch, k, of)
-    rarity = -np.log2(share) + 0.0
-    if cold == "zero":
-        rarity[recommended(batch).upto(k, "n_rows")[1] == 0] = 0.0
-    return user, rarity
+def _rarity(batch: RankedBatch, of: str, cold: str) -> Floats:
+    """(I,) -log2 p of each item."""
+    rarity = -np.log2(_shares(batch, of)) + 0.0
+    return np.where(recommended(batch).table.n_rows == 0, 0.0, rarity) if cold == "zero" else rarity
 
 
 def _long_tail(batch: RankedBatch, k: int | None, share: float) -> tuple[Floats, Ints]:
     """(U,) long-tail items in L_k, and n."""
-    user, n_rows = recommended(batch).upto(k, "n_rows")
-    tail = n_rows < popularity(batch).short_head(share)
-    return sum_by_user(user, tail.astype(np.float64), batch.size), np.bincount(user, minlength=batch.size)
+    shown = recommended(batch)
+    user, item = shown.upto(k, "item")
+    tail = shown.table.n_rows < popularity(batch).short_head(share)
+    return sum_by_user(user, tail[item].astype(np.float64), batch.size), np.bincount(user, minlength=batch.size)
 
 
 def _discounted(batch: RankedBatch, k: int | None, of: str, gain: str, *, novel: bool) -> Floats:
     """(U,) sums of gain times -log2 p, or 1 - p, over log2(rank + 1), over the sum of these discounts up to k."""
-    user, rank, rating = recommended(batch).upto(k, "rank", "rating")
-    # Most recommendations miss, and add nothing.
-    hits = np.flatnonzero(~np.isnan(rating))
-    share = _shares(batch, k, of)[1][hits]
-    values = gain_of(rating[hits], gain) * (-np.log2(share) if novel else 1 - share)
-    total = sum_by_user(user[hits], values / np.log2(rank[hits] + 1.0), batch.size)
+    user, rank, rating, item = recommended(batch).hits.upto(k, "rank", "rating", "item")
+    share = _shares(batch, of)[item]
+    values = gain_of(rating, gain) * (-np.log2(share) if novel else 1 - share)
+    total = sum_by_user(user, values / np.log2(rank + 1.0), batch.size)
     places = batch.cut_off(k)
     discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, places.max(initial=0) + 2)))])
     return ratio(total, discounts[places], defined=batch.n_relevant > 0)

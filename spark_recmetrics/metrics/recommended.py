@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -82,21 +82,70 @@ class Popularity:
 
 
 @dataclass(frozen=True)
+class ItemTable:
+    """What is known of the I items of a batch, by their numbers. What no metric needs has no meaning.
+
+    Args:
+        n_rows: (I,) training rows of the item.
+        n_users: (I,) users with a training row of the item.
+        features: (I, D) feature vector of the item, NaN where it has none.
+        categories: (I, B) categories of the item, one bit each, `CATEGORIES_A_BLOCK` in a number; 0 where it has none.
+        group_starts: (I + 1,) where the groups of an item begin among all groups of items, and where the last one's end.
+        groups: The groups of the items, as places in `ItemFacts.groups`.
+    """
+
+    n_rows: Ints
+    n_users: Ints
+    features: Floats
+    categories: Ints
+    group_starts: Ints
+    groups: Ints
+
+    @classmethod
+    def of(cls, size: int, **known: Any) -> ItemTable:
+        """A table of so many items; what is not given is as if nothing was known of them."""
+        nothing: dict[str, Any] = {name: np.zeros(size, dtype=np.int64) for name in ("n_rows", "n_users")}
+        nothing |= {"features": np.zeros((size, 0)), "categories": np.zeros((size, 0), dtype=np.int64)}
+        nothing |= {"group_starts": np.zeros(size + 1, dtype=np.int64), "groups": np.zeros(0, dtype=np.int64)}
+        return cls(**{**nothing, **known})
+
+    @cached_property
+    def unit_features(self) -> Floats:
+        """(I, D) the feature vectors with length 1; one of zeros stays as it is."""
+        # Squares of very large and very small numbers are infinite and 0: powers of two, which change no digit, go before.
+        _, exponent = np.frexp(np.max(np.abs(self.features), axis=1, initial=0.0))
+        near_1 = np.ldexp(self.features, -exponent[:, None])
+        length = np.sqrt(np.einsum("ij,ij->i", near_1, near_1))
+        found: Floats = near_1 / np.where(length == 0, 1.0, length)[:, None]
+        return found
+
+    @cached_property
+    def unit_squares(self) -> Floats:
+        """(I,) the squared lengths of these vectors: 1, but for rounding, and 0 for one of zeros."""
+        found: Floats = np.einsum("ij,ij->i", self.unit_features, self.unit_features)
+        return found
+
+    def groups_of(self, items: Ints) -> tuple[Ints, Ints]:
+        """Every pair of one of these items and a group that it belongs to: the place of the item here, and the group."""
+        first, n = self.group_starts[items], self.group_starts[items + 1] - self.group_starts[items]
+        place = np.repeat(np.arange(len(items)), n)
+        behind = np.arange(len(place)) - np.repeat(np.cumsum(n) - n, n)
+        return place, self.groups[first[place] + behind]
+
+
+@dataclass(frozen=True)
 class Recommended(Part):
     """Every recommended item, by user and rank, with what is known of it. What no metric needs has no meaning.
 
     Args:
         user: (L,) index into the batch, ascending.
         rank: (L,) rank from 1, ascending within a user.
-        item: (L,) a number that only this item has.
+        item: (L,) the number of the item in the table.
         rating: (L,) rating of the item where it is relevant, else NaN.
         score: (L,) score of the recommendation, NaN where it is missing.
-        n_rows: (L,) training rows of the item.
-        n_users: (L,) users with a training row of the item.
         seen: (L,) whether the user has a training row of the item.
         expected: (L,) rank of the item in the user's list of the baseline model, 0 where it is not there.
-        features: (L, D) feature vector of the item, NaN where it has none.
-        categories: (L, B) categories of the item, one bit each, `CATEGORIES_A_BLOCK` in a number; 0 where it has none.
+        table: What is known of items.
     """
 
     user: Ints
@@ -104,47 +153,41 @@ class Recommended(Part):
     item: Ints
     rating: Floats
     score: Floats
-    n_rows: Ints
-    n_users: Ints
     seen: NDArray[np.bool_]
     expected: Ints
-    features: Floats
-    categories: Ints
+    table: ItemTable
 
     @classmethod
-    def of(cls, user: Ints, rank: Ints, item: Ints, rating: Floats, **known: Any) -> Recommended:
+    def of(cls, user: Ints, rank: Ints, item: Ints, rating: Floats, table: ItemTable, **known: Any) -> Recommended:
         """Rows in any order; what is not given is as if nothing was known of the items."""
-        nothing: dict[str, Any] = {name: np.zeros(len(user), dtype=np.int64) for name in ("n_rows", "n_users", "expected")}
-        nothing["seen"] = np.zeros(len(user), dtype=bool)
-        nothing["score"] = np.full(len(user), np.nan)
-        nothing |= {"features": np.zeros((len(user), 0)), "categories": np.zeros((len(user), 0), dtype=np.int64)}
-        rows = cls(user, rank, item, rating, **{**nothing, **known})
+        nothing: dict[str, Any] = {
+            "score": np.full(len(user), np.nan),
+            "seen": np.zeros(len(user), dtype=bool),
+            "expected": np.zeros(len(user), dtype=np.int64),
+        }
+        rows = cls(user, rank, item, rating, **{**nothing, **known}, table=table)
         key = user * (int(rank.max(initial=0)) + 1) + rank
         return rows if np.all(key[1:] >= key[:-1]) else rows.kept(np.argsort(key, kind="stable"))
 
-    @cached_property
-    def unit_features(self) -> Floats:
-        """(L, D) the feature vectors with length 1; one of zeros stays as it is."""
-        # Squares of very large and very small numbers are infinite and 0: powers of two, which change no digit, go before.
-        _, exponent = np.frexp(np.max(np.abs(self.features), axis=1, initial=0.0))
-        near_1 = np.ldexp(self.features, -exponent[:, None])
-        length = np.sqrt(np.einsum("ij,ij->i", near_1, near_1))
-        # By columns, because it is summed by columns.
-        return np.asfortranarray(near_1 / np.where(length == 0, 1.0, length)[:, None])
+    def kept(self, which: Any) -> Recommended:
+        """The rows that a mask or an index names."""
+        rows = (field.name for field in fields(self) if field.name != "table")
+        return replace(self, **{name: getattr(self, name)[which] for name in rows})
 
     @cached_property
-    def unit_squares(self) -> Floats:
-        """(L,) the squared lengths of these vectors: 1, but for rounding, and 0 for one of zeros."""
-        found: Floats = np.einsum("ij,ij->i", self.unit_features, self.unit_features)
-        return found
+    def hits(self) -> Recommended:
+        """The rows of relevant items: most recommendations miss."""
+        return self.kept(~np.isnan(self.rating))
+
+    @cached_property
+    def _within(self) -> dict[int | None, Any]:
+        return {None: slice(None)}
 
     def upto(self, k: int | None, *names: str) -> tuple[Any, ...]:
         """The users, and these columns, of the rows within the first k ranks; of all for k None."""
-        columns = (self.user, *(getattr(self, name) for name in names))
-        if k is None:
-            return columns
-        within = self.rank <= k
-        return tuple(column[within] for column in columns)
+        if k is not None and k not in self._within:
+            self._within[k] = np.flatnonzero(self.rank <= k)
+        return tuple(getattr(self, name)[self._within[k]] for name in ("user", *names))
 
 
 @dataclass(frozen=True)
@@ -155,46 +198,18 @@ class ItemFacts:
         popularity: How often they stand in the training rows.
         n_features: Length D of their feature vectors.
         n_categories: How many categories they have.
+        groups: Their groups, by column and name.
     """
 
     popularity: Popularity | None = None
     n_features: int = 0
     n_categories: int = 0
+    groups: tuple[tuple[str, str], ...] = ()
 
     @property
-    def feature_columns(self) -> list[str]:
-        """The columns of rows of lists that hold the feature vector."""
-        return [f"feature_{place}" for place in range(self.n_features)]
-
-    @property
-    def category_columns(self) -> list[str]:
-        """The columns of rows of lists and truth that hold the categories."""
-        return [f"categories_{block}" for block in range(-(-self.n_categories // CATEGORIES_A_BLOCK))]
-
-
-def read_recommended(
-    frame: Any, cell: Ints, rank: Ints, item: Ints, rating: Floats, facts: ItemFacts, expected: Ints | None
-) -> Recommended:
-    """The rows of lists, in any order, with the columns that the frame has of them.
-
-    Args:
-        frame: A frame with the columns `n_rows`, `n_users`, `seen` and those of `facts`, if these are needed.
-        cell: (L,) index into the batch.
-        rank: (L,) rank.
-        item: (L,) a number that only this item has.
-        rating: (L,) rating, NaN where the item is not relevant.
-        facts: Names of columns.
-        expected: (L,) rank in the list of the baseline model, if there is one.
-    """
-    known = {name: frame[name].to_numpy(np.int64) for name in ("n_rows", "n_users") if name in frame}
-    known |= {"seen": frame["seen"].to_numpy(bool)} if "seen" in frame else {}
-    known |= {"score": frame["score"].to_numpy(np.float64)} if "score" in frame else {}
-    known |= {} if expected is None else {"expected": expected}
-    if facts.n_features and facts.feature_columns[0] in frame:
-        known["features"] = np.array([frame[name].to_numpy(np.float64) for name in facts.feature_columns]).T
-    if facts.n_categories and facts.category_columns[0] in frame:
-        known["categories"] = np.column_stack([frame[name].to_numpy(np.int64) for name in facts.category_columns])
-    return Recommended.of(cell, rank, item, rating, **known)
+    def n_blocks(self) -> int:
+        """How many numbers hold the categories of an item."""
+        return -(-self.n_categories // CATEGORIES_A_BLOCK)
 
 
 def expected_ranks(cell: Ints, rank: Ints, item: Ints, n_users: int, baseline: int) -> Ints:
@@ -264,20 +279,21 @@ def with_items(
     Example:
         >>> lists, truth = [["a", "b"], ["x"], []], [{"a": 1}, {"y": 1}, {}]
         >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=[("ann", "a"), ("bob", "a"), ("bob", "x")])
-        >>> recommended(batch).n_rows, popularity(batch)
-        (array([2, 0, 1]), Popularity(counts=(1, 2), n_items=(1, 1), n_users=2))
+        >>> recommended(batch).table.n_rows, popularity(batch)
+        (array([2, 0, 1, 0]), Popularity(counts=(1, 2), n_items=(1, 1), n_users=2))
     """
     rows = [(user, rank, item) for user, items in enumerate(lists) for rank, item in enumerate(items, 1)]
-    number = {item: place for place, item in enumerate(sorted({item for _, _, item in rows}))}
+    relevant = [item for own in truth for item in sorted(own, key=lambda item, own=own: -own[item])]  # type: ignore[misc]
+    items = sorted({item for _, _, item in rows} | set(relevant))
+    number = {item: place for place, item in enumerate(items)}
     n_rows = {item: sum(other == item for _, other in train) for _, item in train}
     n_users = {item: len({user for user, other in train if other == item}) for item in n_rows}
     vectors, groups = features or {}, categories or {}
     size = max((len(vector) for vector in vectors.values()), default=0)
     names = sorted({name for own in groups.values() for name in own})
-    places = [{item: rank for rank, item in reversed(list(enumerate(items, 1)))} for items in baseline] or [{} for _ in lists]
+    places = [{item: rank for rank, item in reversed(list(enumerate(own, 1)))} for own in baseline] or [{} for _ in lists]
     seen = history or [() for _ in lists]
     counts = sorted(set(n_rows.values()))
-    truth_items = [item for own in truth for item in sorted(own, key=lambda item, own=own: -own[item])]  # type: ignore[misc]
 
     def array(values: Any, kind: Any) -> Any:
         return np.array(list(values), dtype=kind)
@@ -289,12 +305,15 @@ def with_items(
             array((rank for _, rank, _ in rows), np.int64),
             array((number[item] for _, _, item in rows), np.int64),
             array((truth[user].get(item, np.nan) for user, _, item in rows), np.float64),
-            n_rows=array((n_rows.get(item, 0) for _, _, item in rows), np.int64),
-            n_users=array((n_users.get(item, 0) for _, _, item in rows), np.int64),
+            ItemTable.of(
+                len(items),
+                n_rows=array((n_rows.get(item, 0) for item in items), np.int64),
+                n_users=array((n_users.get(item, 0) for item in items), np.int64),
+                features=array((vectors.get(item, [np.nan] * size) for item in items), np.float64).reshape(len(items), size),
+                categories=category_bits([groups.get(item, ()) for item in items], names),
+            ),
             seen=array((item in seen[user] for user, _, item in rows), bool),
             expected=array((places[user].get(item, 0) for user, _, item in rows), np.int64),
-            features=array((vectors.get(item, [np.nan] * size) for _, _, item in rows), np.float64).reshape(len(rows), size),
-            categories=category_bits([groups.get(item, ()) for _, _, item in rows], names),
         ),
         popularity=Popularity(
             tuple(counts),
@@ -302,12 +321,12 @@ def with_items(
             len({user for user, _ in train}),
         ),
         n_categories=len(names),
-        ideal_categories=category_bits([groups.get(item, ()) for item in truth_items], names),
+        ideal_item=array((number[item] for item in relevant), np.int64),
     )
 
 
 def category_bits(groups: Sequence[Collection[str]], names: Sequence[str]) -> Ints:
-    """(L, B) the categories of each row as bits."""
+    """(I, B) the categories of each item as bits."""
     found = np.zeros((len(groups), -(-len(names) // CATEGORIES_A_BLOCK)), dtype=np.int64)
     for place, name in enumerate(names):
         block, bit = divmod(place, CATEGORIES_A_BLOCK)

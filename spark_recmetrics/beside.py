@@ -1,0 +1,156 @@
+"""What comes to a bucket of users beside lists and truth: training rows, groups of users, and what is known of items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_recmetrics.columns import (
+    ITEM_FEATURES,
+    ITEM_GROUPS,
+    ITEM_NUMBERS,
+    KIND,
+    KIND_ITEM,
+    KIND_SEGMENT,
+    KIND_TRAIN,
+    KIND_TRUTH,
+    OF_ITEM,
+)
+from spark_recmetrics.metrics.batch import Ints
+from spark_recmetrics.metrics.recommended import ItemFacts, ItemTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What comes beside lists and truth, where it is needed.
+
+    Args:
+        train: `user, item` of training rows.
+        segments: `user`, and `segment_0`, `segment_1`, …: the groups by each of the columns that users are grouped by, None
+            where there is none.
+        items: `item` and the columns `OF_ITEM`, each item once; None where rows of lists, truth and training rows have these
+            columns themselves.
+    """
+
+    train: pd.DataFrame | None = None
+    segments: pd.DataFrame | None = None
+    items: pd.DataFrame | None = None
+
+
+def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, Beside]:
+    """Truth, and what came beside it.
+
+    Args:
+        rows: Truth; with `KIND`, rows of all kinds together.
+    """
+    if KIND not in rows:
+        return rows, Beside()
+    kind = rows[KIND].to_numpy()
+    truth, *others = (rows[kind == one] for one in (KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM))
+    return truth, Beside(*(part if len(part) else None for part in others))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The training rows of a bucket, each once, by the numbers of users and items.
+
+    Args:
+        user: (T,) users, ascending.
+        item: (T,) items, ascending within a user.
+        n_items: A number above those of items.
+    """
+
+    user: Ints
+    item: Ints
+    n_items: int
+
+    @classmethod
+    def of(cls, user: Ints, item: Ints, n_items: int) -> Trained:
+        """Rows in any order, with repeats."""
+        key = np.unique(user * n_items + item)
+        return cls(key // n_items, key % n_items, n_items)
+
+    @cached_property
+    def _key(self) -> Ints:
+        return self.user * self.n_items + self.item
+
+    def have(self, user: Ints, item: Ints) -> NDArray[np.bool_]:
+        """(L,) whether there is a row of this user and item."""
+        if not len(self.user):
+            return np.zeros(len(user), dtype=bool)
+        key = user * self.n_items + item
+        place = np.searchsorted(self._key, key)
+        place[place == len(self._key)] = 0
+        found: NDArray[np.bool_] = self._key[place] == key
+        return found
+
+
+def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
+    """Numbers from 0 for the ids of all columns together: the numbers of each column, and the ids by number.
+
+    Those that come first have the lower numbers.
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    # An empty side has no type of its own and would turn the other side's ids into objects.
+    values = [column.to_numpy() for column in columns]
+    filled = [value for value in values if len(value)] or values[:1]
+    joined = np.concatenate(filled)
+    if joined.dtype == object:
+        # pandas tells texts apart only up to a NUL character.
+        encoded = pa.array(joined).dictionary_encode()
+        codes, ids = encoded.indices.to_numpy(), encoded.dictionary.to_numpy(zero_copy_only=False)
+    else:
+        codes, ids = pd.factorize(joined)
+    ends = np.cumsum([len(value) for value in values])
+    return np.split(codes.astype(np.int64), ends[:-1]), ids
+
+
+def read_table(sources: Sequence[tuple[pd.DataFrame, Ints]], size: int, facts: ItemFacts) -> ItemTable:
+    """What is known of the items of a bucket.
+
+    Args:
+        sources: Frames with some of the columns `OF_ITEM`, or none, and the number of the item of each row.
+        size: How many items there are.
+        facts: What is known of all together.
+    """
+    found: dict[str, tuple[Ints, Any]] = {}
+    for name in OF_ITEM:
+        own = [(frame[name].to_numpy(), code) for frame, code in sources if name in frame and len(frame)]
+        if not own:
+            continue
+        code, first = np.unique(np.concatenate([code for _, code in own]), return_index=True)
+        values = np.concatenate([values for values, _ in own])[first]
+        there = np.array([value is not None and not isinstance(value, float) for value in values], dtype=bool)
+        found[name] = code[there], values[there]
+    known: dict[str, Any] = {}
+    if ITEM_NUMBERS in found:
+        numbers = _filled(*found[ITEM_NUMBERS], np.zeros((size, 2 + facts.n_blocks), dtype=np.int64))
+        known |= {"n_rows": numbers[:, 0], "n_users": numbers[:, 1], "categories": np.ascontiguousarray(numbers[:, 2:])}
+    if facts.n_features:
+        known["features"] = np.full((size, facts.n_features), np.nan)
+        if ITEM_FEATURES in found:
+            known["features"] = _filled(*found[ITEM_FEATURES], known["features"])
+    if ITEM_GROUPS in found:
+        code, values = found[ITEM_GROUPS]
+        n = np.zeros(size, dtype=np.int64)
+        n[code] = [len(value) for value in values]
+        groups = np.concatenate([np.zeros(0, dtype=np.int64), *values]).astype(np.int64)
+        known |= {"group_starts": np.concatenate([[0], np.cumsum(n)]), "groups": groups}
+    return ItemTable.of(size, **known)
+
+
+def _filled(code: Ints, values: Any, whole: Any) -> Any:
+    """The whole with these rows in their places."""
+    if len(code):
+        whole[code] = np.concatenate(list(values)).reshape(len(code), whole.shape[1])
+    return whole
