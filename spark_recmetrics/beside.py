@@ -54,8 +54,11 @@ def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, Beside]:
     if KIND not in rows:
         return rows, Beside()
     kind = rows[KIND].to_numpy()
-    truth, *others = (rows[kind == one] for one in (KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM))
-    return truth, Beside(*(part if len(part) else None for part in others))
+    truth, train, segments, items = (rows[kind == one] for one in (KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM))
+    if len(items):
+        # In the other rows these columns are null, and of an item the first row counts.
+        truth, train = (part.drop(columns=[name for name in OF_ITEM if name in part]) for part in (truth, train))
+    return truth, Beside(*(part if len(part) else None for part in (train, segments, items)))
 
 
 @dataclass(frozen=True)
@@ -123,15 +126,17 @@ def read_table(sources: Sequence[tuple[pd.DataFrame, Ints]], size: int, facts: I
         size: How many items there are.
         facts: What is known of all together.
     """
+    import pandas as pd
+
     found: dict[str, tuple[Ints, Any]] = {}
     for name in OF_ITEM:
-        own = [(frame[name].to_numpy(), code) for frame, code in sources if name in frame and len(frame)]
+        own = [(code, frame[name]) for frame, code in sources if name in frame and len(frame)]
         if not own:
             continue
-        code, first = np.unique(np.concatenate([code for _, code in own]), return_index=True)
-        values = np.concatenate([values for values, _ in own])[first]
-        there = np.array([value is not None and not isinstance(value, float) for value in values], dtype=bool)
-        found[name] = code[there], values[there]
+        codes, values = np.concatenate([code for code, _ in own]), pd.concat([values for _, values in own])
+        there = values.notna().to_numpy()
+        code, first = np.unique(codes[there], return_index=True)
+        found[name] = code, values.to_numpy()[there][first]
     known: dict[str, Any] = {}
     if ITEM_NUMBERS in found:
         numbers = _filled(*found[ITEM_NUMBERS], np.zeros((size, 2 + facts.n_blocks), dtype=np.int64))
@@ -143,7 +148,7 @@ def read_table(sources: Sequence[tuple[pd.DataFrame, Ints]], size: int, facts: I
     if ITEM_GROUPS in found:
         code, values = found[ITEM_GROUPS]
         n = np.zeros(size, dtype=np.int64)
-        n[code] = [len(value) for value in values]
+        n[code] = np.fromiter(map(len, values), dtype=np.int64, count=len(values))
         groups = np.concatenate([np.zeros(0, dtype=np.int64), *values]).astype(np.int64)
         known |= {"group_starts": np.concatenate([[0], np.cumsum(n)]), "groups": groups}
     return ItemTable.of(size, **known)

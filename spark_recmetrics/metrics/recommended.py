@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -63,7 +64,7 @@ class Popularity:
         Items of equal popularity stand on one side: they are in as long as those above them hold less than the share.
         """
         held, lowest = 0, 1
-        wanted = Fraction(str(share)) * self.n_rows  # 0.55 * 100 is more than 55 for floats
+        wanted = math.ceil(Fraction(str(share)) * self.n_rows)  # 0.55 * 100 is more than 55 for floats
         for count, n in zip(reversed(self.counts), reversed(self.n_items), strict=True):
             if held >= wanted:
                 break
