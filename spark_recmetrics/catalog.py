@@ -30,12 +30,12 @@ class KnownItems:
     Args:
         rows: `item` and the columns `OF_ITEM` that are needed, one row per item; None where nobody needs to know.
         facts: What is known of all together.
-        n_items: How many rows there are.
+        beside: Every bucket gets all rows; else rows of lists bring along what is known of their items.
     """
 
     rows: DataFrame | None = None
     facts: ItemFacts = field(default_factory=ItemFacts)
-    n_items: int = 0
+    beside: bool = True
 
 
 def trained_items(train: DataFrame, *, audience: bool) -> DataFrame:

@@ -180,7 +180,7 @@ def _read(plan: Plan, table: str, user: Any, models: Sequence[str]) -> _Table:
         item_slices=(),
         item_bands=None,
         groups=KnownGroups(),
-        most_items_beside=0,
+        items=replace(plan.items, beside=False),
     )
     if own.scoring is None:
         raise ValueError("there is no ranking metric")

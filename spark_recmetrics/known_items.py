@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 OF_FEATURES = frozenset({"features", "categories", "true_categories"})
 """Needs that the table of item features meets."""
 
+MOST_ITEMS_BESIDE = 200_000
+"""A bucket of a good size has a million recommendations: so many items are few beside them, and no join has to move them."""
+
 
 def know_items(inputs: Inputs, needs: Collection[str], groups: KnownGroups, columns: Columns) -> KnownItems:
     """What metrics need to know of items. Nothing of the catalogue's size comes to the driver.
@@ -103,7 +106,7 @@ def know_items(inputs: Inputs, needs: Collection[str], groups: KnownGroups, colu
         except Exception:
             tables.release(rows)
             raise
-    return KnownItems(rows, facts, sum(n for _, n in found))
+    return KnownItems(rows, facts, beside=sum(n for _, n in found) <= MOST_ITEMS_BESIDE)
 
 
 def counted_in(kept: DataFrame, plan: Plan) -> DataFrame | None:

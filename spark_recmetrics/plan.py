@@ -14,6 +14,7 @@ from spark_recmetrics.catalog import KnownItems, with_items
 from spark_recmetrics.columns import ITEM_SLICE, KIND_ITEM, KIND_SEGMENT, KIND_TRAIN, USER_COUNTERS
 from spark_recmetrics.grouped import KnownGroups
 from spark_recmetrics.inputs import (
+    bucket_of,
     clean_predictions,
     clean_truth,
     in_buckets,
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
 PARTS_A_BUCKET = 4
 """Whole lists are matched and ranked in smaller parts than those that Python sees: hash tables and sorts fit into caches."""
 
-MOST_ITEMS_BESIDE = 200_000
-"""A bucket of a good size has a million recommendations, so that these are few beside them, and no join moves all of them."""
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -65,7 +63,6 @@ class Plan:
         baseline: The model that lists are compared with, if there is one.
         groups: What is known of groups.
         resampled: Intervals come from resampled users, so that metrics of items need their lists.
-        most_items_beside: Up to how many items every bucket gets what is known of all; of more, rows of lists bring it along.
     """
 
     inputs: Inputs
@@ -82,7 +79,6 @@ class Plan:
     baseline: str | None = None
     groups: KnownGroups = field(default_factory=KnownGroups)
     resampled: bool = False
-    most_items_beside: int = MOST_ITEMS_BESIDE
 
     @cached_property
     def scoring(self) -> Scoring | None:
@@ -174,38 +170,40 @@ class Plan:
 
     @cached_property
     def judged(self) -> DataFrame:
-        """Truth as it is scored: `bucket, user, item, rating`, the rating null where a row is not relevant."""
+        """Truth as it is scored: `user, item, rating`, the rating null where a row is not relevant."""
         needs = self.scoring.needs if self.scoring else frozenset()
         rows = relevant_only(self.truth, self.convention, has_ratings=self.inputs.has_ratings, judged="matched" in needs)
         rows = with_bands(rows, self.item_bands) if self.item_bands else rows
-        return in_buckets(rows if self._items_beside else self._described(rows), self.n_buckets)
+        return self._described(rows)
 
     @cached_property
     def beside(self) -> DataFrame:
-        """The same with the rows of other kinds that metrics need."""
+        """The same in buckets, with the rows of other kinds that metrics need."""
         needs = self.scoring.needs if self.scoring else frozenset()
         items = train = None
-        if self._items_beside and self.items.rows is not None:
+        if self.items.beside and self.items.rows is not None:
             every = F.explode(F.sequence(F.lit(0), F.lit(self.n_buckets - 1))).alias("bucket")
             items = self.items.rows.select(every, "*")
         if self.inputs.train is not None and needs & {"unseen", "history", "trained_groups"}:
             train = self.inputs.train.where(F.col("user").isNotNull() & F.col("item").isNotNull())
-            train = train if self._items_beside or "trained_groups" not in needs else self._described(train)
-            train = in_buckets(train, self.n_buckets)
-        segments = None if self.groups.segments is None else in_buckets(self.groups.segments, self.n_buckets)
-        return with_beside(self.judged, {KIND_TRAIN: train, KIND_SEGMENT: segments, KIND_ITEM: items})
+            train = self._described(train) if "trained_groups" in needs else train
+        of_users = {KIND_TRAIN: train, KIND_SEGMENT: self.groups.segments}
+        numbered = {kind: None if rows is None else self._with_bucket(rows) for kind, rows in of_users.items()}
+        # Together first, and moved once.
+        rows = with_beside(self._with_bucket(self.judged), {**numbered, KIND_ITEM: items})
+        return rows.repartition(self.n_buckets, "bucket")
 
-    @property
-    def _items_beside(self) -> bool:
-        return self.items.n_items <= self.most_items_beside
+    def _with_bucket(self, rows: DataFrame) -> DataFrame:
+        return rows.select(bucket_of(F.col("user"), self.n_buckets), "*")
 
     def _described(self, rows: DataFrame) -> DataFrame:
-        return rows if self.items.rows is None else with_items(rows, self.items.rows)
+        """The rows, with what is known of their items unless it comes beside."""
+        return rows if self.items.rows is None or self.items.beside else with_items(rows, self.items.rows)
 
     @cached_property
     def ranked(self) -> DataFrame:
         """The rows of lists that are scored."""
-        return self._ranked if self._items_beside else self._described(self._ranked)
+        return self._described(self._ranked)
 
     @property
     def n_of_items(self) -> tuple[int, int]:
@@ -232,7 +230,7 @@ class Plan:
             )
         if convention.duplicates == "keep":
             # No metric that has to know what a user has seen is computed here.
-            rows = with_judged(in_buckets(rows, self.n_buckets), self.judged)
+            rows = with_judged(in_buckets(rows, self.n_buckets), in_buckets(self.judged, self.n_buckets))
         else:
             train = self.inputs.train if "unseen" in scoring.needs else None
             # The truth is counted where it is scored; here it is read once more.

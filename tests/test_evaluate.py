@@ -14,9 +14,9 @@ from chispa import assert_df_equality
 from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
-from spark_recmetrics import schema, tables
+from spark_recmetrics import known_items, schema, tables
 from spark_recmetrics.conventions import CONVENTIONS
-from spark_recmetrics.metrics import DEFINITIONS, expand
+from spark_recmetrics.metrics import DEFINITIONS, expand, parse
 
 pytestmark = pytest.mark.spark
 
@@ -156,6 +156,17 @@ def test_options_agree_with_the_oracle(spark, options):
     metrics = expand(EVERYTHING, [1, 3])
     expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics))
     assert_agrees(evaluate_case(spark, case, rules, metrics=metrics), expected, metrics)
+
+
+@pytest.mark.once
+def test_what_is_known_of_many_items_comes_with_the_rows_of_lists(spark, monkeypatch):
+    """Of few items it comes to every bucket beside the lists, as in all other tests."""
+    monkeypatch.setattr(known_items, "MOST_ITEMS_BESIDE", 0)
+    metrics = expand([name for name in ALL if not parse(name).definition.accuracy], 3)
+    assert len(metrics) > 25
+    result, expected = evaluate_all(spark, oracle.merged_cases(range(3)), CONVENTIONS["default"], metrics)
+    assert_agrees(result, expected, metrics)
+    result.release()
 
 
 @pytest.mark.parametrize("duplicates", ["error", "first"])
