@@ -122,7 +122,9 @@ def with_items(rows: DataFrame, items: DataFrame, columns: Collection[str] = OF_
         columns: Only these columns of items.
     """
     kept = [name for name in items.columns if name in columns]
-    return rows.join(items.select("item", *kept), "item", "left").select(*rows.columns, *kept)
+    joined = rows.join(items.select("item", *kept), "item", "left")
+    # Columns of their own: lists and truth have both what is known of items, and Spark must tell the two apart.
+    return joined.select(*rows.columns, *(F.col(name).alias(name) for name in kept))
 
 
 def _bits(names: Sequence[str]) -> Column:
