@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,17 @@ import numpy as np
 from spark_recmetrics.beside import Beside, Trained, numbered, read_table
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.metrics import DEFINITIONS, RankedBatch, columns_of, score_columns
-from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, placed_scores, sum_by_user
+from spark_recmetrics.metrics.batch import (
+    Candidates,
+    Floats,
+    Ints,
+    Listed,
+    Matched,
+    place_in_user,
+    placed_scores,
+    sum_by_user,
+    tie_edges,
+)
 from spark_recmetrics.metrics.counting import count_items, kept_lists
 from spark_recmetrics.metrics.measuring import Members, measure_groups, user_columns
 from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
@@ -22,6 +33,7 @@ from spark_recmetrics.metrics.scoring import Scoring
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 
 class Bucket(NamedTuple):
@@ -143,7 +155,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
         "n_truth": batch.n_judged,
         "n_recommended": batch.list_length(scoring.longest),
         "n_matched": np.bincount(rows.cell[_is_matched(rows, scoring)], minlength=n_cells),
-        "n_tied_at_cut": np.bincount(rows.cell[rows.column("tied", np.zeros(len(rows.cell), dtype=bool))], minlength=n_cells),
+        "n_tied_at_cut": np.bincount(rows.cell[rows.before_tie & np.isin(rows.rank, scoring.cuts)], minlength=n_cells),
         "n_duplicates": _repeats(lists, cell * n_items + list_item, cell, n_cells, n_items),
         "n_truth_duplicates": np.tile(np.bincount(truth_user[repeated], minlength=n_users), scoring.n_models),
         "n_rank_faults": _rank_faults(rows, n_cells, scoring) + faults_behind,
@@ -258,12 +270,30 @@ class _Rows:
     def column(self, name: str, otherwise: Any) -> Any:
         return self.frame[name].to_numpy() if name in self.frame else otherwise
 
+    @property
+    def before_tie(self) -> NDArray[np.bool_]:
+        """Whether the row behind has the same score."""
+        found: NDArray[np.bool_] = self.column("before_tie", np.zeros(len(self.cell), dtype=bool))
+        return found
+
+    @cached_property
+    def ties(self) -> tuple[Ints, Ints]:
+        """The first and the last row of equal score, for each row."""
+        if "after_tie" not in self.frame:
+            return (np.arange(len(self.cell)),) * 2
+        order = np.lexsort((self.rank, self.cell))
+        edges = tie_edges(self.frame["after_tie"].to_numpy()[order], self.before_tie[order])
+        found = np.empty((2, len(order)), dtype=np.int64)
+        for place, edge in enumerate(edges):
+            found[place, order] = order[edge]
+        return found[0], found[1]
+
 
 class _Truth:
     """Distinct truth rows, sorted by user and item."""
 
     def __init__(self, frame: pd.DataFrame, user: Ints, item: Ints, trained: Trained) -> None:
-        self.frame, self.user, self.item = frame, user, item
+        self.frame, self.user, self.item, self.trained = frame, user, item, trained
         self.rating = frame["rating"].to_numpy(np.float64)
         self.value = frame["value"].to_numpy(np.float64) if "value" in frame else self.rating
         self.propensity = frame["propensity"].to_numpy(np.float64) if "propensity" in frame else np.full(len(user), np.nan)
@@ -307,13 +337,14 @@ def _batch(n_cells: int, rows: _Rows, truth: _Truth, truth_cell: Ints, truth_pla
     n_relevant = np.bincount(truth_cell[ideal], minlength=n_cells)
     every = unseen = None
     if "every" in scoring.needs:
-        above, tied = rows.column("n_above", rows.rank - 1), rows.column("n_tied", np.ones(len(rows.rank), dtype=np.int64))
+        first, last = (rows.rank[edge[hit]] for edge in rows.ties)
+        nobody = np.zeros(n_cells, dtype=np.int64)
         every = Candidates(
-            n_recommended, n_relevant, np.zeros(n_cells, dtype=np.int64), rows.cell[hit], rows.rank[hit], above[hit], tied[hit]
+            n_recommended, n_relevant, nobody, rows.cell[hit], rows.rank[hit], n_above=first - 1, n_tied=last - first + 1
         )
         unseen = None if scoring.trained else every
     if "unseen" in scoring.needs:
-        unseen = _unseen(n_cells, rows, truth, hit, truth_cell, truth_place)
+        unseen = _unseen(n_cells, rows, truth, hit, truth_cell, truth_place, scoring)
     return RankedBatch(
         n_relevant=n_relevant,
         n_recommended=n_recommended,
@@ -359,18 +390,23 @@ def _listed(rows: _Rows, score: Floats, scoring: Scoring) -> Listed:
     return Listed(cell, rows.rank[order], np.where(first, so_far, so_far - np.roll(so_far, 1)))
 
 
-def _unseen(n_cells: int, rows: _Rows, truth: _Truth, hit: Ints, truth_cell: Ints, truth_place: Ints) -> Candidates:
+def _unseen(
+    n_cells: int, rows: _Rows, truth: _Truth, hit: Ints, truth_cell: Ints, truth_place: Ints, scoring: Scoring
+) -> Candidates:
     place = rows.frame["unseen_place"].to_numpy(np.int64)
     wanted = ~np.isnan(truth.rating[truth_place]) & ~truth.seen[truth_place]
     new = hit[~truth.seen[rows.truth[hit]]]
+    first, last = (edge[new] for edge in rows.ties)
+    n_users = max(n_cells // scoring.n_models, 1)
+    above = place[first] - ~truth.trained.have(rows.cell[first] % n_users, rows.item[first])
     return Candidates(
         n_listed=_largest(rows.cell, place, n_cells),
         n_relevant=np.bincount(truth_cell[wanted], minlength=n_cells),
         n_seen=_largest(truth_cell, truth.n_seen[truth_place], n_cells),
         user=rows.cell[new],
         place=place[new],
-        n_above=rows.column("unseen_above", place - 1)[new],
-        n_tied=rows.column("unseen_tied", np.ones(len(place), dtype=np.int64))[new],
+        n_above=above,
+        n_tied=place[last] - above,
     )
 
 

@@ -19,7 +19,7 @@ from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
 from spark_recmetrics.grouped import KnownGroups
 from spark_recmetrics.inputs import with_model_codes
 from spark_recmetrics.metrics import Metric, RankedBatch, parse, score
-from spark_recmetrics.metrics.batch import Candidates, Floats, Ints
+from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, tie_edges
 from spark_recmetrics.metrics.ranking import gain_of
 from spark_recmetrics.rating import rating_range
 from spark_recmetrics.report import explanation
@@ -281,6 +281,13 @@ class _List:
         copy, places = self._within(part.user, part.rank, lengths)
         return replace(part.kept(places), user=copy)
 
+    def tied(self) -> dict[int, int]:
+        """By rank, how many other items have the same score."""
+        ranks = np.array(sorted(self.rows), dtype=np.int64)
+        flags = ([self.rows[rank].get(name, False) for rank in ranks.tolist()] for name in ("after_tie", "before_tie"))
+        first, last = tie_edges(*(np.array(flag, dtype=bool) for flag in flags))
+        return dict(zip(ranks.tolist(), (ranks[last] - ranks[first]).tolist(), strict=True))
+
     def n_unseen(self, lengths: Ints) -> Ints:
         """How many candidates that are not training rows each cut list has."""
         if self.batch.unseen is None or not self.scoring.trained:
@@ -401,7 +408,7 @@ class _Told:
         mine = matched.user == own.cell
         judged = dict(zip(matched.rank[mine].tolist(), matched.rating[mine].tolist(), strict=True))
         seen = np.diff(own.n_unseen(np.arange(n_shown + 1))) == 0
-        found = []
+        tied, found = own.tied(), []
         for rank in range(1, n_shown + 1):
             row = own.rows[rank]
             rating = judged.get(rank) if self.has_ratings else None
@@ -409,7 +416,7 @@ class _Told:
                 {
                     "item": row["item"],
                     "score": row.get("score"),
-                    "n_tied": row.get("n_tied", 1) - 1,
+                    "n_tied": tied[rank],
                     **({"seen": bool(seen[rank - 1])} if own.scoring.trained else {}),
                     "judged": rank in judged,
                     "rating": None if rating is None or np.isnan(rating) else rating,

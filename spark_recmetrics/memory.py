@@ -379,7 +379,7 @@ class _Data:
         if "score" in rows:
             rows["score"] = rows["score"].astype(np.float64)
         same = (cell[1:] == cell[:-1]) & (value[1:] == value[:-1]) & (judged[1:] == judged[:-1]) & (not self.has_rank)
-        rows["tied"] = np.append(same, False)[: len(rows)] & rows["rank"].isin(scoring.cuts)
+        rows["before_tie"] = np.append(same, False)[: len(rows)]
         if scoring.k is not None:
             cut = rows["rank"].to_numpy() > scoring.k
             if scoring.given_ranks:
@@ -387,26 +387,13 @@ class _Data:
                 cut[1:] &= cut[:-1] & (cell[1:] == cell[:-1])
                 cut[:1] = False
             return rows.loc[~cut]
-        peers = np.unique(np.column_stack([cell, ~judged, value]), axis=0, return_inverse=True)[1].ravel()
-        peers = np.arange(len(rows)) if self.has_rank else peers
-        every = np.ones(len(rows), dtype=np.int64)
-        rows["n_above"], rows["n_tied"], _ = _standing(cell, peers, every)
+        rows["after_tie"] = np.append(False, same)[: len(rows)]
         if "seen" in rows:
-            rows["unseen_above"], rows["unseen_tied"], rows["unseen_place"] = _standing(cell, peers, every - rows["seen"])
+            rows["unseen_place"] = (~rows["seen"]).groupby(cell).cumsum().astype(np.int64)
         longest = scoring.longest_recommended
         one_by_one = rows["rank"] <= (np.inf if longest is None else longest)
-        kept: pd.DataFrame = rows[judged | (rows["rank"] == 1) | rows["tied"] | one_by_one]
+        kept: pd.DataFrame = rows[judged | (rows["rank"] == 1) | rows["before_tie"] | rows["after_tie"] | one_by_one]
         return kept
-
-
-def _standing(cell: Any, peers: Any, counts: Any) -> tuple[Any, Any, Any]:
-    """Of rows sorted by cell and then by peers of equal score: what counts above the peers, among them, and up to the row."""
-    import pandas as pd
-
-    counted = pd.Series(np.asarray(counts))
-    up_to = counted.groupby(cell).cumsum()
-    tied = counted.groupby(peers).transform("sum")
-    return (up_to - counted).groupby(peers).transform("first"), tied, up_to
 
 
 def _prediction_counts(rows: pd.DataFrame) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool, cut
 
     Returns:
         The rows with `rank`, from 1 unless it is trusted. Null scores come last and NaN scores first. With cuts also
-        `tied`, whether the row stands at one and the row behind it has the same score; ranks that were given leave no ties.
+        `before_tie`, whether the row behind has the same score; ranks that were given leave no ties.
     """
     by_score, in_order = "rank" not in rows.columns, _lists(rows).orderBy(*_order(rows), _tie(ties))
     if not trust_rank:
@@ -35,7 +35,7 @@ def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool, cut
     # finds its few rows in order already.
     rows = rows.where(F.col("rank") <= k + 1)
     same = F.lead("item").over(in_order).isNotNull() & F.lead("score").over(in_order).eqNullSafe(F.col("score"))
-    return rows.withColumn("tied", F.col("rank").isin(*cuts) & same).where(F.col("rank") <= k)
+    return rows.withColumn("before_tie", same).where(F.col("rank") <= k)
 
 
 def first_behind(rows: DataFrame, k: int) -> DataFrame:
@@ -79,7 +79,7 @@ def rows_that_matter(
     Returns:
         The rows with `rank`, and counts that run along the list, so that the last row has them all:
         `n_faults` ranks that are not the row's place, `unseen_place`, `score_so_far` (a missing or infinite score adds
-        nothing). `tied` as for `top_rows`. With ties also `n_above` and `n_tied`, `unseen_above` and `unseen_tied`.
+        nothing). `before_tie` as for `top_rows`; with ties also `after_tie`, and the first and the last row of each tie.
     """
     first = [F.col("judged").desc()] if judged_only else []
     order = [*first, *_order(rows)]
@@ -115,23 +115,13 @@ def rows_that_matter(
         return reduce(and_, (beside(key).over(in_order).eqNullSafe(F.col(key)) for key in keys))
 
     found["before_tie"] = ~found["last"] & tied_with(F.lead)
-    at_cut = F.col("rank").isin(*cuts) & F.col("before_tie") if cuts else F.lit(False)
-    kept |= at_cut
-    if "ties" not in needs:
-        return rows.withColumns(found).where(kept).withColumn("tied", at_cut).drop("before_tie")
-    found["after_tie"] = (place > 1) & tied_with(F.lag)
-    # Most rows have no tie. The first and the last row of a tie tell where it stands, and how many are unseen above and in it.
-    few = rows.withColumns(found).where(kept | (F.col("after_tie") != F.col("before_tie")))
-    peers = lists.orderBy(*order).rangeBetween(Window.currentRow, Window.currentRow)
-    ties_of: dict[str, Column] = {}
-    for need, names, counted, own in (
-        ("every", ("n_above", "n_tied"), F.col("rank"), F.lit(1)),
-        ("unseen", ("unseen_above", "unseen_tied"), F.col("unseen_place"), (~F.col("seen")).cast("long")),
-    ):
-        if need in needs:
-            above = F.min(counted - own).over(peers)
-            ties_of |= {names[0]: above, names[1]: F.max(counted).over(peers) - above}
-    return few.withColumns({**ties_of, "tied": at_cut}).where(kept).drop("after_tie", "before_tie")
+    if cuts:
+        kept |= F.col("rank").isin(*cuts) & F.col("before_tie")
+    if "ties" in needs:
+        found["after_tie"] = (place > 1) & tied_with(F.lag)
+        # The first and the last row of a tie tell where it stands, and how many are unseen above and in it.
+        kept |= F.col("after_tie") != F.col("before_tie")
+    return rows.withColumns(found).where(kept)
 
 
 def without_repeats(rows: DataFrame) -> DataFrame:

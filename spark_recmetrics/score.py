@@ -38,6 +38,7 @@ from spark_recmetrics.columns import (
     USER_COUNTERS,
 )
 from spark_recmetrics.means import Wanted, part_totals
+from spark_recmetrics.metrics.batch import tie_edges
 from spark_recmetrics.metrics.counting import item_columns
 from spark_recmetrics.metrics.measuring import item_places
 from spark_recmetrics.metrics.scoring import Scoring
@@ -148,6 +149,12 @@ def _of_items(
     """The rows of each value of each slice of items."""
     import pandas as pd
 
+    lists_of, ties = [name for name in ("model", "user") if name in lists], None
+    if "after_tie" in lists:
+        # A number for each tie, because rows of it may be left out below.
+        ordered = lists.sort_values([*lists_of, "rank"])
+        flags = (ordered[name].to_numpy() for name in ("after_tie", "before_tie"))
+        ties = pd.Series(tie_edges(*flags)[0], index=ordered.index)
     for one in slices:
         each = opened(one, truth)
         code, values = values_of(one, each)
@@ -158,8 +165,11 @@ def _of_items(
                 # Only these items are ranked, so that the ranks close up.
                 pairs = [pd.MultiIndex.from_frame(rows[["user", "item"]]) for rows in (own, of_value)]
                 own = own[pairs[0].isin(pairs[1])].copy()
-                lists_of = [name for name in ("model", "user") if name in own]
                 own["rank"] = own.groupby(lists_of)["rank"].rank(method="first").astype("int64")
+                if ties is not None:
+                    own = own.sort_values([*lists_of, "rank"])
+                    same = np.diff(ties[own.index].to_numpy()) == 0
+                    own["before_tie"], own["after_tie"] = np.append(same, False)[: len(own)], np.append(False, same)[: len(own)]
             scored = score_bucket(own, of_value, scoring, beside, of_users=True)
             yield scored.assign(**{ITEM_SLICE: str(one), ITEM_VALUE: value})
 

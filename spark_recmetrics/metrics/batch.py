@@ -283,6 +283,23 @@ def place_in_user(user: Ints, size: int) -> Ints:
     return np.arange(1, len(user) + 1) - start[user]
 
 
+def tie_edges(after: NDArray[np.bool_], before: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """For rows in order: the places of the first and of the last row that each is tied with, itself where it is with none.
+
+    Args:
+        after: (L,) whether the row is tied with the one before it. Of a tie there are the first and the last row at least.
+        before: (L,) whether it is tied with the one behind it.
+
+    Example:
+        >>> tie_edges(np.array([False, False, True, True]), np.array([False, True, True, False]))
+        (array([0, 1, 1, 1]), array([0, 3, 3, 3]))
+    """
+    place = np.arange(len(after))
+    first = np.maximum.accumulate(np.where(after, 0, place))
+    last = np.minimum.accumulate(np.where(before, len(after), place)[::-1])[::-1]
+    return first, last
+
+
 def placed_scores(score: Floats, *, first: bool = False) -> Floats:
     """Scores that can be compared: missing ones are tied, behind all others, infinite ones too, or before them.
 
