@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.columns import (
-    ITEM_FEATURES,
-    ITEM_GROUPS,
-    ITEM_NUMBERS,
-    KIND,
-    KIND_ITEM,
-    KIND_SEGMENT,
-    KIND_TRAIN,
-    KIND_TRUTH,
-    OF_ITEM,
-)
-from spark_recmetrics.metrics.batch import Ints
+from spark_recmetrics.columns import ABOUT_ITEM, KIND, KIND_ITEM, KIND_SEGMENT, KIND_TRAIN, KIND_TRUTH
+from spark_recmetrics.metrics.batch import Floats, Ints
 from spark_recmetrics.metrics.recommended import ItemFacts, ItemTable
 
 if TYPE_CHECKING:
@@ -36,8 +26,8 @@ class Beside:
         train: `user, item` of training rows.
         segments: `user`, and `segment_0`, `segment_1`, …: the groups by each of the columns that users are grouped by, None
             where there is none.
-        items: `item` and the columns `OF_ITEM`, each item once; None where rows of lists, truth and training rows have these
-            columns themselves.
+        items: `item` and `ABOUT_ITEM`, each item once; None where rows of lists, truth and training rows have this column
+            themselves.
     """
 
     train: pd.DataFrame | None = None
@@ -56,8 +46,8 @@ def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, Beside]:
     kind = rows[KIND].to_numpy()
     truth, train, segments, items = (rows[kind == one] for one in (KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM))
     if len(items):
-        # In the other rows these columns are null, and of an item the first row counts.
-        truth, train = (part.drop(columns=[name for name in OF_ITEM if name in part]) for part in (truth, train))
+        # It is null in the other rows.
+        truth, train = (part.drop(columns=ABOUT_ITEM) for part in (truth, train))
     return truth, Beside(*(part if len(part) else None for part in (train, segments, items)))
 
 
@@ -118,44 +108,51 @@ def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
     return np.split(codes.astype(np.int64), ends[:-1]), ids
 
 
+def pack(numbers: Ints, features: Floats, groups: Iterable[Ints]) -> list[bytes]:
+    """What is known of items as bytes, whose number is a multiple of 8.
+
+    Arrays would be slow to move: for each row that it sends to Python, Spark looks at all rows of the batch before it.
+
+    Args:
+        numbers: (I, 2 + B) training rows of the item, users who have one, and its categories, a bit each.
+        features: (I, D) feature vector, NaN where there is none.
+        groups: (I,) places in `ItemFacts.groups`.
+    """
+    fixed = np.concatenate([numbers.astype("<i8"), features.astype("<f8").view("<i8")], axis=1)
+    return [row.tobytes() + own.astype("<i8").tobytes() for row, own in zip(fixed, groups, strict=True)]
+
+
 def read_table(sources: Sequence[tuple[pd.DataFrame, Ints]], size: int, facts: ItemFacts) -> ItemTable:
     """What is known of the items of a bucket.
 
     Args:
-        sources: Frames with some of the columns `OF_ITEM`, or none, and the number of the item of each row.
+        sources: Frames with `ABOUT_ITEM`, or without, and the number of the item of each row.
         size: How many items there are.
         facts: What is known of all together.
     """
     import pandas as pd
 
-    found: dict[str, tuple[Ints, Any]] = {}
-    for name in OF_ITEM:
-        own = [(code, frame[name]) for frame, code in sources if name in frame and len(frame)]
-        if not own:
-            continue
+    own = [(code, frame[ABOUT_ITEM]) for frame, code in sources if ABOUT_ITEM in frame and len(frame)]
+    numbers = np.zeros((size, 2 + facts.n_blocks), dtype=np.int64)
+    features = np.full((size, facts.n_features), np.nan)
+    n_groups, groups = np.zeros(size, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    if own:
         codes, values = np.concatenate([code for code, _ in own]), pd.concat([values for _, values in own])
         there = values.notna().to_numpy()
         code, first = np.unique(codes[there], return_index=True)
-        found[name] = code, values.to_numpy()[there][first]
-    known: dict[str, Any] = {}
-    if ITEM_NUMBERS in found:
-        numbers = _filled(*found[ITEM_NUMBERS], np.zeros((size, 2 + facts.n_blocks), dtype=np.int64))
-        known |= {"n_rows": numbers[:, 0], "n_users": numbers[:, 1], "categories": np.ascontiguousarray(numbers[:, 2:])}
-    if facts.n_features:
-        known["features"] = np.full((size, facts.n_features), np.nan)
-        if ITEM_FEATURES in found:
-            known["features"] = _filled(*found[ITEM_FEATURES], known["features"])
-    if ITEM_GROUPS in found:
-        code, values = found[ITEM_GROUPS]
-        n = np.zeros(size, dtype=np.int64)
-        n[code] = np.fromiter(map(len, values), dtype=np.int64, count=len(values))
-        groups = np.concatenate([np.zeros(0, dtype=np.int64), *values]).astype(np.int64)
-        known |= {"group_starts": np.concatenate([[0], np.cumsum(n)]), "groups": groups}
-    return ItemTable.of(size, **known)
-
-
-def _filled(code: Ints, values: Any, whole: Any) -> Any:
-    """The whole with these rows in their places."""
-    if len(code):
-        whole[code] = np.concatenate(list(values)).reshape(len(code), whole.shape[1])
-    return whole
+        packed = values.to_numpy()[there][first]
+        length = np.fromiter(map(len, packed), dtype=np.int64, count=len(packed)) // 8
+        flat, start = np.frombuffer(b"".join(packed), dtype="<i8"), np.cumsum(length) - length
+        middle, end = numbers.shape[1], numbers.shape[1] + features.shape[1]
+        numbers[code] = flat[start[:, None] + np.arange(middle)]
+        features[code] = flat[start[:, None] + np.arange(middle, end)].view("<f8")
+        n_groups[code] = length - end
+        groups = flat[np.arange(len(flat)) - np.repeat(start, length) >= end].astype(np.int64)
+    return ItemTable(
+        n_rows=numbers[:, 0],
+        n_users=numbers[:, 1],
+        features=features,
+        categories=np.ascontiguousarray(numbers[:, 2:]),
+        group_starts=np.concatenate([[0], np.cumsum(n_groups)]),
+        groups=groups,
+    )

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import TYPE_CHECKING
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField, StructType
 
-from spark_recmetrics.columns import (
-    ITEM_COUNTS,
-    ITEM_FEATURES,
-    ITEM_GROUPS,
-    ITEM_IDS,
-    ITEM_MODELS,
-    ITEM_NUMBERS,
-    ITEM_WEIGHTS,
-    OF_ITEM,
-)
+from spark_recmetrics.beside import pack
+from spark_recmetrics.columns import ABOUT_ITEM, ITEM_COUNTS, ITEM_GROUPS, ITEM_IDS, ITEM_MODELS, ITEM_WEIGHTS
 from spark_recmetrics.descriptions import MOST_CATEGORIES
 from spark_recmetrics.metrics.recommended import CATEGORIES_A_BLOCK, ItemFacts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class KnownItems:
     """What is known of items.
 
     Args:
-        rows: `item` and the columns `OF_ITEM` that are needed, one row per item; None where nobody needs to know.
+        rows: One row per item, by `item_sides`; None where nobody needs to know.
         facts: What is known of all together.
         beside: Every bucket gets all rows; else rows of lists bring along what is known of their items.
     """
@@ -61,10 +59,9 @@ def popularity_counts(items: DataFrame) -> DataFrame:
     """`n_rows, n_items`: how many items have so many training rows. There are at most about sqrt(2 rows) such numbers.
 
     Args:
-        items: Items by `item_sides`; where their training rows are not known, they have 0.
+        items: Items by `item_sides`.
     """
-    n_rows = F.element_at(ITEM_NUMBERS, 1) if ITEM_NUMBERS in items.columns else F.lit(0)
-    return items.groupBy(n_rows.alias("n_rows")).agg(F.count(F.lit(1)).alias("n_items"))
+    return items.groupBy("n_rows").agg(F.count(F.lit(1)).alias("n_items"))
 
 
 def description_counts(described: DataFrame) -> DataFrame:
@@ -94,37 +91,77 @@ def category_names(described: DataFrame) -> DataFrame:
 
 
 def item_sides(
-    trained: DataFrame | None, described: DataFrame | None, grouped: DataFrame | None, names: Sequence[str]
+    trained: DataFrame | None,
+    described: DataFrame | None,
+    grouped: DataFrame | None,
+    names: Sequence[str],
+    n_features: int,
+    n_parts: int,
 ) -> DataFrame:
-    """One row per item of any of the tables, with the columns `OF_ITEM` that there are.
+    """`item, n_rows, groups, about_item`, one row per item of any of the tables.
 
     Args:
         trained: Items by `trained_items`.
         described: Items by `described_items`.
         grouped: Items by `grouped.item_groups`.
         names: The categories, in the order of their bits.
+        n_features: Length of the feature vectors.
+        n_parts: Number of partitions.
     """
-    tables = [table for table in (trained, described, grouped) if table is not None]
-    joined = reduce(lambda one, other: one.join(other, "item", "full"), tables)
     blocks = [names[first : first + CATEGORIES_A_BLOCK] for first in range(0, len(names), CATEGORIES_A_BLOCK)]
-    counts = [F.coalesce(name, F.lit(0)) if name in joined.columns else F.lit(0) for name in ("n_rows", "n_users")]
-    numbers = F.array(*(one.cast("long") for one in (*counts, *map(_bits, blocks))))
-    found = [numbers.alias(ITEM_NUMBERS)] if trained is not None or names else []
-    return joined.select("item", *found, *(name for name in (ITEM_FEATURES, ITEM_GROUPS) if name in joined.columns))
+    bits = [f"categories_{place}" for place in range(len(blocks))]
+    if described is not None:
+        described = described.withColumns(dict(zip(bits, map(_bits, blocks), strict=True)))
+    counts = dict.fromkeys(("n_rows", "n_users", *bits), F.lit(0).cast("long"))
+    arrays = {"features": F.array().cast("array<double>"), ITEM_GROUPS: F.array().cast("array<bigint>")}
+    nothing = {name: F.lit(None).cast("array<double>" if name == "features" else "array<bigint>") for name in arrays}
+    nothing |= dict.fromkeys(counts, F.lit(None).cast("long"))
+
+    def wide(table: DataFrame) -> DataFrame:
+        """The table with the columns of all."""
+        own = {"features": F.col("features").cast("array<double>")} if "features" in table.columns else {}
+        own |= {name: F.col(name) for name in nothing if name in table.columns and name not in own}
+        return table.select("item", *(own.get(name, other).alias(name) for name, other in nothing.items()))
+
+    # Joins would move them to more partitions than so few rows need. Of an item each column stands in one table only.
+    tables = [wide(table) for table in (trained, described, grouped) if table is not None]
+    together = reduce(lambda one, other: one.union(other), tables)
+    merged = together.repartition(n_parts, "item").groupBy("item").agg(*(F.max(name).alias(name) for name in nothing))
+    numbers = F.array(*(F.coalesce(name, nobody) for name, nobody in counts.items()))
+    rows = merged.select("item", numbers.alias("numbers"), *(F.coalesce(name, own).alias(name) for name, own in arrays.items()))
+    schema = StructType(
+        [
+            rows.schema["item"],
+            StructField("n_rows", LongType()),
+            StructField(ITEM_GROUPS, ArrayType(LongType())),
+            StructField(ABOUT_ITEM, BinaryType()),
+        ]
+    )
+
+    def packed(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for frame in frames:
+            numbers = np.concatenate([np.zeros(0, dtype=np.int64), *frame["numbers"]]).reshape(len(frame), -1)
+            features = np.full((len(frame), n_features), np.nan)
+            there = np.fromiter(map(len, frame["features"]), dtype=np.int64, count=len(frame)) > 0
+            if n_features and there.any():
+                features[there] = np.stack(list(frame["features"][there]))
+            found = frame[["item", ITEM_GROUPS]].copy()
+            found["n_rows"], found[ABOUT_ITEM] = numbers[:, 0], pack(numbers, features, frame[ITEM_GROUPS])
+            yield found[schema.names]
+
+    return rows.mapInPandas(packed, schema)
 
 
-def with_items(rows: DataFrame, items: DataFrame, columns: Collection[str] = OF_ITEM) -> DataFrame:
+def with_items(rows: DataFrame, items: DataFrame) -> DataFrame:
     """Rows of lists, truth or training rows with what is known of their items.
 
     Args:
         rows: Rows with `item`.
         items: Items by `item_sides`.
-        columns: Only these columns of items.
     """
-    kept = [name for name in items.columns if name in columns]
-    joined = rows.join(items.select("item", *kept), "item", "left")
-    # Columns of their own: lists and truth have both what is known of items, and Spark must tell the two apart.
-    return joined.select(*rows.columns, *(F.col(name).alias(name) for name in kept))
+    joined = rows.join(items.select("item", ABOUT_ITEM), "item", "left")
+    # A column of its own: lists and truth have both what is known of items, and Spark must tell the two apart.
+    return joined.select(*rows.columns, F.col(ABOUT_ITEM).alias(ABOUT_ITEM))
 
 
 def _bits(names: Sequence[str]) -> Column:
@@ -139,7 +176,7 @@ def _bits(names: Sequence[str]) -> Column:
     return F.coalesce(F.aggregate("categories", F.lit(0).cast("long"), joined), F.lit(0).cast("long"))
 
 
-def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFrame | None) -> DataFrame:
+def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFrame | None, n_parts: int) -> DataFrame:
     """How often each item stands in the lists: `model, item, known`, and the numbers of `metrics.counting.item_columns`.
 
     Of a model -1 - m they are about its lists, not about the item.
@@ -148,10 +185,12 @@ def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFram
         per_user: PER_USER with the arrays of `metrics.counting.count_items`; `model` is the place of the model.
         columns: `metrics.counting.item_columns`.
         catalog: `item` of the catalogue, where there is a table of it; else every item is known.
+        n_parts: Number of partitions.
     """
     rows = per_user.where(F.col(ITEM_IDS).isNotNull()).select(F.inline(F.arrays_zip(*columns)))
     sums = [F.sum(name).alias(name) for name in columns[2:]]
-    items = rows.groupBy(F.col(ITEM_MODELS).alias("model"), F.col(ITEM_IDS).alias("item")).agg(*sums)
+    rows = rows.withColumnsRenamed({ITEM_MODELS: "model", ITEM_IDS: "item"}).repartition(n_parts, "item")
+    items = rows.groupBy("model", "item").agg(*sums)
     if catalog is None:
         return items.withColumn("known", F.lit(True))
     items = items.join(catalog.distinct().withColumn("known", F.lit(True)), "item", "left")

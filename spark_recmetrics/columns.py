@@ -131,9 +131,9 @@ all items together), the number of rows, of users where all items are together, 
 LIST_ITEMS, LIST_RANKS = "list_items", "list_ranks"
 """Columns of PER_USER, until the intervals of metrics of items are known: the items of the user's list, and their ranks."""
 
-OF_ITEM = ITEM_NUMBERS, ITEM_FEATURES, ITEM_GROUPS = "numbers", "features", "groups"
-"""Columns of what is known of an item, each an array: its training rows, the users who have one, and its categories, a bit
-each; its feature vector; and its groups, as places in `ItemFacts.groups`. Null where nothing is known."""
+ABOUT_ITEM, ITEM_GROUPS = "about_item", "groups"
+"""Columns of what is known of an item: all of it in bytes, see `beside.pack`, null where nothing is; and its groups alone, an
+array of places in `ItemFacts.groups`."""
 
 KIND = "kind"
 """Column of rows that come to a bucket with truth, which tells them apart."""

@@ -128,7 +128,7 @@ def sums_in_memory(
     rows = pd.DataFrame({new: arrays[name] for new, name in zip(keys, GROUP_ARRAYS, strict=True)})
     records = rows.assign(n_items=0, means=0.0).to_dict("records")
     for number, place in enumerate(item_places(measured)):
-        if known is None or ITEM_GROUPS not in known:
+        if known is None:
             continue
         n, total = (arrays[f"{name}{number}"] for name in (ITEM_ROWS, ITEM_TOTALS))
         shown = pd.DataFrame({"item": arrays[ITEM_IDS], "model": arrays[ITEM_MODELS], "n": n, "total": total})

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.columns import (
-    ITEM_COUNTS,
-    ITEM_FEATURES,
-    ITEM_GROUPS,
-    ITEM_MODELS,
-    ITEM_NUMBERS,
-    ITEM_WEIGHTS,
-)
+from spark_recmetrics.beside import pack
+from spark_recmetrics.columns import ABOUT_ITEM, ITEM_COUNTS, ITEM_GROUPS, ITEM_MODELS, ITEM_WEIGHTS
 from spark_recmetrics.descriptions import (
     CATEGORIES_FORM,
     FEATURES_FORM,
@@ -53,7 +47,7 @@ def popularity_of(train: pd.DataFrame, n_items: int) -> tuple[Any, Any, Populari
 
 
 def known_items(popularity: tuple[Any, Any] | None, features: Any, categories: Any, groups: Any) -> pd.DataFrame | None:
-    """`item` and the columns `OF_ITEM` that are known, as they come to a bucket on Spark.
+    """`item`, `ABOUT_ITEM` as it comes to a bucket on Spark, and `ITEM_GROUPS` where they are known; None if nothing is.
 
     Args:
         popularity: (I,) training rows, and users.
@@ -66,14 +60,12 @@ def known_items(popularity: tuple[Any, Any] | None, features: Any, categories: A
     size = next((len(one) for one in (features, categories, groups, *(popularity or ())) if one is not None), None)
     if size is None:
         return None
-    n_rows, n_users = (np.zeros(size, dtype=np.int64),) * 2 if popularity is None else popularity
-    found: dict[str, Any] = {"item": np.arange(size)}
-    if popularity is not None or categories is not None:
-        blocks = np.zeros((size, 0), dtype=np.int64) if categories is None else categories
-        found[ITEM_NUMBERS] = list(np.column_stack([n_rows, n_users, blocks]))
-    found |= {} if features is None else {ITEM_FEATURES: list(features)}
-    found |= {} if groups is None else {ITEM_GROUPS: groups}
-    return pd.DataFrame(found)
+    nothing = np.zeros((size, 0), dtype=np.int64)
+    counts = (np.zeros(size, dtype=np.int64),) * 2 if popularity is None else popularity
+    numbers = np.column_stack([*counts, nothing if categories is None else categories])
+    of_items = [nothing[0]] * size if groups is None else groups
+    about = pack(numbers, nothing.astype(np.float64) if features is None else features, of_items)
+    return pd.DataFrame({"item": np.arange(size), ABOUT_ITEM: about, ITEM_GROUPS: pd.Series(of_items, dtype=object)})
 
 
 def description_columns(needs: Collection[str], columns: Columns) -> dict[str, str]:

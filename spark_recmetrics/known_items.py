@@ -64,7 +64,7 @@ MOST_ITEMS_BESIDE = 200_000
 """A bucket of a good size has a million recommendations: so many items are few beside them, and no join has to move them."""
 
 
-def know_items(inputs: Inputs, needs: Collection[str], groups: KnownGroups, columns: Columns) -> KnownItems:
+def know_items(inputs: Inputs, needs: Collection[str], groups: KnownGroups, columns: Columns, n_parts: int) -> KnownItems:
     """What metrics need to know of items. Nothing of the catalogue's size comes to the driver.
 
     The rows are kept in the cluster, for all buckets.
@@ -74,6 +74,7 @@ def know_items(inputs: Inputs, needs: Collection[str], groups: KnownGroups, colu
         needs: What metrics need.
         groups: The groups that items belong to.
         columns: The caller's names.
+        n_parts: Number of partitions.
 
     Raises:
         DataError: Item features are of a wrong type, repeated, or cannot be compared.
@@ -96,7 +97,7 @@ def know_items(inputs: Inputs, needs: Collection[str], groups: KnownGroups, colu
             names = [row["category"] for row in tables.collect_rows(category_names(described))]
             check_categories(names)
         facts = replace(facts, n_features=counts.get("longest") or 0, n_categories=len(names))
-    rows = tables.materialise(item_sides(trained, described, groups.items, names))
+    rows = tables.materialise(item_sides(trained, described, groups.items, names, facts.n_features, n_parts))
     found = sorted((row["n_rows"], row["n_items"]) for row in tables.collect_rows(popularity_counts(rows)))
     if train is not None:
         try:
@@ -110,14 +111,16 @@ def know_items(inputs: Inputs, needs: Collection[str], groups: KnownGroups, colu
 
 
 def counted_in(kept: DataFrame, plan: Plan) -> DataFrame | None:
-    """How often items stand in the lists, by `catalog.counted_items`; None where nobody needs to know.
+    """How often items stand in the lists, by `catalog.counted_items`, kept for its readers; None where nobody needs to know.
 
     Args:
         kept: PER_USER with the arrays of counts.
         plan: How it was made.
     """
-    columns = item_columns(*plan.n_of_items)
-    return None if not any(plan.n_of_items) else counted_items(kept, columns, plan.inputs.catalog)
+    if not any(plan.n_of_items):
+        return None
+    found = counted_items(kept, item_columns(*plan.n_of_items), plan.inputs.catalog, plan.n_buckets)
+    return tables.materialise(found)
 
 
 def item_counts(items: DataFrame | None, plan: Plan) -> dict[tuple[int, int], ItemCounts]:

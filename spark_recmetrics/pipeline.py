@@ -268,7 +268,7 @@ def evaluate(
         raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
     with ExitStack() as spare:
         of_groups = know_groups(inputs, needs, grouped, columns)
-        known = know_items(inputs, needs.all, of_groups, columns)
+        known = know_items(inputs, needs.all, of_groups, columns, n_buckets)
         if known.rows is not None:
             spare.callback(tables.release, known.rows)
         bands, of_items = slicing.bands(inputs), slicing.of_side["item"]
@@ -312,6 +312,8 @@ def evaluate(
         warnings += [fact.line() for fact in facts if fact.level == "warn"]
         across = _across_users(whole, totals, plan)
         listed = counted_in(whole, plan)
+        if listed is not None:
+            spare.callback(tables.release, listed)
         counts = item_counts(listed, plan)
         for code, name in enumerate(names):
             across[name] |= item_values(chosen, rules, counts, code)

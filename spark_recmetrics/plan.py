@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics.catalog import KnownItems, with_items
-from spark_recmetrics.columns import ITEM_SLICE, KIND_ITEM, KIND_SEGMENT, KIND_TRAIN, USER_COUNTERS
+from spark_recmetrics.columns import ABOUT_ITEM, ITEM_SLICE, KIND_ITEM, KIND_SEGMENT, KIND_TRAIN, USER_COUNTERS
 from spark_recmetrics.grouped import KnownGroups
 from spark_recmetrics.inputs import (
     bucket_of,
@@ -183,7 +183,7 @@ class Plan:
         items = train = None
         if self.items.beside and self.items.rows is not None:
             every = F.explode(F.sequence(F.lit(0), F.lit(self.n_buckets - 1))).alias("bucket")
-            items = self.items.rows.select(every, "*")
+            items = self.items.rows.select(every, "item", ABOUT_ITEM)
         if self.inputs.train is not None and needs & {"unseen", "history", "trained_groups"}:
             train = self.inputs.train.where(F.col("user").isNotNull() & F.col("item").isNotNull())
             train = self._described(train) if "trained_groups" in needs else train
