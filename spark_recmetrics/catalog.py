@@ -111,7 +111,7 @@ def item_sides(
     blocks = [names[first : first + CATEGORIES_A_BLOCK] for first in range(0, len(names), CATEGORIES_A_BLOCK)]
     bits = [f"categories_{place}" for place in range(len(blocks))]
     if described is not None:
-        described = described.withColumns(dict(zip(bits, map(_bits, blocks), strict=True)))
+        described = described.select("*", *(_bits(own).alias(name) for name, own in zip(bits, blocks, strict=True)))
     counts = dict.fromkeys(("n_rows", "n_users", *bits), F.lit(0).cast("long"))
     arrays = {"features": F.array().cast("array<double>"), ITEM_GROUPS: F.array().cast("array<bigint>")}
     nothing = {name: F.lit(None).cast("array<double>" if name == "features" else "array<bigint>") for name in arrays}
