@@ -108,12 +108,10 @@ def assert_agrees(result, expected, metrics):
 ACROSS = ("default", "threshold", "jurity")
 """Under these the pairs of different users are compared, too."""
 
-MARKS = {"default": pytest.mark.core}
-
 
 @pytest.mark.parametrize(
     "convention_name",
-    [pytest.param(name, marks=MARKS.get(name, pytest.mark.heavy)) for name in sorted(CONVENTIONS)],
+    [pytest.param(name, marks=pytest.mark.core if name == "default" else pytest.mark.heavy) for name in sorted(CONVENTIONS)],
 )
 def test_every_metric_agrees_with_the_oracle_under_every_convention(spark, convention_name):
     """Five random data sets at once; tests/test_memory.py has fifty for the same kernels without Spark."""
