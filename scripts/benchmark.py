@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 CUTS = (5, 10, 20, 50)
 RATINGS, SHARES = (1, 2, 3, 4, 5), (0.06, 0.11, 0.27, 0.35, 0.21)
 USERS_A_FILE = 20_000
+SETTINGS = Path(__file__).parents[1] / "conf" / "spark-defaults.conf"
 TABLES = ("predictions", "truth", "train", "items", "item_groups", "user_segments")
 
 
@@ -85,14 +86,14 @@ def main() -> None:
 
     import spark_recmetrics as srm
 
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.memory", "8g")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
+    builder = SparkSession.builder
+    # The settings of a nightly run, but for the size of this machine.
+    for name, value in (line.split(None, 1) for line in SETTINGS.read_text().splitlines() if line and line[0] != "#"):
+        builder = builder.config(name, value)
+    own = {"spark.master": "local[2]", "spark.driver.memory": "8g", "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    for name, value in own.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     frames = {table: spark.read.parquet(str(folder / table)) for table in TABLES}
     known = {table: frames[table] for table in ("train", "item_groups", "user_segments")}
     known |= {"item_features": frames["items"], "catalog": chosen.items, "baseline": "model"}

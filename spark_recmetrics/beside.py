@@ -77,13 +77,16 @@ class Trained:
 
     def have(self, user: Ints, item: Ints) -> NDArray[np.bool_]:
         """(L,) whether there is a row of this user and item."""
-        if not len(self.user):
-            return np.zeros(len(user), dtype=bool)
-        key = user * self.n_items + item
-        place = np.searchsorted(self._key, key)
-        place[place == len(self._key)] = 0
-        found: NDArray[np.bool_] = self._key[place] == key
-        return found
+        return places_of(user * self.n_items + item, self._key) >= 0
+
+
+def places_of(wanted: Ints, keys: Ints) -> Ints:
+    """(L,) the place of each number among the keys, which ascend; -1 where it is none of them."""
+    if not len(keys):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    place = np.searchsorted(keys, wanted)
+    place[place == len(keys)] = 0
+    return np.where(keys[place] == wanted, place, -1)
 
 
 def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.beside import Beside, Trained, numbered, read_table
+from spark_recmetrics.beside import Beside, Trained, numbered, places_of, read_table
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
+from spark_recmetrics.list_rows import ListRows, rank_rows
 from spark_recmetrics.metrics import DEFINITIONS, RankedBatch, columns_of, score_columns
-from spark_recmetrics.metrics.batch import (
-    Candidates,
-    Floats,
-    Ints,
-    Listed,
-    Matched,
-    place_in_user,
-    placed_scores,
-    sum_by_user,
-    tie_edges,
-)
+from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, placed_scores, sum_by_user
 from spark_recmetrics.metrics.counting import count_items, kept_lists
 from spark_recmetrics.metrics.measuring import Members, measure_groups, user_columns
 from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
@@ -33,7 +23,6 @@ from spark_recmetrics.metrics.scoring import Scoring
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
 
 class Bucket(NamedTuple):
@@ -47,6 +36,7 @@ class Bucket(NamedTuple):
         counters: Counters of each cell.
         trained: The training rows.
         table: What is known of items.
+        rows: The rows of lists.
     """
 
     users: Any
@@ -56,6 +46,7 @@ class Bucket(NamedTuple):
     counters: dict[str, Any]
     trained: Trained
     table: ItemTable
+    rows: ListRows
 
 
 # The square of a very large error is infinite, which is no reason to warn.
@@ -66,8 +57,8 @@ def score_bucket(
     """The rows of PER_USER for one bucket of users.
 
     Args:
-        lists: `[model,] user, item, rank`, cut at the largest k; or what `rank.rows_that_matter` keeps of whole lists, with the
-            columns that it adds. With `score` where it is needed.
+        lists: `[model,] user, item`, and `rank` and/or `score`: whole lists where the scoring `ranks_lists`; else what
+            `rank.top_rows` leaves of them.
         truth: `user, item, rating`, the rating NaN where the row is not relevant. With `value` and `propensity` where they are
             needed.
         scoring: What to compute.
@@ -87,8 +78,7 @@ def score_bucket(
         "model": np.repeat(np.arange(scoring.n_models, dtype=np.int32), n_users),
         "user": bucket.users[np.tile(np.arange(n_users), scoring.n_models)],
         **bucket.counters,
-        **dict(_values(batch, scoring)),
-        **(rating_values(batch, scoring) if scoring.rating else {}),
+        **_values(batch, scoring),
         **(_pairs(batch, scoring.n_models) if scoring.across else {}),
         **(kept_lists(batch, bucket.items, scoring.counted) if scoring.keeps_lists and not of_users else {}),
     }
@@ -113,34 +103,39 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
     n_users = int(max(list_user.max(initial=-1), truth_user.max(initial=-1))) + 1
     sources = lists, truth, train, known
     codes, items = numbered(*(frame["item"] for frame in sources))
-    list_item, truth_item, train_item, _ = codes
+    list_item, truth_item, train_item, known_item = codes
+    # Of items that stand nowhere else nobody asks.
+    items = items[: max(part.max(initial=-1) for part in codes[:3]) + 1]
+    there = known_item < len(items)
+    sources, codes = (*sources[:3], known[there]), [*codes[:3], known_item[there]]
     n_items = max(len(items), 1)
     table = read_table(list(zip(sources, codes, strict=True)), len(items), scoring.items)
     trained = Trained.of(train_user, train_item, n_items)
     n_cells = scoring.n_models * n_users
     model = lists["model"].to_numpy(np.int64) if "model" in lists else 0
     cell = model * n_users + list_user
-    rank = lists["rank"].to_numpy(np.int64)
-    faults_behind = np.zeros(n_cells, dtype=np.int64)
-    if scoring.given_ranks and scoring.k is not None:
-        # A row behind k tells that there is one, and is no part of the list that is scored.
-        behind = rank > scoring.k
-        faults_behind[cell[behind]] = np.bincount(cell[~behind], minlength=n_cells)[cell[behind]] != scoring.k
-        lists = lists[~behind]
-        cell, rank, list_user, list_item = (part[~behind] for part in (cell, rank, list_user, list_item))
-
     values = truth["value"].to_numpy(np.float64) if "value" in truth else None
     key, truth_row, repeated = _distinct(truth_user * n_items + truth_item, truth["rating"].to_numpy(np.float64), values)
-    wanted = list_user * n_items + list_item
-    place = np.searchsorted(key, wanted)
-    place[place == len(key)] = 0
-    matched = key[place] == wanted if len(key) else np.zeros(len(wanted), dtype=bool)
-
-    rows = _Rows(lists, cell, rank, np.where(matched, place, -1), list_item)
+    place = places_of(list_user * n_items + list_item, key)
     judged = _Truth(truth.take(truth_row), key // n_items, key % n_items, trained)
+    if scoring.ranks_lists:
+        seen = trained.have(list_user, list_item) if "unseen" in scoring.needs else None
+        rows = rank_rows(lists, cell, list_item, place, items, seen, scoring)
+    else:
+        rows = ListRows.of(lists, cell, list_item, place)
+    faults_behind = np.zeros(n_cells, dtype=np.int64)
+    if scoring.k is not None and (scoring.ranks_lists or scoring.given_ranks):
+        behind = rows.rank > scoring.k
+        if scoring.given_ranks:
+            # A row behind k tells that there is one, and is no part of the list that is scored.
+            faults_behind[rows.cell[behind]] = (
+                np.bincount(rows.cell[~behind], minlength=n_cells)[rows.cell[behind]] != scoring.k
+            )
+        rows = rows.kept(~behind)
+    n_duplicates = _repeats(rows, n_cells, n_items)
     if scoring.convention.candidates == "judged":
         # Only what stands on both sides exists, so each model has its own truth.
-        rows = rows.kept(matched)
+        rows = rows.kept(rows.truth >= 0)
         truth_cell, truth_place = rows.cell, rows.truth
     else:
         start = np.arange(scoring.n_models, dtype=np.int64) * n_users
@@ -156,13 +151,13 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
         "n_recommended": batch.list_length(scoring.longest),
         "n_matched": np.bincount(rows.cell[_is_matched(rows, scoring)], minlength=n_cells),
         "n_tied_at_cut": np.bincount(rows.cell[rows.before_tie & np.isin(rows.rank, scoring.cuts)], minlength=n_cells),
-        "n_duplicates": _repeats(lists, cell * n_items + list_item, cell, n_cells, n_items),
+        "n_duplicates": n_duplicates,
         "n_truth_duplicates": np.tile(np.bincount(truth_user[repeated], minlength=n_users), scoring.n_models),
         "n_rank_faults": _rank_faults(rows, n_cells, scoring) + faults_behind,
         "n_negative_gains": np.bincount(batch.ideal_user[_negative(batch.ideal_rating, scoring)], minlength=n_cells),
         "n_beyond_catalog": _beyond_catalog(batch),
     }
-    return Bucket(users, n_users, items, batch, counters, trained, table)
+    return Bucket(users, n_users, items, batch, counters, trained, table, rows)
 
 
 def rating_pairs(batch: RankedBatch, scoring: Scoring) -> Matched:
@@ -240,7 +235,10 @@ def _user_groups(users: Any, columns: Sequence[str], segments: pd.DataFrame | No
     for place, column in enumerate(columns):
         group, names = np.full(len(users), -1, dtype=np.int64), np.zeros(0, dtype=object)
         if segments is not None and len(users):
-            code, values = pd.factorize(segments[f"segment_{place}"], sort=True)
+            texts = segments[f"segment_{place}"]
+            values = sorted(set(texts.dropna()))  # for pandas texts are equal up to a null character
+            number = {text: place for place, text in enumerate(values)}
+            code = np.array([number.get(text, -1) for text in texts], dtype=np.int64)
             (known, own), ids = numbered(segments["user"], pd.Series(users))
             of_id = np.full(len(ids), -1, dtype=np.int64)
             of_id[known] = code
@@ -258,42 +256,11 @@ def _in_first_row(arrays: dict[str, Any], size: int) -> dict[str, Any]:
     return found
 
 
-class _Rows:
-    """Rows of lists: their cell, rank, the place of their truth row, -1 where there is none, and the number of their item."""
-
-    def __init__(self, frame: pd.DataFrame, cell: Ints, rank: Ints, truth: Ints, item: Ints) -> None:
-        self.frame, self.cell, self.rank, self.truth, self.item = frame, cell, rank, truth, item
-
-    def kept(self, which: Any) -> _Rows:
-        return _Rows(self.frame[which], self.cell[which], self.rank[which], self.truth[which], self.item[which])
-
-    def column(self, name: str, otherwise: Any) -> Any:
-        return self.frame[name].to_numpy() if name in self.frame else otherwise
-
-    @property
-    def before_tie(self) -> NDArray[np.bool_]:
-        """Whether the row behind has the same score."""
-        found: NDArray[np.bool_] = self.column("before_tie", np.zeros(len(self.cell), dtype=bool))
-        return found
-
-    @cached_property
-    def ties(self) -> tuple[Ints, Ints]:
-        """The first and the last row of equal score, for each row."""
-        if "after_tie" not in self.frame:
-            return (np.arange(len(self.cell)),) * 2
-        order = np.lexsort((self.rank, self.cell))
-        edges = tie_edges(self.frame["after_tie"].to_numpy()[order], self.before_tie[order])
-        found = np.empty((2, len(order)), dtype=np.int64)
-        for place, edge in enumerate(edges):
-            found[place, order] = order[edge]
-        return found[0], found[1]
-
-
 class _Truth:
     """Distinct truth rows, sorted by user and item."""
 
     def __init__(self, frame: pd.DataFrame, user: Ints, item: Ints, trained: Trained) -> None:
-        self.frame, self.user, self.item, self.trained = frame, user, item, trained
+        self.user, self.item, self.trained = user, item, trained
         self.rating = frame["rating"].to_numpy(np.float64)
         self.value = frame["value"].to_numpy(np.float64) if "value" in frame else self.rating
         self.propensity = frame["propensity"].to_numpy(np.float64) if "propensity" in frame else np.full(len(user), np.nan)
@@ -312,26 +279,22 @@ def _distinct(key: Any, rating: Any, value: Any) -> tuple[Any, Any, Any]:
     return key[order][first], order[first], order[~first]
 
 
-def _batch(n_cells: int, rows: _Rows, truth: _Truth, truth_cell: Ints, truth_place: Ints, scoring: Scoring) -> RankedBatch:
+def _batch(n_cells: int, rows: ListRows, truth: _Truth, truth_cell: Ints, truth_place: Ints, scoring: Scoring) -> RankedBatch:
     judged = np.flatnonzero(rows.truth >= 0)
     judged = judged[np.lexsort((rows.rank[judged], rows.cell[judged]))]
     cell, rank, place = rows.cell[judged], rows.rank[judged], rows.truth[judged]
-    relevant = ~np.isnan(truth.rating[place])
+    score, relevant = rows.score[judged], ~np.isnan(truth.rating[place])
     hit = judged[relevant]
     truth_rating = truth.rating[truth_place]
     ideal = np.flatnonzero(~np.isnan(truth_rating))
     ideal = ideal[np.lexsort((-truth_rating[ideal], truth_cell[ideal]))]
-    if scoring.k is None and scoring.convention.candidates != "judged":
-        n_recommended = _largest(rows.cell, rows.rank, n_cells)
-    else:
-        n_recommended = np.bincount(rows.cell, minlength=n_cells)
-    score = rows.column("score", np.full(len(rows.cell), np.nan)).astype(np.float64)
+    n_recommended = np.bincount(rows.cell, minlength=n_cells)
     matched = Matched(
         user=cell,
         rank=rank,
         relevant=relevant,
         rating=truth.value[place],
-        score=placed_scores(score[judged], first=scoring.convention.nan_scores == "first") if scoring.across else score[judged],
+        score=placed_scores(score, first=scoring.convention.nan_scores == "first") if scoring.across else score,
         propensity=truth.propensity[place],
     )
     n_relevant = np.bincount(truth_cell[ideal], minlength=n_cells)
@@ -356,7 +319,7 @@ def _batch(n_cells: int, rows: _Rows, truth: _Truth, truth_cell: Ints, truth_pla
         n_judged=np.bincount(truth_cell, minlength=n_cells),
         n_items=scoring.n_items,
         matched=matched,
-        listed=_listed(rows, score, scoring),
+        listed=Listed(rows.cell, rows.rank, rows.score),
         every=every,
         unseen=unseen,
         popularity=scoring.items.popularity,
@@ -365,35 +328,25 @@ def _batch(n_cells: int, rows: _Rows, truth: _Truth, truth_cell: Ints, truth_pla
     )
 
 
-def _recommended(rows: _Rows, truth: _Truth, n_users: int, scoring: Scoring, trained: Trained, table: ItemTable) -> Recommended:
+def _recommended(
+    rows: ListRows, truth: _Truth, n_users: int, scoring: Scoring, trained: Trained, table: ItemTable
+) -> Recommended:
     longest = scoring.longest_recommended
     if longest is not None and np.any(rows.rank > longest):
         rows = rows.kept(rows.rank <= longest)
-    known: dict[str, Any] = {}
+    known: dict[str, Any] = {"score": rows.score}
     if scoring.baseline is not None:
         known["expected"] = expected_ranks(rows.cell, rows.rank, rows.item, n_users, scoring.baseline)
     if "history" in scoring.needs:
         known["seen"] = trained.have(rows.cell % max(n_users, 1), rows.item)
-    if "score" in rows.frame:
-        known["score"] = rows.frame["score"].to_numpy(np.float64)
     rating = np.where(rows.truth >= 0, np.append(truth.rating, np.nan)[rows.truth], np.nan)
     return Recommended.of(rows.cell, rows.rank, rows.item, rating, table, **known)
 
 
-def _listed(rows: _Rows, score: Floats, scoring: Scoring) -> Listed:
-    """All rows with their scores; or, of whole lists, those that came, each with the sum of the scores since the one before."""
-    if "score_so_far" not in rows.frame or scoring.n_shown:
-        return Listed(rows.cell, rows.rank, score)
-    order = np.lexsort((rows.rank, rows.cell))
-    cell, so_far = rows.cell[order], rows.frame["score_so_far"].to_numpy(np.float64)[order]
-    first = np.append(True, cell[1:] != cell[:-1])[: len(cell)]
-    return Listed(cell, rows.rank[order], np.where(first, so_far, so_far - np.roll(so_far, 1)))
-
-
 def _unseen(
-    n_cells: int, rows: _Rows, truth: _Truth, hit: Ints, truth_cell: Ints, truth_place: Ints, scoring: Scoring
+    n_cells: int, rows: ListRows, truth: _Truth, hit: Ints, truth_cell: Ints, truth_place: Ints, scoring: Scoring
 ) -> Candidates:
-    place = rows.frame["unseen_place"].to_numpy(np.int64)
+    place = rows.unseen_place
     wanted = ~np.isnan(truth.rating[truth_place]) & ~truth.seen[truth_place]
     new = hit[~truth.seen[rows.truth[hit]]]
     first, last = (edge[new] for edge in rows.ties)
@@ -410,9 +363,14 @@ def _unseen(
     )
 
 
-def _values(batch: RankedBatch, scoring: Scoring) -> Iterator[tuple[str, Any]]:
+def _values(batch: RankedBatch, scoring: Scoring) -> dict[str, Any]:
+    """(U,) the values of all metrics, and what rating metrics are made of. Nobody is asked for the values of no user."""
+    if not batch.size:
+        return dict.fromkeys([*scoring.columns, *scoring.rating_columns], np.zeros(0))
+    found: dict[str, Any] = rating_values(batch, scoring) if scoring.rating else {}
     for metric in scoring.metrics:
-        yield from zip(columns_of(metric), score_columns(metric, batch, scoring.convention), strict=True)
+        found |= dict(zip(columns_of(metric), score_columns(metric, batch, scoring.convention), strict=True))
+    return found
 
 
 def _largest(cell: Ints, values: Any, n_cells: int) -> Ints:
@@ -422,27 +380,22 @@ def _largest(cell: Ints, values: Any, n_cells: int) -> Ints:
     return found
 
 
-def _repeats(lists: pd.DataFrame, key: Any, cell: Ints, n_cells: int, n_items: int) -> Any:
+def _repeats(rows: ListRows, n_cells: int, n_items: int) -> Ints:
     """(n_cells,) how many recommendations of a cell repeat an item of its list."""
-    if "copies" in lists:
-        # Repeats were merged before they came here.
-        return sum_by_user(cell, lists["copies"].to_numpy(np.float64) - 1, n_cells).astype(np.int64)
-    ordered = np.sort(key)
+    ordered = np.sort(rows.cell * n_items + rows.item)
     return np.bincount(ordered[1:][ordered[1:] == ordered[:-1]] // n_items, minlength=n_cells)
 
 
-def _rank_faults(rows: _Rows, n_cells: int, scoring: Scoring) -> Any:
+def _rank_faults(rows: ListRows, n_cells: int, scoring: Scoring) -> Ints:
     """(n_cells,) how many rows of a cell have another rank than their place in the list."""
     if not scoring.given_ranks:
         return np.zeros(n_cells, dtype=np.int64)
-    if "n_faults" in rows.frame:
-        return _largest(rows.cell, rows.frame["n_faults"].to_numpy(np.int64), n_cells)
     order = np.lexsort((rows.rank, rows.cell))
     wrong = rows.rank[order] != place_in_user(rows.cell[order], n_cells)
     return np.bincount(rows.cell[order][wrong], minlength=n_cells)
 
 
-def _is_matched(rows: _Rows, scoring: Scoring) -> Any:
+def _is_matched(rows: ListRows, scoring: Scoring) -> Any:
     """Which rows have a truth row, up to the largest cut-off."""
     return (rows.truth >= 0) & (True if scoring.longest is None else rows.rank <= scoring.longest)
 

@@ -138,9 +138,11 @@ def item_sides(
         ]
     )
 
+    n_numbers = len(counts)
+
     def packed(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for frame in frames:
-            numbers = np.concatenate([np.zeros(0, dtype=np.int64), *frame["numbers"]]).reshape(len(frame), -1)
+            numbers = np.array(frame["numbers"].to_list(), dtype=np.int64).reshape(len(frame), n_numbers)
             features = np.full((len(frame), n_features), np.nan)
             there = np.fromiter(map(len, frame["features"]), dtype=np.int64, count=len(frame)) > 0
             if n_features and there.any():

@@ -136,9 +136,9 @@ ABOUT_ITEM, ITEM_GROUPS = "about_item", "groups"
 array of places in `ItemFacts.groups`."""
 
 KIND = "kind"
-"""Column of rows that come to a bucket with truth, which tells them apart."""
+"""Column of rows of several tables that move together, which tells them apart."""
 
-KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM = range(4)
+KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM, KIND_LIST = range(5)
 
 PASSING = (
     *(PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE),

@@ -40,7 +40,6 @@ ASKED: Mapping[Need, Asked] = {
         "features of items", "item_features", "one row per item, with an array of numbers in the column columns.features"
     ),
     "categories": _CATEGORIES,
-    "true_categories": _CATEGORIES,
     "item_groups": Asked("groups of items", "item_groups", "one row per item, with columns that groups are named by"),
     "user_groups": Asked("groups of users", "user_segments", "one row per user, with columns that groups are named by"),
     "trained_groups": _TRAIN,

@@ -11,15 +11,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
-from spark_recmetrics.beside import split
+from spark_recmetrics.beside import Beside
 from spark_recmetrics.bucket import rating_pairs, rating_values, read_bucket
-from spark_recmetrics.columns import KIND, KIND_TRUTH
+from spark_recmetrics.columns import KIND_LIST, KIND_TRAIN, KIND_TRUTH
 from spark_recmetrics.conventions import MEMBERS, RATED
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
 from spark_recmetrics.grouped import KnownGroups
 from spark_recmetrics.inputs import with_model_codes
 from spark_recmetrics.metrics import Metric, RankedBatch, parse, score
-from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, tie_edges
+from spark_recmetrics.metrics.batch import Candidates, Floats, Ints
 from spark_recmetrics.metrics.ranking import gain_of
 from spark_recmetrics.rating import rating_range
 from spark_recmetrics.report import explanation
@@ -28,14 +28,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from spark_recmetrics.conventions import Convention
+    from spark_recmetrics.list_rows import ListRows
     from spark_recmetrics.metrics.scoring import Scoring
     from spark_recmetrics.plan import Plan
 
 N_SHOWN = 50
 """How many rows of a list are shown at most."""
-
-LONGEST = 100_000
-"""How many rows of a list come to the driver at most, beside those with a truth row."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +79,11 @@ class Explanation:
 def explain_user(plan: Plan, user: Any, model: str | None = None) -> Explanation:
     """The rows of one user's lists with what each adds to the value of each metric.
 
-    Spark ranks as it did for PER_USER, but for this user alone. The rows that can change a number, and those that are shown,
-    come to the driver and are scored there by the code of the workers. What a row adds is the value of the list cut behind it
-    less that of the list cut before it; truth, cut-offs, catalogue and training rows stay as they are. An undefined value
-    counts as 0 in a difference.
+    The user's rows come to the driver and are ranked and scored there by the code of the workers. What a row adds is the value
+    of the list cut behind it less that of the list cut before it; truth, cut-offs, catalogue and training rows stay as they
+    are. An undefined value counts as 0 in a difference.
 
-    Nothing is approximated. A metric that needs the scores of all rows of a list of more than 100,000 has no value here.
+    Nothing is approximated.
 
     Args:
         plan: The evaluation.
@@ -153,17 +150,12 @@ def _is_predicted(plan: Plan, user: Any) -> bool:
 
 
 def _read(plan: Plan, table: str, user: Any, models: Sequence[str]) -> _Table:
-    """The user's lists out of a table of predictions, ranked as those of PER_USER are."""
-    convention = plan.convention
+    """The user's lists out of a table of predictions."""
     ranking = [metric for metric in plan.metrics if metric.definition.kind == "ranking"] if table == "predictions" else []
-    listed = [metric for metric in ranking if "listed" in metric.needs(convention)]
-    longest = N_SHOWN
     # The lists of the baseline stand beside those that are told.
     models = [*models, *(name for name in (plan.baseline,) if name is not None and name not in models)]
-    for metric in listed:
-        longest = max(longest, LONGEST if metric.k is None else min(metric.k, LONGEST))
-    # The last two need all that is shown: rows that were judged and rows that were not, with scores, and ties.
-    shown = [parse(f"dr@{longest}"), parse("auc(candidates=listed, ties=half)")]
+    # What is shown has scores and ties, of rows that were judged and of rows that were not.
+    shown = [parse("dr"), parse("auc(candidates=listed, ties=half)")]
     inputs = plan.inputs
     own = replace(
         plan,
@@ -173,10 +165,9 @@ def _read(plan: Plan, table: str, user: Any, models: Sequence[str]) -> _Table:
             truth=_own(inputs.truth, user),
             train=None if inputs.train is None else _own(inputs.train, user),
         ),
-        metrics=[*(metric for metric in ranking if metric not in listed), *shown],
+        metrics=[*ranking, *shown],
         models=models,
         n_buckets=1,
-        n_shown=longest,
         item_slices=(),
         item_bands=None,
         groups=KnownGroups(),
@@ -184,54 +175,55 @@ def _read(plan: Plan, table: str, user: Any, models: Sequence[str]) -> _Table:
     )
     if own.scoring is None:
         raise ValueError("there is no ranking metric")
-    return _Table.of(own.ranked, own.beside, own.scoring)
+    return _Table.of(own.whole_lists, own.scoring)
 
 
 @dataclass(frozen=True)
 class _Table:
     """The user's lists and truth, as rows and as the metrics see them: a cell for each model."""
 
-    lists: list[dict[str, Any]]
-    truth: list[dict[str, Any]]
+    lists: Sequence[Mapping[str, Any]]
+    truth: Sequence[Mapping[str, Any]]
+    ranked: ListRows
     batch: RankedBatch
     scoring: Scoring
 
     @classmethod
-    def of(cls, ranked: DataFrame, beside: DataFrame, scoring: Scoring) -> _Table:
-        lists, rows = ([row.asDict() for row in tables.collect_rows(frame)] for frame in (ranked, beside))
-        truth = [row for row in rows if row.get(KIND, KIND_TRUTH) == KIND_TRUTH]
-        number: dict[Any, int] = {}
-        for row in (*lists, *rows):
-            number.setdefault(row["item"], len(number))
-        if lists or truth:
-            judged, others = split(_coded(rows, beside.columns, number))
-            batch = read_bucket(_coded(lists, ranked.columns, number), judged, scoring, others).batch
-        else:
+    def of(cls, given: Mapping[int, DataFrame], scoring: Scoring) -> _Table:
+        rows = {kind: [row.asDict() for row in tables.collect_rows(frame)] for kind, frame in given.items()}
+        # Numbers in the order of the items, by which ties are broken.
+        items = sorted({row["item"] for of_kind in rows.values() for row in of_kind})
+        number = {item: place for place, item in enumerate(items)}
+        coded = {kind: _coded(of_kind, given[kind].columns, number) for kind, of_kind in rows.items()}
+        found = read_bucket(coded[KIND_LIST], coded[KIND_TRUTH], scoring, Beside(coded.get(KIND_TRAIN)))
+        batch = found.batch
+        if not batch.size:
             nobody: list[Any] = [[] for _ in range(scoring.n_models)]
             batch = RankedBatch.of(nobody, [{} for _ in nobody], n_items=scoring.n_items)
-        return cls(lists, truth, batch, scoring)
+        return cls(rows[KIND_LIST], rows[KIND_TRUTH], found.rows, batch, scoring)
 
     def of_model(self, code: int) -> _List:
         """The list of one of the models."""
-        rows = {row["rank"]: row for row in self.lists if row.get("model", 0) == code}
-        return _List(rows, self.truth, self.batch, code, self.scoring)
+        ranked = self.ranked.kept(self.ranked.cell == code)
+        return _List([self.lists[row]["item"] for row in ranked.row], ranked, self.truth, self.batch, code, self.scoring)
 
 
 def _coded(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], number: Mapping[Any, int]) -> pd.DataFrame:
-    """The rows with numbers for ids."""
+    """The rows with numbers for ids. What else is not there is null, and whole numbers stay as they are."""
     import pandas as pd
 
-    if not rows:
-        numbers = ("score", "rating", "value", "propensity")
-        return pd.DataFrame({name: np.zeros(0, np.float64 if name in numbers else np.int64) for name in columns})
-    return pd.DataFrame([{**row, "user": 0, "item": number[row["item"]]} for row in rows])
+    ids = {"user": [0] * len(rows), "item": [number[row["item"]] for row in rows]}
+    ids |= {"model": [row["model"] for row in rows]} if "model" in columns else {}
+    others = {name: pd.Series([row[name] for row in rows], dtype=object) for name in columns if name not in ids}
+    return pd.DataFrame({**{name: np.array(values, dtype=np.int64) for name, values in ids.items()}, **others})
 
 
 @dataclass(frozen=True)
 class _List:
-    """The list of one model, by rank; of the rows behind those that are shown there are those with a truth row."""
+    """The list of one model, by rank, with the items of its rows."""
 
-    rows: Mapping[int, Mapping[str, Any]]
+    items: Sequence[Any]
+    ranked: ListRows
     truth: Sequence[Mapping[str, Any]]
     batch: RankedBatch
     cell: int
@@ -281,19 +273,15 @@ class _List:
         copy, places = self._within(part.user, part.rank, lengths)
         return replace(part.kept(places), user=copy)
 
-    def tied(self) -> dict[int, int]:
-        """By rank, how many other items have the same score."""
-        ranks = np.array(sorted(self.rows), dtype=np.int64)
-        flags = ([self.rows[rank].get(name, False) for rank in ranks.tolist()] for name in ("after_tie", "before_tie"))
-        first, last = tie_edges(*(np.array(flag, dtype=bool) for flag in flags))
-        return dict(zip(ranks.tolist(), (ranks[last] - ranks[first]).tolist(), strict=True))
+    def at(self, rank: int) -> int:
+        """The place of the row of this rank."""
+        return int(np.searchsorted(self.ranked.rank, rank))
 
     def n_unseen(self, lengths: Ints) -> Ints:
         """How many candidates that are not training rows each cut list has."""
         if self.batch.unseen is None or not self.scoring.trained:
             return lengths
-        whole = self.n(self.batch.unseen.n_listed)
-        return np.array([whole if n == self.length else self.rows[n]["unseen_place"] if n else 0 for n in lengths.tolist()])
+        return np.append(0, self.ranked.unseen_place)[np.searchsorted(self.ranked.rank, lengths, side="right")]
 
     def _candidates(self, among: Candidates | None, n_listed: Ints) -> Candidates | None:
         if among is None:
@@ -340,7 +328,7 @@ class _Told:
         n_shown = min(whole, N_SHOWN if longest is None else min(longest, N_SHOWN))
         lengths = np.array([*range(n_shown + 1), whole], dtype=np.int64)
         cut = own.cut_behind(lengths)
-        steps = {str(metric): self._steps(metric, cut, own) for metric in self.ranking}
+        steps = {str(metric): score(metric, cut, self.convention) for metric in self.ranking}
         counts = {"n_recommended": own.length, "n_relevant": own.n(own.batch.n_relevant), "n_truth": own.n(own.batch.n_judged)}
         self.counts.append({"model": model, **counts})
         for metric in self.ranking:
@@ -366,23 +354,16 @@ class _Told:
         pairs, values = rating_pairs(table.batch, scoring), rating_values(table.batch, scoring)
         for code, model in enumerate(models):
             own = np.flatnonzero(pairs.user == code)
-            rows = table.of_model(code).rows
+            rated = table.of_model(code)
             for place in own:
                 predicted, true = float(pairs.score[place]), float(pairs.rating[place])
-                item = rows[int(pairs.rank[place])]["item"]
+                item = rated.items[rated.at(int(pairs.rank[place]))]
                 known = {"predicted": predicted, "true": true, "error": predicted - true}
                 self.pairs.append({"model": model, "item": item, **known})
             for metric in self.rating:
                 value = float(values[metric.slug][code])
                 why = "no pair of a predicted and a true rating" if not len(own) else "all true ratings are equal"
                 self._tell_value(model, metric, value, why, {"n_pairs": len(own)})
-
-    def _steps(self, metric: Metric, cut: RankedBatch, own: _List) -> Floats:
-        """The values of the cut lists."""
-        if _is_too_long(metric, own, self.convention):
-            self.notes.append(f"{metric}: the list of {own.length} is too long to look at; PER_USER has the value")
-            return np.full(cut.size, np.nan)
-        return score(metric, cut, self.convention)
 
     def _tell_value(self, model: str, metric: Metric, value: float, why: str | None, counts: Mapping[str, int]) -> None:
         undefined, rules = np.isnan(value), self.convention
@@ -408,15 +389,16 @@ class _Told:
         mine = matched.user == own.cell
         judged = dict(zip(matched.rank[mine].tolist(), matched.rating[mine].tolist(), strict=True))
         seen = np.diff(own.n_unseen(np.arange(n_shown + 1))) == 0
-        tied, found = own.tied(), []
+        found, (first, last) = [], own.ranked.ties
         for rank in range(1, n_shown + 1):
-            row = own.rows[rank]
+            row = own.at(rank)
+            predicted = float(own.ranked.score[row])
             rating = judged.get(rank) if self.has_ratings else None
             found.append(
                 {
-                    "item": row["item"],
-                    "score": row.get("score"),
-                    "n_tied": tied[rank],
+                    "item": own.items[row],
+                    "score": None if np.isnan(predicted) else predicted,
+                    "n_tied": int(last[row] - first[row]),
                     **({"seen": bool(seen[rank - 1])} if own.scoring.trained else {}),
                     "judged": rank in judged,
                     "rating": None if rating is None or np.isnan(rating) else rating,
@@ -429,8 +411,8 @@ class _Told:
     def _tell_missed(self, model: str, own: _List, n_shown: int) -> None:
         """The relevant items behind the rows that are shown, or nowhere."""
         ranks: dict[Any, int] = {}
-        for rank, row in own.rows.items():
-            ranks[row["item"]] = min(rank, ranks.get(row["item"], rank))
+        for item, rank in zip(own.items, own.ranked.rank.tolist(), strict=True):
+            ranks.setdefault(item, rank)
         relevant: dict[Any, float] = {}
         for row in own.truth:
             if row["rating"] is not None:
@@ -451,15 +433,8 @@ def _difference(values: Floats, place: int) -> float | None:
     return float(filled[place] - filled[place - 1] if place else filled[0])
 
 
-def _is_too_long(metric: Metric, own: _List, convention: Convention) -> bool:
-    """Whether the metric looks at rows of the list that have not come to the driver."""
-    return "listed" in metric.needs(convention) and own.length > LONGEST and (metric.k is None or metric.k > LONGEST)
-
-
 def _reason(metric: Metric, own: _List, cut: RankedBatch, convention: Convention) -> str:
     """Why a ranking metric is undefined, from what it declares to need; the last of the cut lists is the whole one."""
-    if _is_too_long(metric, own, convention):
-        return "a list too long to look at"
     for part in metric.parts():
         if np.isnan(score(part, cut, convention)[-1]):
             return _reason(part, own, cut, convention)

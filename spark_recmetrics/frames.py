@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_recmetrics.columns import Columns
 from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 
 def check_frame(name: str, frame: object, *, optional: bool) -> None:
@@ -31,15 +33,20 @@ def chosen_columns(table: str, frame: pd.DataFrame, names: Mapping[str, str], **
     """The columns by our names. Why one is read is told where it is missing.
 
     Raises:
-        DataError: One is missing, or stands there twice.
+        DataError: One is missing, or stands there twice, or has a name that is no text.
     """
     for key, name in names.items():
+        # Other columns are named by something else than the columns of the caller.
+        told = f" (columns.{key})" if hasattr(Columns, key) else ""
         if name not in frame:
+            for other in frame.columns:
+                if not isinstance(other, str) and str(other) == name:
+                    raise DataError(f"{table}: expected texts as names of columns, found {brief(other)}: rename it to {name!r}")
             why = f" ({reasons[key]})" if reasons.get(key) else ""
-            near = did_you_mean(name, map(str, frame.columns))
-            raise DataError(f"{table}: no column {name!r} (columns.{key}){why}{near}")
+            near = did_you_mean(name, (other for other in frame.columns if isinstance(other, str)))
+            raise DataError(f"{table}: no column {name!r}{told}{why}{near}")
         if (twins := list(frame.columns).count(name)) > 1:
-            raise DataError(f"{table}: expected one column named {name!r} (columns.{key}), found {twins}: rename the others")
+            raise DataError(f"{table}: expected one column named {name!r}{told}, found {twins}: rename the others")
     return frame[list(names.values())].set_axis(list(names), axis=1).reset_index(drop=True)
 
 
@@ -138,17 +145,41 @@ def _objects(ids: pd.Series[Any]) -> pd.Series[Any]:
     return found.map(int, na_action="ignore").astype(object) if ids.dtype.kind == "f" else found
 
 
-def in_order(ids: Any) -> pd.Index[Any]:
-    """The ids, ascending.
+class Ids:
+    """Different ids, which have numbers from 0. For hash tables of pandas texts are equal up to a null character; not here.
+
+    Args:
+        columns: Columns with these ids, of one type or all of objects.
+        ordered: The numbers ascend with the ids; else they are in the order of their first rows.
 
     Raises:
-        DataError: They have no order.
+        DataError: They are to be ordered, and have no order.
     """
-    import pandas as pd
 
-    try:
-        ordered = sorted(ids)
-    except TypeError as error:
-        raise DataError(f"items: expected whole numbers or texts as ids, found {type(ids[0]).__name__}") from error
-    found: pd.Index[Any] = pd.Index(ordered, dtype=ids.dtype)
-    return found
+    def __init__(self, *columns: pd.Series[Any], ordered: bool = False) -> None:
+        import pandas as pd
+
+        every = pd.concat(columns, ignore_index=True)
+        plain = every.dtype.kind in "iu"
+        found: Any = every.unique() if plain else list(dict.fromkeys(every.tolist()))
+        if ordered:
+            try:
+                found = sorted(found)
+            except TypeError as error:
+                raise DataError(f"items: expected whole numbers or texts as ids, found {type(found[0]).__name__}") from error
+        # The type is named because pandas would look for another one in objects.
+        self.index: pd.Index[Any] = pd.Index(found, dtype=every.dtype)
+        self._numbers = None if plain else {one: number for number, one in enumerate(found)}
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def numbers(self, column: pd.Series[Any]) -> NDArray[np.int64]:
+        """(L,) the number of each id of a column of the same type, -1 where it is none of these."""
+        import pandas as pd
+
+        if self._numbers is None:
+            found: NDArray[np.int64] = self.index.get_indexer(pd.Index(column, dtype=column.dtype)).astype(np.int64)
+            return found
+        get = self._numbers.get
+        return np.fromiter((get(one, -1) for one in column.tolist()), dtype=np.int64, count=len(column))

@@ -14,7 +14,7 @@ from spark_recmetrics.columns import GROUP_ARRAYS, ITEM_GROUPS, ITEM_ROWS, ITEM_
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.groups import Measured
 from spark_recmetrics.metrics.measuring import GroupFacts, item_places
-from spark_recmetrics.slices import NO_VALUE, Slice
+from spark_recmetrics.slices import Slice
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def column_groups(rows: DataFrame, column: str) -> Column:
     """
     name = column_slice(column).bands[0].column
     own = F.array_distinct(name) if isinstance(rows.schema[name].dataType, ArrayType) else F.array(name)
-    return F.filter(own, lambda group: group.isNotNull() & (group != NO_VALUE))
+    return F.filter(own, lambda group: group.isNotNull())
 
 
 def group_sizes(rows: DataFrame, columns: Sequence[str]) -> DataFrame:

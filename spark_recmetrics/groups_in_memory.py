@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spark_recmetrics.columns import GROUP_ARRAYS, ITEM_GROUPS, ITEM_IDS, ITEM_MODELS, ITEM_ROWS, ITEM_TOTALS, TABLE_OF
-from spark_recmetrics.descriptions import texts_of
-from spark_recmetrics.errors import DataError
+from spark_recmetrics.descriptions import groups_in
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.groups import Measured, Sums, group_columns
 from spark_recmetrics.metrics.measuring import GroupFacts, all_measured, groupings_of, item_places, sums_of, user_columns
@@ -64,17 +65,17 @@ class GroupsInMemory:
         Args:
             table: `item`, a number from 0, -1 where it is in no list, truth or training row; and the columns with groups.
             size: How many items there are.
+
+        Raises:
+            DataError: A column holds what cannot be groups, or too many of them.
         """
         if table is None:
             return None, (), GroupFacts()
         of_columns = {
-            column: [set(texts_of(own)) for own in table[f"group {column}"]]
+            column: groups_in("item", column, table[f"group {column}"])
             for column in dict.fromkeys(one.column for one in groupings_of(self.measured) if one.column is not None)
         }
-        sizes = {
-            column: {name: sum(name in groups for groups in own) for name in sorted(set().union(*own))}
-            for column, own in of_columns.items()
-        }
+        sizes = {column: dict(sorted(Counter(chain.from_iterable(own)).items())) for column, own in of_columns.items()}
         place = {pair: number for number, pair in enumerate((column, name) for column, own in sizes.items() for name in own)}
         found: list[Any] = [np.zeros(0, dtype=np.int64)] * (size + 1)  # one more takes what is nowhere else
         for row, item in enumerate(table["item"]):
@@ -88,24 +89,15 @@ class GroupsInMemory:
 
         Args:
             table: `user`, a number, -1 where the user has no list, truth or training row; and the columns with groups.
+
+        Raises:
+            DataError: A column holds what cannot be groups, or too many of them.
         """
-        own = table.loc[table["user"] >= 0]
-        found = own[["user"]].copy()
+        found = table[["user"]].copy()
         for place, name in enumerate(user_columns(self.measured)):
             # Of a user there is one value, or none.
-            found[f"segment_{place}"] = [next(iter(texts_of(value)), None) for value in own[f"group {name}"]]
-        return found
-
-
-def check_once(side: Side, table: pd.DataFrame) -> None:
-    """Refuse a table in which an id stands twice.
-
-    Raises:
-        DataError: There is one.
-    """
-    more = int(table[side].duplicated().sum())
-    if more:
-        raise DataError(f"{TABLE_OF[side]}: expected one row for each {side}, found {more} more: decide which row counts")
+            found[f"segment_{place}"] = [next(iter(own), None) for own in groups_in("user", name, table[f"group {name}"])]
+        return found.loc[found["user"] >= 0]
 
 
 def sums_in_memory(
@@ -125,8 +117,10 @@ def sums_in_memory(
         return {}
     arrays = per_user.iloc[0]
     keys = ("place", "model", "users", "group", "n", "total")
-    rows = pd.DataFrame({new: arrays[name] for new, name in zip(keys, GROUP_ARRAYS, strict=True)})
-    records = rows.assign(n_items=0, means=0.0).to_dict("records")
+    records: list[dict[Any, Any]] = [
+        {**dict(zip(keys, row, strict=True)), "n_items": 0, "means": 0.0}
+        for row in zip(*(arrays[name].tolist() for name in GROUP_ARRAYS), strict=True)
+    ]
     for number, place in enumerate(item_places(measured)):
         if known is None:
             continue

@@ -246,9 +246,9 @@ def column_of(frame: DataFrame, name: str) -> Column:
 
 
 def typed_column(
-    table: str, frame: DataFrame, key: str, name: str, kinds: tuple[type[DataType], ...], expected: str
+    table: str, frame: DataFrame, key: str | None, name: str, kinds: tuple[type[DataType], ...], expected: str
 ) -> tuple[Column, DataType]:
-    """A column of one of these types, and its type.
+    """A column of one of these types, and its type. The key is None where something else than `Columns` names it.
 
     Raises:
         DataError: There is no such column, or it has another type.
@@ -446,24 +446,27 @@ def _is_relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool)
     return number & (rating >= (threshold.cast("float") if isinstance(kept_type, FloatType) else threshold))
 
 
-def _type_of(table: str, frame: DataFrame, key: str, name: str, reason: str = "") -> DataType:
+def _type_of(table: str, frame: DataFrame, key: str | None, name: str, reason: str = "") -> DataType:
     twins = [column for column in frame.columns if column.lower() == name.lower()]
     if len(twins) > 1:
-        raise DataError(f"{table}: expected one column named {name!r} (columns.{key}), in any case, found {', '.join(twins)}")
+        raise DataError(f"{table}: expected one column named {name!r}{_named_by(key)}, in any case, found {', '.join(twins)}")
     if name not in frame.columns:
         raise _missing(table, frame, key, name, reason)
     return next(column.dataType for column in frame.schema.fields if column.name == name)
 
 
-def _missing(table: str, frame: DataFrame, key: str, name: str, reason: str = "") -> DataError:
+def _missing(table: str, frame: DataFrame, key: str | None, name: str, reason: str = "") -> DataError:
     reason = f" ({reason})" if reason else ""
-    return DataError(f"{table}: no column {name!r} (columns.{key}){reason}{did_you_mean(name, frame.columns)}")
+    return DataError(f"{table}: no column {name!r}{_named_by(key)}{reason}{did_you_mean(name, frame.columns)}")
 
 
-def _wrong_type(table: str, key: str, name: str, expected: str, found: DataType) -> DataError:
-    return DataError(
-        f"{table}: column {name!r} (columns.{key}): expected {expected}, found {found.simpleString()}: cast it first"
-    )
+def _wrong_type(table: str, key: str | None, name: str, expected: str, found: DataType) -> DataError:
+    place = f"{table}: column {name!r}{_named_by(key)}"
+    return DataError(f"{place}: expected {expected}, found {found.simpleString()}: cast it first")
+
+
+def _named_by(key: str | None) -> str:
+    return "" if key is None else f" (columns.{key})"
 
 
 def _number(table: str, frame: DataFrame, key: str, name: str, reason: str = "") -> Column:

@@ -21,7 +21,7 @@ from spark_recmetrics.metrics.measuring import (
     user_columns,
 )
 from spark_recmetrics.segments import ALL_IDS, band_counts, check_bands, read_bands, repeated_ids
-from spark_recmetrics.slices import NO_VALUE, parse_slices
+from spark_recmetrics.slices import parse_slices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ def know_groups(inputs: Inputs, demand: Demand, chosen: Mapping[Metric, Mapping[
     if of_users:
         found, _ = _bands("user", of_users, inputs, columns)
         own = {place: column_slice(name).bands[0].column for place, name in enumerate(of_users)}
-        values = [F.when(F.col(name) != NO_VALUE, F.col(name)).alias(f"segment_{place}") for place, name in own.items()]
+        values = [F.col(name).alias(f"segment_{place}") for place, name in own.items()]
         segments = found.select("user", *values)
     names, facts = list[tuple[str, str]](), GroupFacts()
     if of_items:
@@ -83,7 +83,7 @@ def _bands(side: Side, names: Sequence[str], inputs: Inputs, columns: Columns) -
     table, id_col = (inputs.segments, columns.user) if side == "user" else (inputs.groups, columns.item)
     slices = parse_slices([column_slice(name) for name in names])
     bands = read_bands(side, table, id_col, inputs.truth.schema[side].dataType, slices, key="groups")
-    found = tables.collect_rows(band_counts(bands, slices))
+    found = tables.collect_rows(band_counts(bands, slices, "groups"))
     check_bands(bands, slices, found, lambda: tables.example_values(repeated_ids(bands)), key="groups")
     return bands.rows, next((row["rows"] for row in found if row["place"] == ALL_IDS), 0)
 

@@ -15,13 +15,17 @@ from spark_recmetrics.descriptions import (
     FEATURES_FORM,
     MOST_FEATURES,
     SPARSE,
+    beyond_one,
     check_categories,
     check_descriptions,
+    is_array,
+    kind_of,
     texts_of,
     values_of,
     wrong_form,
 )
 from spark_recmetrics.errors import ConfigError, brief
+from spark_recmetrics.metrics.batch import Ints
 from spark_recmetrics.metrics.counting import check_counts, counts_of, item_columns
 from spark_recmetrics.metrics.items import ItemCounts
 from spark_recmetrics.metrics.recommended import ItemFacts, Popularity, category_bits
@@ -63,7 +67,7 @@ def known_items(popularity: tuple[Any, Any] | None, features: Any, categories: A
     nothing = np.zeros((size, 0), dtype=np.int64)
     counts = (np.zeros(size, dtype=np.int64),) * 2 if popularity is None else popularity
     numbers = np.column_stack([*counts, nothing if categories is None else categories])
-    of_items = [nothing[0]] * size if groups is None else groups
+    of_items = [np.zeros(0, dtype=np.int64)] * size if groups is None else groups
     about = pack(numbers, nothing.astype(np.float64) if features is None else features, of_items)
     return pd.DataFrame({"item": np.arange(size), ABOUT_ITEM: about, ITEM_GROUPS: pd.Series(of_items, dtype=object)})
 
@@ -71,24 +75,23 @@ def known_items(popularity: tuple[Any, Any] | None, features: Any, categories: A
 def description_columns(needs: Collection[str], columns: Columns) -> dict[str, str]:
     """The columns of item features that are needed, by our names."""
     found = {"features": columns.features} if "features" in needs else {}
-    return found | ({"categories": columns.categories} if {"categories", "true_categories"} & set(needs) else {})
+    return found | ({"categories": columns.categories} if "categories" in needs else {})
 
 
-def descriptions_of(table: pd.DataFrame, items: pd.Index[Any], columns: Columns) -> tuple[Any, Any, ItemFacts]:
+def descriptions_of(table: pd.DataFrame, place: Ints, n_items: int, columns: Columns) -> tuple[Any, Any, ItemFacts]:
     """Features and categories of each item, None where they are not known, and what is known of all items.
 
     Args:
         table: `item`, an id, and `features` or `categories`.
-        items: The ids that numbers of items stand for.
+        place: (L,) the numbers of these items, -1 for one of no list, truth or training row.
+        n_items: The number of items.
         columns: The caller's names, for messages.
 
     Raises:
         DataError: Item features are of a wrong kind, repeated, or cannot be compared, as on Spark.
     """
-    import pandas as pd
-
-    table = table.dropna(subset=["item"])
-    counts: dict[str, Any] = {"rows": len(table), "items": table["item"].nunique()}
+    more, examples = beyond_one(table["item"])
+    counts: dict[str, Any] = {"rows": len(table), "items": len(table) - more}
     vectors = [_vector(own, columns.features) for own in table["features"]] if "features" in table else []
     if "features" in table:
         lengths = [own.length for own in vectors if own.length is not None]
@@ -96,20 +99,18 @@ def descriptions_of(table: pd.DataFrame, items: pd.Index[Any], columns: Columns)
         counts["misplaced"] = sum(own.misplaced for own in vectors)
         counts["broken"] = sum(not np.isfinite(own.numbers).all() for own in vectors if own.numbers is not None)
     groups = [_categories(own, columns.categories) for own in table["categories"]] if "categories" in table else []
-    repeated = table["item"][table["item"].duplicated()].unique()
-    check_descriptions(counts, ", ".join(texts_of(sorted(repeated)[:5])))
+    check_descriptions(counts, examples)
     names = sorted({name for own in groups for name in own})
     check_categories(names)
     size, matrix, codes = counts.get("longest") or 0, None, None
     # One more row than items takes what is no item of lists or truth.
-    place = items.get_indexer(pd.Index(table["item"], dtype=table["item"].dtype))
     if size:
-        matrix = np.full((len(items) + 1, size), np.nan)
+        matrix = np.full((n_items + 1, size), np.nan)
         matrix[place] = [np.full(size, np.nan) if own.numbers is None else own.numbers for own in vectors]
         matrix = matrix[:-1]
     if names:
         bits = category_bits(groups, names)
-        codes = np.zeros((len(items) + 1, bits.shape[1]), dtype=np.int64)
+        codes = np.zeros((n_items + 1, bits.shape[1]), dtype=np.int64)
         codes[place] = bits
         codes = codes[:-1]
     return matrix, codes, ItemFacts(n_features=size, n_categories=len(names))
@@ -131,7 +132,7 @@ def _vector(own: Any, name: str) -> _Vector:
     """
     if isinstance(own, Mapping):
         return _sparse(own, name)
-    if np.ndim(own) == 0 and not values_of(own):
+    if not is_array(own) and not values_of(own):
         return _Vector()
     numbers = _numbers(own)
     if numbers is None:
@@ -143,12 +144,17 @@ def _sparse(own: Mapping[str, Any], name: str) -> _Vector:
     wrong = wrong_form("features", name, FEATURES_FORM, brief(dict(own)))
     if not own.keys() >= set(SPARSE):
         raise wrong
+    form = own.get("type")
+    if not isinstance(form, int | np.integer) or isinstance(form, bool):  # then it is not that of Spark ML
+        form = 0
+    if form == 1 and own["values"] is not None:
+        return _vector(own["values"], name)
     size, indices, values = (own[part] for part in SPARSE)
-    if size is None or indices is None or values is None:
+    if form != 0 or size is None or indices is None or values is None:
         return _Vector(misplaced=True)
     numbers, places = _numbers(values), _numbers(indices)
-    whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
-    if numbers is None or places is None or not whole or (places % 1 > 0).any():
+    whole = isinstance(size, int | np.integer) and not isinstance(size, bool) and abs(int(size)) < 2**63
+    if numbers is None or places is None or not whole or (places[np.isfinite(places)] % 1 > 0).any():
         raise wrong
     inside = (places >= 0) & (places < size)
     if size < 0 or len(places) != len(numbers) or not inside.all() or len(np.unique(places)) < len(places):
@@ -172,8 +178,16 @@ def _numbers(own: Any) -> NDArray[np.float64] | None:
         known = [None if not values_of(one) else one for one in array]
         if any(not isinstance(one, Number | None) or isinstance(one, bool | complex) for one in known):
             return None
-        array = np.array([np.nan if one is None else float(one) for one in known])
+        array = np.array([np.nan if one is None else _double(one) for one in known])
     return array.astype(np.float64)
+
+
+def _double(number: Any) -> float:
+    """The number as a double, infinite where it is too large for one."""
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf
 
 
 def _categories(own: Any, name: str) -> list[str]:
@@ -183,8 +197,7 @@ def _categories(own: Any, name: str) -> list[str]:
         DataError: It is something else.
     """
     for one in values_of(own):
-        # pandas makes floats of whole numbers beside a missing one.
-        if not isinstance(one, str | int | np.integer | np.bool_) and not (isinstance(one, float) and one.is_integer()):
+        if kind_of(one) not in ("text", "whole", "boolean"):
             raise wrong_form("categories", name, CATEGORIES_FORM, brief(one))
     return texts_of(own)
 

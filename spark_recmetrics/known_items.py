@@ -49,6 +49,7 @@ from spark_recmetrics.metrics.recommended import ItemFacts, Popularity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from contextlib import ExitStack
 
     from spark_recmetrics.columns import Columns
     from spark_recmetrics.grouped import KnownGroups
@@ -57,17 +58,24 @@ if TYPE_CHECKING:
     from spark_recmetrics.metrics.items import ItemCounts
     from spark_recmetrics.plan import Plan
 
-OF_FEATURES = frozenset({"features", "categories", "true_categories"})
+OF_FEATURES = frozenset({"features", "categories"})
 """Needs that the table of item features meets."""
 
-MOST_ITEMS_BESIDE = 200_000
-"""A bucket of a good size has a million recommendations: so many items are few beside them, and no join has to move them."""
+LARGEST_BESIDE = 2**26
+"""How many bytes of what is known of items come to every part of the users; more are joined to the rows that need them."""
 
 
-def know_items(inputs: Inputs, needs: Collection[str], groups: KnownGroups, columns: Columns, n_parts: int) -> KnownItems:
+def parts_of_items(n_buckets: int) -> int:
+    """How many partitions items make: they are few beside the rows of users, and each partition costs a task."""
+    return -(-n_buckets // 4)
+
+
+def know_items(
+    inputs: Inputs, needs: Collection[str], groups: KnownGroups, columns: Columns, n_parts: int, spare: ExitStack
+) -> KnownItems:
     """What metrics need to know of items. Nothing of the catalogue's size comes to the driver.
 
-    The rows are kept in the cluster, for all buckets.
+    The rows are kept in the cluster, for all buckets, until `spare` is closed.
 
     Args:
         inputs: The caller's tables.
@@ -75,9 +83,10 @@ def know_items(inputs: Inputs, needs: Collection[str], groups: KnownGroups, colu
         groups: The groups that items belong to.
         columns: The caller's names.
         n_parts: Number of partitions.
+        spare: What is to be given back.
 
     Raises:
-        DataError: Item features are of a wrong type, repeated, or cannot be compared.
+        DataError: Item features are of a wrong type, repeated, or cannot be compared; or there is no training row.
     """
     wanted = {need for need in needs if need in OF_FEATURES | OF_POPULARITY}
     if not wanted and groups.items is None:
@@ -88,8 +97,7 @@ def know_items(inputs: Inputs, needs: Collection[str], groups: KnownGroups, colu
     if train is not None:
         trained = trained_items(train, audience="audience" in wanted)
     if wanted & OF_FEATURES and inputs.features is not None:
-        kinds = wanted | ({"categories"} if "true_categories" in wanted else set())
-        described = described_items(inputs.features, columns, inputs.truth.schema["item"].dataType, kinds)
+        described = described_items(inputs.features, columns, inputs.truth.schema["item"].dataType, wanted)
         counts = tables.collect_rows(description_counts(described))[0].asDict()
         examples = tables.example_values(repeated_items(described)) if counts["rows"] > counts["items"] else ""
         check_descriptions(counts, examples)
@@ -98,16 +106,14 @@ def know_items(inputs: Inputs, needs: Collection[str], groups: KnownGroups, colu
             check_categories(names)
         facts = replace(facts, n_features=counts.get("longest") or 0, n_categories=len(names))
     rows = tables.materialise(item_sides(trained, described, groups.items, names, facts.n_features, n_parts))
+    spare.callback(tables.release, rows)
     found = sorted((row["n_rows"], row["n_items"]) for row in tables.collect_rows(popularity_counts(rows)))
     if train is not None:
-        try:
-            n_users = tables.count_distinct(trained_users(train)) if "audience" in wanted else 0
-            popular = [(n, n_items) for n, n_items in found if n]
-            facts = replace(facts, popularity=Popularity.of_train([n for n, _ in popular], [n for _, n in popular], n_users))
-        except Exception:
-            tables.release(rows)
-            raise
-    return KnownItems(rows, facts, beside=sum(n for _, n in found) <= MOST_ITEMS_BESIDE)
+        n_users = tables.count_distinct(trained_users(train)) if "audience" in wanted else 0
+        popular = [(n, n_items) for n, n_items in found if n]
+        facts = replace(facts, popularity=Popularity.of_train([n for n, _ in popular], [n for _, n in popular], n_users))
+    size = sum(n for _, n in found) * 8 * (2 + facts.n_blocks + facts.n_features)
+    return KnownItems(rows, facts, beside=size <= LARGEST_BESIDE)
 
 
 def counted_in(kept: DataFrame, plan: Plan) -> DataFrame | None:
@@ -119,7 +125,7 @@ def counted_in(kept: DataFrame, plan: Plan) -> DataFrame | None:
     """
     if not any(plan.n_of_items):
         return None
-    found = counted_items(kept, item_columns(*plan.n_of_items), plan.inputs.catalog, plan.n_buckets)
+    found = counted_items(kept, item_columns(*plan.n_of_items), plan.inputs.catalog, parts_of_items(plan.n_buckets))
     return tables.materialise(found)
 
 
@@ -241,13 +247,14 @@ def _vector_parts(own: Column, kind: DataType) -> tuple[Column, Column, Column] 
     # One that is too long is refused by its length, which must not take its memory.
     filled = F.when((size > 0) & (size <= MOST_FEATURES), F.transform(F.sequence(F.lit(0).cast("long"), size - 1), number))
     length, misplaced = F.when(own.isNotNull(), size), own.isNotNull() & ~F.coalesce(fits, F.lit(False))
-    if "type" not in kinds:
+    if not isinstance(kinds.get("type"), IntegralType):  # then it is not that of Spark ML
         return filled, length, misplaced
-    dense = own.getField("type") == 1
+    form = F.coalesce(own.getField("type"), F.lit(0))
+    dense = form == 1
     return (
         F.when(dense, values).otherwise(filled),
         F.when(dense, F.size(values).cast("long")).otherwise(length),
-        ~F.coalesce(dense, F.lit(False)) & misplaced,
+        own.isNotNull() & ~dense & (misplaced | (form != 0)),
     )
 
 

@@ -10,14 +10,15 @@ import numpy as np
 
 from spark_recmetrics.beside import Beside
 from spark_recmetrics.bucket import score_bucket
-from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, TABLE_OF, Columns, checked_columns, passing
+from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, TABLE_OF, Columns, Side, checked_columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.demand import OF_POPULARITY, OF_TRAIN, Demand
+from spark_recmetrics.descriptions import beyond_one, check_once
 from spark_recmetrics.errors import ConfigError, brief
 from spark_recmetrics.facts import NEVER_MEET, Judge, checked_policies, data_report
-from spark_recmetrics.frames import check_frame, chosen_columns, in_order, same_kind, with_numbers
-from spark_recmetrics.groups_in_memory import GroupsInMemory, check_once, sums_in_memory
+from spark_recmetrics.frames import Ids, check_frame, chosen_columns, same_kind, with_numbers
+from spark_recmetrics.groups_in_memory import GroupsInMemory, sums_in_memory
 from spark_recmetrics.known_in_memory import (
     baseline_of,
     counts_in_memory,
@@ -28,7 +29,7 @@ from spark_recmetrics.known_in_memory import (
 )
 from spark_recmetrics.means import N_EXAMPLES, Wanted, combined, means, nothing, part_totals, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
-from spark_recmetrics.metrics.batch import Floats, Ints, Matched, place_in_user
+from spark_recmetrics.metrics.batch import Floats, Ints, Matched
 from spark_recmetrics.metrics.counting import item_values
 from spark_recmetrics.metrics.measuring import GroupFacts, group_values
 from spark_recmetrics.metrics.objectives import read_objectives
@@ -135,6 +136,7 @@ def evaluate_in_memory(
         len(data.models),
         rating=rating,
         clip=data.rating_range if rules.rating_clip == "truth_range" else None,
+        whole_lists=True,
         given_ranks=data.has_rank and rules.keeps_lists,
         n_items=catalog_size,
         trained=train is not None,
@@ -142,12 +144,11 @@ def evaluate_in_memory(
         baseline=baseline_of(data.models, baseline) if demand.asked_by("baseline") else None,
         measured=groups.measured,
     )
-    lists = data.ranked(scoring)
-    scored = score_bucket(lists, data.truth, scoring, data.beside)
+    scored = score_bucket(data.predictions, data.truth, scoring, data.beside)
     per_user = scored[scored["model"].notna()]  # a row without a model is nobody's
-    of_users = data.users.take(per_user["user"].to_numpy(np.int64))
+    of_users = data.users.index.take(per_user["user"].to_numpy(np.int64))
     # The type is named because pandas would look for another one in objects.
-    coded = per_user.assign(user=pd.Series(of_users, index=per_user.index, dtype=data.users.dtype))
+    coded = per_user.assign(user=pd.Series(of_users, index=per_user.index, dtype=data.users.index.dtype))
     found = combined(part_totals(coded, Wanted.of(chosen, rules)).itertuples(index=False))
     totals = {name: found[code] for code, name in enumerate(data.models) if code in found}
     counts = counts_in_memory(per_user, len(scoring.counted), catalog_size)
@@ -217,7 +218,7 @@ class _Data:
     predictions: pd.DataFrame
     truth: pd.DataFrame
     models: list[str]
-    users: pd.Index[Any]
+    users: Ids
     has_rank: bool
     has_ratings: bool
     rules: Convention
@@ -265,9 +266,9 @@ class _Data:
             "truth": judged,
             **({} if train is None else {"train": chosen_columns("train", train, ids)}),
         }
-        described = description_columns(demand.all, columns)
-        if item_features is not None and described:
-            tables["item_features"] = chosen_columns("item_features", item_features, {"item": columns.item, **described})
+        about = description_columns(demand.all, columns)
+        if item_features is not None and about:
+            tables["item_features"] = chosen_columns("item_features", item_features, {"item": columns.item, **about})
         for name, wanted_columns in groups.tables.items():
             if (frame := beside[name]) is not None:
                 tables[name] = chosen_columns(name, frame, wanted_columns)
@@ -288,49 +289,43 @@ class _Data:
         if scored and (demand.rating or demand.asked_by("listed")):
             lists = lists[~np.isinf(lists["score"].astype(np.float64))]
         judged = judged[_is_chance(judged["propensity"])] if chance else judged
-        every_user = pd.concat([lists["user"], judged["user"], known["user"]], ignore_index=True)
-        users = pd.Index(every_user.unique(), dtype=every_user.dtype)
-        items = in_order(pd.concat([lists["item"], judged["item"], known["item"]], ignore_index=True).unique())
+        users = Ids(*(frame["user"] for frame in (lists, judged, known)))
+        items = Ids(*(frame["item"] for frame in (lists, judged, known)), ordered=True)
         lists, judged, known = (
-            # The type is named because pandas would look for another one in objects.
-            frame.assign(
-                user=users.get_indexer(pd.Index(frame["user"], dtype=frame["user"].dtype)),
-                item=items.get_indexer(pd.Index(frame["item"], dtype=frame["item"].dtype)),
-            )
+            frame.assign(user=users.numbers(frame["user"]), item=items.numbers(frame["item"]))
             for frame in (lists, judged, known)
         )
-        # Not by an index of pandas, to which texts are equal up to a null character.
-        lists["model"] = (
-            lists["model"].map({name: code for code, name in enumerate(models)}).astype(np.int64) if modelled else 0
-        )
+        lists["model"] = Ids(pd.Series(models, dtype=object)).numbers(lists["model"]) if modelled else 0
         if rules.nan_scores == "drop":
             lists = lists[lists["score"].notna()] if scored else lists
             judged = judged[np.isfinite(judged["rating"].astype(np.float64))] if rated else judged
         judged["value"] = judged["rating"].astype(np.float64) if rated else 1.0
         judged["rating"] = judged["value"].fillna(0.0).where(_is_relevant(judged, rules)) if rated else 1.0
 
-        def coded(name: str, key: str, known_ids: pd.Index[Any]) -> pd.DataFrame:
-            table = tables[name].dropna(subset=[key])
-            return table.assign(**{key: known_ids.get_indexer(pd.Index(table[key], dtype=table[key].dtype))})
+        def coded(side: Side, known_ids: Ids) -> pd.DataFrame | None:
+            name = TABLE_OF[side]
+            if name not in tables:
+                return None
+            table = tables[name].dropna(subset=[side])
+            check_once(name, side, *beyond_one(table[side]))
+            return table.assign(**{side: known_ids.numbers(table[side])})
 
-        for name, side in ((name, side) for side, name in TABLE_OF.items() if name in tables):
-            check_once(side, tables[name].dropna(subset=[side]))
+        grouped, segments = coded("item", items), coded("user", users)
         features = categories = popularity = None
         facts = ItemFacts()
         if "item_features" in tables:
-            features, categories, facts = descriptions_of(tables["item_features"], items, columns)
+            described = tables["item_features"].dropna(subset=["item"])
+            features, categories, facts = descriptions_of(described, items.numbers(described["item"]), len(items), columns)
         if train is not None and demand.all & OF_POPULARITY:
             n_rows, n_users, popular = popularity_of(known, len(items))
             popularity = n_rows, n_users
             facts = replace(facts, popularity=popular)
-        grouped = coded("item_groups", "item", items) if "item_groups" in tables else None
         of_items, names, of_groups = groups.items(grouped, len(items))
-        if train is not None:
-            pairs = pd.MultiIndex.from_frame(known[["user", "item"]])
-            lists["seen"] = pd.MultiIndex.from_frame(lists[["user", "item"]]).isin(pairs)
+        if rules.ties == "input":
+            lists["place"] = np.arange(len(lists))
         found = Beside(
             None if train is None else known[["user", "item"]],
-            groups.segments(coded("user_segments", "user", users)) if "user_segments" in tables else None,
+            None if segments is None else groups.segments(segments),
             known_items(popularity, features, categories, of_items),
         )
         facts = replace(facts, groups=names)
@@ -351,49 +346,6 @@ class _Data:
             for code, name in enumerate(self.models)
             if name in totals and totals[name]["n_matched"] == 0 and totals[name]["users_truth_and_predicted"]
         }
-
-    def ranked(self, scoring: Scoring) -> pd.DataFrame:
-        """The rows that the kernels see: lists cut at k, or whole lists with places among candidates and ties."""
-        import pandas as pd
-
-        rows, rules = self.predictions, self.rules
-        pairs = pd.MultiIndex.from_frame(self.truth[["user", "item"]])
-        judged = pd.MultiIndex.from_frame(rows[["user", "item"]]).isin(pairs) | (rules.candidates != "judged")
-        if self.has_rank:
-            value = np.unique(rows["rank"].to_numpy(), return_inverse=True)[1]
-        else:
-            missing = -np.inf if rules.nan_scores == "first" else np.inf
-            # Close whole or decimal scores would be ties as doubles, so their places among all scores are compared.
-            places = np.unique(rows["score"].dropna().to_numpy(), return_inverse=True)[1]
-            value = np.full(len(rows), missing)
-            value[rows["score"].notna().to_numpy()] = -places
-        item = rows["item"].to_numpy(np.int64)
-        tie = {"item_asc": item, "item_desc": -item, "input": np.arange(len(rows))}[rules.ties]
-        order = np.lexsort((tie, value, ~judged, rows["user"].to_numpy(), rows["model"].to_numpy()))
-        if rules.duplicates == "first":
-            order = order[~rows[["model", "user", "item"]].iloc[order].duplicated().to_numpy()]
-        rows, value, judged = rows.iloc[order].reset_index(drop=True), value[order], judged[order]
-        cell = np.unique(rows["model"] * len(self.users) + rows["user"], return_inverse=True)[1]
-        if not scoring.given_ranks:
-            rows["rank"] = place_in_user(cell, int(cell.max(initial=-1)) + 1)
-        if "score" in rows:
-            rows["score"] = rows["score"].astype(np.float64)
-        same = (cell[1:] == cell[:-1]) & (value[1:] == value[:-1]) & (judged[1:] == judged[:-1]) & (not self.has_rank)
-        rows["before_tie"] = np.append(same, False)[: len(rows)]
-        if scoring.k is not None:
-            cut = rows["rank"].to_numpy() > scoring.k
-            if scoring.given_ranks:
-                # The first row behind the cut tells whether ranks are missing before it.
-                cut[1:] &= cut[:-1] & (cell[1:] == cell[:-1])
-                cut[:1] = False
-            return rows.loc[~cut]
-        rows["after_tie"] = np.append(False, same)[: len(rows)]
-        if "seen" in rows:
-            rows["unseen_place"] = (~rows["seen"]).groupby(cell).cumsum().astype(np.int64)
-        longest = scoring.longest_recommended
-        one_by_one = rows["rank"] <= (np.inf if longest is None else longest)
-        kept: pd.DataFrame = rows[judged | (rows["rank"] == 1) | rows["before_tie"] | rows["after_tie"] | one_by_one]
-        return kept
 
 
 def _prediction_counts(rows: pd.DataFrame) -> dict[str, Any]:

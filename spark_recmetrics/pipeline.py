@@ -19,12 +19,12 @@ from spark_recmetrics.columns import ITEM_SLICE, TABLE_OF, Columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.demand import OF_TRAIN, Demand
-from spark_recmetrics.errors import ConfigError, brief, did_you_mean
+from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
 from spark_recmetrics.known_groups import group_means, know_groups, named_columns
-from spark_recmetrics.known_items import OF_FEATURES, counted_in, item_counts, know_items, with_item_intervals
+from spark_recmetrics.known_items import OF_FEATURES, counted_in, item_counts, know_items, parts_of_items, with_item_intervals
 from spark_recmetrics.match import with_bands
 from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
@@ -263,14 +263,14 @@ def evaluate(
         )
     names = list(models) if models is not None else _models_of(inputs) or [model_name]
     n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
+    if n_items == 0:
+        raise DataError("catalog: expected rows with an item, found none: check its location and filters")
     compared = baseline if needs.asked_by("baseline") else None
     if compared is not None and compared not in names:
         raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
     with ExitStack() as spare:
         of_groups = know_groups(inputs, needs, grouped, columns)
-        known = know_items(inputs, needs.all, of_groups, columns, n_buckets)
-        if known.rows is not None:
-            spare.callback(tables.release, known.rows)
+        known = know_items(inputs, needs.all, of_groups, columns, parts_of_items(n_buckets), spare)
         bands, of_items = slicing.bands(inputs), slicing.of_side["item"]
         plan = Plan(
             inputs,

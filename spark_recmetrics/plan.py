@@ -11,7 +11,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics.catalog import KnownItems, with_items
-from spark_recmetrics.columns import ABOUT_ITEM, ITEM_SLICE, KIND_ITEM, KIND_SEGMENT, KIND_TRAIN, USER_COUNTERS
+from spark_recmetrics.columns import (
+    ABOUT_ITEM,
+    ITEM_SLICE,
+    KIND_ITEM,
+    KIND_LIST,
+    KIND_SEGMENT,
+    KIND_TRAIN,
+    KIND_TRUTH,
+    USER_COUNTERS,
+)
 from spark_recmetrics.grouped import KnownGroups
 from spark_recmetrics.inputs import (
     bucket_of,
@@ -24,14 +33,14 @@ from spark_recmetrics.inputs import (
     truth_faults,
     with_model_codes,
 )
-from spark_recmetrics.match import Bands, with_bands, with_beside, with_flags, with_judged
+from spark_recmetrics.match import Bands, mixed, with_bands
 from spark_recmetrics.means import Wanted
 from spark_recmetrics.metrics.measuring import item_places
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.scoring import Scoring
-from spark_recmetrics.rank import first_behind, rows_that_matter, top_rows, without_repeats
+from spark_recmetrics.rank import first_behind, top_rows, without_repeats
 from spark_recmetrics.rating import rating_errors
-from spark_recmetrics.score import named_models, score_users
+from spark_recmetrics.score import named_models, score_lists, score_users
 from spark_recmetrics.watch import Watch
 
 if TYPE_CHECKING:
@@ -39,9 +48,6 @@ if TYPE_CHECKING:
     from spark_recmetrics.inputs import Inputs
     from spark_recmetrics.metrics import Metric
     from spark_recmetrics.slices import Slice
-
-PARTS_A_BUCKET = 4
-"""Whole lists are matched and ranked in smaller parts than those that Python sees: hash tables and sorts fit into caches."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,6 @@ class Plan:
         models: The models to evaluate.
         n_buckets: Groups of users that are scored together.
         n_items: Size of the catalogue, where it is known.
-        n_shown: The first rows of each list that are wanted as they are, to be shown.
         item_slices: Slices of items.
         item_bands: The values of items that these look at.
         items: What is known of items.
@@ -72,7 +77,6 @@ class Plan:
     models: Sequence[str]
     n_buckets: int
     n_items: int | None = None
-    n_shown: int = 0
     item_slices: Sequence[Slice] = ()
     item_bands: Bands | None = None
     items: KnownItems = field(default_factory=KnownItems)
@@ -94,7 +98,6 @@ class Plan:
             given_ranks=self.trusts_ranks,
             n_items=self.n_items,
             trained=self.inputs.train is not None,
-            n_shown=self.n_shown,
             items=self.items.facts,
             baseline=None if self.baseline is None else list(self.models).index(self.baseline),
             measured=self.groups.measured,
@@ -157,7 +160,14 @@ class Plan:
         wanted = None if rated else Wanted.of(self.metrics, self.convention)
         scored = []
         if self.scoring is not None:
-            scored.append(score_users(self.ranked, self.beside, self.scoring, self.models, wanted, self.item_slices))
+            how = self.scoring, self.models, wanted, self.item_slices
+            if self.scoring.ranks_lists:
+                # By one column of whole numbers Spark sorts by radix. Scores are sorted where they are scored.
+                rows = mixed(self.whole_lists).repartition(self.n_buckets, "bucket").sortWithinPartitions("user")
+                columns = {kind: [name for name in own.columns if name != "bucket"] for kind, own in self.whole_lists.items()}
+                scored.append(score_lists(rows.drop("bucket"), columns, *how))
+            else:
+                scored.append(score_users(self.ranked, self.beside, *how))
         # Every pair has a truth row, so a user with a pair has a row on the left; and there all truth rows are looked at.
         joined = reduce(lambda left, right: left.join(right.drop(*USER_COUNTERS), ["model", "user"], "left"), [*scored, *rated])
         if rated and self.item_slices:
@@ -177,21 +187,32 @@ class Plan:
         return self._described(rows)
 
     @cached_property
-    def beside(self) -> DataFrame:
-        """The same in buckets, with the rows of other kinds that metrics need."""
+    def _others(self) -> dict[int, DataFrame]:
+        """Truth, and the rows of other kinds that metrics need, by `columns.KIND`; with `bucket`."""
         needs = self.scoring.needs if self.scoring else frozenset()
-        items = train = None
-        if self.items.beside and self.items.rows is not None:
-            every = F.explode(F.sequence(F.lit(0), F.lit(self.n_buckets - 1))).alias("bucket")
-            items = self.items.rows.select(every, "item", ABOUT_ITEM)
+        tables = {KIND_TRUTH: self.judged}
         if self.inputs.train is not None and needs & {"unseen", "history", "trained_groups"}:
             train = self.inputs.train.where(F.col("user").isNotNull() & F.col("item").isNotNull())
-            train = self._described(train) if "trained_groups" in needs else train
-        of_users = {KIND_TRAIN: train, KIND_SEGMENT: self.groups.segments}
-        numbered = {kind: None if rows is None else self._with_bucket(rows) for kind, rows in of_users.items()}
+            tables[KIND_TRAIN] = self._described(train) if "trained_groups" in needs else train
+        if self.groups.segments is not None:
+            tables[KIND_SEGMENT] = self.groups.segments
+        found = {kind: self._with_bucket(rows) for kind, rows in tables.items()}
+        if self.items.beside and self.items.rows is not None:
+            every = F.explode(F.sequence(F.lit(0), F.lit(self.n_buckets - 1))).alias("bucket")
+            found[KIND_ITEM] = self.items.rows.select(every, "item", ABOUT_ITEM)
+        return found
+
+    @property
+    def beside(self) -> DataFrame:
+        """Truth in buckets, with the rows of other kinds."""
         # Together first, and moved once.
-        rows = with_beside(self._with_bucket(self.judged), {**numbered, KIND_ITEM: items})
-        return rows.repartition(self.n_buckets, "bucket")
+        return mixed(self._others, filled=True).repartition(self.n_buckets, "bucket")
+
+    @cached_property
+    def whole_lists(self) -> dict[int, DataFrame]:
+        """The same with the rows of whole lists, each table for itself."""
+        lists = self._described(self._lists)
+        return {KIND_LIST: self._with_bucket(lists.drop("bucket")), **self._others}
 
     def _with_bucket(self, rows: DataFrame) -> DataFrame:
         return rows.select(bucket_of(F.col("user"), self.n_buckets), "*")
@@ -210,47 +231,27 @@ class Plan:
         """How many things are counted of each item of lists, and how many are summed."""
         return (0, 0) if self.scoring is None else (len(self.scoring.counted), len(item_places(self.scoring.measured)))
 
+    @property
+    def _lists(self) -> DataFrame:
+        """Clean predictions with what is read of them."""
+        rows = self.predicted["predictions"]
+        scoring = self.scoring
+        return rows.drop("score") if scoring and "rank" in rows.columns and "scores" not in scoring.needs else rows
+
     @cached_property
     def _ranked(self) -> DataFrame:
-        scoring, convention, judged_only = self.scoring, self.convention, self.convention.candidates == "judged"
-        if scoring is None:
-            raise ValueError("there is no ranking metric")
-        rows = self.predicted["predictions"]
-        if "rank" in rows.columns and "scores" not in scoring.needs:
-            rows = rows.drop("score")
-        if scoring.k is not None:
-            if self.trusts_ranks and "bucket" not in rows.columns:
-                # Most lists end at k or before, so that this second reader of the table finds next to nothing.
-                behind = first_behind(self._clean(self.inputs.predicted["predictions"]).select(*rows.columns), scoring.k)
-                return _without(in_buckets(rows.where(F.col("rank") <= scoring.k).union(behind), self.n_buckets), scoring)
-            rows = in_buckets(rows, self.n_buckets)
-            rows = without_repeats(rows) if convention.duplicates == "first" else rows
-            return _without(
-                top_rows(rows, k=scoring.k, cuts=scoring.cuts, ties=convention.ties, trust_rank=self.trusts_ranks), scoring
-            )
-        if convention.duplicates == "keep":
-            # No metric that has to know what a user has seen is computed here.
-            rows = with_judged(in_buckets(rows, self.n_buckets), in_buckets(self.judged, self.n_buckets))
-        else:
-            train = self.inputs.train if "unseen" in scoring.needs else None
-            # The truth is counted where it is scored; here it is read once more.
-            truth = clean_truth(self.inputs.truth, convention, self.policies)
-            rows = with_flags(rows, truth, train, n_models=len(self.models), n_parts=PARTS_A_BUCKET * self.n_buckets)
-            if convention.duplicates == "first":
-                rows = rows.drop("copies")
-        longest = scoring.longest_recommended
-        n_shown = None if longest is None else max(scoring.n_shown, longest)
-        found = rows_that_matter(
-            rows,
-            cuts=scoring.cuts,
-            cuts_listed=scoring.cuts_listed,
-            n_shown=n_shown,
-            ties=convention.ties,
-            trust_rank=self.trusts_ranks,
-            judged_only=judged_only,
-            needs=scoring.needs,
+        scoring, convention, rows = self.scoring, self.convention, self._lists
+        if scoring is None or scoring.k is None:
+            raise ValueError("there is no ranking metric with a cut-off")
+        if self.trusts_ranks and "bucket" not in rows.columns:
+            # Most lists end at k or before, so that this second reader of the table finds next to nothing.
+            behind = first_behind(self._clean(self.inputs.predicted["predictions"]).select(*rows.columns), scoring.k)
+            return _without(in_buckets(rows.where(F.col("rank") <= scoring.k).union(behind), self.n_buckets), scoring)
+        rows = in_buckets(rows, self.n_buckets)
+        rows = without_repeats(rows) if convention.duplicates == "first" else rows
+        return _without(
+            top_rows(rows, k=scoring.k, cuts=scoring.cuts, ties=convention.ties, trust_rank=self.trusts_ranks), scoring
         )
-        return in_buckets(_without(found, scoring), self.n_buckets)
 
     def _rated(self) -> DataFrame:
         """Error moments and rating metrics per user, `model` still a number."""
@@ -262,9 +263,7 @@ class Plan:
 
 def _without(rows: DataFrame, scoring: Scoring) -> DataFrame:
     """Only the columns that the workers look at."""
-    spare = {"judged", "last", "seen"}
-    spare |= set() if "scores" in scoring.needs else {"score"}
-    kept = rows.select(*(name for name in rows.columns if name not in spare))
+    kept = rows if "scores" in scoring.needs else rows.drop("score")
     if "score" not in kept.columns:
         return kept
     score = F.col("score").cast("double")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -19,8 +20,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_recmetrics.beside import Beside, split
+from spark_recmetrics.beside import Beside, numbered, split
 from spark_recmetrics.bucket import score_bucket
+from spark_recmetrics.chunks import frames_of, users_together
 from spark_recmetrics.columns import (
     GROUP_ARRAYS,
     ITEM_COUNTS,
@@ -29,6 +31,11 @@ from spark_recmetrics.columns import (
     ITEM_ROWS,
     ITEM_SLICE,
     ITEM_VALUE,
+    KIND_ITEM,
+    KIND_LIST,
+    KIND_SEGMENT,
+    KIND_TRAIN,
+    KIND_TRUTH,
     LIST_ITEMS,
     LIST_RANKS,
     PAIR_RANKS,
@@ -38,7 +45,6 @@ from spark_recmetrics.columns import (
     USER_COUNTERS,
 )
 from spark_recmetrics.means import Wanted, part_totals
-from spark_recmetrics.metrics.batch import tie_edges
 from spark_recmetrics.metrics.counting import item_columns
 from spark_recmetrics.metrics.measuring import item_places
 from spark_recmetrics.metrics.scoring import Scoring
@@ -47,6 +53,10 @@ from spark_recmetrics.slices import Slice, opened, values_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
+
+ROWS_AT_ONCE = 1_000_000
+"""How many rows are scored at once, where a user has not more. More of them need more memory, and fewer more time."""
 
 
 def score_users(
@@ -57,12 +67,12 @@ def score_users(
     wanted: Wanted | None = None,
     slices: Sequence[Slice] = (),
 ) -> DataFrame:
-    """Per-user values of every metric that can be computed from lists.
+    """Per-user values of every metric that can be computed from the first rows of lists.
 
     Args:
-        ranked: `bucket, [model,] user, item, rank`, and what `rank.rows_that_matter` adds for the metrics that need it.
+        ranked: `bucket, [model,] user, item, rank`, and what `rank.top_rows` adds for the metrics that need it.
         truth: `bucket, user, item, rating`, the rating null where the row is not relevant, and what `inputs.relevant_only`
-            adds; the columns of the slices; and the rows of other kinds that `match.with_beside` adds.
+            adds; the columns of the slices; and rows of other kinds, by `match.mixed`.
         scoring: Metrics and their definitions.
         models: Names of the models.
         wanted: What is to be added up, too, where the rows below are all that the values of the models are made of.
@@ -76,11 +86,70 @@ def score_users(
         With slices of items there are further rows, which have `columns.ITEM_SLICE` and `ITEM_VALUE`: for each value, the users
         with a truth row of such an item, scored as if truth had only these items.
     """
+    schema = _schema(truth.schema, scoring, wanted, slices)
+    score = _scorer(scoring, models, wanted, slices)
+
+    def of_bucket(lists: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+        return score(lists, *split(rows))
+
+    scored = ranked.groupBy("bucket").cogroup(truth.groupBy("bucket")).applyInPandas(of_bucket, schema)
+    # A Connect client (seen on 4.2) reports the observations of the left side of a cogroup alone. It does look into both sides
+    # of a union, and the optimiser removes this one, because its other side is empty.
+    nobody = truth.where(F.lit(False)).select(F.lit(None).cast(schema).alias("row")).select("row.*")
+    return scored.union(nobody)
+
+
+def score_lists(
+    rows: DataFrame,
+    columns: Mapping[int, Sequence[str]],
+    scoring: Scoring,
+    models: Sequence[str],
+    wanted: Wanted | None = None,
+    slices: Sequence[Slice] = (),
+) -> DataFrame:
+    """Per-user values of every metric, out of whole lists in any order.
+
+    Users are scored as they come, many at once: a worker holds about `ROWS_AT_ONCE` rows, or those of one user.
+
+    Args:
+        rows: Lists `[model,] user, item`, `rank` and/or `score`, truth as for `score_users`, and what is known beside, by
+            `match.mixed`. In a partition those of a user stand one behind the other, and before them the rows of items, which
+            have no user.
+        columns: By `columns.KIND`, the columns of its rows.
+        scoring: As for `score_users`.
+        models: As for `score_users`.
+        wanted: As for `score_users`.
+        slices: As for `score_users`.
+
+    Returns:
+        As `score_users` does, those who are scored at once in place of a bucket.
+    """
+    schema = _schema(rows.schema, scoring, wanted, slices)
+    score, sent = _scorer(scoring, models, wanted, slices), to_arrow_schema(schema)
+
+    def of_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        items = None
+        for together in users_together(batches, ROWS_AT_ONCE):
+            frames = frames_of(together, columns)
+            items = frames.get(KIND_ITEM) if items is None else items
+            if not (len(frames[KIND_LIST]) or len(frames[KIND_TRUTH]) or KIND_TRAIN in frames):
+                continue  # items alone
+            beside = Beside(frames.get(KIND_TRAIN), frames.get(KIND_SEGMENT), items)
+            scored = score(frames[KIND_LIST], frames[KIND_TRUTH], beside)
+            yield from pa.Table.from_pandas(scored, schema=sent, preserve_index=False).to_batches()
+
+    return rows.mapInArrow(of_partition, schema)
+
+
+def _schema(given: StructType, scoring: Scoring, wanted: Wanted | None, slices: Sequence[Slice]) -> StructType:
+    """The columns of what is scored."""
     labels = {metric.slug: {"label": str(metric)} for metric in (*scoring.metrics, *scoring.rating)}
-    schema = StructType(
+    return StructType(
         [
             StructField("model", IntegerType()),
-            StructField("user", truth.schema["user"].dataType),
+            StructField("user", given["user"].dataType),
             *(StructField(name, LongType()) for name in USER_COUNTERS),
             *(StructField(name, DoubleType(), metadata=labels.get(name)) for name in scoring.columns),
             *(
@@ -91,16 +160,21 @@ def score_users(
             *([StructField(name, ArrayType(LongType())) for name in (PAIR_RANKS, PAIR_STARTS)] if scoring.across else []),
             *([StructField(PART_TOTALS, ArrayType(TOTALS))] if wanted else []),
             *([StructField(name, StringType()) for name in (ITEM_SLICE, ITEM_VALUE)] if slices else []),
-            *_item_fields(truth.schema["item"].dataType, scoring),
+            *_item_fields(given["item"].dataType, scoring),
             *(_group_fields() if scoring.measured else []),
         ]
     )
 
-    def of_bucket(lists: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+
+def _scorer(
+    scoring: Scoring, models: Sequence[str], wanted: Wanted | None, slices: Sequence[Slice]
+) -> Callable[[pd.DataFrame, pd.DataFrame, Beside], pd.DataFrame]:
+    """From lists, truth and what is known beside to the rows of their users, and of slices."""
+
+    def score(lists: pd.DataFrame, truth: pd.DataFrame, beside: Beside) -> pd.DataFrame:
         import pandas as pd
 
-        relevant, beside = split(rows)
-        rows = score_bucket(lists, relevant, scoring, beside)
+        rows = score_bucket(lists, truth, scoring, beside)
         if wanted:
             totals = part_totals(rows[rows["model"].notna()], wanted)
             totals["model"] = [models[code] for code in totals["model"]]
@@ -113,15 +187,13 @@ def score_users(
         whole = rows.assign(**{ITEM_SLICE: None, ITEM_VALUE: None})
         parts = (
             part.assign(**{str(name): None for name in whole if name not in part})
-            for part in _of_items(lists, relevant, scoring, slices, beside)
+            for part in _of_items(lists, truth, scoring, slices, beside)
         )
-        return pd.concat([whole, *parts], ignore_index=True)
+        found = pd.concat([whole, *parts], ignore_index=True)
+        # pandas 3 makes texts of several pieces, which Spark's own way to Arrow does not take in a cogroup.
+        return found.astype({name: object for name, kind in found.dtypes.items() if pd.api.types.is_string_dtype(kind)})
 
-    scored = ranked.groupBy("bucket").cogroup(truth.groupBy("bucket")).applyInPandas(of_bucket, schema)
-    # A Connect client (seen on 4.2) reports the observations of the left side of a cogroup alone. It does look into both sides
-    # of a union, and the optimiser removes this one, because its other side is empty.
-    nobody = truth.where(F.lit(False)).select(F.lit(None).cast(schema).alias("row")).select("row.*")
-    return scored.union(nobody)
+    return score
 
 
 def _item_fields(items: DataType, scoring: Scoring) -> list[StructField]:
@@ -147,30 +219,17 @@ def _of_items(
     lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, slices: Sequence[Slice], beside: Beside
 ) -> Iterator[pd.DataFrame]:
     """The rows of each value of each slice of items."""
-    import pandas as pd
-
-    lists_of, ties = [name for name in ("model", "user") if name in lists], None
-    if "after_tie" in lists:
-        # A number for each tie, because rows of it may be left out below.
-        ordered = lists.sort_values([*lists_of, "rank"])
-        flags = (ordered[name].to_numpy() for name in ("after_tie", "before_tie"))
-        ties = pd.Series(tie_edges(*flags)[0], index=ordered.index)
+    judged = scoring.convention.candidates == "judged"
     for one in slices:
         each = opened(one, truth)
         code, values = values_of(one, each)
+        (user, each_user), _ = numbered(lists["user"], each["user"])
+        (item, each_item), items = numbered(lists["item"], each["item"])
+        # Where only judged items compete, only those of the value are ranked; else the whole lists of their users.
+        row, each_row = (user * len(items) + item, each_user * len(items) + each_item) if judged else (user, each_user)
         for number, value in enumerate(values):
-            of_value = each[code == number]
-            own = lists[lists["user"].isin(of_value["user"].unique())]
-            if scoring.convention.candidates == "judged":
-                # Only these items are ranked, so that the ranks close up.
-                pairs = [pd.MultiIndex.from_frame(rows[["user", "item"]]) for rows in (own, of_value)]
-                own = own[pairs[0].isin(pairs[1])].copy()
-                own["rank"] = own.groupby(lists_of)["rank"].rank(method="first").astype("int64")
-                if ties is not None:
-                    own = own.sort_values([*lists_of, "rank"])
-                    same = np.diff(ties[own.index].to_numpy()) == 0
-                    own["before_tie"], own["after_tie"] = np.append(same, False)[: len(own)], np.append(False, same)[: len(own)]
-            scored = score_bucket(own, of_value, scoring, beside, of_users=True)
+            own = code == number
+            scored = score_bucket(lists[np.isin(row, each_row[own])], each[own], scoring, beside, of_users=True)
             yield scored.assign(**{ITEM_SLICE: str(one), ITEM_VALUE: value})
 
 

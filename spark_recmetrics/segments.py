@@ -21,10 +21,10 @@ from pyspark.sql.types import (
 )
 
 from spark_recmetrics.columns import TABLE_OF, Side
-from spark_recmetrics.errors import DataError, printable
+from spark_recmetrics.descriptions import GROUPS_FORM, check_once, check_values, wrong_group
 from spark_recmetrics.inputs import column_of, typed_column
 from spark_recmetrics.match import Bands
-from spark_recmetrics.slices import MOST_VALUES, NO_VALUE, Band, Slice, bands_of
+from spark_recmetrics.slices import NO_VALUE, Band, Slice, bands_of
 
 N_TRAIN = "n_train"
 """How many training rows a user or item has."""
@@ -60,6 +60,8 @@ def read_bands(
 ) -> Bands:
     """The value of every band that the slices look at, as text, for each user or item of which anything is known.
 
+    Slices have the value `NO_VALUE` where there is none. In groups it stays null, so that they may have any name.
+
     Args:
         side: `user` or `item`.
         table: The caller's table, one row for each.
@@ -68,7 +70,7 @@ def read_bands(
         slices: The slices of this side.
         counts: `training_rows`, where a slice looks at them.
         steps: `slices.steps_of` each band without edges that looks at them.
-        key: What the columns are named by, for messages.
+        key: What the columns are named by: `slices`, or `groups`.
 
     Raises:
         DataError: A column has a type that cannot be cut into bands, or not be told as text.
@@ -84,7 +86,7 @@ def read_bands(
         numbers = [_counted(band, steps.get(band, ())).alias(band.column) for band in counted]
         parts.append(counts.select(side, *numbers))
     rows = reduce(lambda one, other: one.join(other, side, "full"), parts)
-    nothing = {band.column: NO_VALUE for band in own}
+    nothing = {band.column: NO_VALUE for band in own} if key == "slices" else {}
     nothing |= {band.column: band.labels[bisect_right(band.edges, 0)] for band in counted}
     arrays = {field.name for field in rows.schema if isinstance(field.dataType, ArrayType)}
     others = {name: F.array(F.lit(value)) if name in arrays else F.lit(value) for name, value in nothing.items()}
@@ -95,10 +97,15 @@ ALL_IDS = -1
 """The place of the ids themselves in `band_counts`."""
 
 
-def band_counts(bands: Bands, slices: Sequence[Slice]) -> DataFrame:
+def band_counts(bands: Bands, slices: Sequence[Slice], key: str = "slices") -> DataFrame:
     """How many rows and different values the ids (place -1) and the slices (their places) have: `place, rows, values`.
 
     One pass over the table, whatever the number of slices.
+
+    Args:
+        bands: What the slices look at.
+        slices: The slices.
+        key: What they are named by. No value, in an array or not, is one more value of a slice, and no group.
     """
     arrays = {field.name for field in bands.rows.schema if isinstance(field.dataType, ArrayType)}
     keys = [F.struct(F.lit(ALL_IDS).alias("place"), F.array(F.array(F.to_json(F.struct(bands.side)))).alias("values"))]
@@ -106,9 +113,12 @@ def band_counts(bands: Bands, slices: Sequence[Slice]) -> DataFrame:
         every = F.array(F.array().cast("array<string>"))
         for band in one.bands:
             own = F.col(band.column) if band.column in arrays else F.array(band.column)
-            # No value, in an array or not, is one more value.
             own = F.coalesce(own, F.array(F.lit(None).cast("string")))
-            every = _paired(every, F.transform(own, lambda value: F.coalesce(value, F.lit(""))))
+            if key == "slices":
+                own = F.transform(own, lambda value: F.coalesce(value, F.lit("")))
+            else:
+                own = F.filter(own, lambda value: value.isNotNull())
+            every = _paired(every, own)
         keys.append(F.struct(F.lit(place).alias("place"), every.alias("values")))
     opened = bands.rows.select(F.inline(F.array(*keys))).select("place", F.explode("values").alias("value"))
     return opened.groupBy("place").agg(F.count(F.lit(1)).alias("rows"), F.count_distinct("value").alias("values"))
@@ -134,52 +144,33 @@ def check_bands(
         slices: The slices.
         counts: The rows of `band_counts`.
         examples: Finds ids that stand there more than once.
-        key: What slices are named by, for messages.
+        key: What slices are named by: `slices`, or `groups`.
 
     Raises:
         DataError: An id stands there more than once, or a slice has more than MOST_VALUES.
     """
     found, side = {row["place"]: row for row in counts}, bands.side
     more = found[ALL_IDS]["rows"] - found[ALL_IDS]["values"] if ALL_IDS in found else 0  # without a row there is no count
-    if more:
-        told = f"{more} more, e.g. {side}s {printable(examples())}"
-        raise DataError(f"{TABLE_OF[side]}: expected one row for each {side}, found {told}: decide which row counts")
+    check_once(TABLE_OF[side], side, more, examples() if more else "")
     for place, one in enumerate(slices):
-        check_values(one, found[place]["values"] if place in found else 0, key)
-
-
-def check_values(one: Slice, n_values: int, key: str = "slices") -> None:
-    """Refuse a slice of too many values.
-
-    Args:
-        one: The slice.
-        n_values: How many it has.
-        key: What it is named by, for messages.
-
-    Raises:
-        DataError: It has more than MOST_VALUES.
-    """
-    if n_values > MOST_VALUES:
-        advice = "give edges to numbers, as in 'age(18, 35)', or group the values first"
-        raise DataError(
-            f"{key}: {one}: expected at most {MOST_VALUES} values, found {n_values}: "
-            f"{advice if key == 'slices' else 'group the values first'}"
-        )
+        check_values(key, one if key == "slices" else one.names, found[place]["values"] if place in found else 0)
 
 
 def _value(side: Side, table: DataFrame, band: Band, named_by: str) -> Column:
-    name, key = TABLE_OF[side], f"{named_by}.{band}"
     if not band.edges:
         edges = "; give edges to other numbers, as in 'age(18, 35)'" if named_by == "slices" else ""
-        expected = f"a text, a whole number, true or false, or a date{edges}"
+        expected = f"{GROUPS_FORM}{edges}"
         kinds = (*_PLAIN, *([ArrayType] if side == "item" else []))
-        column, kind = typed_column(name, table, key, band.name, kinds, expected)
+        column, kind = typed_column(TABLE_OF[side], table, None, band.name, kinds, expected)
         if not isinstance(kind, ArrayType):
             return column.cast("string")
+        if not isinstance(kind.elementType, _PLAIN):
+            raise wrong_group(side, band.name, expected, kind.simpleString())
         # An item without a value in its array belongs to none.
         values = column.cast("array<string>")
-        return F.when(F.size(values) > 0, F.transform(values, lambda value: F.coalesce(value, F.lit(NO_VALUE))))
-    column, kind = typed_column(name, table, key, band.name, (NumericType,), "a number, which has edges")
+        named = F.transform(values, lambda value: F.coalesce(value, F.lit(NO_VALUE))) if named_by == "slices" else values
+        return F.when(F.size(values) > 0, named)
+    column, kind = typed_column(TABLE_OF[side], table, None, band.name, (NumericType,), "a number, which has edges")
     found = _banded(column.cast("double") if isinstance(kind, FractionalType) else column, band.edges, band.labels)
     return F.when(~F.isnan(column.cast("double")), found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -292,16 +292,22 @@ def values_of(one: Slice, rows: pd.DataFrame) -> tuple[Any, list[str]]:
         one: The slice.
         rows: Rows with the columns of its bands.
     """
-    import pandas as pd
-
     code, values = np.zeros(len(rows), dtype=np.int64), [""]
     for place, band in enumerate(one.bands):
-        own, texts = pd.factorize(rows[band.column].fillna(NO_VALUE), sort=True)
+        own, texts = _numbered(rows[band.column].fillna(NO_VALUE))
         pairs, code = np.unique(code * max(len(texts), 1) + own, return_inverse=True)
         before, after = np.divmod(pairs, max(len(texts), 1))
         joint = SEPARATOR if place else ""
         values = [f"{values[a]}{joint}{texts[b]}" for a, b in zip(before, after, strict=True)]
     return code, values
+
+
+def _numbered(values: Iterable[Any]) -> tuple[Any, list[Any]]:
+    """Numbers from 0 for values, and the values by number, which ascend. For pandas texts are equal up to a null character."""
+    rows = list(values)
+    different = sorted(set(rows))
+    number = {value: code for code, value in enumerate(different)}
+    return np.array([number[value] for value in rows], dtype=np.int64), different
 
 
 class Group(NamedTuple):
@@ -335,8 +341,10 @@ def grouped(rows: pd.DataFrame, slices: Sequence[Slice]) -> Iterator[tuple[pd.Da
     everybody = Group(EVERYBODY, np.zeros(len(whole), dtype=np.int64), [""])
     yield whole, [everybody, *(Group(number, *values_of(one, whole)) for number, one in of_users)]
     if of_items:
-        for key, own in rows.groupby([ITEM_SLICE, ITEM_VALUE]):
-            text, value = map(str, key)
+        sliced = rows[rows[ITEM_SLICE].notna()]
+        code, keys = _numbered(zip(sliced[ITEM_SLICE], sliced[ITEM_VALUE], strict=True))
+        for number, own in sliced.groupby(code):
+            text, value = map(str, keys[number])
             yield own, [Group(place[text], np.zeros(len(own), dtype=np.int64), [value])]
 
 

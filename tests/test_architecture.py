@@ -21,7 +21,7 @@ LAYERS = {
     "1": (("columns", "schema"), {"pyspark"}),
     "2": (("arguments", "conventions"), {"numpy"}),
     "3": (("metrics", "nights", "slices", "stats"), {"numpy"}),
-    "4": (("beside", "descriptions", "facts", "means", "plots", "report"), {"numpy"}),
+    "4": (("beside", "chunks", "descriptions", "facts", "list_rows", "means", "plots", "report"), {"numpy"}),
     "5": (("bucket",), {"numpy"}),
     "6": (
         (

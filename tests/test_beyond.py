@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from datetime import date
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -15,12 +17,17 @@ from pyspark.sql.types import StructType
 
 import spark_recmetrics as srm
 from spark_recmetrics import tables
+from spark_recmetrics.beside import Beside
+from spark_recmetrics.bucket import score_bucket
 from spark_recmetrics.cli import main
 from spark_recmetrics.config import load
 from spark_recmetrics.conventions import convention
-from spark_recmetrics.metrics import RankedBatch, parse, score
+from spark_recmetrics.descriptions import groups_in
+from spark_recmetrics.metrics import RankedBatch, parse, registry, score
 from spark_recmetrics.metrics.items import ItemCounts
 from spark_recmetrics.metrics.recommended import Popularity, with_items
+from spark_recmetrics.metrics.registry import Parameter
+from spark_recmetrics.metrics.scoring import Scoring
 
 DEFAULT = convention("default")
 LOG2_3 = math.log2(3)
@@ -226,6 +233,44 @@ def test_groups(text, value):
     assert value_of_groups(text) == close(value)
 
 
+@pytest.fixture
+def own_metrics():
+    saved = dict(registry.DEFINITIONS), dict(registry.ALIASES)
+    yield
+    for registered, before in zip((registry.DEFINITIONS, registry.ALIASES), saved, strict=True):
+        registered.clear()
+        registered.update(before)
+
+
+def test_an_own_metric_of_pairs_of_groups(own_metrics):
+    """What is wanted item by item elsewhere is added up by pairs of groups here."""
+    users, items = (Parameter("", column=side) for side in ("user", "item"))
+
+    @registry.register("own_score", kind="group", options={"users": users, "groups": items}, measures=("score",), upper=None)
+    def own_score(found, *, users, groups):
+        """Sum of the scores of the hits of F among the new items."""
+        return {}, found.sums["score"]["F", "new"].total + 100 * found.sums["score"]["F", "old"].total
+
+    # u's a and v's c are hits, w's b is of group M.
+    found = of_groups(["own_score", "item_mad_rating"]).to_dict()["model"]
+    assert next(iter(found.values())) == 3 + 400
+    assert found["item_mad_rating"] == value_of_groups("item_mad_rating")
+
+
+def test_a_kernel_is_not_asked_for_nobody(own_metrics):
+    @registry.register("own_longest", upper=None)
+    def own_longest(batch, k):
+        """Of nobody there is no maximum."""
+        return np.full(batch.size, float(np.max(batch.n_recommended)))
+
+    scoring = Scoring.of([parse("own_longest")], srm.convention("default"), 1, given_ranks=False, whole_lists=True)
+    lists = pd.DataFrame({"user": np.zeros(0, np.int64), "item": np.zeros(0, np.int64), "score": np.zeros(0)})
+    truth = lists.rename(columns={"score": "rating"})
+    train = pd.DataFrame({"user": [1], "item": [1]})
+    found = score_bucket(lists, truth, scoring, Beside(train))
+    assert (len(found), "own_longest" in found) == (0, True)
+
+
 def test_three_groups():
     """Rates 2, 1 and 0 of one item each: the deviation is the square root of 2/3. Differences 2, 1 and 1 of user means."""
     three = pd.DataFrame({"item_id": ["a", "b", "d"], "age": ["x", "y", "z"]})
@@ -343,9 +388,100 @@ def test_the_column_with_groups_is_named_or_the_only_one():
 def test_tables_of_groups_with_repeats_are_refused(table, id_col):
     side = id_col.removesuffix("_id")
     rows = pd.DataFrame({id_col: ["a", "a", "b"], "kind": ["x", "y", "y"]})
-    told = f"{table}: expected one row for each {side}, found 1 more: decide which row counts"
+    told = f"{table}: expected one row for each {side}, found 1 more, e.g. {side}s a: decide which row counts"
     with pytest.raises(srm.DataError, match=re.escape(told)):
         of_groups(["reo", "user_mad_rating"], **{table: rows})
+
+
+GROUPS = "column 'kind': expected a text, a whole number, true or false, or a date, found {}: cast it first"
+
+
+@pytest.mark.parametrize(
+    ("cells", "found"),
+    [
+        ([0.5, None], "0.5"),
+        ([1.0, 2.0], "1.0"),  # pandas makes floats of whole numbers beside a missing one alone
+        ([{"a": 1}, None], "{'a': 1}"),
+        ([b"x", None], "b'x'"),
+        ([1j, None], "1j"),
+        ([math.inf, None], "inf"),
+        ([pd.Timestamp("2026-11-28"), None], "Timestamp('2026-11-28 00:00:00')"),
+        ([10**38, None], str(10**38)),
+        (["3", 3], "'3' beside 3"),
+        ([[["a"]], ["b"]], "[['a']]"),
+        ([["a"], [0.5, None]], "[0.5, None]"),
+        ([[["a"], ["b", "c"]], None], "[['a'], ['b', 'c']]"),
+        ([{"a"}, None], "{'a'}"),
+    ],
+)
+def test_what_spark_would_take_for_no_group_is_refused(cells, found):
+    kind = pd.Series(cells, dtype=float if isinstance(cells[0], float) else object)
+    rows = pd.DataFrame({"item_id": ["a", "b"], "kind": kind})
+    with pytest.raises(srm.DataError) as refused:
+        of_groups("reo", item_groups=rows)
+    assert str(refused.value) == f"item_groups: {GROUPS.format(found)}"
+
+
+def test_a_user_has_one_group():
+    rows = pd.DataFrame({"user_id": ["u", "v"], "kind": [["F", "M"], ["F"]]})
+    with pytest.raises(srm.DataError) as refused:
+        of_groups("user_mad_rating", user_segments=rows)
+    assert str(refused.value) == f"user_segments: {GROUPS.format(['F', 'M'])}"
+
+
+def test_there_are_a_thousand_groups_at_most():
+    rows = pd.DataFrame({"user_id": [f"u{n}" for n in range(1002)], "kind": [None, *range(1001)]})
+    told = "groups: kind: expected at most 1000 values, found 1001: group the values first"
+    with pytest.raises(srm.DataError, match=f"^{told}$"):
+        of_groups("user_mad_rating", user_segments=rows)
+    with pytest.raises(srm.DataError, match=f"^{told}$"):
+        of_groups("reo", item_groups=rows.rename(columns={"user_id": "item_id"}))
+    assert of_groups("user_mad_rating", user_segments=rows[:-1]).status == "undefined"  # of users in no list
+
+
+def test_groups_have_the_names_that_spark_writes():
+    assert groups_in("item", "kind", [True, [False, None], None]) == [["true"], ["false"], []]
+    assert groups_in("item", "kind", [date(2026, 11, 28), float("nan")]) == [["2026-11-28"], []]
+    assert groups_in("user", "kind", [Decimal("1.5"), Decimal("1.50"), Decimal("1E+1")]) == [["1.50"], ["1.50"], ["10.00"]]
+    assert groups_in("user", "kind", pd.Series([2**53 - 1, None])) == [[str(2**53 - 1)], []]
+
+
+def test_names_of_columns_are_texts():
+    rows = pd.DataFrame({"item_id": ["a", "b"], 0: ["old", "new"]})
+    told = "item_groups: expected texts as names of columns, found 0: rename it to '0'"
+    with pytest.raises(srm.DataError, match=f"^{told}$"):
+        of_groups("reo", item_groups=rows)
+    twice = pd.DataFrame([["a", "old", "new"]], columns=["item_id", "age", "age"])
+    told = "item_groups: expected one column named 'age', found 2: rename the others"
+    with pytest.raises(srm.DataError, match=f"^{told}$"):
+        of_groups("reo(groups=age)", item_groups=twice)
+
+
+def test_texts_that_differ_behind_a_null_character_are_different():
+    """As users, items, groups and items with features: the same values as with another character."""
+    asked = [
+        "ndcg@1",
+        "user_coverage(measure=count)@1",
+        "item_coverage(measure=count)@2",
+        "reo@1",
+        "user_mad_rating@1",
+        "ild@2",
+    ]
+
+    def found(sign):
+        ids = {name: f"{name[0]}{sign}{name[1]}" for name in ("ua", "ub", "ia", "ib", "ic", "ga", "gb")}
+        lists = [("ua", "ia", 3.0), ("ua", "ib", 2.0), ("ub", "ib", 5.0), ("ub", "ic", 1.0)]
+        lists = pd.DataFrame([(ids[u], ids[i], s) for u, i, s in lists], columns=["user_id", "item_id", "score"])
+        truth = pd.DataFrame({"user_id": [ids["ua"], ids["ub"]], "item_id": [ids["ia"], ids["ic"]]})
+        items = pd.DataFrame({"item_id": [ids["ia"], ids["ib"], ids["ic"]], "kind": [ids["ga"], ids["gb"], ids["gb"]]})
+        users = pd.DataFrame({"user_id": [ids["ua"], ids["ub"]], "kind": [ids["ga"], ids["gb"]]})
+        vectors = items[["item_id"]].assign(features=[[1.0, 0.0], [3.0, 4.0], [0.0, 1.0]])
+        tables = {"item_groups": items, "user_segments": users, "item_features": vectors}
+        return srm.evaluate_in_memory(lists, truth, metrics=asked, k=None, **tables).to_dict()["model"]
+
+    # The first list has a hit at 1. Of old and new one and none are found at 1. Cosines are 3/5 and 4/5.
+    expected = [Fraction(1, 2), 2, 3, 1, 5 - 3, 1 - (Fraction(3, 5) + Fraction(4, 5)) / 2]
+    assert found("-") == found("\0") == {text: close(value) for text, value in zip(asked, expected, strict=True)}
 
 
 def test_metrics_of_groups_have_no_value_per_user():
@@ -430,6 +566,7 @@ def test_a_count_needs_no_catalogue():
 
 # Sparse vectors as Spark and pandas hold them.
 SPARSE = "struct<size: int, indices: array<int>, values: array<double>>"
+TYPED = SPARSE.replace("<size", "<type: {}, size")
 
 
 def sparse(size, indices, values):
@@ -476,6 +613,7 @@ REFUSED = [
     ("ild", SPARSE, [("x", sparse(3, [1, 2], [1.0])), ("y", sparse(3, [1, 1], [1.0, 2.0]))], PLACES.format(2), None),
     ("ild", SPARSE, [("x", sparse(None, [1], [1.0])), ("y", sparse(3, None, [1.0]))], PLACES.format(2), None),
     ("ild", SPARSE, [("x", sparse(3, [None], [1.0])), ("y", sparse(-1, [], []))], PLACES.format(2), None),
+    ("ild", TYPED.format("int"), [("x", {"type": 7, **sparse(3, [1], [1.0])})], PLACES.format(1), None),
     ("ild", "double", [("x", 1.0)], VECTOR, ("double", "1.0")),
     ("ild", "array<string>", [("x", ["1"])], VECTOR, ("array<string>", "['1']")),
     ("ild", "struct<size: int>", [("x", {"size": 3})], VECTOR, ("struct<size:int>", "{'size': 3}")),
@@ -531,6 +669,15 @@ def test_and_on_spark(spark, metric, kind, rows, message, found):
 ACCEPTED = [
     ("ild", "array<double>", [("x", None), ("y", None)], None),
     ("ild", SPARSE, [("x", None), ("y", None)], None),
+    # A field of that name is that of Spark ML only if it is a number.
+    ("ild", TYPED.format("string"), [(i, {"type": "1", **sparse(2, [n], [1.0])}) for n, i in enumerate("xy")], 1),
+    ("ild", TYPED.format("int"), [(i, {"type": None, **sparse(2, [n], [1.0])}) for n, i in enumerate("xy")], 1),
+    (
+        "ild",
+        TYPED.format("int"),
+        [(i, {"type": 1, **sparse(None, None, [n, 1.0 - n])}) for n, i in ((0.0, "x"), (1.0, "y"))],
+        1,
+    ),
     ("srecall", "int", [("x", 1), ("y", 2), ("w", 1), ("z", None), ("of no list", 3)], Fraction(2 + 1, 2 * 3)),
     ("srecall", "array<int>", [("x", [1, None]), ("y", [2]), ("w", [1]), ("z", None)], Fraction(2 + 1, 2 * 2)),
     ("srecall", "boolean", [("x", True), ("y", False), ("w", True), ("z", None)], Fraction(2 + 1, 2 * 2)),
@@ -552,6 +699,23 @@ def test_the_same_on_spark(spark, metric, kind, rows, value):
     features = spark.createDataFrame(rows, f"item_id string, about {kind}")
     found = srm.evaluate(*spark_frames(spark), metrics=metric, k=2, item_features=features, columns=ABOUT[metric], n_buckets=2)
     assert found.to_dict()["model"] == {f"{metric}@2": None if value is None else close(value)}
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ([10**400, 0], NUMBERS),
+        (sparse(2, [0], [-(10**400)]), NUMBERS),
+        (sparse(2, [10**400], [1.0]), PLACES.format(1)),
+        (sparse(10**400, [0], [1.0]), VECTOR.format("{'size': 1" + "0" * 47 + "...")),
+        ([[1.0], [2.0, 3.0]], VECTOR.format("[[1.0], [2.0, 3.0]]")),
+    ],
+)
+def test_numbers_too_large_for_a_double_are_no_features(own, message):
+    features = pd.DataFrame({"item_id": ["x"], "about": [own]})
+    with pytest.raises(srm.DataError) as refused:
+        srm.evaluate_in_memory(*lists_in_memory(), metrics="ild", k=2, item_features=features, columns=ABOUT["ild"])
+    assert str(refused.value) == message
 
 
 def test_categories_in_whole_numbers_of_pandas_that_know_a_missing_one():
@@ -751,11 +915,41 @@ def test_groups_are_checked_on_spark(spark):
     score = spark.createDataFrame([("a", 0.5)], "item_id string, price double")
     with pytest.raises(
         srm.DataError,
-        match=r"item_groups: column 'price' \(columns\.groups\.price\): expected a text, .* or a date, found double",
+        match=r"item_groups: column 'price': expected a text, .* or a date, found double",
     ):
         srm.evaluate(first, second, metrics="reo", n_buckets=2, item_groups=score)
+    for kind in ("double", "binary", "array<string>"):
+        several = spark.createDataFrame([], f"item_id string, kind array<{kind}>")
+        with pytest.raises(srm.DataError, match=re.escape(f"item_groups: {GROUPS.format(f'array<{kind}>')}")):
+            srm.evaluate(first, second, metrics="reo", n_buckets=2, item_groups=several)
     with pytest.raises(srm.ConfigError, match="reo@10: expected one column with groups in item_groups, found age, more"):
         srm.evaluate(first, second, metrics="reo", item_groups=tables["item_groups"].withColumn("more", F.lit(1)))
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_group_may_have_the_name_of_those_without_value(spark):
+    given = grouped_frames(spark)
+    named = F.when(F.col("gender") == "F", "(none)").otherwise(F.col("gender"))
+    given["user_segments"] = given["user_segments"].withColumn("gender", named)
+    groups = [("a", ["(none)"]), ("b", ["(none)", "new", None]), ("c", ["new"]), ("d", ["new"]), ("z", [None])]
+    given["item_groups"] = spark.createDataFrame(groups, "item_id string, age array<string>")
+    asked = ["reo", "user_mad_rating", "bias_disparity_bs", "item_mad_rating"]
+    result = srm.evaluate(**given, metrics=asked, k=None, n_buckets=2)
+    assert result.to_dict()["model"] == {text: close(value) for text, value in of_groups(asked).to_dict()["model"].items()}
+    pairs = {row["slice_value"] for row in result.rows if row["slice"] != "all"}
+    assert pairs == {"(none) & (none)", "(none) & new"}
+    result.release()
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_catalogue_without_items_is_refused(spark):
+    catalog = spark.createDataFrame([(None,)], "item_id string")
+    with pytest.raises(
+        srm.DataError, match=r"^catalog: expected rows with an item, found none: check its location and filters$"
+    ):
+        srm.evaluate(*spark_frames(spark), metrics=["item_coverage", "auc"], k=2, catalog=catalog, n_buckets=2)
 
 
 @pytest.mark.spark

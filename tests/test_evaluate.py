@@ -159,7 +159,7 @@ def test_options_agree_with_the_oracle(spark, options):
 @pytest.mark.once
 def test_what_is_known_of_many_items_comes_with_the_rows_of_lists(spark, monkeypatch):
     """Of few items it comes to every bucket beside the lists, as in all other tests."""
-    monkeypatch.setattr(known_items, "MOST_ITEMS_BESIDE", 0)
+    monkeypatch.setattr(known_items, "LARGEST_BESIDE", 0)
     metrics = expand([name for name in ALL if not parse(name).definition.accuracy], 3)
     assert len(metrics) > 25
     result, expected = evaluate_all(spark, oracle.merged_cases(range(3)), CONVENTIONS["default"], metrics)

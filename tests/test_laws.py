@@ -165,7 +165,7 @@ def test_there_are_metrics_of_each_trait():
     assert [trait for trait, found in traits.items() if not any(found)] == []
     assert all(d.pooled is not None and d.averaged_by is not None for d in RATING)
     needs = frozenset().union(*(metric.needs(DEFAULT) for metric in VARIANTS))
-    of_items = {"popularity", "audience", "history", "features", "categories", "true_categories", "baseline"}
+    of_items = {"popularity", "audience", "history", "features", "categories", "baseline"}
     assert (
         needs == {"catalog", "unseen", "every", "ties", "matched", "listed", "scores", "propensity", "recommended"} | of_items
     )

@@ -13,10 +13,11 @@ import pytest
 import spark_recmetrics as srm
 from spark_recmetrics.aggregate import Sliced, part_slices, whole_slice
 from spark_recmetrics.cli import main
+from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE
+from spark_recmetrics.descriptions import check_values
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.metrics import parse
-from spark_recmetrics.segments import check_values
-from spark_recmetrics.slices import Slice, by_side, in_order, parse_slices, values_of
+from spark_recmetrics.slices import Slice, by_side, grouped, in_order, parse_slices, values_of
 from spark_recmetrics.stats import poisson_weights
 
 METRICS = ["ndcg@3", "precision@3", "f1@3", "rmse", "r2", "ctr@3"]
@@ -318,6 +319,38 @@ def test_a_slice_of_items_is_an_evaluation_of_the_users_who_have_one_in_truth(sp
 
 
 @pytest.mark.spark
+@pytest.mark.core
+@pytest.mark.once
+def test_only_judged_items_of_a_slice_compete_and_ids_are_texts(spark):
+    """By hand: of genre X, a is relevant and c is not, a stands first, and b of genre Y above both is no part of it."""
+    predictions = spark.createDataFrame(
+        [("u", "b", 3.0), ("u", "a", 2.0), ("u", "c", 1.0)], "user_id string, item_id string, score double"
+    )
+    truth = spark.createDataFrame(
+        [("u", "b", 5.0, 1.0), ("u", "a", 5.0, 1.0), ("u", "c", 1.0, 1.0)],
+        "user_id string, item_id string, rating double, propensity double",
+    )
+    groups = spark.createDataFrame([("a", "X"), ("b", "Y"), ("c", "X")], "item_id string, genre string")
+    result = srm.evaluate(
+        predictions,
+        truth,
+        metrics=["auc(candidates=unseen)", "dr", "mrr"],
+        k=None,
+        convention="threshold",
+        train=spark.createDataFrame([("u", "z")], "user_id string, item_id string"),
+        catalog=5,
+        item_groups=groups,
+        slices=["genre"],
+    )
+    values = {row["metric"]: row["value"] for row in result.rows if row["slice_value"] == "X"}
+    # Doubly robust: the predicted scores 2 and 1, and what the ratings 5 and 1 differ from them.
+    assert values == {"auc(candidates=unseen)": 1.0, "ctr(estimator=dr)": pytest.approx((2 + 3 + 1 + 0) / 2), "mrr": 1.0}
+    # Lists that are cut come to Python another way; there a is the second of all.
+    cut = srm.evaluate(predictions, truth, metrics="mrr", k=2, item_groups=groups, slices=["genre"])
+    assert [row["value"] for row in cut.rows if row["slice_value"] == "X"] == [0.5]
+
+
+@pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.heavy
 def test_errors_of_ratings_that_stand_apart_have_no_slice_of_items(spark):
@@ -427,7 +460,7 @@ def test_segments_that_no_slice_looks_at_are_told(spark):
 
 def test_too_many_values_are_refused():
     with pytest.raises(DataError) as caught:
-        check_values(Slice.parse("zip"), 5000)
+        check_values("slices", Slice.parse("zip"), 5000)
     assert str(caught.value) == (
         "slices: zip: expected at most 1000 values, found 5000: "
         "give edges to numbers, as in 'age(18, 35)', or group the values first"
@@ -503,6 +536,15 @@ def test_values_of_several_columns_are_joined_and_ordered():
     assert [values[number] for number in code] == ["b & >=10", "a & 2..<10", "(none) & <2", "a & >=10"]
     found = in_order([one], {(str(one), value): None for value in values})
     assert [value for _, value in found] == ["a & 2..<10", "a & >=10", "b & >=10", "(none) & <2"]
+
+
+def test_values_that_differ_behind_a_null_character_are_different():
+    one, names = Slice.parse("g"), ["a\0y", "a\0x", "a\0y"]
+    code, values = values_of(one, pd.DataFrame({"slice_g": names}))
+    assert [values[number] for number in code] == names
+    rows = pd.DataFrame({ITEM_SLICE: "g", ITEM_VALUE: names, "n": [1, 2, 3]})
+    _, *of_items = grouped(rows, [one])
+    assert [own["n"].tolist() for own, _ in of_items] == [[2], [1, 3]]
 
 
 @pytest.mark.spark

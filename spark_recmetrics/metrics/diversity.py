@@ -88,7 +88,7 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
     options={"of": Parameter("catalog", ("catalog", "relevant"))},
     aliases=("subtopic_recall", "category_coverage"),
     grows_with_k=True,
-    needs=lambda options: ("recommended", "categories", *(("true_categories",) if options["of"] == "relevant" else ())),
+    needs=("recommended", "categories"),
     accuracy=False,
 )
 def subtopic_recall(batch: RankedBatch, k: int | None, *, of: str) -> Floats:

@@ -46,7 +46,6 @@ class Measured(NamedTuple):
         by: The column that users are grouped by, if they are.
         items: How items are grouped, if they are.
         detail: What else the measure has to know.
-        per_item: The values of each item are wanted, and not only those of groups.
     """
 
     measure: str
@@ -55,7 +54,11 @@ class Measured(NamedTuple):
     by: str | None = None
     items: Grouping | None = None
     detail: Any = None
-    per_item: bool = False
+
+    @property
+    def per_item(self) -> bool:
+        """The values of each item are wanted, and not only those of groups."""
+        return self.measure in PER_ITEM and self.by is None and self.items is not None and self.items.column is not None
 
 
 class GroupSum(NamedTuple):
@@ -159,7 +162,7 @@ def measured_of(metric: Metric, convention: Convention, columns: Mapping[str, st
         k = None if measure in ("relevant", "trained") else metric.k
         # Whoever has training rows counts there, with a list or without.
         users = "" if measure == "trained" else metric.users(convention)
-        found[measure] = Measured(measure, users, k, sides.get("user"), items, detail, measure in PER_ITEM)
+        found[measure] = Measured(measure, users, k, sides.get("user"), items, detail)
     return found
 
 

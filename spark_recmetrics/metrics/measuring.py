@@ -164,7 +164,7 @@ def measure_groups(
         found.append(_entries(place, some // len(names), names[some % len(names)], some * 0 - 1, n[some], total[some]))
         if item is None or one.items is None:
             continue
-        pairs, n, total = _sums_by(own * n_items + item, values, size * n_items)
+        pairs, n, total = _sums_by(own * n_items + item, size * n_items, None, values)
         if one.per_item:
             whole = np.zeros(size * n_items, dtype=np.int64), np.zeros(size * n_items)
             whole[0][pairs], whole[1][pairs] = n, total
@@ -173,28 +173,29 @@ def measure_groups(
             row, code = _groups_of(pairs % max(n_items, 1), one.items, members.table, batch.popularity, facts)
             n_codes = max(len(facts.groups), len(BY_POPULARITY))
             key = (pairs // max(n_items, 1))[row] * n_codes + code
-            of_groups, _, n = _sums_by(key, n[row], size * n_codes)
-            total = _sums_by(key, total[row], size * n_codes)[2]
+            of_groups, n, total = _sums_by(key, size * n_codes, n[row], total[row])
             own, code = of_groups // n_codes, of_groups % n_codes
             found.append(_entries(place, own // len(names), names[own % len(names)], code, n, total))
     return dict(zip(GROUP_ARRAYS, map(np.concatenate, zip(*found, strict=True)), strict=True)), of_items
 
 
-def _sums_by(key: Ints, values: Any, size: int) -> tuple[Ints, Ints, Any]:
-    """The keys that there are, ascending, and of each the number of rows and the sum of their values, 1 where there are none.
+def _sums_by(key: Ints, size: int, *weights: Any) -> tuple[Ints, ...]:
+    """The keys that there are, ascending, and of each the sums of the weights of its rows, None for the number of rows.
 
     Args:
         key: (L,) numbers below the size.
-        values: (L,) values.
         size: How many keys there could be.
+        weights: (L,) weights, or None.
     """
+    found = None
     if size > 4 * len(key) + 10_000:
-        found, row = np.unique(key, return_inverse=True)
-        n = np.bincount(row, minlength=len(found))
-        return found, n, n if values is None else np.bincount(row, weights=values, minlength=len(found))
-    n = np.bincount(key, minlength=size)
-    found = np.flatnonzero(n)
-    return found, n[found], n[found] if values is None else np.bincount(key, weights=values, minlength=size)[found]
+        found, key = np.unique(key, return_inverse=True)
+        size = len(found)
+    sums = [np.bincount(key, weights=one, minlength=size) for one in weights]
+    if found is not None:
+        return found, *sums
+    some = np.flatnonzero(np.bincount(key, minlength=size))
+    return some, *(one[some] for one in sums)
 
 
 def _groups_of(
@@ -245,9 +246,10 @@ def sums_of(
         names: The groups of items, by column and name.
     """
     found: dict[tuple[int, int], dict[tuple[str | None, str | None], GroupSum]] = {}
+    of_columns = [name for _, name in names]
     for row in rows:
         code, grouping = row["group"], measured[row["place"]].items
-        known = BY_POPULARITY if grouping is None or grouping.column is None else [name for _, name in names]
+        known = BY_POPULARITY if grouping is None or grouping.column is None else of_columns
         own = found.setdefault((row["model"], row["place"]), {})
         key = row["users"], None if code < 0 else known[code]
         own[key] = GroupSum(row["n"], row["total"], row["n_items"], row["means"])

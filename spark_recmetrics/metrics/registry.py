@@ -34,7 +34,6 @@ Need = Literal[
     "history",
     "features",
     "categories",
-    "true_categories",
     "baseline",
     "item_groups",
     "user_groups",
@@ -119,8 +118,7 @@ class Definition:
         needs: What it looks at beside hits: `matched`, `listed`, `every`, `unseen` and `recommended` parts of the batch,
             `scores` in these parts, `ties` among candidates, the `propensity` of truth rows, the size of the `catalog`; of
             recommended items their `popularity`, with the users who make it (`audience`), the user's own `history`, `features`
-            and `categories`, the `baseline` model's lists; and the `true_categories` of relevant items. A function of its
-            options where these decide.
+            and `categories`, and the `baseline` model's lists. A function of its options where these decide.
         users: Its population, where that does not follow the convention's `users`.
         skips_undefined: Undefined users are left out under every convention, because 0 would not be the worst value.
         across_users: The value of a model is the ROC AUC of the matched pairs of all users, which is no mean or sum over users.

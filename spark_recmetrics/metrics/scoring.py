@@ -29,11 +29,11 @@ class Scoring:
             to the driver only.
         convention: Their definitions.
         n_models: Number of models; every user gets a row for each.
+        whole_lists: Lists come whole even if they will be cut.
         given_ranks: The ranks came with the predictions, so they are checked to run 1, 2, 3, …
         n_items: Size of the catalogue, where it is known.
         trained: There are training rows, so that unseen candidates are fewer than all.
         clip: Smallest and largest rating, which predicted ratings are clipped to, if they are.
-        n_shown: The first rows of each list that are wanted as they are, to be shown.
         items: What is known of all items together.
         baseline: Place of the baseline among the models, if there is one.
         of_items: Metrics of items and of groups, for which items of lists are counted.
@@ -47,10 +47,10 @@ class Scoring:
     convention: Convention
     n_models: int
     given_ranks: bool
+    whole_lists: bool = False
     n_items: int | None = None
     trained: bool = False
     clip: tuple[float, float] | None = None
-    n_shown: int = 0
     items: ItemFacts = field(default_factory=ItemFacts)
     baseline: int | None = None
     of_items: tuple[Metric, ...] = ()
@@ -104,9 +104,14 @@ class Scoring:
 
     @cached_property
     def k(self) -> int | None:
-        """What lists are cut at. None where whole lists are ranked, of which only the rows that matter leave the JVM."""
+        """What lists are cut at. None where whole lists are looked at."""
         whole = self.rating or self.convention.candidates == "judged" or self.needs & {"every", "unseen"}
         return None if whole else self.longest
+
+    @property
+    def ranks_lists(self) -> bool:
+        """Lists come whole and are ranked where they are scored; else they come ranked and cut."""
+        return self.whole_lists or self.k is None
 
     @cached_property
     def cuts(self) -> list[int]:

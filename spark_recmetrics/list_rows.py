@@ -1,0 +1,157 @@
+"""Rows of lists as numbers, and the rank of each: by score, in a total order. No Spark is needed here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_recmetrics.metrics.batch import Floats, Ints, place_in_user, tie_edges
+from spark_recmetrics.metrics.scoring import Scoring
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ListRows:
+    """Rows of lists, by list and rank where they were ranked here.
+
+    Args:
+        row: (L,) the place of the row in its frame.
+        cell: (L,) model and user, as a number.
+        item: (L,) the number of the item.
+        truth: (L,) the place of its truth row, -1 where there is none.
+        rank: (L,) rank from 1.
+        score: (L,) score; NaN where it is missing.
+        before_tie: (L,) whether the row behind has the same score.
+        after_tie: (L,) whether the row before has the same score.
+        unseen_place: (L,) how many rows of the list up to this one the user has not seen in training; 0 where nobody asks.
+    """
+
+    row: Ints
+    cell: Ints
+    item: Ints
+    truth: Ints
+    rank: Ints
+    score: Floats
+    before_tie: NDArray[np.bool_]
+    after_tie: NDArray[np.bool_]
+    unseen_place: Ints
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, cell: Ints, item: Ints, truth: Ints) -> ListRows:
+        """The rows of a frame with ranks, and with `before_tie` where they come from a score."""
+        size, nothing = len(frame), np.zeros(len(frame), dtype=bool)
+        before = frame["before_tie"].to_numpy(dtype=bool) if "before_tie" in frame else nothing
+        rank, score = frame["rank"].to_numpy(np.int64), _scores(frame)
+        return cls(np.arange(size), cell, item, truth, rank, score, before, nothing, np.zeros(size, dtype=np.int64))
+
+    def kept(self, which: Any) -> ListRows:
+        """The rows that a mask or an index names."""
+        return ListRows(**{column.name: getattr(self, column.name)[which] for column in fields(self)})
+
+    @cached_property
+    def ties(self) -> tuple[Ints, Ints]:
+        """The places of the first and of the last row of equal score, for each row of whole lists."""
+        return tie_edges(self.after_tie, self.before_tie)
+
+
+def rank_rows(
+    frame: pd.DataFrame, cell: Ints, item: Ints, truth: Ints, items: Any, seen: NDArray[np.bool_] | None, scoring: Scoring
+) -> ListRows:
+    """The rows of whole lists in order, as a window of Spark would rank them.
+
+    Args:
+        frame: Rows in any order with `rank` and/or `score`, which is null or NaN where it is missing, and `place` where equal
+            scores stay in the order of the rows.
+        cell: (L,) model and user, as a number.
+        item: (L,) the number of the item.
+        truth: (L,) the place of its truth row, -1 where there is none.
+        items: The ids of items by number.
+        seen: (L,) whether the user has a training row of the item.
+        scoring: The convention, and whether ranks are given.
+
+    Returns:
+        The rows by cell and rank. Where only judged items compete, they come before all others. If the convention has repeats
+        out, the first row of each item is there.
+    """
+    convention, by_rank = scoring.convention, "rank" in frame
+    group = cell * 2 + (truth < 0) if convention.candidates == "judged" else cell
+    value = frame["rank"].to_numpy(np.int64) if by_rank else _descending(frame["score"], convention.nan_scores)
+    order = np.argsort(value)
+    order = order[_stable(group[order])]
+    same = _equal(group[order]) & _equal(value[order])
+    if same.any():
+        # Only rows of equal value are compared by their items.
+        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        rows = order[tied]
+        run = np.cumsum(np.append(True, ~same))[tied]
+        order[tied] = rows[np.lexsort((_tie(frame, item, items, convention.ties)(rows), run))]
+    if convention.duplicates == "first":
+        key = (cell * max(len(items), 1) + item)[order]
+        first = np.sort(np.unique(key, return_index=True)[1])
+        order = order[first]
+        same = _equal(group[order]) & _equal(value[order])
+    cell, size = cell[order], len(order)
+    rank = value[order] if scoring.given_ranks else place_in_user(cell, int(cell.max(initial=-1)) + 1)
+    # Ranks that were given leave no ties.
+    equal = same & (not by_rank)
+    unseen = np.zeros(size, dtype=np.int64)
+    if seen is not None:
+        so_far = np.cumsum(~seen[order])
+        start = np.flatnonzero(np.append(True, ~_equal(cell))[:size])
+        unseen = so_far - np.repeat(np.append(0, so_far)[start], np.diff(np.append(start, size)))
+    return ListRows(
+        row=order,
+        cell=cell,
+        item=item[order],
+        truth=truth[order],
+        rank=rank,
+        score=_scores(frame)[order],
+        before_tie=np.append(equal, False)[:size],
+        after_tie=np.append(False, equal)[:size],
+        unseen_place=unseen,
+    )
+
+
+def _scores(frame: pd.DataFrame) -> Floats:
+    return frame["score"].to_numpy(np.float64) if "score" in frame else np.full(len(frame), np.nan)
+
+
+def _descending(score: pd.Series[Any], missing: str) -> Any:
+    """(L,) numbers that ascend where scores descend; missing scores are behind all others, or before them for `first`."""
+    there = score.notna().to_numpy()
+    if score.dtype.kind == "f" and there.all():
+        return -score.to_numpy()
+    # Close whole or decimal scores would be ties as doubles, so their places among all scores are compared.
+    found = np.full(len(score), -1 if missing == "first" else len(score), dtype=np.int64)
+    known, place = np.unique(score[there].to_numpy(), return_inverse=True)
+    found[there] = len(known) - 1 - place
+    return found
+
+
+def _stable(group: Ints) -> Ints:
+    """The order of ascending groups, that of the rows within a group."""
+    # numpy sorts small numbers by radix, in a tenth of the time.
+    small = group.max(initial=0) < 2**16
+    return np.argsort(group.astype(np.uint16) if small else group, kind="stable")
+
+
+def _equal(values: Any) -> NDArray[np.bool_]:
+    """(L - 1,) whether a value is the same as the one before it."""
+    found: NDArray[np.bool_] = values[1:] == values[:-1]
+    return found
+
+
+def _tie(frame: pd.DataFrame, item: Ints, items: Any, ties: str) -> Any:
+    """From places of rows to numbers that tell their order among equal scores."""
+    if "place" in frame:
+        place = frame["place"].to_numpy(np.int64)
+        return lambda rows: place[rows]
+    of_item = np.empty(len(items), dtype=np.int64)
+    of_item[np.argsort(items, kind="stable")] = np.arange(len(items))
+    return lambda rows: of_item[item[rows]] * (-1 if ties == "item_desc" else 1)

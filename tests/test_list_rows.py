@@ -1,0 +1,138 @@
+"""Ranks of whole lists without Spark, and rows cut between users."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import spark_recmetrics as srm
+from spark_recmetrics.chunks import frames_of, users_together
+from spark_recmetrics.columns import KIND_ITEM, KIND_LIST, KIND_TRUTH
+from spark_recmetrics.list_rows import rank_rows
+from spark_recmetrics.metrics.scoring import Scoring
+
+
+def ranked(frame, cell, item, *, items=None, truth=None, seen=None, given_ranks=False, **convention):
+    frame, item = pd.DataFrame(frame), np.array(item)
+    items = np.arange(item.max(initial=-1) + 1) if items is None else np.array(items, dtype=object)
+    scoring = Scoring.of([], srm.convention("default").override(**convention), 1, given_ranks=given_ranks)
+    truth = np.full(len(item), -1) if truth is None else np.array(truth)
+    return rank_rows(frame, np.array(cell), item, truth, items, None if seen is None else np.array(seen), scoring)
+
+
+def test_rows_are_ranked_by_score_and_then_by_item():
+    found = ranked({"score": [0.5, 0.9, 0.5, 0.1, 0.7]}, [0, 0, 0, 1, 1], [2, 0, 1, 0, 1])
+    assert found.row.tolist() == [1, 2, 0, 4, 3]
+    assert found.rank.tolist() == [1, 2, 3, 1, 2]
+    assert found.before_tie.tolist() == [False, True, False, False, False]
+    assert found.after_tie.tolist() == [False, False, True, False, False]
+    assert [edge.tolist() for edge in found.ties] == [[0, 1, 1, 3, 4], [0, 2, 2, 3, 4]]
+
+
+@pytest.mark.parametrize(("ties", "rows"), [("item_asc", [0, 2, 1]), ("item_desc", [1, 2, 0])])
+def test_ties_are_broken_by_the_ids_and_not_by_their_numbers(ties, rows):
+    # Numbers are given as ids come; the texts are in another order.
+    assert ranked({"score": [1.0] * 3}, [0] * 3, [1, 0, 2], items=["z", "a", "m"], ties=ties).row.tolist() == rows
+
+
+def test_ties_stay_in_the_order_of_rows_that_have_a_place():
+    assert ranked({"score": [1.0] * 3, "place": [2, 0, 1]}, [0] * 3, [0, 1, 2], ties="input").row.tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize(("nan_scores", "rows"), [("last", [1, 2, 3, 0]), ("first", [0, 1, 2, 3])])
+def test_missing_scores_are_beyond_infinite_ones(nan_scores, rows):
+    found = ranked({"score": [np.nan, np.inf, 0.0, -np.inf]}, [0] * 4, [3, 2, 1, 0], nan_scores=nan_scores)
+    assert found.row.tolist() == rows
+    assert not found.before_tie.any()
+
+
+def test_missing_scores_are_tied_with_one_another():
+    found = ranked({"score": [None, 7, None]}, [0] * 3, [1, 2, 0], nan_scores="last")
+    assert found.row.tolist() == [1, 2, 0]
+    assert found.before_tie.tolist() == [False, True, False]
+
+
+def test_whole_numbers_that_are_equal_as_doubles_are_no_ties():
+    large = 2**60
+    found = ranked({"score": pd.Series([large, large + 1, None], dtype=object)}, [0] * 3, [0, 1, 2], nan_scores="last")
+    assert found.row.tolist() == [1, 0, 2]
+    assert not found.before_tie.any()
+
+
+def test_more_cells_than_two_bytes_can_tell_apart():
+    cell = np.arange(2**16 + 3)[::-1]
+    found = ranked({"score": np.ones(len(cell))}, cell, np.zeros(len(cell), dtype=np.int64))
+    assert found.cell.tolist() == sorted(cell.tolist())
+    assert set(found.rank.tolist()) == {1}
+
+
+def test_judged_rows_come_first_where_only_they_compete():
+    found = ranked({"score": [0.9, 0.8, 0.8]}, [0] * 3, [0, 1, 2], truth=[-1, 5, -1], candidates="judged")
+    assert found.row.tolist() == [1, 0, 2]
+    assert found.rank.tolist() == [1, 2, 3]
+    # The second and the third have equal places in no list of judged rows.
+    assert not found.before_tie.any()
+
+
+def test_of_repeats_the_best_one_stays():
+    found = ranked({"score": [0.2, 0.9, 0.5, 0.4]}, [0, 0, 0, 1], [0, 1, 0, 0], duplicates="first")
+    assert found.row.tolist() == [1, 2, 3]
+    assert found.rank.tolist() == [1, 2, 1]
+
+
+def test_given_ranks_stay_and_leave_no_ties():
+    found = ranked({"rank": [3, 1, 1], "score": [0.5, 0.5, 0.5]}, [0] * 3, [0, 2, 1], given_ranks=True)
+    assert found.rank.tolist() == [1, 1, 3]
+    assert found.row.tolist() == [2, 1, 0]
+    assert not found.before_tie.any()
+
+
+def test_unseen_rows_are_counted_along_each_list():
+    found = ranked(
+        {"score": [3.0, 2.0, 1.0, 2.0, 1.0]}, [0, 0, 0, 1, 1], [0, 1, 2, 0, 1], seen=[True, False, False, False, True]
+    )
+    assert found.unseen_place.tolist() == [0, 1, 2, 1, 1]
+
+
+def test_no_row_at_all():
+    found = ranked({"score": np.zeros(0)}, np.zeros(0, np.int64), np.zeros(0, np.int64), seen=np.zeros(0, bool))
+    assert len(found.rank) == 0
+
+
+def batches(users, *, size):
+    return pa.table({"user": pa.array(users, pa.string())}).to_batches(max_chunksize=size)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize("at_once", [1, 2, 4, 100])
+def test_users_stay_together(size, at_once):
+    users = [None, None, "a", "b", "b", "b", "b", "c", "d", "d"]
+    found = [table["user"].to_pylist() for table in users_together(batches(users, size=size), at_once)]
+    assert [user for table in found for user in table] == users
+    assert all(one[-1] != other[0] for one, other in pairwise(found))
+    if at_once == 1 and size == 1:
+        assert [set(table) for table in found] == [{None}, {"a"}, {"b"}, {"c"}, {"d"}]
+
+
+def test_no_batch_and_empty_batches():
+    assert list(users_together([], 5)) == []
+    empty = pa.RecordBatch.from_pydict({"user": pa.array([], pa.string())})
+    assert list(users_together([empty, empty], 0)) == []
+
+
+def test_kinds_have_their_own_columns():
+    large = 2**60 + 1
+    rows = pa.table(
+        {
+            "user": pa.array(["a", "a", "a"]),
+            "score": pa.array([large, None, None], pa.int64()),
+            "rating": pa.array([None, None, 4.0]),
+            "kind": pa.array([KIND_LIST, KIND_LIST, KIND_TRUTH], pa.int8()),
+        }
+    )
+    found = frames_of(rows, {KIND_LIST: ["user", "score"], KIND_TRUTH: ["user", "rating"], KIND_ITEM: ["user"]})
+    assert set(found) == {KIND_LIST, KIND_TRUTH}
+    assert found[KIND_LIST]["score"].tolist() == [large, None]
+    assert found[KIND_TRUTH]["rating"].tolist() == [4.0]
