@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.errors import ConfigError, brief, printable, writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+Ranking = Literal["auto", "window", "lists"]
+"""Where lists are ranked: by a window of Spark, or where they are scored; or whichever is faster."""
+
+
+def check_ranking(ranking: object, max_per_user: object) -> None:
+    """Refuse an unknown way to rank, and one that does not see how long lists are where that is declared.
+
+    Raises:
+        ConfigError: It is such a one; the message begins with the option.
+    """
+    if ranking not in get_args(Ranking):
+        raise ConfigError(f"ranking: expected one of 'auto', 'window' or 'lists', found {brief(ranking)}")
+    if ranking == "window" and max_per_user is not None:
+        raise ConfigError(
+            f"max_per_user: expected none with ranking window, which cuts lists uncounted, found {brief(max_per_user)}"
+        )
 
 
 def check_frames(columns: Columns, required: Mapping[str, DataFrame | None], **optional: DataFrame | None) -> None:

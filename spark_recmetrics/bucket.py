@@ -123,6 +123,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
         rows = rank_rows(lists, cell, list_item, place, items, seen, scoring)
     else:
         rows = ListRows.of(lists, cell, list_item, place)
+    length = np.bincount(rows.cell, minlength=n_cells)
     faults_behind = np.zeros(n_cells, dtype=np.int64)
     if scoring.k is not None and (scoring.ranks_lists or scoring.given_ranks):
         behind = rows.rank > scoring.k
@@ -156,6 +157,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
         "n_rank_faults": _rank_faults(rows, n_cells, scoring) + faults_behind,
         "n_negative_gains": np.bincount(batch.ideal_user[_negative(batch.ideal_rating, scoring)], minlength=n_cells),
         "n_beyond_catalog": _beyond_catalog(batch),
+        "n_beyond_length": np.maximum(length - (scoring.max_per_user or length), 0),
     }
     return Bucket(users, n_users, items, batch, counters, trained, table, rows)
 

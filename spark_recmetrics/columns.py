@@ -88,7 +88,14 @@ def checked_columns(columns: object) -> Columns:
     return columns
 
 
-_USER_FAULTS = ("n_duplicates", "n_truth_duplicates", "n_rank_faults", "n_negative_gains", "n_beyond_catalog")
+_USER_FAULTS = (
+    "n_duplicates",
+    "n_truth_duplicates",
+    "n_rank_faults",
+    "n_negative_gains",
+    "n_beyond_catalog",
+    "n_beyond_length",
+)
 
 USER_COUNTERS = ("n_relevant", "n_truth", "n_recommended", "n_matched", "n_tied_at_cut", *_USER_FAULTS)
 """The counters of PER_USER: columns beside `model` and `user`, before the metrics."""

@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from spark_recmetrics.arguments import Ranking, check_ranking
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.config_types import (
     COUNTS_SCHEMA,
@@ -190,6 +191,10 @@ class Evaluation(Section):
     """How the intervals of the values are computed."""
     n_buckets: Count = DEFAULT_N_BUCKETS
     """Number of groups of users; the users of a group are scored together."""
+    ranking: Ranking = "auto"
+    """Where lists are ranked: by a window of Spark, or where they are scored."""
+    max_per_user: Count | None = None
+    """How many rows the longest list has at most. Default: not declared."""
 
     @property
     def written(self) -> dict[Keys, Metric]:
@@ -222,6 +227,15 @@ class Evaluation(Section):
     @model_validator(mode="after")
     def _metrics_agree(self) -> Evaluation:
         _ = self.expanded
+        return self
+
+    @model_validator(mode="after")
+    def _ranked(self) -> Evaluation:
+        try:
+            check_ranking(self.ranking, self.max_per_user)
+        except ConfigError as error:
+            option, _, told = str(error).partition(": ")
+            raise several({(option,): told}) from error
         return self
 
 

@@ -185,7 +185,7 @@ def model_facts(model: str, sums: Mapping[str, Any], judge: Judge, *, rated: boo
     def counted(check: str, name: str, of: int | None = None) -> Fact:
         return judge.counted(check, table, sums[name], of, _users(sums, name))
 
-    for check in ("duplicates", "pair_duplicates", "rank_faults", "negative_gains", "beyond_catalog"):
+    for check in ("duplicates", "pair_duplicates", "rank_faults", "negative_gains", "beyond_catalog", "beyond_length"):
         if sums.get(f"n_{check}") is not None:
             yield counted(check, f"n_{check}")
     yield judge.needed("users", table, users, None)
@@ -240,6 +240,7 @@ ADVICE: Mapping[str, str] = {
     "bad_propensities": "a propensity is null, NaN, not above 0 or above 1: it is the probability that the item was shown; "
     "remove these rows, or set checks.bad_propensities to drop",
     "beyond_catalog": "list, relevant items and training rows of a user are more than the catalogue: give the whole catalogue",
+    "beyond_length": "a list is longer than max_per_user: make it the length of the longest list, or shorten the lists",
     "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats, "
     "or set duplicates to first (convention: {name: NAME, duplicates: first})",
     "users_without_list": "users of truth to whom the model recommends nothing",

@@ -271,6 +271,8 @@ def _sliced(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]
         "slices": config.evaluation.slices,
         "min_users": config.evaluation.min_users,
         "intervals": config.evaluation.intervals.chosen,
+        "ranking": config.evaluation.ranking,
+        "max_per_user": config.evaluation.max_per_user,
     }
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import user_totals
-from spark_recmetrics.arguments import check_frames, check_names
+from spark_recmetrics.arguments import Ranking, check_frames, check_names, check_ranking
 from spark_recmetrics.columns import ITEM_SLICE, TABLE_OF, Columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
@@ -128,6 +128,8 @@ def evaluate(
     checks: Mapping[str, str] | None = None,
     cast_ids: str | None = None,
     n_buckets: int = DEFAULT_N_BUCKETS,
+    ranking: Ranking = "auto",
+    max_per_user: int | None = None,
     run: Run = Run(),
     before: Callable[[], None] | None = None,
 ) -> Result:
@@ -166,6 +168,11 @@ def evaluate(
         cast_ids: `string`: ids of different types become texts, `10` and `"10"` the same. None: they are refused.
         n_buckets: Groups of users that are scored together, on every model. More of them need less memory per worker; a
             group of about a million recommendations is a good size.
+        ranking: Where lists are ranked. `window`: by a window of Spark, which takes lists of any length and hands on the first
+            rows. `lists`: whole lists go to the workers and are ranked there, which is faster where lists are not much longer
+            than k; the lists of a user have to fit into the memory of a worker. `auto`: `lists` where `max_per_user` is given,
+            else `window`. The values are the same, bit for bit. Metrics that look at whole lists are always ranked as `lists`.
+        max_per_user: How many rows the longest list has at most. A longer one is refused, and its users are named.
         run: Identity that is written into the tables.
         before: Called when arguments, columns and the tables of users and items have been checked, before lists are scored;
             what it raises ends the evaluation.
@@ -202,6 +209,8 @@ def evaluate(
     if not isinstance(run, Run):
         raise ConfigError(f"run: expected srm.Run(...), found {brief(run)}")
     n_buckets = whole_number(n_buckets, "n_buckets")
+    max_per_user = None if max_per_user is None else whole_number(max_per_user, "max_per_user")
+    check_ranking(ranking, max_per_user)
     size = whole_number(catalog, "catalog", LARGEST_CATALOG) if isinstance(catalog, int | Number) else None
     items = None if isinstance(catalog, int | Number) else catalog
     given = {
@@ -252,7 +261,7 @@ def evaluate(
         cast_ids=cast_ids,
         n_buckets=n_buckets,
         # What stands behind a dropped row moves up, and which rows these are must not depend on the metrics.
-        longest=None if drops else needs.longest,
+        longest=None if drops or max_per_user is not None else needs.longest,
         reads_scores=rules.nan_scores == "drop",
     )
     by_model = any("model" in rows.columns for rows in inputs.predicted.values())
@@ -286,6 +295,8 @@ def evaluate(
             baseline=compared,
             groups=of_groups,
             resampled=slicing.intervals.method == "bootstrap",
+            ranking=ranking,
+            max_per_user=max_per_user,
         )
         if before is not None:
             before()

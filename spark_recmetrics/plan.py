@@ -44,6 +44,7 @@ from spark_recmetrics.score import named_models, score_lists, score_users
 from spark_recmetrics.watch import Watch
 
 if TYPE_CHECKING:
+    from spark_recmetrics.arguments import Ranking
     from spark_recmetrics.conventions import Convention
     from spark_recmetrics.inputs import Inputs
     from spark_recmetrics.metrics import Metric
@@ -68,6 +69,8 @@ class Plan:
         baseline: The model that lists are compared with, if there is one.
         groups: What is known of groups.
         resampled: Intervals come from resampled users, so that metrics of items need their lists.
+        ranking: Where lists are ranked that will be cut.
+        max_per_user: How long a list may be, where that is declared.
     """
 
     inputs: Inputs
@@ -83,6 +86,8 @@ class Plan:
     baseline: str | None = None
     groups: KnownGroups = field(default_factory=KnownGroups)
     resampled: bool = False
+    ranking: Ranking = "auto"
+    max_per_user: int | None = None
 
     @cached_property
     def scoring(self) -> Scoring | None:
@@ -95,6 +100,9 @@ class Plan:
             self.convention,
             len(self.models),
             rating=self.rating if self.rates_lists else (),
+            # A list of declared length fits into a worker, which ranks it faster than a window of Spark.
+            whole_lists=self.ranking == "lists" or (self.ranking == "auto" and self.max_per_user is not None),
+            max_per_user=self.max_per_user,
             given_ranks=self.trusts_ranks,
             n_items=self.n_items,
             trained=self.inputs.train is not None,

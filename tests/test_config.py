@@ -266,6 +266,12 @@ def test_cut_offs_fit_an_integer_of_spark(refused: Refused, text: str) -> None:
         ("evaluation: {threshold: .nan}", "evaluation.threshold: expected a finite number, found nan"),
         ("evaluation: {threshold: 1e999}", "evaluation.threshold: expected a finite number, found inf"),
         ("evaluation: {n_buckets: 0}", "evaluation.n_buckets: expected a whole number from 1, found 0"),
+        ("evaluation: {ranking: fast}", "evaluation.ranking: expected one of 'auto', 'window' or 'lists', found 'fast'"),
+        ("evaluation: {max_per_user: 0}", "evaluation.max_per_user: expected a whole number from 1, found 0"),
+        (
+            "evaluation: {ranking: window, max_per_user: 5}",
+            "evaluation.max_per_user: expected none with ranking window, which cuts lists uncounted, found 5",
+        ),
         ("evaluation: {metrics: []}", "evaluation: metrics: expected at least one metric, found none"),
         ("evaluation: {metrics: ndcg}", "evaluation.metrics: expected a list, found 'ndcg'"),
         ("evaluation: {metrics: [5]}", "evaluation.metrics[0]: expected the text of a metric such as 'ndcg@10', found 5"),

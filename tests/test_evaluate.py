@@ -232,6 +232,51 @@ def test_repeated_items_are_not_compared_twice(spark):
         evaluate_case(spark, oracle.random_case(1), rules, metrics=["gauc"], catalog=20)
 
 
+@pytest.mark.parametrize(
+    ("options", "case"),
+    [
+        ({}, {"ids": "text", "ratings": True}),
+        ({"nan_scores": "last", "ties": "item_desc"}, {"ratings": True, "missing_scores": True}),
+        ({"nan_scores": "first", "duplicates": "first"}, {"duplicates": True, "missing_scores": True}),
+        ({"duplicates": "keep"}, {"ids": "text", "duplicates": True}),
+        ({}, {"ratings": True, "ranks": True}),
+    ],
+    ids=["default", "last", "first", "keep", "ranks"],
+)
+def test_lists_and_windows_rank_alike_bit_for_bit(spark, options, case):
+    case = oracle.random_case(29, **case)
+    rules = srm.convention("default").override(**options)
+    metrics = ["ndcg", "map", "mrr", "matched_auc", "item_coverage", "unrepeated_reco"]
+    known = {"metrics": metrics, "k": (1, 3), "catalog": len(set(case.catalog)) + 9}
+    window, lists, declared = (
+        evaluate_case(spark, case, rules, **known, **ranking)
+        for ranking in ({"ranking": "window"}, {"ranking": "lists"}, {"max_per_user": 50})
+    )
+    assert not window.plan.scoring.ranks_lists
+    assert lists.plan.scoring.ranks_lists
+    assert declared.plan.scoring.ranks_lists
+    assert rows_by_cell(window) == rows_by_cell(lists) == rows_by_cell(declared)
+    assert len(rows_by_cell(window)) > 10
+    assert [fact[:4] for fact in window.facts] == [fact[:4] for fact in lists.facts]
+
+
+@pytest.mark.once
+def test_a_list_that_is_longer_than_declared_is_refused(spark):
+    rows = [("ann", f"i{n}", float(n)) for n in range(4)] + [("bob", "i0", 1.0)]
+    told = r"predictions/model: beyond_length = 1\b.*: a list is longer than max_per_user.*e\.g\. users ann|users ann.*longer"
+    with pytest.raises(srm.DataError, match=told):
+        pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", k=2, max_per_user=3)
+    assert pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", k=2, max_per_user=4).to_dict() == {"model": {"mrr@2": 0.0}}
+    arrays = spark.createDataFrame([("ann", ["x", "y", "z"])], "user_id string, items array<string>")
+    truth = spark.createDataFrame([("ann", "x")], "user_id string, item_id string")
+    with pytest.raises(srm.DataError, match="beyond_length = 1"):
+        srm.evaluate(arrays, truth, metrics="mrr", k=1, max_per_user=2, n_buckets=2)
+    with pytest.raises(srm.ConfigError, match=r"max_per_user: expected none with ranking window.*found 3"):
+        pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", ranking="window", max_per_user=3)
+    with pytest.raises(srm.ConfigError, match=r"ranking: expected one of 'auto', 'window' or 'lists', found 'fast'"):
+        pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", ranking="fast")
+
+
 @pytest.mark.parametrize("convention_name", ["lenskit", "recommenders", "torchmetrics"])
 def test_golden_table(spark, convention_name):
     """The others are read in memory."""

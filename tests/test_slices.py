@@ -572,7 +572,7 @@ def test_intervals_cover_the_true_value_in_95_of_100_data_sets():
                 "user_hash": chance.integers(-(2**63), 2**63, n_users),
                 **dict.fromkeys(["n_relevant", "n_truth", "n_recommended", "n_tied_at_cut", "n_matched"], 1),
                 **dict.fromkeys(["n_duplicates", "n_truth_duplicates", "n_rank_faults", "n_negative_gains"], 0),
-                **dict.fromkeys(["n_beyond_catalog", "n_pair_duplicates"], 0),
+                **dict.fromkeys(["n_beyond_catalog", "n_beyond_length", "n_pair_duplicates"], 0),
                 "ndcg_at_10": chance.beta(0.5, 1.5, n_users),
                 "n_pairs": pairs.astype(float),
                 "sum_squared_error": squares,

@@ -30,6 +30,7 @@ class Scoring:
         convention: Their definitions.
         n_models: Number of models; every user gets a row for each.
         whole_lists: Lists come whole even if they will be cut.
+        max_per_user: How long a list may be, where that is declared.
         given_ranks: The ranks came with the predictions, so they are checked to run 1, 2, 3, …
         n_items: Size of the catalogue, where it is known.
         trained: There are training rows, so that unseen candidates are fewer than all.
@@ -48,6 +49,7 @@ class Scoring:
     n_models: int
     given_ranks: bool
     whole_lists: bool = False
+    max_per_user: int | None = None
     n_items: int | None = None
     trained: bool = False
     clip: tuple[float, float] | None = None
