@@ -35,7 +35,7 @@ unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE PYSPARK_SUBMIT_ARGS PYTHONPATH H
 SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file conf/spark-defaults.conf
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-heavy test-matrix test-oldest test-newest test-airflow lint format typecheck docs bench clean check-java
+.PHONY: help demo test test-browser test-heavy test-matrix test-oldest test-newest test-airflow lint format typecheck docs bench bench-breadth clean check-java
 # The Java check comes first, and two Spark runs at once would fight for the cores.
 .NOTPARALLEL:
 
@@ -95,11 +95,14 @@ typecheck: $(READY) ## mypy, strict
 docs: check-java $(READY) ## check the documentation: doctests, and the code blocks of README.md and docs/
 	$(BIN)/pytest tests/test_docs.py
 
-bench: check-java $(READY) ## what the metrics of accuracy, and all, cost beside nDCG alone, on 14 million predictions
-	$(BIN)/python scripts/benchmark.py
+bench: check-java $(READY) ## this project beside its rivals on 14 million predictions, into docs/performance.md; half an hour
+	$(BIN)/python benchmarks/rivals.py --page docs/performance.md
+
+bench-breadth: check-java $(READY) ## what the metrics of accuracy, and all, cost beside nDCG alone, on 14 million predictions
+	$(BIN)/python benchmarks/breadth.py
 
 clean: ## remove what the other targets wrote, except .venv
-	rm -rf .demo .matrix $(AIRFLOW) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts
+	rm -rf .demo .matrix .rivals $(AIRFLOW) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 check-java:

@@ -4,7 +4,7 @@ Three figures: nDCG at four cut-offs against every metric of accuracy and rating
 against every metric that there is, with all that these need (at most 2.5 times); and the six usual metrics (24 values) without
 and with 1,000 replicates of the bootstrap.
 
-    python scripts/benchmark.py [--users 138000] [--items 27000] [--length 100] [--rounds 3] [--data FOLDER] [--without all]
+    python benchmarks/breadth.py [--users 138000] [--items 27000] [--length 100] [--rounds 3] [--data FOLDER] [--without all]
 
 Times of a machine drift, so the figure is the ratio of the medians. The data are random: `length` recommendations for each
 user and about 23 true items, popular ones more often, of which some 30 % are recommended; about as many training rows; for each
@@ -15,53 +15,13 @@ and used again.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-CUTS = (5, 10, 20, 50)
-RATINGS, SHARES = (1, 2, 3, 4, 5), (0.06, 0.11, 0.27, 0.35, 0.21)
-USERS_A_FILE = 20_000
-SETTINGS = Path(__file__).parents[1] / "conf" / "spark-defaults.conf"
-TABLES = ("predictions", "truth", "train", "items", "item_groups", "user_segments")
-
-
-def write_data(folder: Path, n_users: int, n_items: int, length: int) -> None:
-    """Predictions (user_id, item_id, score), truth (user_id, item_id, rating, propensity) and the other tables as parquet."""
-    rng = np.random.default_rng(1)
-    for table in TABLES:
-        (folder / table).mkdir(parents=True, exist_ok=True)
-
-    def pairs(users: np.ndarray, lengths: np.ndarray | int) -> np.ndarray:
-        owner = np.repeat(users, lengths)
-        return np.unique(owner * n_items + (n_items * rng.random(owner.size) ** 3).astype(np.int64))
-
-    def write(table: str, first: int, keys: np.ndarray, **columns: np.ndarray) -> None:
-        ids = {"user_id": keys // n_items, "item_id": keys % n_items}
-        pq.write_table(pa.table({**ids, **columns}), folder / table / f"{first}.parquet")
-
-    for first in range(0, n_users, USERS_A_FILE):
-        users = np.arange(first, min(n_users, first + USERS_A_FILE), dtype=np.int64)
-        true = pairs(users, np.clip(rng.lognormal(2.7, 1.0, users.size).astype(int), 1, 500))
-        rating = rng.choice(RATINGS, p=SHARES, size=true.size).astype(np.float32)
-        write("truth", first, true, rating=rating, propensity=rng.choice([0.1, 0.2, 0.5], size=true.size))
-        write("train", first, pairs(users, np.clip(rng.lognormal(2.7, 1.0, users.size).astype(int), 1, 500)))
-        listed = rng.permutation(np.union1d(pairs(users, length), true[rng.random(true.size) < 0.3]))
-        write("predictions", first, listed, score=rng.random(listed.size))
-    items = {"item_id": np.arange(n_items), "features": list(rng.normal(size=(n_items, 16)).astype(np.float32))}
-    kinds = [[name] for name in rng.choice(["a", "b", "c"], size=n_items)]
-    pq.write_table(pa.table({**items, "categories": kinds}), folder / "items" / "0.parquet")
-    for table, key, n in (("item_groups", "item_id", n_items), ("user_segments", "user_id", n_users)):
-        groups = {key: np.arange(n), key.replace("_id", "_group"): rng.choice(["a", "b", "c"], size=n)}
-        pq.write_table(pa.table(groups), folder / table / "0.parquet")
+from contenders import session
+from data import CUTS, TABLES, THRESHOLD, folder_of
 
 
 def main() -> None:
@@ -75,25 +35,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="default: a folder of the system's temporary one")
     chosen = parser.parse_args()
     size = (chosen.users, chosen.items, chosen.length)
-    folder = (chosen.data or Path(tempfile.gettempdir())) / "-".join(["recmetrics-grouped", *map(str, size)])
-    if not folder.exists():
-        part = folder.with_name(folder.name + ".part")
-        write_data(part, *size)
-        part.rename(folder)
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
+    folder = folder_of(size, chosen.data)
+    spark = session()
 
     import spark_recmetrics as srm
 
-    builder = SparkSession.builder
-    # The settings of a nightly run, but for the size of this machine.
-    for name, value in (line.split(None, 1) for line in SETTINGS.read_text().splitlines() if line and line[0] != "#"):
-        builder = builder.config(name, value)
-    own = {"spark.master": "local[2]", "spark.driver.memory": "8g", "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
-    for name, value in own.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
     frames = {table: spark.read.parquet(str(folder / table)) for table in TABLES}
     known = {table: frames[table] for table in ("train", "item_groups", "user_segments")}
     known |= {"item_features": frames["items"], "catalog": chosen.items, "baseline": "model"}
@@ -112,7 +58,7 @@ def main() -> None:
     for turn in range(chosen.rounds + 1):
         for name, options in asked.items():
             start = time.perf_counter()
-            result = srm.evaluate(frames["predictions"], frames["truth"], k=CUTS, threshold=4.0, **options)
+            result = srm.evaluate(frames["predictions"], frames["truth"], k=CUTS, threshold=THRESHOLD, **options)
             result.release()
             took = time.perf_counter() - start
             print(f"{turn or 'warm-up':>7}  {name:<9} {len(result.rows):>4} values {took:7.1f} s", flush=True)
