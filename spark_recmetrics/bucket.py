@@ -118,11 +118,12 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
     key, truth_row, repeated = _distinct(truth_user * n_items + truth_item, truth["rating"].to_numpy(np.float64), values)
     place = places_of(list_user * n_items + list_item, key)
     judged = _Truth(truth.take(truth_row), key // n_items, key % n_items, trained)
+    asked = scoring.needs & {"unseen", "history"}
+    seen = trained.have(list_user, list_item) if asked else np.zeros(len(lists), dtype=bool)
     if scoring.ranks_lists:
-        seen = trained.have(list_user, list_item) if "unseen" in scoring.needs else None
         rows = rank_rows(lists, cell, list_item, place, items, seen, scoring)
     else:
-        rows = ListRows.of(lists, cell, list_item, place)
+        rows = ListRows.of(lists, cell, list_item, place, seen)
     length = np.bincount(rows.cell, minlength=n_cells)
     faults_behind = np.zeros(n_cells, dtype=np.int64)
     if scoring.k is not None and (scoring.ranks_lists or scoring.given_ranks):
@@ -145,7 +146,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
 
     batch = _batch(n_cells, rows, judged, truth_cell, truth_place, scoring)
     if "recommended" in scoring.needs:
-        batch = replace(batch, recommended=_recommended(rows, judged, n_users, scoring, trained, table))
+        batch = replace(batch, recommended=_recommended(rows, judged, n_users, scoring, table))
     counters = {
         "n_relevant": batch.n_relevant,
         "n_truth": batch.n_judged,
@@ -309,7 +310,7 @@ def _batch(n_cells: int, rows: ListRows, truth: _Truth, truth_cell: Ints, truth_
         )
         unseen = None if scoring.trained else every
     if "unseen" in scoring.needs:
-        unseen = _unseen(n_cells, rows, truth, hit, truth_cell, truth_place, scoring)
+        unseen = _unseen(n_cells, rows, truth, hit, truth_cell, truth_place)
     return RankedBatch(
         n_relevant=n_relevant,
         n_recommended=n_recommended,
@@ -330,30 +331,23 @@ def _batch(n_cells: int, rows: ListRows, truth: _Truth, truth_cell: Ints, truth_
     )
 
 
-def _recommended(
-    rows: ListRows, truth: _Truth, n_users: int, scoring: Scoring, trained: Trained, table: ItemTable
-) -> Recommended:
+def _recommended(rows: ListRows, truth: _Truth, n_users: int, scoring: Scoring, table: ItemTable) -> Recommended:
     longest = scoring.longest_recommended
     if longest is not None and np.any(rows.rank > longest):
         rows = rows.kept(rows.rank <= longest)
-    known: dict[str, Any] = {"score": rows.score}
+    known: dict[str, Any] = {"score": rows.score, "seen": rows.seen}
     if scoring.baseline is not None:
         known["expected"] = expected_ranks(rows.cell, rows.rank, rows.item, n_users, scoring.baseline)
-    if "history" in scoring.needs:
-        known["seen"] = trained.have(rows.cell % max(n_users, 1), rows.item)
     rating = np.where(rows.truth >= 0, np.append(truth.rating, np.nan)[rows.truth], np.nan)
     return Recommended.of(rows.cell, rows.rank, rows.item, rating, table, **known)
 
 
-def _unseen(
-    n_cells: int, rows: ListRows, truth: _Truth, hit: Ints, truth_cell: Ints, truth_place: Ints, scoring: Scoring
-) -> Candidates:
+def _unseen(n_cells: int, rows: ListRows, truth: _Truth, hit: Ints, truth_cell: Ints, truth_place: Ints) -> Candidates:
     place = rows.unseen_place
     wanted = ~np.isnan(truth.rating[truth_place]) & ~truth.seen[truth_place]
     new = hit[~truth.seen[rows.truth[hit]]]
     first, last = (edge[new] for edge in rows.ties)
-    n_users = max(n_cells // scoring.n_models, 1)
-    above = place[first] - ~truth.trained.have(rows.cell[first] % n_users, rows.item[first])
+    above = place[first] - ~rows.seen[first]
     return Candidates(
         n_listed=_largest(rows.cell, place, n_cells),
         n_relevant=np.bincount(truth_cell[wanted], minlength=n_cells),

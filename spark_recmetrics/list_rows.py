@@ -29,6 +29,7 @@ class ListRows:
         score: (L,) score; NaN where it is missing.
         before_tie: (L,) whether the row behind has the same score.
         after_tie: (L,) whether the row before has the same score.
+        seen: (L,) whether the user has a training row of the item, where somebody asks.
         unseen_place: (L,) how many rows of the list up to this one the user has not seen in training; 0 where nobody asks.
     """
 
@@ -40,15 +41,16 @@ class ListRows:
     score: Floats
     before_tie: NDArray[np.bool_]
     after_tie: NDArray[np.bool_]
+    seen: NDArray[np.bool_]
     unseen_place: Ints
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, cell: Ints, item: Ints, truth: Ints) -> ListRows:
+    def of(cls, frame: pd.DataFrame, cell: Ints, item: Ints, truth: Ints, seen: NDArray[np.bool_]) -> ListRows:
         """The rows of a frame with ranks, and with `before_tie` where they come from a score."""
         size, nothing = len(frame), np.zeros(len(frame), dtype=bool)
         before = frame["before_tie"].to_numpy(dtype=bool) if "before_tie" in frame else nothing
         rank, score = frame["rank"].to_numpy(np.int64), _scores(frame)
-        return cls(np.arange(size), cell, item, truth, rank, score, before, nothing, np.zeros(size, dtype=np.int64))
+        return cls(np.arange(size), cell, item, truth, rank, score, before, nothing, seen, np.zeros(size, dtype=np.int64))
 
     def kept(self, which: Any) -> ListRows:
         """The rows that a mask or an index names."""
@@ -61,7 +63,7 @@ class ListRows:
 
 
 def rank_rows(
-    frame: pd.DataFrame, cell: Ints, item: Ints, truth: Ints, items: Any, seen: NDArray[np.bool_] | None, scoring: Scoring
+    frame: pd.DataFrame, cell: Ints, item: Ints, truth: Ints, items: Any, seen: NDArray[np.bool_], scoring: Scoring
 ) -> ListRows:
     """The rows of whole lists in order, as a window of Spark would rank them.
 
@@ -100,11 +102,9 @@ def rank_rows(
     rank = value[order] if scoring.given_ranks else place_in_user(cell, int(cell.max(initial=-1)) + 1)
     # Ranks that were given leave no ties.
     equal = same & (not by_rank)
-    unseen = np.zeros(size, dtype=np.int64)
-    if seen is not None:
-        so_far = np.cumsum(~seen[order])
-        start = np.flatnonzero(np.append(True, ~_equal(cell))[:size])
-        unseen = so_far - np.repeat(np.append(0, so_far)[start], np.diff(np.append(start, size)))
+    so_far = np.cumsum(~seen[order])
+    start = np.flatnonzero(np.append(True, ~_equal(cell))[:size])
+    unseen = so_far - np.repeat(np.append(0, so_far)[start], np.diff(np.append(start, size)))
     return ListRows(
         row=order,
         cell=cell,
@@ -114,6 +114,7 @@ def rank_rows(
         score=_scores(frame)[order],
         before_tie=np.append(equal, False)[:size],
         after_tie=np.append(False, equal)[:size],
+        seen=seen[order],
         unseen_place=unseen,
     )
 

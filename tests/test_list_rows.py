@@ -17,9 +17,10 @@ from spark_recmetrics.metrics.scoring import Scoring
 def ranked(frame, cell, item, *, items=None, truth=None, seen=None, given_ranks=False, **convention):
     frame, item = pd.DataFrame(frame), np.array(item)
     items = np.arange(item.max(initial=-1) + 1) if items is None else np.array(items, dtype=object)
+    seen = np.zeros(len(item), dtype=bool) if seen is None else np.array(seen, dtype=bool)
     scoring = Scoring.of([], srm.convention("default").override(**convention), 1, given_ranks=given_ranks)
     truth = np.full(len(item), -1) if truth is None else np.array(truth)
-    return rank_rows(frame, np.array(cell), item, truth, items, None if seen is None else np.array(seen), scoring)
+    return rank_rows(frame, np.array(cell), item, truth, items, seen, scoring)
 
 
 def test_rows_are_ranked_by_score_and_then_by_item():

@@ -148,12 +148,15 @@ def measure_groups(
         user, item, values = rows_of(batch, members, one, convention)
         n_models, n_users = (1, members.n_known) if trained else (members.n_models, members.n_users)
         group, names = everybody if one.by is None else members.groups[one.by]
-        kept = group[user % max(n_users, 1)] >= 0
+        whose = user % n_users if n_models > 1 else user
+        kept = group[whose] >= 0
         for counter in () if trained else MEMBERS[one.users]:
             kept &= (np.asarray(members.counters[counter]) > 0)[user]
-        user, item, values = user[kept], None if item is None else item[kept], None if values is None else values[kept]
+        if not kept.all():
+            user, whose = user[kept], whose[kept]
+            item, values = None if item is None else item[kept], None if values is None else values[kept]
         # The group of a model that a user belongs to.
-        own = user // max(n_users, 1) * len(names) + group[user % max(n_users, 1)]
+        own = group[whose] + (user // n_users * len(names) if n_models > 1 else 0)
         size = n_models * len(names)
         present = np.zeros(n_models * n_users, dtype=bool)
         present[user] = True
