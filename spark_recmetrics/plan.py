@@ -40,7 +40,7 @@ from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.scoring import Scoring
 from spark_recmetrics.rank import first_behind, top_rows, without_repeats
 from spark_recmetrics.rating import rating_errors
-from spark_recmetrics.score import named_models, score_lists, score_users
+from spark_recmetrics.score import score_lists, score_users
 from spark_recmetrics.watch import Watch
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Plan:
                 name: F.when(F.col(ITEM_SLICE).isNull(), F.col(name)) for name in rated[0].columns if name in self._errors
             }
             joined = joined.withColumns(errors)
-        return _in_order(named_models(joined, self.models))
+        return _in_order(joined, self.models)
 
     @cached_property
     def judged(self) -> DataFrame:
@@ -278,10 +278,10 @@ def _without(rows: DataFrame, scoring: Scoring) -> DataFrame:
     return kept.withColumn("score", F.when(~F.isnan(score), score))
 
 
-def _in_order(per_user: DataFrame) -> DataFrame:
-    """The columns of PER_USER in order: counters, null where nothing was ranked, then metrics."""
+def _in_order(per_user: DataFrame, models: Sequence[str]) -> DataFrame:
+    """The columns of PER_USER in order: model, named, and user; counters, null where nothing was ranked; metrics."""
     found = per_user.columns
+    model = F.element_at(F.array(*(F.lit(name) for name in models)), F.col("model") + 1).alias("model")
     counters = [name if name in found else F.lit(None).cast("long").alias(name) for name in USER_COUNTERS]
-    return per_user.select(
-        "model", "user", *counters, *(name for name in found if name not in ("model", "user", *USER_COUNTERS))
-    )
+    others = (name for name in found if name not in ("model", "user", *USER_COUNTERS))
+    return per_user.select(model, "user", *counters, *others)

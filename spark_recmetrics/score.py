@@ -231,9 +231,3 @@ def _of_items(
             own = code == number
             scored = score_bucket(lists[np.isin(row, each_row[own])], each[own], scoring, beside, of_users=True)
             yield scored.assign(**{ITEM_SLICE: str(one), ITEM_VALUE: value})
-
-
-def named_models(per_user: DataFrame, models: Sequence[str]) -> DataFrame:
-    """PER_USER with the models' names in place of their places in the list."""
-    names = F.array(*(F.lit(model) for model in models))
-    return per_user.withColumn("model", F.element_at(names, F.col("model") + 1))

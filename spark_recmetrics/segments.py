@@ -108,7 +108,7 @@ def band_counts(bands: Bands, slices: Sequence[Slice], key: str = "slices") -> D
         key: What they are named by. No value, in an array or not, is one more value of a slice, and no group.
     """
     arrays = {field.name for field in bands.rows.schema if isinstance(field.dataType, ArrayType)}
-    keys = [F.struct(F.lit(ALL_IDS).alias("place"), F.array(F.array(F.to_json(F.struct(bands.side)))).alias("values"))]
+    keys = [F.struct(F.lit(ALL_IDS).alias("place"), F.array(F.array(F.col(bands.side).cast("string"))).alias("values"))]
     for place, one in enumerate(slices):
         every = F.array(F.array().cast("array<string>"))
         for band in one.bands:
