@@ -18,7 +18,7 @@ CONF_sample := conf/demo.yaml
 CONF_ml-100k := conf/demo-ml-100k.yaml
 MATRIX_TESTS := test_memory.py test_kernels.py test_kernels_oracle.py test_registry.py test_conventions.py test_cases.py test_stats.py \
     test_config.py test_tracking.py test_evaluate.py test_facts.py test_beyond.py test_lists.py test_slices.py test_compare.py test_gates.py \
-    test_splits.py test_explain.py test_list_rows.py test_preflight.py test_publish.py test_cli.py test_doctor.py test_installed.py
+    test_splits.py test_explain.py test_buckets.py test_list_rows.py test_preflight.py test_publish.py test_cli.py test_doctor.py test_installed.py
 
 CONF := $(or $(CONF_$(DATA)),$(error DATA=$(DATA) is unknown; there are sample and ml-100k))
 

@@ -134,6 +134,9 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
                 np.bincount(rows.cell[~behind], minlength=n_cells)[rows.cell[behind]] != scoring.k
             )
         rows = rows.kept(~behind)
+    if "scores" not in scoring.needs:
+        # A metric that has not said that it needs them has none, however its lists came.
+        rows = replace(rows, score=np.full(len(rows.score), np.nan))
     n_duplicates = _repeats(rows, n_cells, n_items)
     if scoring.convention.candidates == "judged":
         # Only what stands on both sides exists, so each model has its own truth.

@@ -22,10 +22,10 @@ def users_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    # A session may send a whole partition in one batch.
+    pieces = (batch.slice(start, size) for batch in batches for start in range(0, len(batch), size))
     waiting, n = list[pa.RecordBatch](), 0
-    for batch in batches:
-        if not len(batch):
-            continue
+    for batch in pieces:
         users = batch.column("user")
         n += len(batch)
         # The last user may go on in the next batch, and have begun in one before.

@@ -50,6 +50,17 @@ def chosen_columns(table: str, frame: pd.DataFrame, names: Mapping[str, str], **
     return frame[list(names.values())].set_axis(list(names), axis=1).reset_index(drop=True)
 
 
+def _plain(column: pd.Series[Any], *, whole: bool) -> Any:
+    """The values in a type of numpy; whole numbers beside a missing one stay as they are if that is wanted, or are doubles."""
+    missing = column.isna()
+    if not missing.any():
+        return column.to_numpy()
+    if whole and column.dtype.kind in "iu":
+        # As doubles close ones would be equal.
+        return column.astype(object).where(~missing, None)
+    return column.to_numpy(np.float64)
+
+
 def with_numbers(table: str, rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
     """The rows, where these columns are numbers; of whatever type that they are in, unless Python objects have to be read.
 
@@ -61,7 +72,7 @@ def with_numbers(table: str, rows: pd.DataFrame, names: Mapping[str, str]) -> pd
         if column.dtype.kind in "iuf":
             if not isinstance(column.dtype, np.dtype):
                 # Types of pandas that know a missing value compare as three-valued logic.
-                rows = rows.assign(**{key: column.to_numpy(np.float64) if column.isna().any() else column.to_numpy()})
+                rows = rows.assign(**{key: _plain(column, whole=key == "score")})
             continue
         # As on Spark True is no number, although it is one of Python's.
         wrong = [value for value in column.dropna() if not isinstance(value, Number) or isinstance(value, bool | complex)]

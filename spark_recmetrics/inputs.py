@@ -26,6 +26,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from spark_recmetrics.buckets import bucket_of
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import DataError, did_you_mean
@@ -354,21 +355,6 @@ def with_model_codes(rows: DataFrame, models: Sequence[str]) -> DataFrame:
         return rows
     place = F.call_function("array_position", F.array(*(F.lit(model) for model in models)), F.col("model")) - 1
     return rows.where(F.col("model").isin(*models)).withColumn("model", place.cast("int"))
-
-
-def in_buckets(rows: DataFrame, n_buckets: int) -> DataFrame:
-    """The rows with `bucket`, a hash of the user, each bucket in one partition.
-
-    Both sides are partitioned by this one column, so that ranking and cogrouping need no further shuffle.
-    """
-    if "bucket" in rows.columns:
-        return rows
-    return rows.select(bucket_of(F.col("user"), n_buckets), *rows.columns).repartition(n_buckets, "bucket")
-
-
-def bucket_of(user: Column, n_buckets: int) -> Column:
-    """The bucket of a user id, from 0."""
-    return F.pmod(F.hash(user), F.lit(n_buckets)).alias("bucket")
 
 
 def _no_id(rows: DataFrame) -> Column:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_recmetrics.buckets import bucket_numbers, bucket_of, in_buckets
 from spark_recmetrics.catalog import KnownItems, with_items
 from spark_recmetrics.columns import (
     ABOUT_ITEM,
@@ -23,10 +24,8 @@ from spark_recmetrics.columns import (
 )
 from spark_recmetrics.grouped import KnownGroups
 from spark_recmetrics.inputs import (
-    bucket_of,
     clean_predictions,
     clean_truth,
-    in_buckets,
     prediction_faults,
     relevant_only,
     truth_counts,
@@ -206,7 +205,7 @@ class Plan:
             tables[KIND_SEGMENT] = self.groups.segments
         found = {kind: self._with_bucket(rows) for kind, rows in tables.items()}
         if self.items.beside and self.items.rows is not None:
-            every = F.explode(F.sequence(F.lit(0), F.lit(self.n_buckets - 1))).alias("bucket")
+            every = F.explode(F.array(*map(F.lit, bucket_numbers(self.n_buckets)))).alias("bucket")
             found[KIND_ITEM] = self.items.rows.select(every, "item", ABOUT_ITEM)
         return found
 

@@ -1,4 +1,4 @@
-"""Score users: both sides cogrouped by bucket, thousands of users of every model in one vectorised call."""
+"""Score users, thousands of them in one vectorised call: cut lists in a cogroup of buckets, whole ones in a stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_recmetrics.beside import Beside, numbered, split
+from spark_recmetrics.beside import Beside, numbered, places_of, split
 from spark_recmetrics.bucket import score_bucket
 from spark_recmetrics.chunks import frames_of, users_together
 from spark_recmetrics.columns import (
@@ -135,7 +135,7 @@ def score_lists(
             frames = frames_of(together, columns)
             items = frames.get(KIND_ITEM) if items is None else items
             if not (len(frames[KIND_LIST]) or len(frames[KIND_TRUTH]) or KIND_TRAIN in frames):
-                continue  # items alone
+                continue  # nobody to score
             beside = Beside(frames.get(KIND_TRAIN), frames.get(KIND_SEGMENT), items)
             scored = score(frames[KIND_LIST], frames[KIND_TRUTH], beside)
             yield from pa.Table.from_pandas(scored, schema=sent, preserve_index=False).to_batches()
@@ -227,7 +227,11 @@ def _of_items(
         (item, each_item), items = numbered(lists["item"], each["item"])
         # Where only judged items compete, only those of the value are ranked; else the whole lists of their users.
         row, each_row = (user * len(items) + item, each_user * len(items) + each_item) if judged else (user, each_user)
+        keys, each_place = np.unique(each_row, return_inverse=True)
+        place = places_of(row, keys)
+        known, place = lists[place >= 0], place[place >= 0]
         for number, value in enumerate(values):
-            own = code == number
-            scored = score_bucket(lists[np.isin(row, each_row[own])], each[own], scoring, beside, of_users=True)
+            of_value = np.zeros(len(keys), dtype=bool)
+            of_value[each_place[code == number]] = True
+            scored = score_bucket(known[of_value[place]], each[code == number], scoring, beside, of_users=True)
             yield scored.assign(**{ITEM_SLICE: str(one), ITEM_VALUE: value})

@@ -117,10 +117,17 @@ def test_users_stay_together(size, at_once):
         assert [set(table) for table in found] == [{None}, {"a"}, {"b"}, {"c"}, {"d"}]
 
 
+def test_a_batch_that_is_too_large_is_cut():
+    users = [str(n // 3) for n in range(30)]
+    found = [len(table) for table in users_together(batches(users, size=100), 4)]
+    assert sum(found) == 30
+    assert max(found) <= 6
+
+
 def test_no_batch_and_empty_batches():
     assert list(users_together([], 5)) == []
     empty = pa.RecordBatch.from_pydict({"user": pa.array([], pa.string())})
-    assert list(users_together([empty, empty], 0)) == []
+    assert list(users_together([empty, empty], 1)) == []
 
 
 def test_kinds_have_their_own_columns():

@@ -483,3 +483,13 @@ def test_infinite_scores_beside_missing_ones_agree_with_the_oracle(nan_scores):
         case = dataclasses.replace(case, predictions=rows)
         expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics), **case.known)
         assert list(differences(in_memory(case, rules, metrics), expected, metrics)) == []
+
+
+def test_whole_scores_beside_a_missing_one_stay_exact():
+    """2^60 and 2^60 + 1 are one double."""
+    scores = pd.array([2**60, 2**60 + 1, None], dtype="Int64")
+    predictions = pd.DataFrame({"user_id": ["u"] * 3, "item_id": [7, 8, 9], "score": scores})
+    truth = pd.DataFrame({"user_id": ["u"], "item_id": [8]})
+    rules = srm.convention("default").override(nan_scores="last")
+    found = srm.evaluate_in_memory(predictions, truth, metrics="mrr", k=3, convention=rules)
+    assert found.to_dict() == {"model": {"mrr@3": 1.0}}

@@ -1,0 +1,30 @@
+"""Buckets of users on Spark: each in a partition of its own."""
+
+import pytest
+from pyspark.sql import functions as F
+
+from spark_recmetrics.buckets import bucket_numbers, in_buckets
+
+pytestmark = [pytest.mark.spark, pytest.mark.core]
+
+
+@pytest.mark.parametrize("n_buckets", [1, 7, 64])
+def test_every_bucket_has_a_partition_of_its_own(spark, n_buckets):
+    users = spark.range(2000).select(F.col("id").cast("string").alias("user"))
+    rows = in_buckets(users, n_buckets).select("bucket", F.spark_partition_id().alias("part"), "user").collect()
+    pairs = {(row["bucket"], row["part"]) for row in rows}
+    assert len(rows) == 2000
+    assert {bucket for bucket, _ in pairs} == set(bucket_numbers(n_buckets))
+    assert {part for _, part in pairs} == set(range(n_buckets))
+    assert len(pairs) == n_buckets
+
+
+def test_a_user_is_in_one_bucket_on_both_sides(spark):
+    sides = [in_buckets(spark.createDataFrame([("ann",), ("bob",)] * n, "user string"), 5) for n in (1, 3)]
+    one, other = ({row["user"]: row["bucket"] for row in side.collect()} for side in sides)
+    assert one == other
+
+
+def test_very_many_buckets_have_plain_numbers(spark):
+    users = spark.range(10).select(F.col("id").alias("user"))
+    assert {0 <= row["bucket"] < 5000 for row in in_buckets(users, 5000).collect()} == {True}
