@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import oracle
 import pytest
 from pyspark.sql import functions as F
@@ -147,8 +149,8 @@ def test_lists_of_als_have_the_names_of_the_other_tables(spark, columns):
 
 
 @pytest.mark.heavy
-def test_two_million_candidates_of_one_user_stay_in_the_jvm(spark):
-    """What reaches Python are the relevant items and the end of the list; a metric of the test tells what the worker held."""
+def test_two_million_candidates_of_one_user(spark):
+    """Metrics of whole lists rank them in one worker; a metric of the test tells what it held."""
     from spark_recmetrics.metrics import registry
 
     saved = dict(registry.DEFINITIONS), dict(registry.ALIASES)
@@ -180,3 +182,36 @@ def test_two_million_candidates_of_one_user_stay_in_the_jvm(spark):
     average_precision = (1 + 2 / 1_000_000 + 3 / 2_000_000) / 3
     assert found.pop("ndcg@10") == pytest.approx(1 / (1 + 1 / 1.584962500721156 + 1 / 2))
     assert found == pytest.approx({"auc": auc, "map": average_precision, "average_rank": 1.0}, rel=1e-12)
+
+
+@pytest.mark.heavy
+@pytest.mark.once
+def test_c1_two_million_rows_of_one_user_are_cut_before_python(spark):
+    n_items = 2_000_000
+    candidates = spark.range(n_items).select(
+        F.lit(1).alias("user_id"), F.col("id").alias("item_id"), (-F.col("id")).cast("double").alias("score")
+    )
+    truth = spark.createDataFrame([(1, place) for place in (0, 999_999)], "user_id int, item_id bigint")
+    found = srm.evaluate(candidates, truth, metrics=["ndcg", "hit"], k=10, n_buckets=1)
+    assert not found.plan.scoring.ranks_lists
+    assert found.plan.ranked.count() == 10
+    assert found.to_dict()["model"] == pytest.approx({"ndcg@10": 1 / (1 + 1 / 1.584962500721156), "hit@10": 1.0})
+
+
+@pytest.mark.heavy
+@pytest.mark.once
+@pytest.mark.parametrize("max_per_user", [None, 10])
+def test_c2_a_million_users_are_scored_in_batches(spark, max_per_user):
+    """User u is shown items u to u + 9, best first, and item u + u % 20 is relevant: within 10 for half of the users."""
+    n_users = 1_000_000
+    users = spark.range(n_users).select(F.col("id").alias("user_id"))
+    shown = users.select("user_id", F.explode(F.sequence(F.lit(0), F.lit(9))).alias("place"))
+    predictions = shown.select(
+        "user_id", (F.col("user_id") + F.col("place")).alias("item_id"), (-F.col("place")).cast("double").alias("score")
+    )
+    truth = users.select("user_id", (F.col("user_id") + F.col("user_id") % 20).alias("item_id"))
+    start = time.monotonic()
+    found = srm.evaluate(predictions, truth, metrics=["mrr", "hit"], k=10, max_per_user=max_per_user)
+    # One call of Python for each user took half an hour.
+    assert time.monotonic() - start < 600
+    assert found.to_dict()["model"] == pytest.approx({"mrr@10": sum(1 / rank for rank in range(1, 11)) / 20, "hit@10": 0.5})
