@@ -100,19 +100,21 @@ FAULTS = (*_USER_FAULTS, "n_pair_duplicates")
 """Counters of what may be refused, whose users are named."""
 
 PAIR_SCORES, PAIR_RANKS, PAIR_STARTS = "pair_scores", "pair_ranks", "pair_starts"
-"""Columns of PER_USER, until the values across users are known: in one row of each model and bucket, the matched pairs of its
-users as arrays, ranks negative where an item is not relevant, and where the pairs of each user start."""
+"""Columns of PER_USER, until the values across users are known: in one row of each model, of those who are scored at once, the
+matched pairs of its users as arrays, ranks negative where an item is not relevant, and where the pairs of each user start."""
 
 PART_TOTALS = "part_totals"
-"""Column of PER_USER, until the values of the models are known: in one row of each bucket, what its rows add to the totals."""
+"""Column of PER_USER, until the values of the models are known: in one row of those who are scored at once, what they add to
+the totals."""
 
 ITEM_SLICE, ITEM_VALUE = "item_slice", "item_value"
 """Columns of PER_USER, until the values of slices are known: the slice and value of rows that look at items of one value alone,
 null in the rows that look at all."""
 
 ITEM_IDS, ITEM_MODELS = "item_ids", "item_models"
-"""Columns of PER_USER, until the values of items are known: in one row of each bucket, the items of its lists and the models
-that list them, as arrays. A model that is negative, -1 - model, is an entry about its lists, not about an item."""
+"""Columns of PER_USER, until the values of items are known: in one row of those who are scored at once, the items of their
+lists and the models that list them, as arrays. A model that is negative, -1 - model, is an entry about its lists, not about
+an item."""
 
 ITEM_COUNTS, ITEM_WEIGHTS = "item_counts_", "item_weights_"
 """Beginnings of the names of such arrays of the same length: how often the model lists the item, or how many lists it has; and
@@ -124,9 +126,10 @@ ITEM_ROWS, ITEM_TOTALS = "item_rows_", "item_totals_"
 OF_ITEMS = (ITEM_COUNTS, ITEM_WEIGHTS, ITEM_ROWS, ITEM_TOTALS)
 
 GROUP_ARRAYS = ("group_places", "group_models", "group_users", "group_items", "group_n", "group_totals")
-"""Columns of PER_USER, until the values of groups are known: in one row of each bucket, what `metrics.measuring` adds up, as
-arrays of one length: what is measured, the model, the group of users (null for all), the place of the group of items (-1 for
-all items together), the number of rows, of users where all items are together, and the sum of their values."""
+"""Columns of PER_USER, until the values of groups are known: in one row of those who are scored at once, what
+`metrics.measuring` adds up, as arrays of one length: what is measured, the model, the group of users (null for all), the place
+of the group of items (-1 for all items together), the number of rows, of users where all items are together, and the sum of
+their values."""
 
 LIST_ITEMS, LIST_RANKS = "list_items", "list_ranks"
 """Columns of PER_USER, until the intervals of metrics of items are known: the items of the user's list, and their ranks."""

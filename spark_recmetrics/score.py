@@ -1,4 +1,4 @@
-"""Score users: both sides cogrouped by bucket, thousands of users of every model in one vectorised call."""
+"""Score users, thousands of them in one vectorised call: cut lists in a cogroup of buckets, whole ones in a stream."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def score_lists(
             frames = frames_of(together, columns)
             items = frames.get(KIND_ITEM) if items is None else items
             if not (len(frames[KIND_LIST]) or len(frames[KIND_TRUTH]) or KIND_TRAIN in frames):
-                continue  # items alone
+                continue  # nobody to score
             beside = Beside(frames.get(KIND_TRAIN), frames.get(KIND_SEGMENT), items)
             scored = score(frames[KIND_LIST], frames[KIND_TRUTH], beside)
             yield from pa.Table.from_pandas(scored, schema=sent, preserve_index=False).to_batches()

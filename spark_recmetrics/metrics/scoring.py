@@ -129,9 +129,3 @@ class Scoring:
     def counted(self) -> list[Counted]:
         """What items are counted for."""
         return counted_by(self.of_items, self.convention)
-
-    @cached_property
-    def cuts_listed(self) -> list[int]:
-        """The cut-offs up to which all scores are summed."""
-        listed = [part for metric in self._of_lists for part in metric.tree() if "listed" in part.needs(self.convention)]
-        return sorted({part.k for part in listed if part.k is not None})
