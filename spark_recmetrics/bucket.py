@@ -20,6 +20,7 @@ from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.recommended import ItemTable, Recommended, expected_ranks
 from spark_recmetrics.metrics.registry import finished
 from spark_recmetrics.metrics.scoring import Scoring
+from spark_recmetrics.slices import numbered_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -242,9 +243,9 @@ def _user_groups(users: Any, columns: Sequence[str], segments: pd.DataFrame | No
         group, names = np.full(len(users), -1, dtype=np.int64), np.zeros(0, dtype=object)
         if segments is not None and len(users):
             texts = segments[f"segment_{place}"]
-            values = sorted(set(texts.dropna()))  # for pandas texts are equal up to a null character
-            number = {text: place for place, text in enumerate(values)}
-            code = np.array([number.get(text, -1) for text in texts], dtype=np.int64)
+            known = texts.notna().to_numpy()
+            code = np.full(len(texts), -1, dtype=np.int64)
+            code[known], values = numbered_values(texts[known])
             (known, own), ids = numbered(segments["user"], pd.Series(users))
             of_id = np.full(len(ids), -1, dtype=np.int64)
             of_id[known] = code

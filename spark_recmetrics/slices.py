@@ -294,7 +294,7 @@ def values_of(one: Slice, rows: pd.DataFrame) -> tuple[Any, list[str]]:
     """
     code, values = np.zeros(len(rows), dtype=np.int64), [""]
     for place, band in enumerate(one.bands):
-        own, texts = _numbered(rows[band.column].fillna(NO_VALUE))
+        own, texts = numbered_values(rows[band.column].fillna(NO_VALUE))
         pairs, code = np.unique(code * max(len(texts), 1) + own, return_inverse=True)
         before, after = np.divmod(pairs, max(len(texts), 1))
         joint = SEPARATOR if place else ""
@@ -302,7 +302,7 @@ def values_of(one: Slice, rows: pd.DataFrame) -> tuple[Any, list[str]]:
     return code, values
 
 
-def _numbered(values: Iterable[Any]) -> tuple[Any, list[Any]]:
+def numbered_values(values: Iterable[Any]) -> tuple[Any, list[Any]]:
     """Numbers from 0 for values, and the values by number, which ascend. For pandas texts are equal up to a null character."""
     rows = list(values)
     different = sorted(set(rows))
@@ -342,7 +342,7 @@ def grouped(rows: pd.DataFrame, slices: Sequence[Slice]) -> Iterator[tuple[pd.Da
     yield whole, [everybody, *(Group(number, *values_of(one, whole)) for number, one in of_users)]
     if of_items:
         sliced = rows[rows[ITEM_SLICE].notna()]
-        code, keys = _numbered(zip(sliced[ITEM_SLICE], sliced[ITEM_VALUE], strict=True))
+        code, keys = numbered_values(zip(sliced[ITEM_SLICE], sliced[ITEM_VALUE], strict=True))
         for number, own in sliced.groupby(code):
             text, value = map(str, keys[number])
             yield own, [Group(place[text], np.zeros(len(own), dtype=np.int64), [value])]

@@ -86,6 +86,7 @@ def test_the_pages_are_there():
         "metrics.md",
         "mlflow.md",
         "outputs.md",
+        "performance.md",
         "reliability.md",
         "report.md",
         "running.md",
