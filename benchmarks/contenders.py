@@ -25,14 +25,14 @@ Values = dict[str, float | None]
 
 
 def session() -> Any:
-    """A session with the settings of a nightly run, but for the size of this machine."""
+    """A session with the settings of a nightly run, on all cores, with as much memory as BENCH_MEMORY says."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
     for name, value in (line.split(None, 1) for line in SETTINGS.read_text().splitlines() if line and line[0] != "#"):
         builder = builder.config(name, value)
-    own = {"spark.master": "local[2]", "spark.driver.memory": os.environ.get("BENCH_MEMORY", "8g")}
+    own = {"spark.master": "local[*]", "spark.driver.memory": os.environ.get("BENCH_MEMORY", "8g")}
     own |= {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
     for name, value in own.items():
         builder = builder.config(name, value)

@@ -1,4 +1,4 @@
-"""Time this project beside its rivals: the same work on the same files, each in a process of its own, by turns.
+"""Time this project beside its rivals: the same work on the same files in one run, each in a process of its own.
 
     python benchmarks/rivals.py [--size M] [--only window lists sql] [--also NAME=COMMAND ...] [--page docs/performance.md]
 
@@ -18,12 +18,13 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -32,12 +33,12 @@ from data import SIZES, folder_of
 
 ROOT = Path(__file__).parents[1]
 NEEDS = {
-    "recommenders": ("recommenders==1.2.1", "pyspark==4.2.0", "setuptools<81"),
-    "replay": ("replay-rec[spark]==0.22.0",),
+    "recommenders": ("recommenders==1.2.1", "pyspark==4.2.0", "pyarrow"),
+    "replay": ("replay-rec[spark]==0.22.0", "pyspark==4.2.0"),
     "polars": ("polars==1.36.1", "numpy", "pyarrow"),
     "duckdb": ("duckdb==1.4.2", "numpy", "pyarrow"),
-    "rectools": ("rectools==0.19.0", "pyarrow"),
-    "ranx": ("ranx==0.3.21", "pyarrow"),
+    "rectools": ("rectools==0.19.0", "pyarrow==18.1.0"),
+    "ranx": ("ranx==0.3.21", "pandas<3", "pyarrow"),
 }
 """What is installed for a contender, in an environment of its own; the others run in that of the project."""
 LARGEST = {"recommenders": "M", "rectools": "M", "ranx": "S", "replay": "M"}
@@ -55,8 +56,8 @@ class Timed:
         warm: Median of the seconds of the later ones.
         megabytes: Peak memory of all of its processes.
         n_values: How many values it computed.
-        differs: Its values that are not those of this project's window, to 1e-9.
-        why: Why it did not finish.
+        differs: Its values that are not those of the contender `window`, to 1e-9, where that was timed, too.
+        why: Why it has no figures.
     """
 
     name: str
@@ -110,8 +111,9 @@ def timed(name: str, command: list[str], limit: float) -> tuple[Timed, dict[str,
         command: The command. It prints lines of JSON, or lines with `1.5 s`.
         limit: Seconds until it is ended.
     """
-    environ = {**os.environ, "PYSPARK_PYTHON": command[0], "PYTHONPATH": os.pathsep.join([str(ROOT)])}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ) as process:
+    environ = {**os.environ, "PYSPARK_PYTHON": command[0], "PYTHONPATH": str(ROOT)}
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environ, start_new_session=True, **piped) as process:
         peak, done = [0], threading.Event()
 
         def look() -> None:
@@ -123,7 +125,7 @@ def timed(name: str, command: list[str], limit: float) -> tuple[Timed, dict[str,
         try:
             out, err = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # what it has started, too
             out, err = process.communicate()
             err = f"not done after {limit:.0f} s"
         done.set()
@@ -139,14 +141,16 @@ def timed(name: str, command: list[str], limit: float) -> tuple[Timed, dict[str,
     megabytes = peak[0] / 2**20
     if process.returncode or not seconds:
         lines = err.strip().splitlines() or ["it printed no seconds"]
-        return Timed(name, megabytes=megabytes, why=lines[-1][:200]), {}
+        return Timed(name, megabytes=megabytes, why=f"did not finish: {lines[-1][:200]}"), {}
     warm = statistics.median(seconds[1:]) if len(seconds) > 1 else None
     return Timed(name, seconds[0], warm, megabytes, len(values)), values
 
 
 def different(values: dict[str, float], ours: dict[str, float]) -> tuple[str, ...]:
     """The values that are not ours."""
-    return tuple(name for name, value in values.items() if name in ours and abs(value - ours[name]) > 1e-9)
+    return tuple(
+        name for name, value in values.items() if name in ours and (value is None or not abs(value - ours[name]) <= 1e-9)
+    )
 
 
 def table_of(found: list[Timed]) -> str:
@@ -155,7 +159,8 @@ def table_of(found: list[Timed]) -> str:
     lines = ["| who | first run, s | warm, s | ratio to `window` | peak memory, MB | values |", "|---|---|---|---|---|---|"]
     for own in found:
         if own.first is None:
-            lines.append(f"| `{own.name}` | did not finish: {own.why} | | | {own.megabytes:.0f} | |")
+            why = own.why.replace("|", r"\|")
+            lines.append(f"| `{own.name}` | {why} | | | | |")
             continue
         ratio = f"{own.warm / one:.2f}" if own.warm and one else ""
         told = f"{own.n_values or ''}" + (f", {len(own.differs)} of them others than ours" if own.differs else "")
@@ -210,7 +215,7 @@ def main() -> None:
     found: list[Timed] = []
     for name in chosen.only:
         if rank(chosen.size) > rank(LARGEST.get(name, "L")):
-            found.append(Timed(name, why=f"tried up to size {LARGEST[name]} only"))
+            found.append(Timed(name, why=f"runs up to size {LARGEST[name]} only"))
             continue
         commands[name] = [
             str(environment(name)),
@@ -227,8 +232,8 @@ def main() -> None:
     for name, command in commands.items():
         start = time.perf_counter()
         own, values = timed(name, command, chosen.limit)
-        ours = ours or values
-        own = Timed(**{**asdict(own), "differs": different(values, ours)})
+        ours = values if name == "window" else ours
+        own = replace(own, differs=different(values, ours))
         print(f"{name}: {own.first and round(own.first, 1)} s first, {own.warm and round(own.warm, 1)} s warm, "
               f"{own.megabytes:.0f} MB {own.why} ({time.perf_counter() - start:.0f} s in all)", flush=True)  # fmt: skip
         found.append(own)

@@ -1,4 +1,4 @@
-"""The arguments that are tables and names, checked before anything is planned."""
+"""Arguments of evaluations, checked before anything is planned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 Ranking = Literal["auto", "window", "lists"]
-"""Where lists are ranked: by a window of Spark, or where they are scored; or whichever is faster."""
+"""Where lists are ranked: by a window of Spark, or where they are scored; `auto`: there if their length is declared."""
 
 
 def check_ranking(ranking: object, max_per_user: object) -> None:
@@ -26,7 +26,7 @@ def check_ranking(ranking: object, max_per_user: object) -> None:
         raise ConfigError(f"ranking: expected one of 'auto', 'window' or 'lists', found {brief(ranking)}")
     if ranking == "window" and max_per_user is not None:
         raise ConfigError(
-            f"max_per_user: expected none with ranking window, which cuts lists uncounted, found {brief(max_per_user)}"
+            f"max_per_user: expected none with ranking window, which does not count rows behind k, found {brief(max_per_user)}"
         )
 
 

@@ -125,7 +125,6 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
         rows = rank_rows(lists, cell, list_item, place, items, seen, scoring)
     else:
         rows = ListRows.of(lists, cell, list_item, place, seen)
-    length = np.bincount(rows.cell, minlength=n_cells)
     faults_behind = np.zeros(n_cells, dtype=np.int64)
     if scoring.k is not None and (scoring.ranks_lists or scoring.given_ranks):
         behind = rows.rank > scoring.k
@@ -136,7 +135,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
             )
         rows = rows.kept(~behind)
     if "scores" not in scoring.needs:
-        # A metric that has not said that it needs them has none, however its lists came.
+        # They are there if some metric has said that it needs them, whichever way its lists came.
         rows = replace(rows, score=np.full(len(rows.score), np.nan))
     n_duplicates = _repeats(rows, n_cells, n_items)
     if scoring.convention.candidates == "judged":
@@ -162,7 +161,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
         "n_rank_faults": _rank_faults(rows, n_cells, scoring) + faults_behind,
         "n_negative_gains": np.bincount(batch.ideal_user[_negative(batch.ideal_rating, scoring)], minlength=n_cells),
         "n_beyond_catalog": _beyond_catalog(batch),
-        "n_beyond_length": np.maximum(length - (scoring.max_per_user or length), 0),
+        "n_beyond_length": _beyond_length(cell, n_cells, scoring.max_per_user),
     }
     return Bucket(users, n_users, items, batch, counters, trained, table, rows)
 
@@ -408,6 +407,13 @@ def _negative(rating: Any, scoring: Scoring) -> Any:
             gains = raw_gain(rating, part.options(scoring.convention).get("gain", "binary"))
             negative |= ~((gains >= 0) & (gains <= LARGEST_GAIN))
     return negative
+
+
+def _beyond_length(cell: Ints, n_cells: int, declared: int | None) -> Ints:
+    """(n_cells,) by how many rows a list is longer than declared, repeats counted: they take memory, too."""
+    if declared is None:
+        return np.zeros(n_cells, dtype=np.int64)
+    return np.maximum(np.bincount(cell, minlength=n_cells) - declared, 0)
 
 
 def _beyond_catalog(batch: RankedBatch) -> Any:

@@ -1,4 +1,4 @@
-"""Buckets of users, which Spark puts one into a partition each."""
+"""Buckets of users, each of which Spark puts into a partition of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORD = 2**32
 
 
 def in_buckets(rows: DataFrame, n_buckets: int) -> DataFrame:
-    """The rows with `bucket`, a hash of the user, each bucket in a partition of its own.
+    """The rows with `bucket`, a hash of the user, each bucket in a partition of its own, up to `_MOST` of them.
 
     Both sides are partitioned by this one column, so that ranking and cogrouping need no further shuffle.
     """

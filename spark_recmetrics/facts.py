@@ -250,7 +250,7 @@ ADVICE: Mapping[str, str] = {
     "users_with_list": "the model recommends nothing to anybody: check its name and its predictions",
     "users_in_both": "users of truth with a list: if there are none, check that users are the same ids on both sides",
     "items_in_both": "no item of truth is ever predicted: check that items are the same ids on both sides",
-    "unknown_items": "the catalogue lacks these items: check that its ids are the same, or set checks.unknown_items to drop",
+    "unknown_items": "the catalogue lacks these items: are its ids the same? checks.unknown_items says whether the rows stay",
     "short_lists": "lists that are shorter than the largest cut-off",
     "tied_at_cut": "lists with equal scores on both sides of a cut-off, so that the order of the ids decides what is in",
     "matched": "recommendations that have a truth row",

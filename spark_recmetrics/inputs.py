@@ -293,17 +293,14 @@ def prediction_faults(rows: DataFrame) -> dict[str, Column]:
 
 
 def clean_predictions(rows: DataFrame, convention: Convention, policies: Mapping[str, str] = {}) -> DataFrame:
-    """Canonical predictions without faulty rows; descending scores put NaN where the convention says."""
+    """Canonical predictions without faulty rows. Scores that are missing are null, in the type that scores have."""
     kept = _without(rows, prediction_faults(rows), policies)
     if "score" not in rows.columns:
         return kept
-    score, missing = F.col("score"), _missing_number(_double("score"))
+    missing = _missing_number(_double("score"))
     if convention.nan_scores == "drop":
         return kept.where(~missing)
-    # In descending order Spark puts NaN first and null last.
-    if convention.nan_scores == "first":
-        return kept.withColumn("score", F.when(missing, F.lit(float("nan"))).otherwise(score))
-    return kept.withColumn("score", F.when(~missing, score))
+    return kept.withColumn("score", F.when(~missing, F.col("score")))
 
 
 def truth_faults(rows: DataFrame) -> dict[str, Column]:

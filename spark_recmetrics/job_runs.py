@@ -261,7 +261,7 @@ def _given(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
 
 
 def _sliced(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
-    """What `evaluate` is told of slices and intervals, of items, and of the baseline."""
+    """What `evaluate` alone is told: slices and intervals, items, the baseline, and where lists are ranked."""
     read = _reader(spark, config, vault)
     named = {key: getattr(config.inputs, key) for key in ("user_segments", "item_groups", "item_features")}
     return {
@@ -315,7 +315,7 @@ def _told(config: Config, result: Result, outcome: dict[str, Any], comparison: C
     blocks = [
         f"{config.job}{as_of}, convention {result.convention}, users averaged: {users}",
         metric_table([row for row in result.rows if row["slice"] == "all"]),
-        "* best value of the line",
+        *(["* best value of the line"] if len(result.means) > 1 else []),
     ]
     if result.objectives:
         blocks.append(pareto_table(result.pareto()))

@@ -30,7 +30,6 @@ class ListRows:
         before_tie: (L,) whether the row behind has the same score.
         after_tie: (L,) whether the row before has the same score.
         seen: (L,) whether the user has a training row of the item, where somebody asks.
-        unseen_place: (L,) how many rows of the list up to this one the user has not seen in training; 0 where nobody asks.
     """
 
     row: Ints
@@ -42,7 +41,6 @@ class ListRows:
     before_tie: NDArray[np.bool_]
     after_tie: NDArray[np.bool_]
     seen: NDArray[np.bool_]
-    unseen_place: Ints
 
     @classmethod
     def of(cls, frame: pd.DataFrame, cell: Ints, item: Ints, truth: Ints, seen: NDArray[np.bool_]) -> ListRows:
@@ -50,7 +48,7 @@ class ListRows:
         size, nothing = len(frame), np.zeros(len(frame), dtype=bool)
         before = frame["before_tie"].to_numpy(dtype=bool) if "before_tie" in frame else nothing
         rank, score = frame["rank"].to_numpy(np.int64), _scores(frame)
-        return cls(np.arange(size), cell, item, truth, rank, score, before, nothing, seen, np.zeros(size, dtype=np.int64))
+        return cls(np.arange(size), cell, item, truth, rank, score, before, nothing, seen)
 
     def kept(self, which: Any) -> ListRows:
         """The rows that a mask or an index names."""
@@ -60,6 +58,14 @@ class ListRows:
     def ties(self) -> tuple[Ints, Ints]:
         """The places of the first and of the last row of equal score, for each row of whole lists."""
         return tie_edges(self.after_tie, self.before_tie)
+
+    @cached_property
+    def unseen_place(self) -> Ints:
+        """(L,) how many rows of the list up to this one the user has not seen in training."""
+        so_far = np.cumsum(~self.seen)
+        start = np.flatnonzero(np.append(True, ~_equal(self.cell))[: len(self.cell)])
+        found: Ints = so_far - np.repeat(np.append(0, so_far)[start], np.diff(np.append(start, len(self.cell))))
+        return found
 
 
 def rank_rows(
@@ -102,9 +108,6 @@ def rank_rows(
     rank = value[order] if scoring.given_ranks else place_in_user(cell, int(cell.max(initial=-1)) + 1)
     # Ranks that were given leave no ties.
     equal = same & (not by_rank)
-    so_far = np.cumsum(~seen[order])
-    start = np.flatnonzero(np.append(True, ~_equal(cell))[:size])
-    unseen = so_far - np.repeat(np.append(0, so_far)[start], np.diff(np.append(start, size)))
     return ListRows(
         row=order,
         cell=cell,
@@ -115,7 +118,6 @@ def rank_rows(
         before_tie=np.append(equal, False)[:size],
         after_tie=np.append(False, equal)[:size],
         seen=seen[order],
-        unseen_place=unseen,
     )
 
 

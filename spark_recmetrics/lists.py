@@ -37,8 +37,9 @@ def rank_items(
         model_name: Name of the one model of a frame without a model column.
 
     Returns:
-        RANKED: `model, user, item, rank, score` (`score` only where there is one), `rank` from 1 to k without gaps. Nothing
-        has run yet. Rows with a null id or a rank below 1 are left out; repeated items are not looked for.
+        RANKED: `model, user, item, rank, score` (`score` only where there is one, null where it is NaN), `rank` from 1 to k
+        without gaps. Nothing has run yet. Rows with a null id or a rank below 1 are left out; repeated items are not looked
+        for.
 
     Raises:
         ConfigError: `k` or another argument is wrong.
@@ -57,10 +58,13 @@ def rank_items(
     check_names("model_name", [model_name])
     rows = read_predictions(predictions, columns)
     if nan_scores == "error" and "score" in rows.columns:
-        fault = F.raise_error(F.lit("rank_items: a score is NaN or null: set nan_scores to drop, last or first")).cast("double")
-        rows = rows.withColumn("score", F.when(F.isnan("score") | F.col("score").isNull(), fault).otherwise(F.col("score")))
+        fault = F.raise_error(F.lit("rank_items: a score is NaN or null: set nan_scores to drop, last or first"))
+        score = F.col("score")
+        # In the type of the scores: close whole or decimal ones would be ties as doubles.
+        own = fault.cast(rows.schema["score"].dataType)
+        rows = rows.withColumn("score", F.when(F.isnan(score.cast("double")) | score.isNull(), own).otherwise(score))
     rows = clean_predictions(rows, rules)
-    ranked = top_rows(rows, k=None if k is None else whole_number(k, "k"), ties=ties, trust_rank=False)
+    ranked = top_rows(rows, k=None if k is None else whole_number(k, "k"), convention=rules, trust_rank=False)
     if "model" not in ranked.columns:
         ranked = ranked.withColumn("model", F.lit(model_name))
     return ranked.select(*(name for name in ("model", "user", "item", "rank", "score") if name in ranked.columns))

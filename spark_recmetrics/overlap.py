@@ -132,10 +132,10 @@ class Overlap:
         rows = self.inputs.predicted["predictions"]
         rows = rows if "model" in rows.columns else rows.withColumn("model", F.lit(self.model_name))
         rows = rows if self.models is None else rows.where(F.col("model").isin(*self.models))
-        rows = without_repeats(clean_predictions(rows, self.convention, self.policies))
+        rows = without_repeats(clean_predictions(rows, self.convention, self.policies), self.convention)
         if self.convention.candidates == "judged":
             rows = rows.join(self.judged.select("user", "item"), ["user", "item"], "left_semi")
-        rows = top_rows(rows, k=None, ties=self.convention.ties, trust_rank=False)
+        rows = top_rows(rows, k=None, convention=self.convention, trust_rank=False)
         n_relevant = F.count(F.lit(1)).over(Window.partitionBy("user"))
         rows = rows.join(self.relevant.select("user", "item", (1 / n_relevant).alias("share")), ["user", "item"], "left")
         unseen = rows.withColumn("seen", F.lit(None).cast("boolean"))

@@ -145,7 +145,7 @@ def evaluate(
         columns: The caller's column names.
         train: One row per (user, item) that the user had before, for `auc`, `gauc` and `lauc`, whose candidates are unseen, and
             for metrics of popularity and of what users have seen. Where no metric needs it, it is named in the warnings; so are
-            the next three.
+            `user_segments`, `item_features` and `item_groups`.
         catalog: One row per item that could be recommended, or their number, for the metrics that need it.
         user_segments: One row per user, in the column `columns.user`, with columns that slices and metrics of groups name.
         item_features: One row per item, in the column `columns.item`, with feature vectors or categories, for metrics that
@@ -167,12 +167,15 @@ def evaluate(
         checks: What becomes of faulty rows, by check, such as `{"null_ids": "drop"}`; None: see `facts.POLICIES`.
         cast_ids: `string`: ids of different types become texts, `10` and `"10"` the same. None: they are refused.
         n_buckets: Groups of users that are scored together, on every model. More of them need less memory per worker; a
-            group of about a million recommendations is a good size.
+            group of about a million recommendations is a good size, or of rows of lists where these come whole.
         ranking: Where lists are ranked. `window`: by a window of Spark, which takes lists of any length and hands on the first
             rows. `lists`: whole lists go to the workers and are ranked there, which is faster where lists are not much longer
             than k; the lists of a user have to fit into the memory of a worker. `auto`: `lists` where `max_per_user` is given,
-            else `window`. The values are the same, bit for bit. Metrics that look at whole lists are always ranked as `lists`.
-        max_per_user: How many rows the longest list has at most. A longer one is refused, and its users are named.
+            else `window`. PER_USER is the same, bit for bit, and means up to their last digits. For metrics that look at whole
+            lists it is always `lists`. Lists that come as arrays, or with ranks that are taken as they are, need no window: for
+            these `auto` without a length is the fastest.
+        max_per_user: How many rows the longest list has at most, repeats counted. A longer one is refused, and its users are
+            named. A window would cut it uncounted, so it cannot be declared with `ranking="window"`.
         run: Identity that is written into the tables.
         before: Called when arguments, columns and the tables of users and items have been checked, before lists are scored;
             what it raises ends the evaluation.
@@ -183,7 +186,7 @@ def evaluate(
     Raises:
         ConfigError: A metric, a cut-off, the convention or another argument is wrong; no Spark job has run.
         DataError: A column is missing or of a wrong type, or rows are refused: null ids, NaN scores, repeated rows, ranks
-            with gaps, negative gains. The message counts them and says which option admits them.
+            with gaps, negative gains, lists longer than declared. The message counts them and says which option admits them.
 
     Example:
         >>> predictions = spark.createDataFrame(
@@ -244,6 +247,8 @@ def evaluate(
         for name, frame in given.items()
         if frame is not None and not used.get(name)
     ]
+    if max_per_user is not None and all(metric.definition.kind == "rating" for metric in chosen):
+        warnings.append("max_per_user is not looked at: none of the metrics looks at lists")
     drops = "drop" in (rules.nan_scores, *policies.values())
     inputs = read_inputs(
         predictions,

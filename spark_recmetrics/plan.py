@@ -255,15 +255,14 @@ class Plan:
             behind = first_behind(self._clean(self.inputs.predicted["predictions"]).select(*rows.columns), scoring.k)
             return _without(in_buckets(rows.where(F.col("rank") <= scoring.k).union(behind), self.n_buckets), scoring)
         rows = in_buckets(rows, self.n_buckets)
-        rows = without_repeats(rows) if convention.duplicates == "first" else rows
-        return _without(
-            top_rows(rows, k=scoring.k, cuts=scoring.cuts, ties=convention.ties, trust_rank=self.trusts_ranks), scoring
-        )
+        rows = without_repeats(rows, convention) if convention.duplicates == "first" else rows
+        rows = top_rows(rows, k=scoring.k, convention=convention, trust_rank=self.trusts_ranks, cuts=scoring.cuts)
+        return _without(rows, scoring)
 
     def _rated(self) -> DataFrame:
         """Error moments and rating metrics per user, `model` still a number."""
         rows = self.predicted[self.inputs.rating_table].drop("bucket")
-        rows = without_repeats(rows) if self.convention.duplicates == "first" else rows
+        rows = without_repeats(rows, self.convention) if self.convention.duplicates == "first" else rows
         errors = rating_errors(rows, self.truth, self.rating, self.convention)
         return errors if "model" in errors.columns else errors.withColumn("model", F.lit(0))
 
@@ -271,10 +270,7 @@ class Plan:
 def _without(rows: DataFrame, scoring: Scoring) -> DataFrame:
     """Only the columns that the workers look at."""
     kept = rows if "scores" in scoring.needs else rows.drop("score")
-    if "score" not in kept.columns:
-        return kept
-    score = F.col("score").cast("double")
-    return kept.withColumn("score", F.when(~F.isnan(score), score))
+    return kept.withColumn("score", F.col("score").cast("double")) if "score" in kept.columns else kept
 
 
 def _in_order(per_user: DataFrame, models: Sequence[str]) -> DataFrame:

@@ -7,22 +7,27 @@ from collections.abc import Collection
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from spark_recmetrics.conventions import Convention
 
-def top_rows(rows: DataFrame, *, k: int | None, ties: str, trust_rank: bool, cuts: Collection[int] = ()) -> DataFrame:
+
+def top_rows(
+    rows: DataFrame, *, k: int | None, convention: Convention, trust_rank: bool, cuts: Collection[int] = ()
+) -> DataFrame:
     """The first k rows of each list, with their `rank`.
 
     Args:
-        rows: Canonical predictions, with `bucket` where they are partitioned by it.
+        rows: Clean predictions, with `bucket` where they are partitioned by it.
         k: Length to cut at, None for whole lists.
-        cuts: Ranks at which ties are looked for, up to k.
-        ties: `item_asc`, `item_desc` or `input`, which a cluster cannot keep and takes as `item_asc`.
+        convention: Its `ties`, of which a cluster cannot keep `input` and takes it as `item_asc`, and `nan_scores`, which says
+            where null scores stand.
         trust_rank: Take the ranks that rows carry as they are; otherwise they only give the order.
+        cuts: Ranks at which ties are looked for, up to k.
 
     Returns:
-        The rows with `rank`, from 1 unless it is trusted. Null scores come last and NaN scores first. With cuts also
+        The rows with `rank`, from 1 unless it is trusted. With cuts also
         `before_tie`, whether the row behind has the same score; ranks that were given leave no ties.
     """
-    by_score, in_order = "rank" not in rows.columns, _lists(rows).orderBy(*_order(rows), _tie(ties))
+    by_score, in_order = "rank" not in rows.columns, _lists(rows).orderBy(_order(rows, convention), _tie(convention))
     if not trust_rank:
         rows = rows.withColumn("rank", F.row_number().over(in_order))
     if k is None:
@@ -48,11 +53,14 @@ def first_behind(rows: DataFrame, k: int) -> DataFrame:
     return first.select(*rows.columns)
 
 
-def without_repeats(rows: DataFrame) -> DataFrame:
+def without_repeats(rows: DataFrame, convention: Convention) -> DataFrame:
     """One row per (model, user, item): the best-ranked or best-scored one."""
     by = [column for column in rows.columns if column not in ("score", "rank")]
     if "rank" not in rows.columns:
-        return rows.groupBy(*by).agg(F.max("score").alias("score"))
+        best = F.max("score")
+        if convention.nan_scores == "first":
+            best = F.when(F.count("score") == F.count(F.lit(1)), best)
+        return rows.groupBy(*by).agg(best.alias("score"))
     scores = [F.min_by("score", "rank").alias("score")] if "score" in rows.columns else []
     return rows.groupBy(*by).agg(F.min("rank").alias("rank"), *scores)
 
@@ -62,9 +70,11 @@ def _lists(rows: DataFrame) -> WindowSpec:
     return Window.partitionBy("user", *(key for key in ("bucket", "model") if key in rows.columns))
 
 
-def _order(rows: DataFrame) -> list[Column]:
-    return [F.col("rank").asc() if "rank" in rows.columns else F.col("score").desc()]
+def _order(rows: DataFrame, convention: Convention) -> Column:
+    if "rank" in rows.columns:
+        return F.col("rank").asc()
+    return F.desc_nulls_first("score") if convention.nan_scores == "first" else F.desc_nulls_last("score")
 
 
-def _tie(ties: str) -> Column:
-    return F.col("item").desc() if ties == "item_desc" else F.col("item").asc()
+def _tie(convention: Convention) -> Column:
+    return F.col("item").desc() if convention.ties == "item_desc" else F.col("item").asc()

@@ -288,7 +288,7 @@ def test_the_project_stands_alone():
         path for path in ROOT.rglob("*") if path.suffix in {".py", ".md", ".toml", ".yaml", ".conf", ".txt", ".properties"}
     ]
     tracked += [ROOT / "Makefile", ROOT / ".ci" / "run", ROOT / "scripts" / "check-java"]
-    skipped = {".venv", ".airflow-env", ".matrix", ".demo", ".git", "build", "dist"}
+    skipped = {".venv", ".airflow-env", ".matrix", ".rivals", ".demo", ".git", "build", "dist"}
     for path in tracked:
         if skipped & set(path.relative_to(ROOT).parts) or path == Path(__file__):
             continue

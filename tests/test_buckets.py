@@ -20,9 +20,18 @@ def test_every_bucket_has_a_partition_of_its_own(spark, n_buckets):
 
 
 def test_a_user_is_in_one_bucket_on_both_sides(spark):
-    sides = [in_buckets(spark.createDataFrame([("ann",), ("bob",)] * n, "user string"), 5) for n in (1, 3)]
-    one, other = ({row["user"]: row["bucket"] for row in side.collect()} for side in sides)
+    names = [(f"u{n}",) for n in range(50)]
+    sides = [in_buckets(spark.createDataFrame(names * n, "user string"), 5).collect() for n in (1, 3)]
+    one, other = ({(row["user"], row["bucket"]) for row in side} for side in sides)
     assert one == other
+    assert len(one) == 50
+    assert len({bucket for _, bucket in one}) == 5
+
+
+def test_numbers_are_chosen_up_to_so_many_buckets():
+    assert bucket_numbers(4096) != tuple(range(4096))
+    assert len(set(bucket_numbers(4096))) == 4096
+    assert bucket_numbers(4097) == tuple(range(4097))
 
 
 def test_very_many_buckets_have_plain_numbers(spark):

@@ -199,7 +199,7 @@ def test_configurations_are_what_the_page_says(block, tmp_path, monkeypatch):
     else:
         with pytest.raises(ConfigError) as caught:
             load(name)
-        assert str(caught.value) == block.output.strip()
+        assert [f"error: {line}" for line in str(caught.value).splitlines()] == block.output.strip().splitlines()
 
 
 # Commands on the pages ----------------------------------------------------------------------------------------------------
@@ -260,6 +260,9 @@ def test_the_run_id_on_the_page_of_outputs_is_real(monkeypatch, capsys):
     assert cli.main(["explain-config", "--config", "conf/demo.yaml", "--as-of", "2026-02-02"]) == 0
     last = capsys.readouterr().out.splitlines()[-2:]
     assert "".join(f"    {line}\n" for line in last) in text_of("docs/outputs.md")
+    assert cli.main(["explain-config", "--config", "conf/demo.yaml"]) == 0
+    (run_id,) = re.findall(r"# run_id: (\w+)", capsys.readouterr().out)
+    assert set(re.findall(r"as_of=2026-01-01, run_id=(\w+)", text_of("docs/outputs.md"))) == {run_id}
 
 
 def check_arguments(command: str, words: tuple[str, ...]) -> None:

@@ -257,13 +257,42 @@ def test_lists_and_windows_rank_alike_bit_for_bit(spark, options, case):
     assert declared.plan.scoring.ranks_lists
     assert rows_by_cell(window) == rows_by_cell(lists) == rows_by_cell(declared)
     assert len(rows_by_cell(window)) > 10
-    assert [fact[:4] for fact in window.facts] == [fact[:4] for fact in lists.facts]
+    # Means add the same values in another order.
+    for other in (lists, declared):
+        for name, values in window.to_dict().items():
+            assert other.to_dict()[name] == pytest.approx(values, abs=1e-12)
+    facts = [[fact[:4] for fact in one.facts if fact.check != "beyond_length"] for one in (window, lists, declared)]
+    assert facts[0] == facts[1] == facts[2]
+
+
+def test_items_of_lists_are_the_same_wherever_they_are_ranked(spark):
+    case = oracle.random_case(31, ratings=True, missing_scores=True)
+    rules = srm.convention("default").override(nan_scores="last")
+    metrics = srm.metrics.expand(["ild", "novelty", "serendipity(against=baseline)", "gini", "ndcg"], (2, 3))
+    window, _ = evaluate_all(spark, case, rules, metrics, ranking="window")
+    lists, expected = evaluate_all(spark, case, rules, metrics, ranking="lists")
+    assert not window.plan.scoring.ranks_lists
+    assert lists.plan.scoring.ranks_lists
+    assert rows_by_cell(window) == rows_by_cell(lists)
+    assert_agrees(lists, expected, metrics)
+
+
+def test_arrays_are_the_same_wherever_they_are_ranked(spark):
+    rows = [(f"u{n}", [(f"i{(n + place) % 7}", float(-place)) for place in range(1, 2 + n % 5)]) for n in range(12)]
+    arrays = spark.createDataFrame(rows, "user_id string, items array<struct<item_id: string, score: double>>")
+    truth = spark.createDataFrame([(f"u{n}", f"i{(n + 1 + n % 3) % 7}") for n in range(12)], "user_id string, item_id string")
+    window, lists, declared = (
+        srm.evaluate(arrays, truth, metrics=["ndcg", "map"], k=(1, 3), **ranking)
+        for ranking in ({"ranking": "window"}, {"ranking": "lists"}, {"max_per_user": 6})
+    )
+    assert rows_by_cell(window) == rows_by_cell(lists) == rows_by_cell(declared)
+    assert 0 < window.to_dict()["model"]["ndcg@3"] < 1
 
 
 @pytest.mark.once
 def test_a_list_that_is_longer_than_declared_is_refused(spark):
     rows = [("ann", f"i{n}", float(n)) for n in range(4)] + [("bob", "i0", 1.0)]
-    told = r"predictions/model: beyond_length = 1\b.*: a list is longer than max_per_user.*e\.g\. users ann|users ann.*longer"
+    told = r"predictions/model: beyond_length = 1, e\.g\. users ann: a list is longer than max_per_user"
     with pytest.raises(srm.DataError, match=told):
         pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", k=2, max_per_user=3)
     assert pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", k=2, max_per_user=4).to_dict() == {"model": {"mrr@2": 0.0}}
@@ -271,6 +300,11 @@ def test_a_list_that_is_longer_than_declared_is_refused(spark):
     truth = spark.createDataFrame([("ann", "x")], "user_id string, item_id string")
     with pytest.raises(srm.DataError, match="beyond_length = 1"):
         srm.evaluate(arrays, truth, metrics="mrr", k=1, max_per_user=2, n_buckets=2)
+    repeated = [("ann", "i0", float(n)) for n in range(4)]
+    with pytest.raises(srm.DataError, match="beyond_length = 2"):
+        pairs(spark, repeated, [("ann", "i0", 1.0)], metrics="mrr", max_per_user=2, convention={"duplicates": "first"})
+    rated = pairs(spark, rows, [("ann", "i0", 1.0)], metrics="rmse", max_per_user=2)
+    assert "max_per_user is not looked at: none of the metrics looks at lists" in rated.warnings
     with pytest.raises(srm.ConfigError, match=r"max_per_user: expected none with ranking window.*found 3"):
         pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", ranking="window", max_per_user=3)
     with pytest.raises(srm.ConfigError, match=r"ranking: expected one of 'auto', 'window' or 'lists', found 'fast'"):
@@ -641,9 +675,20 @@ def test_close_scores_are_no_ties(spark, kind):
         [("u", "a", scores[0]), ("u", "b", scores[1])], f"user_id string, item_id string, score {kind}"
     )
     truth = spark.createDataFrame([("u", "b")], "user_id string, item_id string")
-    for nan_scores in ("error", "drop", "last"):
+    for nan_scores in ("error", "drop", "last", "first"):
         rules = srm.convention("default").override(nan_scores=nan_scores)
         assert srm.evaluate(predictions, truth, metrics="hit", k=1, convention=rules).to_dict() == {"model": {"hit@1": 1.0}}
+        (first,) = srm.rank_items(predictions, k=1, nan_scores=nan_scores).collect()
+        assert (first["item"], first["score"]) == ("b", scores[1])
+
+
+@pytest.mark.parametrize(("nan_scores", "first"), [("last", "b"), ("first", "a")])
+def test_a_repeat_without_a_score_is_the_best_or_the_worst(spark, nan_scores, first):
+    rows = [("u", "a", None), ("u", "a", 1.0), ("u", "b", 2.0)]
+    rules = srm.convention("default").override(nan_scores=nan_scores, duplicates="first")
+    for ranking in ("window", "lists"):
+        found = pairs(spark, rows, [("u", first, 1.0)], metrics="hit", k=1, convention=rules, ranking=ranking)
+        assert found.to_dict() == {"model": {"hit@1": 1.0}}
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])

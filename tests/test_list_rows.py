@@ -119,9 +119,10 @@ def test_users_stay_together(size, at_once):
 
 def test_a_batch_that_is_too_large_is_cut():
     users = [str(n // 3) for n in range(30)]
-    found = [len(table) for table in users_together(batches(users, size=100), 4)]
-    assert sum(found) == 30
-    assert max(found) <= 6
+    found = [table["user"].to_pylist() for table in users_together(batches(users, size=100), 4)]
+    assert [user for table in found for user in table] == users
+    assert all(one[-1] != other[0] for one, other in pairwise(found))
+    assert max(map(len, found)) <= 6
 
 
 def test_no_batch_and_empty_batches():

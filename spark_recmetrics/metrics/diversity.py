@@ -63,10 +63,13 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
     n = np.bincount(user, minlength=batch.size)
     pairs = n * (n - 1.0)
     if distance == "cosine":
-        vectors, length = recommended(batch).unit_sums(k, batch.size), sum_by_user(user, table.unit_squares[item], batch.size)
-        summed = np.einsum("ij,ij->i", vectors, vectors)
+        units, first = table.unit_features, np.flatnonzero(np.diff(user, prepend=-1))
+        summed, length = np.zeros(batch.size), sum_by_user(user, table.unit_squares[item], batch.size)
+        if len(first):
+            vectors = np.add.reduceat(units[item], first, axis=0)
+            summed[user[first]] = np.einsum("ij,ij->i", vectors, vectors)
         # Rounding must not make a distance below 0 of equal vectors.
-        return np.clip(ratio(pairs - (summed - length), pairs, defined=(n > 1) & (vectors.shape[1] > 0)), 0.0, 2.0)
+        return np.clip(ratio(pairs - (summed - length), pairs, defined=(n > 1) & (units.shape[1] > 0)), 0.0, 2.0)
     groups = table.categories.view(np.uint64)[item]
     total = np.zeros(batch.size)
     for apart in range(1, int(n.max(initial=0))):

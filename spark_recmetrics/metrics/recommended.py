@@ -196,29 +196,6 @@ class Recommended(Part):
                 self._cut[k, name] = getattr(self, name)[self._cut[k, ""]]
         return tuple(self._cut[k, name] for name in ("user", *names))
 
-    @cached_property
-    def _unit_sums(self) -> dict[float, Floats]:
-        return {}
-
-    def unit_sums(self, k: int | None, size: int) -> Floats:
-        """(size, D) the sum of the feature vectors of length 1 of each user's items within the first k ranks.
-
-        Args:
-            k: Cut-off, None for all.
-            size: The number of users.
-        """
-        last = np.inf if k is None else float(k)
-        # What a shorter list adds up to is not added up again.
-        known = max((cut for cut in self._unit_sums if cut <= last), default=0.0)
-        total = self._unit_sums[known].copy() if known else np.zeros((size, self.table.features.shape[1]))
-        rows = np.flatnonzero((self.rank > known) & (self.rank <= last))
-        user = self.user[rows]
-        first = np.flatnonzero(np.diff(user, prepend=-1))
-        if len(first):
-            total[user[first]] += np.add.reduceat(self.table.unit_features[self.item[rows]], first, axis=0)
-        self._unit_sums[last] = total
-        return total
-
 
 @dataclass(frozen=True)
 class ItemFacts:
