@@ -270,7 +270,7 @@ def test_cut_offs_fit_an_integer_of_spark(refused: Refused, text: str) -> None:
         ("evaluation: {max_per_user: 0}", "evaluation.max_per_user: expected a whole number from 1, found 0"),
         (
             "evaluation: {ranking: window, max_per_user: 5}",
-            "evaluation.max_per_user: expected none with ranking window, which cuts lists uncounted, found 5",
+            "evaluation.max_per_user: expected none with ranking window, which does not count rows behind k, found 5",
         ),
         ("evaluation: {metrics: []}", "evaluation: metrics: expected at least one metric, found none"),
         ("evaluation: {metrics: ndcg}", "evaluation.metrics: expected a list, found 'ndcg'"),
