@@ -13,8 +13,8 @@ again there with `--inside package`, writes `tests/golden/<package>-<version>.cs
     metric       the metric that this project computes
     options      what else its evaluation gets: `catalog_size=40`, or as catalogue the items that a data set has in its training
                  rows, `catalog=<data set>`; `train=<data set>`, `features=<data set>`; as lists of a baseline model the
-                 predictions of another data set, `baseline=<data set>`; and with `groups=3` items and users are grouped by what is
-                 left of their ids when these are divided by 3
+                 predictions of another data set, `baseline=<data set>`; and with `groups=3` items and users are grouped by what
+                 is left of their ids when these are divided by 3
     without      users that were left out, because the package cannot represent them
     ours         empty where the values are equal; else they differ, and this is the value here, or `refused`
     tolerance    relative, and absolute below 1
@@ -495,8 +495,8 @@ def cosine_diversities(case: Case, known: Case, k: int) -> list[float]:
     vectors = {item: features for item, *features in known.items}
     found = []
     for items in case.lists.values():
-        pairs = list(itertools.combinations([vectors[item] for item in list(items)[:k]], 2))
-        distances = [1 - sum(map(operator.mul, *pair)) / math.sqrt(math.prod(sum(map(abs, v)) for v in pair)) for pair in pairs]
+        pairs = itertools.combinations([vectors[item] for item in list(items)[:k]], 2)
+        distances = [1 - sum(map(operator.mul, *pair)) / math.prod(math.hypot(*vector) for vector in pair) for pair in pairs]
         found += [math.fsum(distances) / len(distances)] if distances else []
     return found
 
@@ -556,9 +556,7 @@ def recommenders_of_items(case: Case, known: Case) -> Iterator[Row]:
 
     # It refuses recommendations that are training rows; whose rows they are is nothing to these metrics.
     before = pd.DataFrame([(user + 100, item) for user, item in known.train], columns=["user", "item"])
-    features = pd.DataFrame(
-        {"item": [row[0] for row in known.items], "features": [np.array(row[1:], float) for row in known.items]}
-    )
+    features = pd.DataFrame([(item, np.array(vector, float)) for item, *vector in known.items], columns=["item", "features"])
     with_features = {"item_feature_df": features, "item_sim_measure": "item_feature_vector"}
 
     def call(name: str, k: int, **options: Any) -> Any:
@@ -1333,9 +1331,8 @@ def warprec_of_items(case: Case, known: Case) -> Iterator[Row]:
     call = warprec_evaluator(case, known)
     if case.train:
         note = "has the next item in its head, too, where those so far hold exactly the share"
-        yield Asked(case, "warprec", f"train={case.name}")(
-            "APLT@1", "aplt(denominator=k)@1", call, "APLT", 1, ours=1, note=note
-        )
+        ask = Asked(case, "warprec", f"train={case.name}")
+        yield ask("APLT@1", "aplt(denominator=k)@1", call, "APLT", 1, ours=1, note=note)
         return
     ask, no_tie, mean = Asked(case, "warprec", GROUPED), {"pop_ratio": 0.7}, ", mean of abs(x - 1)"
     for k in CUTS:

@@ -117,13 +117,10 @@ def inputs(row):
         predictions = pd.concat(models, ignore_index=True)
     groups = segments = catalog = None
     if "groups" in options:
-        of_items, of_users = (
-            pd.Series(ids, name=name) for name, ids in (("item_id", range(FIRST, LAST + 1)), ("user_id", range(1, 26)))
-        )
-        groups, segments = (ids.to_frame().assign(group=ids % int(options["groups"])) for ids in (of_items, of_users))
+        n = int(options["groups"])
         # The oracle knows them by these names, and items by all that they belong to.
-        groups["genre"] = groups.pop("group").map(lambda group: [str(group)])
-        segments["gender"] = segments.pop("group").map(str)
+        groups = pd.DataFrame([(item, [str(item % n)]) for item in range(FIRST, LAST + 1)], columns=["item_id", "genre"])
+        segments = pd.DataFrame([(user, str(user % n)) for user in range(1, 26)], columns=["user_id", "gender"])
     if "catalog_size" in options:
         catalog = [*range(FIRST, FIRST + int(options["catalog_size"]))]
     if "catalog" in options:
@@ -209,7 +206,7 @@ def test_values_agree_where_items_are_recommended_that_the_catalogue_lacks(spark
     assert {row.call.partition("(")[0] for row in rows} == {"catalog_coverage", "Coverage"}
     groups = defaultdict(list)
     for row in rows:
-        groups[row.data, *row.evaluation].append(row)
+        groups[(row.data, *row.evaluation)].append(row)
 
     def evaluate_on_spark(row, metrics):
         found = inputs(row)
