@@ -816,6 +816,9 @@ def lenskit(cases: Mapping[str, Case]) -> Iterator[Row]:
     def unfilled(case: Case, metric: Any) -> float:
         return run(case, metric).list_metrics(fill_missing=False).mean().item()
 
+    def everything(case: Case, metric: Any) -> float:
+        return run(case, metric).global_metrics().item()
+
     def pooled(case: Case, metric: Any) -> float:
         outputs, test = collections(case)
         parts = [
@@ -844,6 +847,10 @@ def lenskit(cases: Mapping[str, Case]) -> Iterator[Row]:
                 yield Asked(case, convention)(call, f"map@{k}", mean, case, metric)
                 call, metric = f"NDCG({k}, gain='rating'), {of}", metrics.NDCG(k, gain="rating")
                 yield Asked(cases[name], convention)(call, f"ndcg(gain=linear)@{k}", mean, cases[name], metric)
+        ask, n_items = Asked(cases[name], "lenskit", CATALOG), len(ITEMS)
+        for k in (*CUTS, 20):
+            metric = metrics.ListGini(k, items=n_items)
+            yield ask(f"ListGini({k}, items={n_items}), global_metrics()", f"gini@{k}", everything, cases[name], metric)
         # It refuses a score without a rating, and a rating without a score; and it stores scores as float32.
         pairs = judged_pairs(cases[name])
         for theirs in ("RMSE", "MAE"):
@@ -860,7 +867,7 @@ def lenskit(cases: Mapping[str, Case]) -> Iterator[Row]:
     yield ask("RMSE('ignore', 'ignore'), global_aggregate()", "rmse", pooled, cases["stars-1"], metric, ours=root, note=note)
     note = "is the mean of the users' values, not over all pairs"
     pairs, metric = judged_pairs(cases["stars-1"]), metrics.RMSE()
-    yield ask("RMSE(), global_metrics()", "rmse", lambda: run(pairs, metric).global_metrics().item(), ours=root, note=note)
+    yield ask("RMSE(), global_metrics()", "rmse", everything, pairs, metric, ours=root, note=note)
     case = cases["no-truth"]
     note = "raises for a user without a truth row"
     yield Asked(case, "lenskit")(
