@@ -11,8 +11,10 @@ again there with `--inside package`, writes `tests/golden/<package>-<version>.cs
     value        what it returned; the name of the exception where it raised one
     convention   the convention under which this project computes the same
     metric       the metric that this project computes
-    options      what else its evaluation gets: `catalog_size=40`, `train=<data set>`, `features=<data set>`, and as lists of a
-                 baseline model the predictions of another data set, `baseline=<data set>`
+    options      what else its evaluation gets: `catalog_size=40`, or as catalogue the items that a data set has in its training
+                 rows, `catalog=<data set>`; `train=<data set>`, `features=<data set>`; as lists of a baseline model the
+                 predictions of another data set, `baseline=<data set>`; and with `groups=3` items and users are grouped by what
+                 is left of their ids when these are divided by 3
     without      users that were left out, because the package cannot represent them
     ours         empty where the values are equal; else they differ, and this is the value here, or `refused`
     tolerance    relative, and absolute below 1
@@ -26,13 +28,17 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import math
+import operator
 import random
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from importlib.metadata import version
@@ -89,6 +95,9 @@ ITEMS = range(1001, 1041)
 CUTS = (1, 3, 5, 10)
 CATALOG = f"catalog_size={len(ITEMS)}"
 KNOWN = f"{CATALOG} train=known features=known"
+TRAINED = "catalog=known train=known features=known"
+N_GROUPS = 3
+GROUPED = f"{KNOWN} groups={N_GROUPS}"
 
 
 # Data sets ----------------------------------------------------------------------------------------------------------------
@@ -223,6 +232,12 @@ def known_case(name: str, seed: int) -> Case:
     return Case(name, (), (), train, [row if any(row[1:]) else (row[0], 1, *row[2:]) for row in items])
 
 
+def trained_case(name: str, case: Case, known: Case) -> Case:
+    """What is left of a data set that knows nothing but the items of training rows."""
+    trained = {item for _, item in known.train}
+    return Case(name, *([row for row in rows if row[1] in trained] for rows in (case.predictions, case.truth)))
+
+
 def tiny(name: str, lists: Mapping[int, Sequence[int]], rated: Mapping[int, Sequence[tuple[int, float]]]) -> Case:
     """A data set for one fault, small enough to work out its values by hand."""
     predictions = [(user, item, 9.0 - place) for user, items in lists.items() for place, item in enumerate(items)]
@@ -239,6 +254,7 @@ CASES = {
         full_case("full", 4, 1),
         full_case("full-tied", 5, 6),
         known_case("known", 6),
+        trained_case("trained", random_case("", 1, (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)), known_case("", 6)),
         tiny("twice-listed", {1: (1001, 1001, 1001)}, {1: [(1001, 1.0)]}),
         tiny("twice-rated", {1: (1001, 1002, 1003)}, {1: [(1001, 1.0), (1001, 1.0), (1002, 1.0), (1003, 1.0), (1004, 1.0)]}),
         tiny("one-miss", {1: (1001, 1002), 2: (1003, 1004)}, {1: [(1001, 1.0)], 2: [(1005, 1.0)]}),
@@ -247,6 +263,10 @@ CASES = {
         Case("nan-score", [(1, 1001, math.nan), (1, 1002, 8.0)], [(1, 1002, 1.0, 0.5)]),
         Case("below-zero", [(1, 1001, -1.0), (1, 1002, -2.0)], [(1, 1001, 1.0, 0.5), (1, 1002, 0.0, 0.5)]),
         Case("tied", [(1, 1001, 5.0), (1, 1002, 5.0)], [(1, 1001, 0.0, 0.5), (1, 1002, 1.0, 0.5)]),
+        replace(
+            tiny("four-fifths", {1: (1003, 1001)}, {1: [(1003, 1.0)]}),
+            train=[(user, item) for item, n_rows in ((1001, 5), (1002, 3), (1003, 2)) for user in range(1, n_rows + 1)],
+        ),
         tiny("reversed", {1: (1001, 1002, 1003)}, {1: [(1001, 1.0), (1002, 2.0), (1003, 3.0)]}),
     )
 }
@@ -414,8 +434,9 @@ def jurity(cases: Mapping[str, Case]) -> Iterator[Row]:
             if name == "clicks":
                 yield ask(written("AUC", k=k), f"matched_auc{at(k)}", score, case, "AUC", k=k)
 
-    for name in ("stars-1", "stars-2", "clicks"):
-        yield from jurity_of_lists(cases[name])
+    for name in RANKING:
+        case = cases[name].without_edges(TIED, why="a list with equal scores, whose order is not stable")
+        yield from jurity_of_lists(case, cases["known"])
     case = cases["one-miss"]
     yield Asked(case, "jurity")(
         "CTR(estimation='ips') with pandas 3's copy on write",
@@ -440,22 +461,44 @@ def jurity(cases: Mapping[str, Case]) -> Iterator[Row]:
     yield Asked(case, "jurity")("NDCG(k=3)", "ndcg@3", score, case, "NDCG", k=3, ours="refused", note="raises, too")
 
 
-def jurity_of_lists(case: Case) -> Iterator[Row]:
-    """How different lists are, over all pairs of users."""
+def jurity_of_lists(case: Case, known: Case) -> Iterator[Row]:
+    """How different lists are, over all pairs of users, and the items of a list, over all pairs of these."""
     import pandas as pd
     from jurity.recommenders import DiversityRecoMetrics
     from jurity.utils import get_sorted_clicks
 
     columns = {"click_column": "click", "user_id_column": "user", "item_id_column": "item"}
     frame = pd.DataFrame(case.predictions, columns=["user", "item", "click"])
+    features = pd.DataFrame(known.items, columns=["item", "f1", "f2", "f3", "f4", "f5"])
 
-    def call(k: int) -> Any:
+    def call(name: str, k: int, *given: Any) -> Any:
         get_sorted_clicks.cache_clear()
-        return DiversityRecoMetrics.InterListDiversity(k=k, user_sample_size=None, **columns).get_score(frame, frame)
+        return getattr(DiversityRecoMetrics, name)(*given, k=k, user_sample_size=None, **columns).get_score(frame, frame)
 
-    for k in (*CUTS, 20):
-        text = written("InterListDiversity", k=k, user_sample_size=None)
-        yield Asked(case, "jurity")(text, f"inter_list_diversity@{k}", call, k)
+    for k in (*CUTS, 2, 20):
+        theirs = "InterListDiversity"
+        yield Asked(case, "jurity")(written(theirs, k=k, user_sample_size=None), f"inter_list_diversity@{k}", call, theirs, k)
+    for k in (*CUTS, 2, 20):
+        theirs = "IntraListDiversity"
+        text, ask = written(theirs, k=k, user_sample_size=None), Asked(case, "jurity(undefined=skip)", "features=known")
+        yield ask(text, f"ild@{k}", call, theirs, k, features)
+    if case.name == "edge":
+        diversities = cosine_diversities(case, known, 5)
+        ours, note = math.fsum(diversities) / len(case.lists), "leaves lists of less than two items out"
+        yield replace(ask, convention="jurity")(
+            written(theirs, k=5, user_sample_size=None), "ild@5", call, theirs, 5, features, ours=ours, note=note
+        )
+
+
+def cosine_diversities(case: Case, known: Case, k: int) -> list[float]:
+    """Of each list of at least two items, the mean cosine distance of two items of it."""
+    vectors = {item: features for item, *features in known.items}
+    found = []
+    for items in case.lists.values():
+        pairs = itertools.combinations([vectors[item] for item in list(items)[:k]], 2)
+        distances = [1 - sum(map(operator.mul, *pair)) / math.prod(math.hypot(*vector) for vector in pair) for pair in pairs]
+        found += [math.fsum(distances) / len(distances)] if distances else []
+    return found
 
 
 def recommenders(cases: Mapping[str, Case]) -> Iterator[Row]:
@@ -488,23 +531,8 @@ def recommenders(cases: Mapping[str, Case]) -> Iterator[Row]:
                 )
         for theirs, ours in (("rmse", "rmse"), ("mae", "mae"), ("rsquared", "r2"), ("exp_var", "explained_variance")):
             yield ask(written(theirs), ours, call, case, theirs, col_rating="rating")
-    # It refuses recommendations that are training rows; whose rows they are is nothing to these two.
-    before = pd.DataFrame([(user + 100, item) for user, item in cases["known"].train], columns=["user", "item"])
-
-    def of_items(case: Case, name: str, k: int) -> Any:
-        rows = [(user, item) for user, items in case.lists.items() for item in list(items)[:k]]
-        reco = pd.DataFrame(rows, columns=["user", "item"])
-        return getattr(python_evaluation, name)(before, reco, col_user="user", col_item="item")
-
-    for name in ("stars-1", "stars-2"):
-        case = cases[name]
-        ask = Asked(case, "recommenders", KNOWN)
-        for k in CUTS:
-            for theirs, ours in (
-                ("novelty", "novelty(average=recommendations, cold=zero, of=rows)"),
-                ("distributional_coverage", "entropy(base=2)"),
-            ):
-                yield ask(f"{theirs}() of {k}", f"{ours}@{k}", of_items, case, theirs, k)
+    for name in ("stars-1", "stars-2", "edge", "trained"):
+        yield from recommenders_of_items(cases[name], cases["known"])
     case = cases["clicks"]
     yield Asked(case, "recommenders(relevance=positive)")("auc()", "matched_auc", call, case, "auc", col_rating="rating")
     case = cases["twice-listed"]
@@ -518,6 +546,43 @@ def recommenders(cases: Mapping[str, Case]) -> Iterator[Row]:
     yield Asked(case, "recommenders")(
         "r_precision_at_k()", "r_precision", call, case, "r_precision_at_k", ours=1 / 2, note=note
     )
+
+
+def recommenders_of_items(case: Case, known: Case) -> Iterator[Row]:
+    """Metrics of recommenders that look at what is recommended."""
+    import numpy as np
+    import pandas as pd
+    from recommenders.evaluation import python_evaluation
+
+    # It refuses recommendations that are training rows; whose rows they are is nothing to these metrics.
+    before = pd.DataFrame([(user + 100, item) for user, item in known.train], columns=["user", "item"])
+    features = pd.DataFrame([(item, np.array(vector, float)) for item, *vector in known.items], columns=["item", "features"])
+    with_features = {"item_feature_df": features, "item_sim_measure": "item_feature_vector"}
+
+    def call(name: str, k: int, **options: Any) -> Any:
+        rows = [(user, item) for user, items in case.lists.items() for item in list(items)[:k]]
+        reco = pd.DataFrame(rows, columns=["user", "item"])
+        return getattr(python_evaluation, name)(before, reco, col_user="user", col_item="item", **options)
+
+    if case.name != "trained":
+        ask = Asked(case, "recommenders", KNOWN)
+        for k in (*CUTS, 20):
+            for theirs, ours in (
+                ("novelty", "novelty(average=recommendations, cold=zero, of=rows)"),
+                ("distributional_coverage", "entropy(base=2)"),
+            ):
+                yield ask(f"{theirs}() of the first k={k}", f"{ours}@{k}", call, theirs, k)
+            text = f"diversity(item_sim_measure='item_feature_vector') of the first k={k}"
+            zero = {"ours": 0, "note": "is NaN where no list has two items"} if k == 1 else {}
+            yield ask(text, f"ild@{k}", call, "diversity", k, **zero, **with_features)
+    trained = {item for _, item in known.train}
+    for k in (*CUTS, 20):
+        shown = {item for items in case.lists.values() for item in list(items)[:k]}
+        text, ask = f"catalog_coverage() of the first k={k}", Asked(case, "recommenders", TRAINED)
+        differs: dict[str, Any] = {}
+        if not shown <= trained:
+            differs = {"ours": len(shown & trained) / len(trained), "note": "counts items that have no training row"}
+        yield ask(text, f"item_coverage@{k}", call, "catalog_coverage", k, **differs)
 
 
 def rectools(cases: Mapping[str, Case]) -> Iterator[Row]:
@@ -563,7 +628,7 @@ def rectools(cases: Mapping[str, Case]) -> Iterator[Row]:
                 options = {"insufficient_handling": "exclude"}
                 ours = f"{name_here}(insufficient=exclude)@{k}"
                 yield left_out(written(theirs, k=k, **options), ours, call, case, theirs, k=k, **options)
-    for name in ("stars-1", "stars-2"):
+    for name in ("stars-1", "stars-2", "edge"):
         yield from rectools_of_items(cases[name], cases["known"])
     case = cases["twice-listed"]
     ask = Asked(case, "rectools(duplicates=keep)")
@@ -677,10 +742,11 @@ def replay(cases: Mapping[str, Case]) -> Iterator[Row]:
                 ("NDCG", "ndcg"),
             ):
                 yield ask(f"{theirs}([{k}])", f"{ours}@{k}", call, case, theirs, k)
-        if name in {"stars-1", "stars-2"}:
+        if name != "clicks":
             yield from replay_of_items(case, cases["known"], cases["stars-2" if name == "stars-1" else "stars-1"])
         if name != "edge":
             yield ask("RocAuc([40])", "gauc(candidates=listed, ties=order)", call, case, "RocAuc", 40)
+    yield from replay_of_items(cases["trained"], cases["known"], cases["stars-2"])
     case = cases["twice-listed"]
     yield Asked(case, "replay(duplicates=first)")("Precision([3])", "precision@3", call, case, "Precision", 3)
     for options, ours, note in DUPLICATES:
@@ -705,13 +771,27 @@ def replay_of_items(case: Case, known: Case, base: Case) -> Iterator[Row]:
         return value
 
     ask = Asked(case, "replay", f"{KNOWN} baseline={base.name}")
+    if case.name != "trained":
+        for k in (*CUTS, 20):
+            for theirs, beside, ours in (
+                ("Surprisal", before, "novelty(denominator=k, scale=max)"),
+                ("Unexpectedness", expected, "unexpectedness(denominator=k)"),
+            ):
+                yield ask(f"{theirs}([{k}])", f"{ours}@{k}", call, theirs, k, beside)
+            differs: dict[str, Any] = {}
+            if len(case.lists) < len({user for user, _ in known.train}):
+                note = "counts users of the training rows without a list as 1"
+                differs = {"ours": share_unseen(case, known, k), "note": note}
+            yield ask(f"Novelty([{k}])", f"unseen@{k}", call, "Novelty", k, before, **differs)
     for k in (*CUTS, 20):
-        for theirs, beside, ours in (
-            ("Surprisal", before, "novelty(denominator=k, scale=max)"),
-            ("Novelty", before, "unseen"),
-            ("Unexpectedness", expected, "unexpectedness(denominator=k)"),
-        ):
-            yield ask(f"{theirs}([{k}])", f"{ours}@{k}", call, theirs, k, beside)
+        yield replace(ask, options=TRAINED)(f"Coverage([{k}])", f"item_coverage@{k}", call, "Coverage", k, before)
+
+
+def share_unseen(case: Case, known: Case, k: int) -> float:
+    """The mean over the lists of the share of items that are no training rows of the user."""
+    seen, tops = set(known.train), {user: list(items)[:k] for user, items in case.lists.items()}
+    shares = [sum((user, item) not in seen for item in items) / len(items) for user, items in tops.items()]
+    return math.fsum(shares) / len(shares)
 
 
 def lenskit(cases: Mapping[str, Case]) -> Iterator[Row]:
@@ -735,6 +815,9 @@ def lenskit(cases: Mapping[str, Case]) -> Iterator[Row]:
 
     def unfilled(case: Case, metric: Any) -> float:
         return run(case, metric).list_metrics(fill_missing=False).mean().item()
+
+    def everything(case: Case, metric: Any) -> float:
+        return run(case, metric).global_metrics().item()
 
     def pooled(case: Case, metric: Any) -> float:
         outputs, test = collections(case)
@@ -764,6 +847,10 @@ def lenskit(cases: Mapping[str, Case]) -> Iterator[Row]:
                 yield Asked(case, convention)(call, f"map@{k}", mean, case, metric)
                 call, metric = f"NDCG({k}, gain='rating'), {of}", metrics.NDCG(k, gain="rating")
                 yield Asked(cases[name], convention)(call, f"ndcg(gain=linear)@{k}", mean, cases[name], metric)
+        ask, n_items = Asked(cases[name], "lenskit", CATALOG), len(ITEMS)
+        for k in (*CUTS, 20):
+            metric = metrics.ListGini(k, items=n_items)
+            yield ask(f"ListGini({k}, items={n_items}), global_metrics()", f"gini@{k}", everything, cases[name], metric)
         # It refuses a score without a rating, and a rating without a score; and it stores scores as float32.
         pairs = judged_pairs(cases[name])
         for theirs in ("RMSE", "MAE"):
@@ -780,7 +867,7 @@ def lenskit(cases: Mapping[str, Case]) -> Iterator[Row]:
     yield ask("RMSE('ignore', 'ignore'), global_aggregate()", "rmse", pooled, cases["stars-1"], metric, ours=root, note=note)
     note = "is the mean of the users' values, not over all pairs"
     pairs, metric = judged_pairs(cases["stars-1"]), metrics.RMSE()
-    yield ask("RMSE(), global_metrics()", "rmse", lambda: run(pairs, metric).global_metrics().item(), ours=root, note=note)
+    yield ask("RMSE(), global_metrics()", "rmse", everything, pairs, metric, ours=root, note=note)
     case = cases["no-truth"]
     note = "raises for a user without a truth row"
     yield Asked(case, "lenskit")(
@@ -1063,12 +1150,48 @@ def recbole(cases: Mapping[str, Case]) -> Iterator[Row]:
                 yield ask(theirs, key, call, case, theirs, key)
         for theirs in ("MAE", "RMSE"):
             yield ask(theirs, theirs.lower(), call, case, theirs, theirs.lower())
+        if name != "clicks":
+            yield from recbole_of_items(case, cases["known"])
+    yield from recbole_of_items(cases["trained"], cases["known"])
     case = cases["nothing-relevant"]
     note = "divides 0 by 0 for a user without a relevant item, and the mean is NaN; its loader keeps such users out"
     yield Asked(case, "recbole")("Recall", "recall@1", call, case, "Recall", "recall@1", ours=1 / 2, note=note)
     yield Asked(cases["clicks"], "recbole")("AUC", "matched_auc", call, cases["clicks"], "AUC", "auc")
     for name in ("full", "full-tied"):
         yield Asked(cases[name], "recbole", f"{CATALOG} train={name}")("GAUC", "gauc", call, cases[name], "GAUC", "gauc")
+
+
+def recbole_of_items(case: Case, known: Case) -> Iterator[Row]:
+    """Metrics of RecBole that look at what is recommended; its number of items counts one of padding, too."""
+    import torch
+    from recbole.evaluator import metrics
+    from recbole.evaluator.collector import DataStruct
+
+    data = DataStruct()
+    # Places that a list lacks are only where no metric is asked for.
+    lists = [[*items, *[0] * max(CUTS)][: max(CUTS)] for items in case.lists.values()]
+    data.set("rec.items", torch.tensor(lists))
+    data.set("data.num_items", len(ITEMS) + 1)
+    data.set("data.count_items", Counter(item for _, item in known.train))
+
+    def call(name: str, k: int) -> float:
+        metric = getattr(metrics, name)({"metric_decimal_place": 15, "topk": [k], "tail_ratio": 4})
+        return metric.calculate_metric(data)[f"{name.lower()}@{k}"]
+
+    ask = Asked(case, "recbole", f"catalog_size={len(ITEMS) + 1} train=known")
+    if case.name == "trained":
+        # Its tail is of items with a training row, and the most that one of the tail has is 4.
+        for k in CUTS[:-1]:
+            yield ask(f"TailPercentage@{k}(tail_ratio=4)", f"aplt(share=0.7)@{k}", call, "TailPercentage", k)
+        return
+    for k in CUTS:
+        for theirs, ours in (
+            ("ItemCoverage", "item_coverage"),
+            ("AveragePopularity", "arp"),
+            ("GiniIndex", "gini"),
+            ("ShannonEntropy", "entropy"),
+        ):
+            yield ask(f"{theirs}@{k}", f"{ours}@{k}", call, theirs, k)
 
 
 def top_hits(case: Case) -> list[list[int]]:
@@ -1142,6 +1265,13 @@ def warprec(cases: Mapping[str, Case]) -> Iterator[Row]:
             yield ask(f"F1[nDCG, MAP]@{k}", f"f1(ndcg, map)@{k}", call, case, "F1", k, **extended)
         for theirs in ("RMSE", "MSE", "MAE"):
             yield ask(theirs, theirs.lower(), call, judged_pairs(case), theirs, 1)
+        if name != "clicks":
+            yield from warprec_of_items(case, cases["known"])
+            tied_too = cases[name].without_edges(*no_lists, why="users with fewer than 10 recommendations")
+            ask, call_one = Asked(tied_too, "warprec", GROUPED), warprec_evaluator(tied_too, cases["known"])
+            for k in CUTS:
+                yield ask(f"UserMADRating@{k}", f"user_mad_rating@{k}", call_one, "UserMADRating", k)
+    yield from warprec_of_items(cases["four-fifths"], cases["four-fifths"])
     case = cases["full"]
     ask = Asked(case, "warprec", f"{CATALOG} train=full")
     yield ask("AUC", "auc", call, case, "AUC", 1)
@@ -1163,6 +1293,125 @@ def warprec(cases: Mapping[str, Case]) -> Iterator[Row]:
     )
     case = cases["nan-score"]
     yield Asked(case, "warprec(nan_scores=first)")("HitRate@1", "hit@1", call, case, "HitRate", 1)
+
+
+def warprec_evaluator(case: Case, known: Case) -> Callable[..., float]:
+    """Calls a metric of WarpRec with all tables that one may ask for.
+
+    Training items are not masked: its metrics take popularity from a matrix of their own.
+    """
+    import torch
+    from scipy.sparse import csr_matrix
+    from warprec.evaluation import Evaluator
+
+    batch = sorted({row[0] for row in (*case.predictions, *case.truth)})
+    users = sorted({*batch, *(user for user, _ in known.train)})
+    predictions, target = torch.full((len(batch), len(ITEMS)), -1.0), torch.zeros(len(batch), len(ITEMS))
+    for matrix, rows in ((predictions, case.predictions), (target, [row[:3] for row in case.truth])):
+        for user, item, value in rows:
+            matrix[batch.index(user), item - ITEMS.start] = value
+    trained = [(users.index(user), item - ITEMS.start) for user, item in known.train]
+    train = csr_matrix(([1] * len(trained), tuple(zip(*trained, strict=True))), (len(users), len(ITEMS)))
+    # Its group 0 is of those without a group.
+    tables = {
+        "feature_lookup": torch.tensor([row[1:] for row in known.items] or [[1]] * len(ITEMS), dtype=torch.float),
+        "user_cluster": torch.tensor([user % N_GROUPS + 1 for user in users]),
+        "item_cluster": torch.tensor([item % N_GROUPS + 1 for item in ITEMS]),
+    }
+
+    def call(name: str, k: int, **options: Any) -> float:
+        evaluator = Evaluator([], [k], train, **tables)
+        evaluator._instantiate_and_add_metric(name, k, options)  # noqa: SLF001
+        evaluator._compute_metrics_step(predictions, target, torch.tensor([*map(users.index, batch)]), None)  # noqa: SLF001
+        results = evaluator.compute_results()[k]
+        if name.startswith("BiasDisparity"):
+            away = 0 if name == "BiasDisparityBD" else 1
+            return math.fsum(abs(value - away) for value in results.values()) / len(results)
+        value = next(value for key, value in results.items() if key.partition("[")[0] == name)
+        return value.nanmean().item() if isinstance(value, torch.Tensor) else value
+
+    return call
+
+
+def warprec_of_items(case: Case, known: Case) -> Iterator[Row]:
+    """Metrics of WarpRec that look at what is recommended, at popularity and at groups of items and users."""
+    call = warprec_evaluator(case, known)
+    if case.train:
+        note = "has the next item in its head, too, where those so far hold exactly the share"
+        ask = Asked(case, "warprec", f"train={case.name}")
+        yield ask("APLT@1", "aplt(denominator=k)@1", call, "APLT", 1, ours=1, note=note)
+        return
+    ask, no_tie, mean = Asked(case, "warprec", GROUPED), {"pop_ratio": 0.7}, ", mean of abs(x - 1)"
+    for k in CUTS:
+        for theirs, options, ours in (
+            ("ItemCoverage", {}, "item_coverage"),
+            ("UserCoverage", {}, "user_coverage"),
+            ("NumRetrieved", {}, "num_retrieved"),
+            ("Gini", {}, "gini"),
+            ("ShannonEntropy", {}, "entropy"),
+            ("SRecall", {}, "srecall(of=relevant)"),
+            ("EFD", {}, "efd"),
+            ("EFD", {"relevance": "discounted"}, "efd(gain=exponential_plus1)"),
+            ("EPC", {}, "epc"),
+            ("EPC", {"relevance": "discounted"}, "epc(gain=exponential_plus1)"),
+            ("ARP", {}, "arp(cold=one)"),
+            ("APLT", no_tie, "aplt(denominator=k, share=0.7)"),
+            ("ACLT", no_tie, "aclt(share=0.7)"),
+            ("PopRSP", no_tie, "pop_rsp(share=0.7)"),
+            ("RSP", {}, "rsp"),
+            ("REO", {}, "reo"),
+            ("ItemMADRanking", {}, "item_mad_ranking"),
+            ("ItemMADRating", {}, "item_mad_rating"),
+            ("UserMADRanking", {}, "user_mad_ranking"),
+        ):
+            yield ask(written(f"{theirs}@{k}", **options).removesuffix("()"), f"{ours}@{k}", call, theirs, k, **options)
+        yield ask(f"BiasDisparityBR@{k}{mean}", f"bias_disparity_br@{k}", call, "BiasDisparityBR", k)
+        text, differs = f"BiasDisparityBD@{k}, mean of abs(x)", {}
+        if case.name == "edge":
+            note = "takes the largest float for what the users of a group never like and yet are recommended"
+            differs = {"ours": disparity(case, k), "note": note}
+        yield ask(text, f"bias_disparity_bd(source=truth)@{k}", call, "BiasDisparityBD", k, **differs)
+    yield ask(f"BiasDisparityBS{mean}", "bias_disparity_bs(source=truth)", call, "BiasDisparityBS", 1)
+    everybody = replace(ask, convention="warprec(users_by_metric=user_coverage:all)")
+    yield everybody("UserCoverageAtN at k = 5", "user_coverage(n=5)@5", call, "UserCoverageAtN", 5)
+    if case.name == "stars-1":
+        head, tops = short_head(known, 0.7), [(user, item) for user, items in case.lists.items() for item in list(items)[:5]]
+        relevant = {(user, item) for user, item, rating, _ in case.truth if rating > 0}
+        rates = [
+            sum((pair[1] in head) == of_head for pair in relevant.intersection(tops))
+            / sum((item in head) == of_head for _, item in relevant)
+            for of_head in (True, False)
+        ]
+        ours, note = abs(rates[0] - rates[1]) / sum(rates), "divides all recommendations, not only hits, by the relevant items"
+        yield ask("PopREO@5(pop_ratio=0.7)", "pop_reo(share=0.7)@5", call, "PopREO", 5, ours=ours, note=note, **no_tie)
+        ours = sum(item not in short_head(known, 0.8) for _, item in tops) / len(tops)
+        note = "has one of five equally popular items in its head"
+        yield ask("APLT@5", "aplt(denominator=k)@5", call, "APLT", 5, ours=ours, note=note)
+
+
+def short_head(known: Case, share: float) -> set[int]:
+    """The most popular items that hold a share of the training rows, and all that are as popular as one of them."""
+    counts = Counter(item for _, item in known.train)
+    for lowest in sorted(set(counts.values()), reverse=True):
+        head = {item for item, count in counts.items() if count >= lowest}
+        if sum(counts[item] for item in head) >= share * len(known.train):
+            break
+    return head
+
+
+def disparity(case: Case, k: int) -> float:
+    """The mean of how far lists prefer a group of items otherwise than users do, over the groups that these like at all."""
+    items = Counter(item % N_GROUPS for item in ITEMS)
+    relevant = Counter((user % N_GROUPS, item % N_GROUPS) for user, item, rating, _ in case.truth if rating > 0)
+    shown = Counter((user % N_GROUPS, item % N_GROUPS) for user, own in case.lists.items() for item in list(own)[:k])
+
+    def preference(counts: Counter[tuple[int, int]], users: int, group: int) -> float:
+        return counts[users, group] / sum(counts[users, g] for g in items) * len(ITEMS) / items[group]
+
+    pairs = itertools.product(range(N_GROUPS), items)
+    return statistics.fmean(
+        abs(preference(shown, *pair) / preference(relevant, *pair) - 1) for pair in pairs if relevant[pair] > 0
+    )
 
 
 ROWS: Mapping[str, Callable[[Mapping[str, Case]], Iterator[Row]]] = {

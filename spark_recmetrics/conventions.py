@@ -236,6 +236,8 @@ def _text(value: Any) -> str:
 
 _T_AND_P = "truth_and_predicted"
 _JURITY_PRECISION = ("precision", "relevant_and_predicted")
+_WARPREC_OF_LISTS = ("arp", "aplt", "aclt", "user_mad_rating")
+"""Metrics of lists alone that WarpRec averages over users with a relevant item, too."""
 
 CONVENTIONS: Mapping[str, Convention] = {
     c.name: c
@@ -257,7 +259,7 @@ CONVENTIONS: Mapping[str, Convention] = {
         Convention(
             "warprec",
             relevance="positive",
-            users_by_metric=(("f1", "all"),),
+            users_by_metric=(("f1", "all"), *((metric, "relevant_and_predicted") for metric in _WARPREC_OF_LISTS)),
             gain="exponential_plus1",
             auc_negatives="plus_one",
             auc_ties="order",

@@ -57,7 +57,7 @@ VARIANTS = (
     "rsp(groups=genre, pool=all)",
     "pop_reo(share=0.5)",
     "item_mad_ranking(gain=linear, discount=log2_plus1)",
-    "item_mad_rating(over=hits)",
+    "item_mad_rating(over=recommended)",
     "user_mad_ranking(groups=gender, gain=exponential, idcg=all)",
     "bias_disparity_bs(source=truth)",
     "bias_disparity_bd(items=genre, source=truth, users=gender)",

@@ -418,7 +418,7 @@ def score_of(row: Any) -> float:
 
 
 def item_mad_rating(metric: Any, cells: list[Any], convention: Any, ndcg: Any) -> tuple[float | None, int]:
-    missed = None if metric.options.get("over", "recommended") == "hits" else 0.0
+    missed = None if metric.options.get("over", "hits") == "hits" else 0.0
     return item_mad(metric, cells, lambda cell, rank, row: score_of(row) if row["item"] in cell.relevant else missed)
 
 

@@ -220,8 +220,8 @@ def value_of_groups(text, **options):
         ("item_mad_ranking", (Fraction(1, 2) + 1) / 2 - Fraction(1, 2)),
         ("item_mad_ranking@1", 0),
         # a 4 and nothing, b nothing and 5, c 3.
-        ("item_mad_rating", (Fraction(5, 2) + 3) / 2 - (2 + Fraction(5, 2)) / 2),
-        ("item_mad_rating(over=hits)", Fraction(4 + 5, 2) - Fraction(5 + 3, 2)),
+        ("item_mad_rating(over=recommended)", (Fraction(5, 2) + 3) / 2 - (2 + Fraction(5, 2)) / 2),
+        ("item_mad_rating", Fraction(4 + 5, 2) - Fraction(5 + 3, 2)),
         # u finds a of two at rank 1, v and w all that there is.
         ("user_mad_ranking", 1 - (1 / (1 + 1 / LOG2_3) + 1) / 2),
         ("user_mad_ranking@1", 0),

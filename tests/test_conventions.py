@@ -28,7 +28,9 @@ DIFFERS = {
     "threshold": "relevance=threshold, threshold=3.5, candidates=judged, ties=input, users=truth_and_predicted, empty=zero",
     "threshold_skip": "relevance=threshold, threshold=3.5, candidates=judged, ties=input, users=truth_and_predicted, "
                       "undefined=skip",
-    "warprec": "relevance=positive, users_by_metric=((f1, all),), gain=exponential_plus1, auc_negatives=plus_one, "
+    "warprec": "relevance=positive, users_by_metric=((f1, all), (arp, relevant_and_predicted), (aplt, relevant_and_predicted), "
+               "(aclt, relevant_and_predicted), (user_mad_rating, relevant_and_predicted)), "
+               "gain=exponential_plus1, auc_negatives=plus_one, "
                "auc_ties=order, rating_rows=positive, rating_average=per_user, coverage=count, gini_population=catalog, "
                "gini_scale=n_minus_1",
     "warprec_doc": "relevance=positive, gain=exponential, rating_rows=positive, coverage=count, gini_population=catalog, "
@@ -109,7 +111,7 @@ def read(text: str) -> dict[str, object]:
 
 
 def test_the_page_is_read_as_it_stands():
-    assert read(DIFFERS["warprec"])["users_by_metric"] == (("f1", "all"),)
+    assert read(DIFFERS["warprec"])["users_by_metric"][:2] == (("f1", "all"), ("arp", "relevant_and_predicted"))
     assert read(DIFFERS["threshold"])["threshold"] == 3.5
     assert len(read(UNNAMED)) == 30
     assert read(UNNAMED)["users_by_metric"] == ()

@@ -344,13 +344,13 @@ def item_mad_ranking(found: GroupSums, *, groups: str, gain: str, discount: str)
 
 
 def _score_measure(options: Mapping[str, Any]) -> tuple[str, ...]:
-    return ("score",) if options["over"] == "recommended" else ("hit_score",)
+    return ("hit_score",) if options["over"] == "hits" else ("score",)
 
 
 @register(
     "item_mad_rating",
     kind="group",
-    options={"groups": _ITEM_GROUPS, "over": Parameter("recommended", ("recommended", "hits"))},
+    options={"groups": _ITEM_GROUPS, "over": Parameter("hits", ("hits", "recommended"))},
     aliases=("itemmadrating",),
     higher_is_better=False,
     upper=None,
@@ -362,13 +362,13 @@ def _score_measure(options: Mapping[str, Any]) -> tuple[str, ...]:
 def item_mad_rating(found: GroupSums, *, groups: str, over: str) -> float:
     """How far groups of items are apart in predicted rating: mean absolute difference of the means of two groups.
 
-    The value of an item is the mean predicted rating over its recommendations, where one that is not relevant counts 0. The
-    mean of a group is over its items that have a value, and that of the differences over all pairs of groups.
+    The value of an item is the mean predicted rating over those of its recommendations that are relevant. The mean of a group
+    is over its items that have a value, and that of the differences over all pairs of groups.
 
     Args:
         found: What groups have.
         groups: The column of `item_groups`.
-        over: `recommended`, or `hits`: the mean is over the recommendations that are relevant alone.
+        over: `hits`, or `recommended`: the mean is over all recommendations of the item, and one that is not relevant counts 0.
 
     Returns:
         A value of 0 or more. Undefined below two groups with an item that has a value.
