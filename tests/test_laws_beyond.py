@@ -355,6 +355,18 @@ def test_groups_of_the_same_items_are_served_alike(world):
     assert alike.values(names) == dict.fromkeys(names, 0)
 
 
+@law("rsp")
+@given(world=worlds())
+def test_a_group_with_its_whole_pool_is_served_like_any_other(world):
+    """Everybody gets all that is new to them, and then all items: how large a group is makes no difference."""
+    train = [*((user, item) for user, item in world.train if user != "u0"), ("u0", "i7")]
+    lists = {user: [item for item in ITEMS if (user, item) not in train] for user, _ in train}
+    genre = {**world.genre, "i0": {"old"}, "i1": {"new"}}
+    served = world._replace(lists=lists, expected={"u0": ["i0"]}, truth={"u0": ["i0"]}, train=train, genre=genre)
+    assert served.values("rsp") == {"rsp": close(0)}
+    assert served._replace(lists=dict.fromkeys(lists, ITEMS)).values("rsp(pool=all)") == {"rsp(pool=all)": close(0)}
+
+
 @law("rsp", "reo", "pop_reo")
 @given(world=worlds(), data=st.data())
 def test_one_group_that_gets_all(world, data):
