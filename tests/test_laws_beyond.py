@@ -436,6 +436,9 @@ def test_items_that_are_always_right_and_never(world):
     truth = {user: ["i0"] for user in world.lists}
     apart = world._replace(lists=lists, truth=truth, expected=truth, genre={"i0": ["old"], "i1": ["new"]})
     assert apart.values(["item_mad_ranking", "item_mad_rating"]) == {"item_mad_ranking": 1, "item_mad_rating": 9}
+    right = world._replace(truth=world.lists, expected=world.lists)
+    found = right.values(["item_mad_ranking", "item_mad_rating"], scale=0.0, shift=4.0)
+    assert all(value in (None, close(0)) for value in found.values()), "all is right and has one score, whatever the group is"
 
 
 @law("bias_disparity_bs", "bias_disparity_br", "bias_disparity_bd")
