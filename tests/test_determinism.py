@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -18,14 +19,18 @@ pytestmark = pytest.mark.spark
 # Whole lists, cut lists, sums over pairs, and a value that compares the pairs of different users.
 METRICS = ["precision@2", "ndcg@3", "ndcg(gain=exponential)", "map", "mrr", "f1@2", "auc", "gauc", "bpref", "rbp", "mcc@2"]
 METRICS += ["ctr@2", "ctr(estimator=ips)@2", "matched_auc@3", "rmse", "mae", "r2"]
+# Beyond accuracy: of a user, with every table beside; of items; and of groups of items, of users, and of pairs of both.
+METRICS += ["novelty@2", "serendipity@3", "unexpectedness@3", "unseen@3", "ild@3", "ild(distance=jaccard)@2", "srecall@3"]
+METRICS += ["gini@2", "inter_list_diversity@3", "rsp@2", "item_mad_rating@3", "user_mad_ranking@3", "bias_disparity_bd@2"]
 RULES = srm.convention("default").override(duplicates="first")
 
 
 def frames_of(spark, case, order, n_partitions, ids="string"):
-    """Predictions, truth and training rows, shuffled by the seed `order`."""
-    types = {"model": "string", "user": f"user_id {ids}", "item": f"item_id {ids}"}
+    """The tables of a case, shuffled by the seed `order`."""
+    types = {"model": "string", "user": f"user_id {ids}", "item": f"item_id {ids}", "gender": "string"}
+    types |= {"features": "array<double>", "categories": "array<string>", "genre": "array<string>"}
     frames = []
-    for rows in (case.predictions, case.truth, case.train):
+    for rows in (case.predictions, case.truth, case.train, case.described, case.grouped, case.segments):
         shuffled = random.Random(order).sample(rows, len(rows))
         columns = ", ".join(
             types[name] if name in ("user", "item") else f"{name} {types.get(name, 'double')}" for name in rows[0]
@@ -43,7 +48,10 @@ def bits(value):
 def found_in(result, users=lambda user: user, items=lambda item: item):
     """PER_USER bit for bit, the means, and the counts of the data report; ids by their old names."""
     rows = {(row["model"], users(row["user"])): [bits(value) for value in row[2:]] for row in result.per_user.collect()}
-    means = {(row["model"], row["metric"]): (row["value"], row["n_users"], row["n_undefined"]) for row in result.rows}
+    means = {
+        (row["model"], row["metric"], row["slice_value"]): (row["value"], row["n_users"], row["n_undefined"])
+        for row in result.rows
+    }
     facts = [fact[:5] for fact in result.facts]
     result.release()
     return rows, means, facts
@@ -60,8 +68,9 @@ def assert_same(found, wanted):
 
 
 def evaluate(spark, case, *, order, n_partitions, n_buckets, ids="string"):
-    predictions, truth, train = frames_of(spark, case, order, n_partitions, ids)
+    predictions, truth, train, features, groups, segments = frames_of(spark, case, order, n_partitions, ids)
     options = {"metrics": METRICS, "k": None, "convention": RULES, "train": train, "catalog": len(case.catalog)}
+    options |= {"item_features": features, "item_groups": groups, "user_segments": segments, "baseline": case.baseline}
     return srm.evaluate(predictions, truth, n_buckets=n_buckets, **options)
 
 
@@ -98,13 +107,16 @@ def test_per_user_is_the_same_bit_for_bit_whatever_the_rows_and_the_session(spar
 def test_renamed_ids_change_nothing_but_the_names(spark):
     """Texts become whole numbers. The new ids keep the order of the old ones, which decides between equal scores."""
     case = random_data.merged_cases(range(2), duplicates=True, propensities=True)
-    every = [*case.predictions, *case.truth, *case.train]
-    old = {kind: sorted({row[kind] for row in every}) for kind in ("user", "item")}
+    tables = {name: rows for name, rows in vars(case).items() if isinstance(rows, list) and name != "catalog"}
+    every = [row for rows in tables.values() for row in rows]
+    old = {kind: sorted({row[kind] for row in every if kind in row}) for kind in ("user", "item")}
     new = {kind: {name: 2**53 + n for n, name in enumerate(names)} for kind, names in old.items()}
-    renamed = random_data.Case(
-        *([{**row, **{kind: new[kind][row[kind]] for kind in new}} for row in rows] for rows in (case.predictions, case.truth)),
-        train=[{kind: new[kind][row[kind]] for kind in new} for row in case.train],
-        catalog=case.catalog,
+    renamed = replace(
+        case,
+        **{
+            table: [{name: new[name][value] if name in new else value for name, value in row.items()} for row in rows]
+            for table, rows in tables.items()
+        },
     )
     wanted = found_in(evaluate(spark, case, order=1, n_partitions=2, n_buckets=3))
     result = evaluate(spark, renamed, order=2, n_partitions=3, n_buckets=3, ids="bigint")

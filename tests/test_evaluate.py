@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+from dataclasses import replace
 
 import numpy as np
 import oracle
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.spark
 RANKING = ["precision", "recall", "f1", "hit", "mrr", "map", "mar", "ndcg"]
 RATING = ["rmse", "mse", "mae"]
 EVERYTHING = [*RANKING, *RATING, "f1(ndcg, map, beta=0.5)", "ndcg(gain=exponential, idcg=all)", "recall(denominator=min_k)"]
+BEYOND = ["ild", "srecall", "novelty", "unexpectedness", "gini", "rsp", "item_mad_ranking", "user_mad_ranking"]
+"""Of each kind beyond accuracy some: of a user, of items, of groups of items and of users; with every table that there is."""
 ALL = [*DEFINITIONS, *oracle.VARIANTS]
 
 
@@ -70,11 +73,14 @@ def evaluate_case(spark, case, rules, *, partitions=None, metrics=EVERYTHING, k=
 
 def evaluate_all(spark, case, rules, metrics, **options):
     """With training rows and a catalogue, for metrics that need them."""
-    known = {"train": frame_of(spark, case.train), "catalog": len(set(case.catalog)), "baseline": case.baseline}
-    known["item_features"] = described(spark, case)
-    known |= grouped(spark, case)
     expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics), **case.known)
-    return evaluate_case(spark, case, rules, metrics=metrics, k=None, **known, **options), expected
+    return evaluate_case(spark, case, rules, metrics=metrics, k=None, **known_beside(spark, case), **options), expected
+
+
+def known_beside(spark, case):
+    """Every table that a metric may need, and the size of the catalogue."""
+    known = {"train": frame_of(spark, case.train), "catalog": len(set(case.catalog)), "baseline": case.baseline}
+    return {**known, "item_features": described(spark, case), **grouped(spark, case)}
 
 
 def rows_by_cell(result):
@@ -322,28 +328,29 @@ def test_golden_table(spark, convention_name):
 def test_nothing_about_the_layout_of_the_rows_changes_a_bit(spark):
     """Rows shuffled, 1, 3 and 17 partitions, adaptive execution and ANSI on and off, another number of buckets."""
     case = oracle.random_case(5, ratings=True)
-    metrics = ["ndcg(gain=linear)", "map", "f1", "mrr", "rmse"]
-    reference = evaluate_case(spark, case, "default", metrics=metrics)
+    metrics = ["ndcg(gain=linear)", "map", "f1", "mrr", "rmse", *BEYOND]
+    known = known_beside(spark, case)
+    reference = evaluate_case(spark, case, "default", metrics=metrics, **known)
     want, means = reference.per_user.orderBy("model", "user"), reference.to_dict()
     variants = [
         (1, {}, 1),
         (3, {"spark.sql.ansi.enabled": "false"}, 2),
-        (17, {"spark.sql.adaptive.enabled": "false"}, 5),
-        (3, {"spark.sql.session.timeZone": "America/New_York"}, 64),
+        (17, {"spark.sql.adaptive.enabled": "false", "spark.sql.session.timeZone": "America/New_York"}, 64),
     ]
     for n, (partitions, settings, n_buckets) in enumerate(variants):
         for key, value in settings.items():
             spark.conf.set(key, value)
-        shuffled = oracle.Case(
-            random.Random(n).sample(case.predictions, len(case.predictions)),
-            random.Random(n).sample(case.truth, len(case.truth)),
-        )
+        tables = ("predictions", "truth", "train", "described", "grouped", "segments")
+        rows = {table: getattr(case, table) for table in tables}
+        shuffled = replace(case, **{table: random.Random(n).sample(own, len(own)) for table, own in rows.items()})
+        known = known_beside(spark, shuffled)
         result = srm.evaluate(
             frame_of(spark, shuffled.predictions, partitions),
             frame_of(spark, shuffled.truth, partitions),
             metrics=metrics,
             k=(1, 3),
             n_buckets=n_buckets,
+            **{name: own.repartition(partitions) if hasattr(own, "repartition") else own for name, own in known.items()},
         )
         assert_df_equality(result.per_user.orderBy("model", "user"), want, ignore_metadata=True)
         assert result.data_hash == reference.data_hash
@@ -655,9 +662,51 @@ def test_the_number_of_jobs_does_not_grow_with_metrics_or_cut_offs(spark, sessio
         return len(context.statusTracker().getJobIdsForGroup(group))
 
     spark.conf.set("spark.sql.adaptive.enabled", "false")  # adaptive execution runs a job per stage
-    few = jobs("few", metrics=["ndcg"], k=5)
-    many = jobs("many", metrics=RANKING, k=[1, 2, 3, 5, 10])
+    # Each kind beyond accuracy has jobs of its own, whatever the number of its metrics is.
+    known = known_beside(spark, case)
+    few = jobs("few", metrics=["ndcg", *BEYOND], k=5, **known)
+    many = jobs("many", metrics=[*RANKING, *BEYOND, "arp", "entropy", "reo", "user_mad_rating"], k=[1, 2, 5], **known)
     assert few == many
+
+
+@pytest.mark.once
+def test_predictions_are_sorted_once_for_all_metrics(spark, monkeypatch, capsys):
+    """Metrics of items, of features and of groups come out of the lists that others are made of: of all plans that are run,
+    one reads predictions, and has one sort by score and two windows behind it, for ranks and for ties."""
+    plans = []
+    spark.conf.set("spark.sql.adaptive.enabled", "false")  # of a finished plan Spark would show more
+
+    def planned(run):
+        def then_run(frame):
+            capsys.readouterr()
+            frame.explain()
+            plans.append(not_kept(capsys.readouterr().out))
+            return run(frame)
+
+        return then_run
+
+    for name in ("materialise", "collect_rows"):
+        monkeypatch.setattr(tables, name, planned(getattr(tables, name)))
+    case = oracle.random_case(6, ratings=True)
+    known = {"models": ["als", "few", "pop"], **known_beside(spark, case)}
+    result = evaluate_case(spark, case, "default", metrics=["ndcg", *BEYOND], **known)
+    assert sum(row["value"] is not None for row in result.rows) > 3 * len(BEYOND)
+    assert len(plans) > 5
+    operators = [line.strip(" :+-") for plan in plans for line in plan]
+    assert sum(line.startswith("Scan ") and "score#" in line for line in operators) == 1
+    assert sum(line.startswith("Sort ") and "score#" in line for line in operators) == 1
+    assert sum(line.startswith("Window ") for line in operators) == 2
+
+
+def not_kept(plan):
+    """The lines of a plan without what is below a table that the session keeps, which another plan has made."""
+    deepest, found = math.inf, []
+    for line in plan.splitlines():
+        depth = len(line) - len(line.lstrip(" :+-"))
+        if depth <= deepest:
+            found.append(line)
+            deepest = depth if "InMemoryRelation" in line else math.inf
+    return found
 
 
 def test_ids_that_differ_behind_a_nul_character(spark):

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, convention
-from spark_recmetrics.metrics import DEFINITIONS, Metric, Parameter, RankedBatch, parse, score
+from spark_recmetrics.metrics import DEFINITIONS, Metric, RankedBatch, parse, score
 
 DEFAULT = convention("default")
 LOG2_3 = math.log2(3)
@@ -39,7 +39,8 @@ def six(value: float) -> object:
 def values_of(name: str, option: str) -> tuple:
     """The legal values of an option; of a number, some."""
     definition = DEFINITIONS[name]
-    numbers = (0.5, 0.95) if isinstance(definition.options[option], Parameter) else (0.5, 1.0, 3.0)
+    source = definition.options[option]
+    numbers = (0.5, 1.0, 3.0) if isinstance(source, str) else (1.0, 3.0) if source.counts else (0.5, 0.95)
     return definition.choices(option) or numbers
 
 

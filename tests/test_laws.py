@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_recmetrics.conventions import CHOICES, convention
-from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, Parameter, RankedBatch, Sums, score, score_columns
+from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, Sums, score, score_columns
 from spark_recmetrics.metrics.recommended import with_items
 from spark_recmetrics.metrics.registry import quotient
 
@@ -109,7 +109,7 @@ def variants_of(definition: Definition) -> Iterator[Metric]:
     """The metric alone, and with each value of each of its options: each name, or two numbers."""
     yield Metric(definition.name)
     for key, source in definition.options.items():
-        numbers = (0.5, 0.95 if isinstance(source, Parameter) else 3.0)
+        numbers = (0.5, 3.0) if isinstance(source, str) else (1.0, 3.0) if source.counts else (0.5, 0.95)
         for chosen in definition.choices(key) or numbers:
             yield Metric(definition.name, params=((key, chosen),))
 

@@ -27,6 +27,8 @@ def every_metric() -> Iterator[Metric]:
             below = source.below if isinstance(source, Parameter) else math.inf
             lowest = 1.0 if source == "entropy_base" else 0.0
             values = definition.choices(option) or [number for number in NUMBERS if lowest < number < below]
+            if isinstance(source, Parameter) and source.counts:
+                values = [1.0, 2.0, 10_000_000.0]
             if isinstance(source, Parameter) and source.column is not None:
                 values = ["genre", "Main genre", "age_2"]
             chosen += [(*before, (option, value)) for before in chosen for value in values]
@@ -286,9 +288,20 @@ def test_columns():
         ("auc(weight=uniform)", "'auc(weight=uniform)': auc has no parameter 'weight'; known: candidates, negatives, ties"),
         ("rmse(average=mean)", "'rmse(average=mean)': average: expected one of pairs, per_user, users, found 'mean'"),
         ("f1(ndcg, r2)", "'f1(ndcg, r2)': f1 combines per-user ranking metrics, r2 is none"),
-        ("f1()", "'f1()': expected a parameter of f1"),
-        ("f1(", "'f1(': expected a parameter of f1"),
-        ("f1(map, ndcg,)", "'f1(map, ndcg,)': expected a parameter of f1"),
+        ("f1()", "'f1()': expected a metric or a parameter of f1, written beta=1, found ')'"),
+        ("f1(", "'f1(': expected a metric or a parameter of f1, written beta=1, found 'nothing'"),
+        ("f1(map, ndcg,)", "'f1(map, ndcg,)': expected a metric or a parameter of f1, written beta=1, found ')'"),
+        ("rbp(0.8)@5", "'rbp(0.8)@5': expected a parameter of rbp, written p=0.8, found '0.8'"),
+        ("entropy(2)", "'entropy(2)': expected a parameter of entropy, written base=2.71828 or scale=none, found '2'"),
+        ("rsp(genre)@5", "'rsp(genre)@5': expected a parameter of rsp, written groups=COLUMN or pool=unseen, found 'genre'"),
+        ("hit()@5", "'hit()@5': hit has no parameters: write it without (…), found ')'"),
+        ("ild(jaccard)@5", "'ild(jaccard)@5': 'jaccard' is a value of a parameter of ild: write distance=jaccard"),
+        ("ctr(IPS)@5", "'ctr(IPS)@5': 'IPS' is a value of a parameter of ctr: write estimator=ips"),
+        ("ild(jaccad)@5", "'ild(jaccad)@5': expected a parameter of ild, written distance=cosine, found 'jaccad'"),
+        ("user_coverage(n=2.5)@5", "'user_coverage(n=2.5)@5': n: expected a whole number from 1, found '2.5'"),
+        ("user_coverage(n=0)", "'user_coverage(n=0)': n: expected a whole number from 1, found '0'"),
+        ("user_coverage(n=two)", "'user_coverage(n=two)': n: expected a whole number from 1, found 'two'"),
+        ("user_coverage(n=1e8)", "'user_coverage(n=1e8)': n: expected a whole number from 1 to 10000000, found '1e8'"),
         ("f1(beta=1", "'f1(beta=1': expected , or )"),
         ("f1(beta=1 beta=2)", "'f1(beta=1 beta=2)': expected , or )"),
         ("f1(beta=1, beta=2)", "'f1(beta=1, beta=2)': beta is given twice"),

@@ -222,7 +222,7 @@ def retrieved(batch: RankedBatch, k: int | None) -> Floats:
 
 @register(
     "user_coverage",
-    options={"measure": "coverage", "n": Parameter(1.0)},
+    options={"measure": "coverage", "n": Parameter(1.0, counts=True)},
     aliases=("covered_users", "coveredusers", "user_coverage_at_n", "usercoverageatn"),
     upper=None,
     pooled=quotient,

@@ -64,12 +64,14 @@ class Parameter:
         default: Its value where the text has none.
         choices: The legal names; none for a number.
         below: A number has to be below this, and above 0.
+        counts: It is a number of things, so that it is a whole one from 1.
         column: It names a column with the groups of users, or of items. Without it, it is the only column that there is.
     """
 
     default: str | float
     choices: tuple[str, ...] = ()
     below: float = np.inf
+    counts: bool = False
     column: Side | None = None
 
 

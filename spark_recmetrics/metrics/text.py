@@ -96,7 +96,7 @@ class _Reader:
         if self.accept("("):
             while True:
                 if self.kind != "word":
-                    raise self.error(f"expected a parameter of {name}")
+                    raise self.no_parameter(definition, self.mark or "nothing")
                 first = self.advance() or ""
                 if self.accept("="):
                     key, value = self.parameter(definition, first)
@@ -104,6 +104,7 @@ class _Reader:
                         raise self.error(f"{key} is given twice")
                     params[key] = value
                 else:
+                    self.check_no_value(definition, first)
                     operands.append(self.rest_of_metric(first))
                 if self.accept(")"):
                     break
@@ -113,6 +114,27 @@ class _Reader:
         usual = tuple(Metric(operand) for operand in definition.operands)
         kept = () if tuple(operands) == usual else tuple(operands)
         return Metric(name, kept, tuple(sorted(params.items())), self.cut_off(definition))
+
+    def no_parameter(self, definition: Definition, found: str) -> ConfigError:
+        """What stands in place of a parameter is none: how these are written."""
+        if not definition.options:
+            return self.error(f"{definition.name} has no parameters: write it without (…), found {found!r}")
+        usual = Metric(definition.name).options(Convention("default"))
+        *others, last = [
+            f"{key}={f'{value:g}' if isinstance(value, float) else value or 'COLUMN'}" for key, value in usual.items()
+        ]
+        forms = f"{', '.join(others)} or {last}" if others else last
+        expected = "a metric or a parameter" if definition.operands else "a parameter"
+        return self.error(f"expected {expected} of {definition.name}, written {forms}, found {found!r}")
+
+    def check_no_value(self, definition: Definition, word: str) -> None:
+        """A word in place of an operand is no value of a parameter, some of which are names of metrics, too."""
+        keys = [key for key in definition.options if fold(word) in definition.choices(key)]
+        if keys:
+            forms = " or ".join(f"{key}={fold(word)}" for key in keys)
+            raise self.error(f"{word!r} is a value of a parameter of {definition.name}: write {forms}")
+        if not definition.operands and fold(word) not in ALIASES:
+            raise self.no_parameter(definition, word)
 
     def parameter(self, definition: Definition, word: str) -> tuple[str, str | float]:
         key = fold(word)
@@ -131,7 +153,11 @@ class _Reader:
             except ValueError:
                 value = np.nan
             lowest = 1 if source == "entropy_base" else 0
-            if not lowest < value < limit:
+            if isinstance(source, Parameter) and source.counts:
+                if not (1 <= value <= LARGEST and value.is_integer()):
+                    most = f" to {LARGEST}" if value > LARGEST else ""
+                    raise self.error(f"{key}: expected a whole number from 1{most}, found {found!r}")
+            elif not lowest < value < limit:
                 below = "" if limit == np.inf else f" and below {limit:g}"
                 raise self.error(f"{key}: expected a finite number above {lowest}{below}, found {found!r}")
             self.advance()
