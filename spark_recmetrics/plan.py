@@ -276,7 +276,8 @@ def _without(rows: DataFrame, scoring: Scoring) -> DataFrame:
 def _in_order(per_user: DataFrame, models: Sequence[str]) -> DataFrame:
     """The columns of PER_USER in order: model, named, and user; counters, null where nothing was ranked; metrics."""
     found = per_user.columns
-    model = F.element_at(F.array(*(F.lit(name) for name in models)), F.col("model") + 1).alias("model")
+    # Rows of nobody stay without a model. In ANSI mode Spark takes an `element_at` for never null, and drops filters for nulls.
+    model = F.get(F.array(*(F.lit(name) for name in models)), F.col("model")).alias("model")
     counters = [name if name in found else F.lit(None).cast("long").alias(name) for name in USER_COUNTERS]
     others = (name for name in found if name not in ("model", "user", *USER_COUNTERS))
     return per_user.select(model, "user", *counters, *others)

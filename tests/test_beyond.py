@@ -797,6 +797,25 @@ def spark_frames(spark):
 
 @pytest.mark.spark
 @pytest.mark.core
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_users_of_training_rows_alone_have_no_row(spark, ansi):
+    """They are added up where lists and truth have nobody, in buckets and in a stream of users."""
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    ids = "user_id string, item_id string"
+    train = spark.createDataFrame([(f"u{n}", "xy"[n % 2]) for n in range(20)], ids)
+    groups = spark.createDataFrame([("x", "old"), ("y", "new")], "item_id string, genre string")
+    lists, truth = spark.createDataFrame([("u0", "y", 1.0)], f"{ids}, score double"), spark.createDataFrame([("u0", "y")], ids)
+    known = {"metrics": ["bias_disparity_bd", "hit"], "k": 1, "train": train, "item_groups": groups, "n_buckets": 8}
+    known["user_segments"] = spark.createDataFrame([(f"u{n}", "all") for n in range(20)], "user_id string, gender string")
+    for ranking in ("window", "lists"):
+        found = srm.evaluate(lists, truth, **known, ranking=ranking)
+        assert [(row["model"], row["user"]) for row in found.per_user.collect()] == [("model", "u0")]
+        # Half of the training rows are of either group, and all of the list is of one: 2 - 1, and 0 - 1.
+        assert found.to_dict()["model"]["bias_disparity_bd@1"] == pytest.approx(1.0)
+
+
+@pytest.mark.spark
+@pytest.mark.core
 def test_a3_on_spark(spark):
     """The unknown item is reported, and counts neither for coverage nor for a Gini over the catalogue."""
     catalog = spark.createDataFrame([("w",), ("x",), ("y",)], "item_id string")
