@@ -95,7 +95,7 @@ typecheck: $(READY) ## mypy, strict
 docs: check-java $(READY) ## check the documentation: doctests, and the code blocks of README.md and docs/
 	$(BIN)/pytest tests/test_docs.py
 
-bench: check-java $(READY) ## this project beside its rivals on 14 million predictions, into docs/performance.md; half an hour
+bench: check-java $(READY) ## this project beside its rivals on 14 million predictions, into docs/performance.md; an hour
 	$(BIN)/python benchmarks/rivals.py --page docs/performance.md
 
 bench-breadth: check-java $(READY) ## what the metrics of accuracy, and all, cost beside nDCG alone, on 14 million predictions

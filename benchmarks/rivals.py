@@ -237,7 +237,9 @@ def main() -> None:
         print(f"{name}: {own.first and round(own.first, 1)} s first, {own.warm and round(own.warm, 1)} s warm, "
               f"{own.megabytes:.0f} MB {own.why} ({time.perf_counter() - start:.0f} s in all)", flush=True)  # fmt: skip
         found.append(own)
-    told = f"Size {chosen.size}: {machine()}.\n\n{table_of(found)}"
+    users, items, length = SIZES[chosen.size]
+    about = f"Size {chosen.size}: {users:,} users, {items:,} items, about {length} predictions for each user"
+    told = f"{about}. {machine()}.\n\n{table_of(found)}"
     print(told)
     if chosen.json:
         chosen.json.write_text(
