@@ -363,4 +363,4 @@ def test_the_command_line(spark, tmp_path, capsys, user, shown):
     (tmp_path / "conf.json").write_text(json.dumps(config))
     assert cli.main(["evaluate", "--config", str(tmp_path / "conf.json"), "--explain-user", user]) == 0
     out = capsys.readouterr().out
-    assert out.index("* best value of the line") < out.index(f"\n{shown}") < out.index(f"\n{cli.RESULT_MARK}")
+    assert out.index("\nhit ") < out.index(f"\n{shown}") < out.index(f"\n{cli.RESULT_MARK}")
