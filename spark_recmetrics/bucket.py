@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_recmetrics.beside import Beside, Trained, numbered, places_of, read_table
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
-from spark_recmetrics.list_rows import ListRows, rank_rows
+from spark_recmetrics.list_rows import ListRows, Ranks, rank_rows, scores_of
 from spark_recmetrics.metrics import DEFINITIONS, RankedBatch, columns_of, score_columns
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, placed_scores, sum_by_user
 from spark_recmetrics.metrics.counting import count_items, kept_lists
@@ -117,26 +117,34 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
     cell = model * n_users + list_user
     values = truth["value"].to_numpy(np.float64) if "value" in truth else None
     key, truth_row, repeated = _distinct(truth_user * n_items + truth_item, truth["rating"].to_numpy(np.float64), values)
-    place = places_of(list_user * n_items + list_item, key)
     judged = _Truth(truth.take(truth_row), key // n_items, key % n_items, trained)
-    asked = scoring.needs & {"unseen", "history"}
-    seen = trained.have(list_user, list_item) if asked else np.zeros(len(lists), dtype=bool)
+    wanted = list_user * n_items + list_item
+    place = places_of(wanted, key) if scoring.convention.candidates == "judged" else None
     if scoring.ranks_lists:
-        rows = rank_rows(lists, cell, list_item, place, items, seen, scoring)
+        ranks = rank_rows(lists, cell, list_item, None if place is None else place >= 0, items, scoring)
     else:
-        rows = ListRows.of(lists, cell, list_item, place, seen)
+        ranks = Ranks.given(lists)
     faults_behind = np.zeros(n_cells, dtype=np.int64)
     if scoring.k is not None and (scoring.ranks_lists or scoring.given_ranks):
-        behind = rows.rank > scoring.k
+        behind = ranks.rank > scoring.k
         if scoring.given_ranks:
             # A row behind k tells that there is one, and is no part of the list that is scored.
-            faults_behind[rows.cell[behind]] = (
-                np.bincount(rows.cell[~behind], minlength=n_cells)[rows.cell[behind]] != scoring.k
-            )
-        rows = rows.kept(~behind)
-    if "scores" not in scoring.needs:
+            within = np.bincount(cell[ranks.row[~behind]], minlength=n_cells)
+            cut = cell[ranks.row[behind]]
+            faults_behind[cut] = within[cut] != scoring.k
+        ranks = ranks.kept(~behind)
+    # Of rows behind the largest cut-off nobody asks.
+    row = ranks.row
+    asked, scored = scoring.needs & {"unseen", "history"}, "scores" in scoring.needs
+    rows = ListRows.of(
+        ranks,
+        cell[row],
+        list_item[row],
+        places_of(wanted[row], key) if place is None else place[row],
         # They are there if some metric has said that it needs them, whichever way its lists came.
-        rows = replace(rows, score=np.full(len(rows.score), np.nan))
+        scores_of(lists)[row] if scored else np.full(len(row), np.nan),
+        trained.have(list_user[row], list_item[row]) if asked else np.zeros(len(row), dtype=bool),
+    )
     n_duplicates = _repeats(rows, n_cells, n_items)
     if scoring.convention.candidates == "judged":
         # Only what stands on both sides exists, so each model has its own truth.

@@ -24,9 +24,9 @@ from spark_recmetrics.segments import ALL_IDS, band_counts, check_bands, read_ba
 from spark_recmetrics.slices import parse_slices
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
     from spark_recmetrics.columns import Columns, Side
     from spark_recmetrics.inputs import Inputs
@@ -88,20 +88,39 @@ def _bands(side: Side, names: Sequence[str], inputs: Inputs, columns: Columns) -
     return bands.rows, next((row["rows"] for row in found if row["place"] == ALL_IDS), 0)
 
 
-def group_means(kept: DataFrame, items: DataFrame | None, plan: Plan) -> dict[str, dict[Metric, GroupValue]]:
-    """By model, the values of the metrics of groups.
+def user_sums(kept: DataFrame, plan: Plan) -> list[Row]:
+    """What groups have in lists, added up over users: the rows that `group_means` takes.
 
     Args:
         kept: PER_USER with the arrays of sums.
-        items: Items of lists by `catalog.counted_items`, where something is measured item by item.
         plan: How it was made.
+    """
+    return tables.collect_rows(sums_by_group(kept)) if plan.groups.measured else []
+
+
+def item_sums(items: DataFrame | None, plan: Plan) -> list[Row]:
+    """The same of what is measured item by item.
+
+    Args:
+        items: Items of lists by `catalog.counted_items`.
+        plan: How they were made.
+    """
+    measured = plan.groups.measured
+    if items is None or plan.items.rows is None or not item_places(measured):
+        return []
+    return tables.collect_rows(means_by_group(items, plan.items.rows, measured, plan.groups.names))
+
+
+def group_means(rows: Iterable[Row], plan: Plan) -> dict[str, dict[Metric, GroupValue]]:
+    """By model, the values of the metrics of groups.
+
+    Args:
+        rows: The rows of `user_sums` and `item_sums`.
+        plan: How they were made.
     """
     measured, names = plan.groups.measured, plan.groups.names
     if not measured:
         return {}
-    rows = tables.collect_rows(sums_by_group(kept))
-    if items is not None and item_places(measured) and plan.items.rows is not None:
-        rows += tables.collect_rows(means_by_group(items, plan.items.rows, measured, names))
     sums = sums_of((row.asDict() for row in rows), measured, names)
     return {
         name: group_values(plan.metrics, plan.convention, plan.groups.columns, sums, plan.groups.facts, code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
@@ -48,7 +48,7 @@ from spark_recmetrics.metrics.counting import check_counts, counts_of, item_colu
 from spark_recmetrics.metrics.recommended import ItemFacts, Popularity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from contextlib import ExitStack
 
     from spark_recmetrics.columns import Columns
@@ -70,49 +70,113 @@ def parts_of_items(n_buckets: int) -> int:
     return -(-n_buckets // 4)
 
 
-def know_items(
-    inputs: Inputs, needs: Collection[str], groups: KnownGroups, columns: Columns, n_parts: int, spare: ExitStack
-) -> KnownItems:
-    """What metrics need to know of items. Nothing of the catalogue's size comes to the driver.
+@dataclass(frozen=True)
+class Trained:
+    """What training rows tell of items.
 
-    The rows are kept in the cluster, for all buckets, until `spare` is closed.
+    Args:
+        rows: Items by `catalog.trained_items`, kept in the cluster.
+        popularity: How often they stand there.
+    """
+
+    rows: DataFrame
+    popularity: Popularity
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a table of item features tells.
+
+    Args:
+        rows: Items by `described_items`.
+        n_items: How many items it has.
+        n_features: Length of the feature vectors.
+        categories: The names of all categories.
+    """
+
+    rows: DataFrame
+    n_items: int
+    n_features: int
+    categories: Sequence[str]
+
+
+def know_training(inputs: Inputs, needs: Collection[str], spare: ExitStack) -> Trained | None:
+    """How popular the items of the training rows are; None where no metric needs to know.
 
     Args:
         inputs: The caller's tables.
         needs: What metrics need.
-        groups: The groups that items belong to.
-        columns: The caller's names.
-        n_parts: Number of partitions.
         spare: What is to be given back.
 
     Raises:
-        DataError: Item features are of a wrong type, repeated, or cannot be compared; or there is no training row.
+        DataError: There is no training row.
     """
-    wanted = {need for need in needs if need in OF_FEATURES | OF_POPULARITY}
-    if not wanted and groups.items is None:
-        return KnownItems()
-    trained = described = None
-    facts, names = ItemFacts(groups=groups.names), list[str]()
-    train = inputs.train if wanted & OF_POPULARITY else None
-    if train is not None:
-        trained = trained_items(train, audience="audience" in wanted)
-    if wanted & OF_FEATURES and inputs.features is not None:
-        described = described_items(inputs.features, columns, inputs.truth.schema["item"].dataType, wanted)
-        counts = tables.collect_rows(description_counts(described))[0].asDict()
-        examples = tables.example_values(repeated_items(described)) if counts["rows"] > counts["items"] else ""
-        check_descriptions(counts, examples)
-        if "categories" in described.columns:
-            names = [row["category"] for row in tables.collect_rows(category_names(described))]
-            check_categories(names)
-        facts = replace(facts, n_features=counts.get("longest") or 0, n_categories=len(names))
-    rows = tables.materialise(item_sides(trained, described, groups.items, names, facts.n_features, n_parts))
+    train, audience = inputs.train, "audience" in needs
+    if train is None or not OF_POPULARITY & set(needs):
+        return None
+    rows = tables.materialise(trained_items(train, audience=audience))
     spare.callback(tables.release, rows)
-    found = sorted((row["n_rows"], row["n_items"]) for row in tables.collect_rows(popularity_counts(rows)))
-    if train is not None:
-        n_users = tables.count_distinct(trained_users(train)) if "audience" in wanted else 0
-        popular = [(n, n_items) for n, n_items in found if n]
-        facts = replace(facts, popularity=Popularity.of_train([n for n, _ in popular], [n for _, n in popular], n_users))
-    size = sum(n for _, n in found) * 8 * (2 + facts.n_blocks + facts.n_features)
+    counts, n_users = tables.at_once(
+        train.sparkSession,
+        lambda: sorted((row["n_rows"], row["n_items"]) for row in tables.collect_rows(popularity_counts(rows))),
+        lambda: tables.count_distinct(trained_users(train)) if audience else 0,
+    )
+    return Trained(rows, Popularity.of_train([n for n, _ in counts], [n for _, n in counts], n_users))
+
+
+def know_descriptions(inputs: Inputs, needs: Collection[str], columns: Columns) -> Described | None:
+    """What metrics need to know of features and categories; None where none needs any.
+
+    Args:
+        inputs: The caller's tables.
+        needs: What metrics need.
+        columns: The caller's names.
+
+    Raises:
+        DataError: Item features are of a wrong type, repeated, or cannot be compared.
+    """
+    if inputs.features is None or not OF_FEATURES & set(needs):
+        return None
+    rows = described_items(inputs.features, columns, inputs.truth.schema["item"].dataType, needs)
+    counts = tables.collect_rows(description_counts(rows))[0].asDict()
+    examples = tables.example_values(repeated_items(rows)) if counts["rows"] > counts["items"] else ""
+    check_descriptions(counts, examples)
+    names = []
+    if "categories" in rows.columns:
+        names = [row["category"] for row in tables.collect_rows(category_names(rows))]
+        check_categories(names)
+    return Described(rows, counts["items"], counts.get("longest") or 0, names)
+
+
+def know_items(
+    trained: Trained | None, described: Described | None, groups: KnownGroups, n_parts: int, spare: ExitStack
+) -> KnownItems:
+    """What is known of items. Nothing of the catalogue's size comes to the driver.
+
+    The rows are kept in the cluster, for all buckets, until `spare` is closed.
+
+    Args:
+        trained: What training rows tell.
+        described: What the table of item features tells.
+        groups: The groups that items belong to.
+        n_parts: Number of partitions.
+        spare: What is to be given back.
+    """
+    if trained is None and described is None and groups.items is None:
+        return KnownItems()
+    facts, names, n_items = ItemFacts(groups=groups.names), list[str](), groups.facts.n_items
+    if trained is not None:
+        facts = replace(facts, popularity=trained.popularity)
+        n_items = max(n_items, sum(trained.popularity.n_items))
+    if described is not None:
+        names = list(described.categories)
+        facts = replace(facts, n_features=described.n_features, n_categories=len(names))
+        n_items = max(n_items, described.n_items)
+    parts = None if trained is None else trained.rows, None if described is None else described.rows, groups.items
+    rows = tables.materialise(item_sides(*parts, names, facts.n_features, n_parts))
+    spare.callback(tables.release, rows)
+    # The tables are about the same items, more or less.
+    size = n_items * 8 * (2 + facts.n_blocks + facts.n_features)
     return KnownItems(rows, facts, beside=size <= LARGEST_BESIDE)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,50 +14,64 @@ from spark_recmetrics.metrics.scoring import Scoring
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
-class ListRows:
-    """Rows of lists, by list and rank where they were ranked here.
+class Ranks:
+    """Rows of a frame of lists, by list and rank where they were ranked here.
 
     Args:
         row: (L,) the place of the row in its frame.
-        cell: (L,) model and user, as a number.
-        item: (L,) the number of the item.
-        truth: (L,) the place of its truth row, -1 where there is none.
         rank: (L,) rank from 1.
-        score: (L,) score; NaN where it is missing.
         before_tie: (L,) whether the row behind has the same score.
         after_tie: (L,) whether the row before has the same score.
-        seen: (L,) whether the user has a training row of the item, where somebody asks.
     """
 
     row: Ints
-    cell: Ints
-    item: Ints
-    truth: Ints
     rank: Ints
-    score: Floats
     before_tie: NDArray[np.bool_]
     after_tie: NDArray[np.bool_]
-    seen: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, cell: Ints, item: Ints, truth: Ints, seen: NDArray[np.bool_]) -> ListRows:
+    def given(cls, frame: pd.DataFrame) -> Ranks:
         """The rows of a frame with ranks, and with `before_tie` where they come from a score."""
-        size, nothing = len(frame), np.zeros(len(frame), dtype=bool)
+        nothing = np.zeros(len(frame), dtype=bool)
         before = frame["before_tie"].to_numpy(dtype=bool) if "before_tie" in frame else nothing
-        rank, score = frame["rank"].to_numpy(np.int64), _scores(frame)
-        return cls(np.arange(size), cell, item, truth, rank, score, before, nothing, seen)
+        return cls(np.arange(len(frame)), frame["rank"].to_numpy(np.int64), before, nothing)
 
-    def kept(self, which: Any) -> ListRows:
+    def kept(self, which: Any) -> Self:
         """The rows that a mask or an index names."""
-        return ListRows(**{column.name: getattr(self, column.name)[which] for column in fields(self)})
+        return replace(self, **{column.name: getattr(self, column.name)[which] for column in fields(self)})
 
     @cached_property
     def ties(self) -> tuple[Ints, Ints]:
         """The places of the first and of the last row of equal score, for each row of whole lists."""
         return tie_edges(self.after_tie, self.before_tie)
+
+
+@dataclass(frozen=True)
+class ListRows(Ranks):
+    """The same, with what is known of each row.
+
+    Args:
+        cell: (L,) model and user, as a number.
+        item: (L,) the number of the item.
+        truth: (L,) the place of its truth row, -1 where there is none.
+        score: (L,) score; NaN where it is missing.
+        seen: (L,) whether the user has a training row of the item, where somebody asks.
+    """
+
+    cell: Ints
+    item: Ints
+    truth: Ints
+    score: Floats
+    seen: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, ranks: Ranks, cell: Ints, item: Ints, truth: Ints, score: Floats, seen: NDArray[np.bool_]) -> ListRows:
+        """The rows with these ranks: the others are (L,) in their order."""
+        return cls(ranks.row, ranks.rank, ranks.before_tie, ranks.after_tie, cell, item, truth, score, seen)
 
     @cached_property
     def unseen_place(self) -> Ints:
@@ -69,8 +83,8 @@ class ListRows:
 
 
 def rank_rows(
-    frame: pd.DataFrame, cell: Ints, item: Ints, truth: Ints, items: Any, seen: NDArray[np.bool_], scoring: Scoring
-) -> ListRows:
+    frame: pd.DataFrame, cell: Ints, item: Ints, judged: NDArray[np.bool_] | None, items: Any, scoring: Scoring
+) -> Ranks:
     """The rows of whole lists in order, as a window of Spark would rank them.
 
     Args:
@@ -78,17 +92,15 @@ def rank_rows(
             scores stay in the order of the rows.
         cell: (L,) model and user, as a number.
         item: (L,) the number of the item.
-        truth: (L,) the place of its truth row, -1 where there is none.
+        judged: (L,) whether the row has a truth row, where only those with one compete. They come before all others.
         items: The ids of items by number.
-        seen: (L,) whether the user has a training row of the item.
         scoring: The convention, and whether ranks are given.
 
     Returns:
-        The rows by cell and rank. Where only judged items compete, they come before all others. If the convention has repeats
-        out, the first row of each item is there.
+        The rows by cell and rank. If the convention has repeats out, the first row of each item is there.
     """
     convention, by_rank = scoring.convention, "rank" in frame
-    group = cell * 2 + (truth < 0) if convention.candidates == "judged" else cell
+    group = cell if judged is None else cell * 2 + ~judged
     value = frame["rank"].to_numpy(np.int64) if by_rank else _descending(frame["score"], convention.nan_scores)
     order = np.argsort(value)
     order = order[_stable(group[order])]
@@ -108,20 +120,11 @@ def rank_rows(
     rank = value[order] if scoring.given_ranks else place_in_user(cell, int(cell.max(initial=-1)) + 1)
     # Ranks that were given leave no ties.
     equal = same & (not by_rank)
-    return ListRows(
-        row=order,
-        cell=cell,
-        item=item[order],
-        truth=truth[order],
-        rank=rank,
-        score=_scores(frame)[order],
-        before_tie=np.append(equal, False)[:size],
-        after_tie=np.append(False, equal)[:size],
-        seen=seen[order],
-    )
+    return Ranks(order, rank, np.append(equal, False)[:size], np.append(False, equal)[:size])
 
 
-def _scores(frame: pd.DataFrame) -> Floats:
+def scores_of(frame: pd.DataFrame) -> Floats:
+    """(L,) the scores of rows as doubles; NaN where they are missing."""
     return frame["score"].to_numpy(np.float64) if "score" in frame else np.full(len(frame), np.nan)
 
 

@@ -23,8 +23,17 @@ from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
 from spark_recmetrics.explain import Explanation, explain_user
 from spark_recmetrics.facts import Judge, checked_policies, data_report
 from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, read_inputs
-from spark_recmetrics.known_groups import group_means, know_groups, named_columns
-from spark_recmetrics.known_items import OF_FEATURES, counted_in, item_counts, know_items, parts_of_items, with_item_intervals
+from spark_recmetrics.known_groups import group_means, item_sums, know_groups, named_columns, user_sums
+from spark_recmetrics.known_items import (
+    OF_FEATURES,
+    counted_in,
+    item_counts,
+    know_descriptions,
+    know_items,
+    know_training,
+    parts_of_items,
+    with_item_intervals,
+)
 from spark_recmetrics.match import with_bands
 from spark_recmetrics.means import SCORE_EDGES, IntervalMethod, Intervals, combined, means, nothing, with_pairs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
@@ -283,9 +292,15 @@ def evaluate(
     if compared is not None and compared not in names:
         raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
     with ExitStack() as spare:
-        of_groups = know_groups(inputs, needs, grouped, columns)
-        known = know_items(inputs, needs.all, of_groups, columns, parts_of_items(n_buckets), spare)
-        bands, of_items = slicing.bands(inputs), slicing.of_side["item"]
+        of_groups, described, trained, bands = tables.at_once(
+            truth.sparkSession,
+            lambda: know_groups(inputs, needs, grouped, columns),
+            lambda: know_descriptions(inputs, needs.all, columns),
+            lambda: know_training(inputs, needs.all, spare),
+            lambda: slicing.bands(inputs),
+        )
+        known = know_items(trained, described, of_groups, parts_of_items(n_buckets), spare)
+        of_items = slicing.of_side["item"]
         plan = Plan(
             inputs,
             chosen,
@@ -326,14 +341,18 @@ def evaluate(
         )
         refuse(facts)
         warnings += [fact.line() for fact in facts if fact.level == "warn"]
-        across = _across_users(whole, totals, plan)
         listed = counted_in(whole, plan)
         if listed is not None:
             spare.callback(tables.release, listed)
-        counts = item_counts(listed, plan)
+        across, (counts, in_lists), in_users = tables.at_once(
+            truth.sparkSession,
+            lambda: _across_users(whole, totals, plan),
+            lambda: (item_counts(listed, plan), item_sums(listed, plan)),
+            lambda: user_sums(kept, plan),
+        )
         for code, name in enumerate(names):
             across[name] |= item_values(chosen, rules, counts, code)
-        in_groups = group_means(kept, listed, plan)
+        in_groups = group_means([*in_users, *in_lists], plan)
         for name, own in in_groups.items():
             across[name] |= {metric.slug: (one.value, one.n_users) for metric, one in own.items()}
         served = {model: own for model, own in in_groups.items() if totals.get(model, {}).get("users_predicted")}

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -78,6 +79,36 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault) 
         reason = vault.covered(str(error))
         raise DataError(f"{key}: cannot read {where}: {_first_line(reason)}: check the location and the format") from None
     return frame
+
+
+def at_once(spark: SparkSession, *looks: Callable[[], Any]) -> list[Any]:
+    """What several looks at tables find, by their order. Their jobs share the cluster, which small ones leave idle alone.
+
+    Args:
+        spark: The session.
+        looks: Functions that start jobs, none of which needs what another one finds.
+
+    Raises:
+        BaseException: What the first of them raises that fails, when all have ended.
+    """
+    found: list[Any] = [None] * len(looks)
+    failed: dict[int, BaseException] = {}
+
+    def look(place: int) -> None:
+        try:
+            found[place] = looks[place]()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the looks are waited for
+            failed[place] = error
+
+    # So they have the caller's job group, by which a notebook cancels its jobs, pool and tags.
+    threads = [InheritableThread(target=look, args=(place,), session=spark) for place in range(len(looks))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[min(failed)]
+    return found
 
 
 def distinct_models(predictions: DataFrame) -> list[str]:

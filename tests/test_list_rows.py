@@ -10,17 +10,15 @@ import pytest
 import spark_recmetrics as srm
 from spark_recmetrics.chunks import frames_of, users_together
 from spark_recmetrics.columns import KIND_ITEM, KIND_LIST, KIND_TRUTH
-from spark_recmetrics.list_rows import rank_rows
+from spark_recmetrics.list_rows import ListRows, Ranks, rank_rows
 from spark_recmetrics.metrics.scoring import Scoring
 
 
-def ranked(frame, cell, item, *, items=None, truth=None, seen=None, given_ranks=False, **convention):
+def ranked(frame, cell, item, *, items=None, judged=None, given_ranks=False, **convention):
     frame, item = pd.DataFrame(frame), np.array(item)
     items = np.arange(item.max(initial=-1) + 1) if items is None else np.array(items, dtype=object)
-    seen = np.zeros(len(item), dtype=bool) if seen is None else np.array(seen, dtype=bool)
     scoring = Scoring.of([], srm.convention("default").override(**convention), 1, given_ranks=given_ranks)
-    truth = np.full(len(item), -1) if truth is None else np.array(truth)
-    return rank_rows(frame, np.array(cell), item, truth, items, seen, scoring)
+    return rank_rows(frame, np.array(cell), item, None if judged is None else np.array(judged), items, scoring)
 
 
 def test_rows_are_ranked_by_score_and_then_by_item():
@@ -65,12 +63,12 @@ def test_whole_numbers_that_are_equal_as_doubles_are_no_ties():
 def test_more_cells_than_two_bytes_can_tell_apart():
     cell = np.arange(2**16 + 3)[::-1]
     found = ranked({"score": np.ones(len(cell))}, cell, np.zeros(len(cell), dtype=np.int64))
-    assert found.cell.tolist() == sorted(cell.tolist())
+    assert cell[found.row].tolist() == sorted(cell.tolist())
     assert set(found.rank.tolist()) == {1}
 
 
 def test_judged_rows_come_first_where_only_they_compete():
-    found = ranked({"score": [0.9, 0.8, 0.8]}, [0] * 3, [0, 1, 2], truth=[-1, 5, -1], candidates="judged")
+    found = ranked({"score": [0.9, 0.8, 0.8]}, [0] * 3, [0, 1, 2], judged=[False, True, False])
     assert found.row.tolist() == [1, 0, 2]
     assert found.rank.tolist() == [1, 2, 3]
     # The second and the third have equal places in no list of judged rows.
@@ -91,15 +89,17 @@ def test_given_ranks_stay_and_leave_no_ties():
 
 
 def test_unseen_rows_are_counted_along_each_list():
-    found = ranked(
-        {"score": [3.0, 2.0, 1.0, 2.0, 1.0]}, [0, 0, 0, 1, 1], [0, 1, 2, 0, 1], seen=[True, False, False, False, True]
-    )
+    nothing, cell = np.zeros(5), np.array([0, 0, 0, 1, 1])
+    ranks = Ranks.given(pd.DataFrame({"rank": [1, 2, 3, 1, 2]}))
+    found = ListRows.of(ranks, cell, nothing, nothing, nothing, np.array([True, False, False, False, True]))
     assert found.unseen_place.tolist() == [0, 1, 2, 1, 1]
 
 
 def test_no_row_at_all():
-    found = ranked({"score": np.zeros(0)}, np.zeros(0, np.int64), np.zeros(0, np.int64), seen=np.zeros(0, bool))
+    found = ranked({"score": np.zeros(0)}, np.zeros(0, np.int64), np.zeros(0, np.int64))
     assert len(found.rank) == 0
+    none = np.zeros(0)
+    assert len(ListRows.of(found, none, none, none, none, np.zeros(0, bool)).unseen_place) == 0
 
 
 def batches(users, *, size):
