@@ -29,7 +29,7 @@ _ABSENT = "absent: "
 """What stands before the reason, instead of a version, where a package cannot be imported."""
 
 _SEND = "send its wheel with --py-files under a name that ends in .zip"
-"""Spark gives a file that ends in .whl to the driver, and to no worker."""
+"""A cluster of Spark's own gives a file that ends in .whl to the driver, and to no worker."""
 
 
 @dataclass(frozen=True)

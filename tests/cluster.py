@@ -21,8 +21,12 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def environment(python: str = sys.executable, path: Sequence[Path] = (ROOT, ROOT / "tests")) -> dict[str, str]:
-    """What the processes of a cluster and their drivers see: a Python, what it finds beside its own packages, by default this
-    package and its tests, and no name of the machine."""
+    """What the processes of a cluster and their drivers see, with no name of the machine.
+
+    Args:
+        python: The Python of drivers and workers; by default this one.
+        path: What it finds beside its own packages; by default this package and its tests.
+    """
     home = {"SPARK_HOME": str(_find_spark_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
     pythons = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "PYTHONPATH": os.pathsep.join(map(str, path))}
     return {**os.environ, **home, **pythons}
@@ -36,7 +40,7 @@ def cluster(folder: Path, own: Mapping[str, str] | None = None) -> Iterator[str]
         folder: Where logs and the folders of the workers go.
         own: What its processes see; by default `environment()`.
     """
-    own, port = own or environment(), free_port()
+    own, port = own or environment(), _free_port()
     master = f"spark://127.0.0.1:{port}"
     with ExitStack() as started:
         started.enter_context(_started(folder, "master", own, *_daemon(own, "master.Master", "127.0.0.1"), "--port", str(port)))
@@ -54,10 +58,11 @@ def cluster(folder: Path, own: Mapping[str, str] | None = None) -> Iterator[str]
 @contextmanager
 def connect_server(folder: Path, own: Mapping[str, str], *flags: str) -> Iterator[str]:
     """The address of a Spark Connect server, which is killed in the end. `flags` are those of spark-submit."""
-    port = free_port()
+    port = _free_port()
     command = [f"{own['SPARK_HOME']}/bin/spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     for key, value in {"address": "127.0.0.1", "port": port}.items():
         command += ["--conf", f"spark.connect.grpc.binding.{key}={value}"]
+    # It is a driver, and takes the memory of a daemon all the same.
     with _started(folder, "connect", own, *command, *flags, memory="1g"):
         _wait_for(folder / "connect.log", "Spark Connect server started", 1)
         yield f"sc://127.0.0.1:{port}"
@@ -81,7 +86,7 @@ def _started(folder: Path, name: str, own: Mapping[str, str], *command: str, mem
         process.wait()
 
 
-def free_port() -> int:
+def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -84,8 +84,8 @@ def archive(wheel):
 def python(tmp_path_factory):
     """A Python that has all of this one's packages but this package.
 
-    A folder that a .pth file names is searched, and .pth files in it are not read: such a file is all that there is of a package
-    that is installed as a checkout.
+    A folder that a .pth file names is searched, but .pth files in it are not read, and of a package that is installed as a
+    checkout there is nothing else.
     """
     folder = tmp_path_factory.mktemp("python")
     venv.create(folder, symlinks=True)
@@ -201,24 +201,26 @@ def installed(tmp_path_factory, wheel):
 
 @pytest.fixture
 def client(python, installed, folder):
-    """Start a client of a Spark Connect server. It knows the server's address, and of no Java."""
+    """Start a client of a Spark Connect server. It knows the server's address, and of no Java. In the end it is killed."""
     seen = {"PATH": str(installed / "bin"), "PYTHONPATH": str(installed)}
     assert shutil.which("java", path=os.environ["PATH"]), "here is a Java"
     assert shutil.which("java", path=seen["PATH"]) is None
 
+    started = []
+
     def start(address, *words):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen([python, *words], cwd=folder, env={**seen, "SPARK_REMOTE": address}, **pipes)
+        started.append(subprocess.Popen([python, *words], cwd=folder, env={**seen, "SPARK_REMOTE": address}, **pipes))
+        return started[-1]
 
-    return start
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 def ended(process):
-    """What a client has printed when it ends; one that hangs is killed."""
-    try:
-        out, err = process.communicate(timeout=SECONDS)
-    finally:
-        process.kill()
+    out, err = process.communicate(timeout=SECONDS)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
