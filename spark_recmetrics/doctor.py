@@ -28,6 +28,9 @@ _MISMATCH = re.compile(r"different version:? (\d+\.\d+) than that in driver:? (\
 _ABSENT = "absent: "
 """What stands before the reason, instead of a version, where a package cannot be imported."""
 
+_SEND = "send its wheel with --py-files under a name that ends in .zip"
+"""A cluster of Spark's own gives a file that ends in .whl to the driver, and to no worker."""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -133,8 +136,14 @@ def _missing(name: str, versions: dict[str, str], place: str = "") -> Check | No
     if not missing:
         return None
     reasons = "; ".join(versions[package].removeprefix(_ABSENT) for package in missing)
-    or_else = f", or set PYSPARK_PYTHON{place} to a Python that has them" if name == "worker" else ""
-    return Check("FAIL", name, f"{_listed(versions)}: {reasons}", f"install {', '.join(missing)} there{or_else}")
+    todo = f"install {', '.join(missing)} there"
+    if name == "worker" and missing == ["spark_recmetrics"]:
+        # A client of Spark Connect may send it from Python, but the commands have no place to say so.
+        send = "start that server with spark.executorEnv.PYTHONPATH naming its wheel" if place else _SEND
+        todo = f"{todo}, set PYSPARK_PYTHON{place} to a Python that has it, or {send}"
+    elif name == "worker":
+        todo = f"{todo}, or set PYSPARK_PYTHON{place} to a Python that has them"
+    return Check("FAIL", name, f"{_listed(versions)}: {reasons}", todo)
 
 
 def _listed(versions: dict[str, str]) -> str:

@@ -8,8 +8,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from pyspark.find_spark_home import _find_spark_home
@@ -17,46 +17,73 @@ from pyspark.find_spark_home import _find_spark_home
 N_WORKERS = 2
 PATIENCE = 60
 """How many seconds a cluster may take to start."""
+ROOT = Path(__file__).resolve().parents[1]
 
 
-def environment() -> dict[str, str]:
-    """What the processes of a cluster and their drivers see: this Python, the package, and no name of the machine."""
-    spark, root = Path(_find_spark_home()), Path(__file__).parents[1]
-    path = os.pathsep.join([str(root), str(root / "tests")])
-    own = {"SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
-    return {**os.environ, **own, "PYSPARK_DRIVER_PYTHON": sys.executable}
+def environment(python: str = sys.executable, path: Sequence[Path] = (ROOT, ROOT / "tests")) -> dict[str, str]:
+    """What the processes of a cluster and their drivers see, with no name of the machine.
+
+    Args:
+        python: The Python of drivers and workers; by default this one.
+        path: What it finds beside its own packages; by default this package and its tests.
+    """
+    home = {"SPARK_HOME": str(_find_spark_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+    pythons = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "PYTHONPATH": os.pathsep.join(map(str, path))}
+    return {**os.environ, **home, **pythons}
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """The address of the master. Whatever happens, its processes are killed in the end, and those that they have started."""
-    port = _free_port()
+def cluster(folder: Path, own: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The address of the master. Whatever happens, its processes are killed in the end, and those that they have started.
+
+    Args:
+        folder: Where logs and the folders of the workers go.
+        own: What its processes see; by default `environment()`.
+    """
+    own, port = own or environment(), _free_port()
     master = f"spark://127.0.0.1:{port}"
-    started: list[subprocess.Popen[bytes]] = []
-    try:
-        started.append(_start(folder, "master", "master.Master", "--port", str(port)))
+    with ExitStack() as started:
+        started.enter_context(_started(folder, "master", own, *_daemon(own, "master.Master", "127.0.0.1"), "--port", str(port)))
         _wait_for(folder / "master.log", "New state: ALIVE", 1)
         for n in range(N_WORKERS):
-            work = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{n}"), master)
             # Hosts of their own: Spark starts a second attempt of a task on another host only.
-            started.append(_start(folder, f"worker-{n}", "worker.Worker", *work, host=f"127.0.0.{n + 1}"))
+            host = f"127.0.0.{n + 1}"
+            work = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{n}"), master)
+            seen = {**own, "SPARK_LOCAL_IP": host}
+            started.enter_context(_started(folder, f"worker-{n}", seen, *_daemon(own, "worker.Worker", host), *work))
         _wait_for(folder / "master.log", "Registering worker", N_WORKERS)
         yield master
-    finally:
-        for process in reversed(started):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
-def _start(folder: Path, name: str, kind: str, *arguments: str, host: str = "127.0.0.1") -> subprocess.Popen[bytes]:
-    own = environment()
-    command = [f"{own['SPARK_HOME']}/bin/spark-class", f"org.apache.spark.deploy.{kind}"]
-    command += ["--host", host, "--webui-port", "0", *arguments]
-    own |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": host}
+@contextmanager
+def connect_server(folder: Path, own: Mapping[str, str], *flags: str) -> Iterator[str]:
+    """The address of a Spark Connect server, which is killed in the end. `flags` are those of spark-submit."""
+    port = _free_port()
+    command = [f"{own['SPARK_HOME']}/bin/spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    for key, value in {"address": "127.0.0.1", "port": port}.items():
+        command += ["--conf", f"spark.connect.grpc.binding.{key}={value}"]
+    # It is a driver, and takes the memory of a daemon all the same.
+    with _started(folder, "connect", own, *command, *flags, memory="1g"):
+        _wait_for(folder / "connect.log", "Spark Connect server started", 1)
+        yield f"sc://127.0.0.1:{port}"
+
+
+def _daemon(own: Mapping[str, str], kind: str, host: str) -> list[str]:
+    return [f"{own['SPARK_HOME']}/bin/spark-class", f"org.apache.spark.deploy.{kind}", "--host", host, "--webui-port", "0"]
+
+
+@contextmanager
+def _started(folder: Path, name: str, own: Mapping[str, str], *command: str, memory: str = "256m") -> Iterator[None]:
     with (folder / f"{name}.log").open("wb") as log:
+        seen = {**own, "SPARK_DAEMON_MEMORY": memory}
         # A session of its own: a worker and its executors are one group, which is killed at once.
-        return subprocess.Popen(command, stdout=log, stderr=log, env=own, start_new_session=True)
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=seen, start_new_session=True)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _free_port() -> int:
