@@ -35,6 +35,7 @@ from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, pair_means, refuse
 from spark_recmetrics.pairs import pooled_auc, won_in_ranges
 from spark_recmetrics.plan import Plan
+from spark_recmetrics.progress import step
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY
 from spark_recmetrics.slices import MIN_USERS, Slice
 from spark_recmetrics.slicing import Slicing
@@ -275,17 +276,20 @@ def evaluate(
             f"models: expected a column {columns.model!r} (columns.model) that tells {', '.join(models)} apart, found none: "
             "give model_name for predictions of one model"
         )
-    names = list(models) if models is not None else _models_of(inputs) or [model_name]
-    n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
+    spark = predictions.sparkSession
+    with step(spark, "models and catalog"):
+        names = list(models) if models is not None else _models_of(inputs) or [model_name]
+        n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
     if n_items == 0:
         raise DataError("catalog: expected rows with an item, found none: check its location and filters")
     compared = baseline if needs.asked_by("baseline") else None
     if compared is not None and compared not in names:
         raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
     with ExitStack() as spare:
-        of_groups = know_groups(inputs, needs, grouped, columns)
-        known = know_items(inputs, needs.all, of_groups, columns, parts_of_items(n_buckets), spare)
-        bands, of_items = slicing.bands(inputs), slicing.of_side["item"]
+        with step(spark, "items and groups"):
+            of_groups = know_groups(inputs, needs, grouped, columns)
+            known = know_items(inputs, needs.all, of_groups, columns, parts_of_items(n_buckets), spare)
+            bands, of_items = slicing.bands(inputs), slicing.of_side["item"]
         plan = Plan(
             inputs,
             chosen,
@@ -312,8 +316,12 @@ def evaluate(
         rows = kept.where(F.col("model").isNotNull()) if "trained_groups" in needs.all else kept
         whole = rows.where(F.col(ITEM_SLICE).isNull()) if of_items else rows
         per_user = whole.drop(*passing(kept.columns))
-        totals = combined(tables.collect_rows(user_totals(whole, chosen, rules)))
-        seen = {table: _observed(watch) for table, watch in plan.watched.items()}
+        with step(spark, "scoring") as told:
+            totals = combined(tables.collect_rows(user_totals(whole, chosen, rules)))
+            seen = {table: _observed(watch) for table, watch in plan.watched.items()}
+            told.rows = sum(own.get("rows") or 0 for own in seen.values())
+            told.users = max((own.get("users_all", 0) for own in totals.values()), default=0)
+            in_both = _items_in_both(plan, totals)
         judge = Judge(policies, rules, plan.as_numbers)
         facts = data_report(
             seen,
@@ -322,18 +330,19 @@ def evaluate(
             judge,
             has_ratings=inputs.has_ratings,
             rated=bool(needs.rating),
-            in_both=_items_in_both(plan, totals),
+            in_both=in_both,
         )
         refuse(facts)
         warnings += [fact.line() for fact in facts if fact.level == "warn"]
-        across = _across_users(whole, totals, plan)
-        listed = counted_in(whole, plan)
-        if listed is not None:
-            spare.callback(tables.release, listed)
-        counts = item_counts(listed, plan)
-        for code, name in enumerate(names):
-            across[name] |= item_values(chosen, rules, counts, code)
-        in_groups = group_means(kept, listed, plan)
+        with step(spark, "adding up"):
+            across = _across_users(whole, totals, plan)
+            listed = counted_in(whole, plan)
+            if listed is not None:
+                spare.callback(tables.release, listed)
+            counts = item_counts(listed, plan)
+            for code, name in enumerate(names):
+                across[name] |= item_values(chosen, rules, counts, code)
+            in_groups = group_means(kept, listed, plan)
         for name, own in in_groups.items():
             across[name] |= {metric.slug: (one.value, one.n_users) for metric, one in own.items()}
         served = {model: own for model, own in in_groups.items() if totals.get(model, {}).get("users_predicted")}
@@ -343,8 +352,9 @@ def evaluate(
             else nothing(chosen, rules)
             for name in names
         }
-        values, sliced = slicing.values(rows, plan, values)
-        values = with_item_intervals(values, whole, listed, plan, counts, slicing.intervals)
+        with step(spark, "slices and intervals"):
+            values, sliced = slicing.values(rows, plan, values)
+            values = with_item_intervals(values, whole, listed, plan, counts, slicing.intervals)
         lost.pop_all()
         return Result(
             per_user=per_user,
