@@ -68,7 +68,7 @@ def step(spark: SparkSession, text: str) -> Iterator[Seen]:
 def shown() -> Iterator[None]:
     """Show the steps of a job: on a terminal as they are, else among the other lines of the log."""
     global _terminal
-    before = _log.level, _log.propagate, _terminal
+    level, before = _log.level, (_log.propagate, _terminal)
     lines = logging.StreamHandler(sys.stderr) if sys.stderr.isatty() else None
     _log.setLevel(logging.INFO)
     if lines is not None:
@@ -77,7 +77,8 @@ def shown() -> Iterator[None]:
     try:
         yield
     finally:
-        _log.level, _log.propagate, _terminal = before
+        _log.setLevel(level)
+        _log.propagate, _terminal = before
         if lines is not None:
             _log.removeHandler(lines)
 
@@ -114,7 +115,7 @@ def _followed(spark: SparkSession, bar: Any) -> Iterator[None]:
 
 
 def _bar(path: str, stream: TextIO) -> Callable[..., None]:
-    """Tells how far the tasks of an operation are, on a line that is empty again at its end, as classic Spark does by itself."""
+    """Tells how far the tasks of an operation are, on a line that is empty at its end, as classic Spark does by itself."""
 
     def show(stages: Sequence[Any] | None, *, done: bool, **_: object) -> None:
         n, n_done = (sum(getattr(one, name) for one in stages or ()) for name in ("num_tasks", "num_completed_tasks"))
