@@ -186,10 +186,15 @@ def test_a_description_is_given_back_after_an_error(spark, session_kind, caplog)
     classic(session_kind)
     context = spark.sparkContext
     context.setJobDescription("mine")
-    with shown(), pytest.raises(ValueError, match="no good"), step(spark, "outer"), step(spark, "inner") as told:
-        assert context.getLocalProperty(DESCRIPTION) == "spark-recmetrics: outer: inner"
-        told.rows = 1
-        raise ValueError("no good")
+
+    def fail():
+        with shown(), step(spark, "outer"), step(spark, "inner") as told:
+            assert context.getLocalProperty(DESCRIPTION) == "spark-recmetrics: outer: inner"
+            told.rows = 1
+            raise ValueError("no good")
+
+    with pytest.raises(ValueError, match="no good"):
+        fail()
     assert context.getLocalProperty(DESCRIPTION) == "mine"
     with step(spark, "next"):
         assert context.getLocalProperty(DESCRIPTION) == "spark-recmetrics: next"
