@@ -22,6 +22,7 @@ from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, cou
 from spark_recmetrics.job_file import places
 from spark_recmetrics.job_session import session, tell
 from spark_recmetrics.metrics import COMBINED, DEFINITIONS
+from spark_recmetrics.progress import shown
 from spark_recmetrics.report import RESULT_MARK, unmarked
 from spark_recmetrics.schema import Location
 from spark_recmetrics.source import dotted
@@ -295,7 +296,7 @@ def _reported(
         config = load(arguments)
         outcome |= {"job": config.job, "run_id": config.run_id, "as_of": config.as_of, "config_hash": config.hash}
         vault.check((dotted(keys), place) for keys, place in places(config) if isinstance(place, Location))
-        with _covered_log(vault):
+        with _covered_log(vault), shown():
             job(config, outcome, vault)
         code = 0
     except RecMetricsError as error:

@@ -14,6 +14,7 @@ from spark_recmetrics.differences import Asked, paired_differences
 from spark_recmetrics.errors import ConfigError, brief, did_you_mean
 from spark_recmetrics.means import tallies
 from spark_recmetrics.metrics import expand
+from spark_recmetrics.progress import step
 from spark_recmetrics.report import comparison_table
 from spark_recmetrics.schema import COMPARISON
 from spark_recmetrics.slices import EVERYBODY, MIN_USERS, Slice, in_order
@@ -178,7 +179,9 @@ def compared(
         tuple(pairs), tuple(columns), tuple(slices), test == "wilcoxon", n_resamples if test == "bootstrap" else 0, seed
     )
     sums: dict[tuple[str, str], dict[tuple[int, int], Any]] = {("all", "all"): {}}
-    for row in tables.collect_rows(paired_differences(per_user, asked, n_parts=n_parts)):
+    with step(per_user.sparkSession, "comparing models"):
+        found = tables.collect_rows(paired_differences(per_user, asked, n_parts=n_parts))
+    for row in found:
         everybody = row["slice"] == EVERYBODY
         key = ("all", "all") if everybody else (str(slices[row["slice"]]), row["slice_value"])
         sums.setdefault(key, {})[row["pair"], row["column"]] = row

@@ -34,6 +34,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_recmetrics import tables
 from spark_recmetrics.errors import ConfigError, DataError, PublishError, did_you_mean, printable
 from spark_recmetrics.outcome import Run
+from spark_recmetrics.progress import step
 from spark_recmetrics.schema import ATTEMPT, RUN_COLUMNS, RUNS, SPLIT_TABLES, TABLES, Output
 from spark_recmetrics.version import __version__
 from spark_recmetrics.watch import Watch
@@ -102,25 +103,27 @@ def publish(frames: Mapping[str, DataFrame], output: Output, run: Run) -> dict[s
     key = {column: F.lit(value) for column, value in {**identity, ATTEMPT: attempt}.items()}
     staged = {name: frame.drop(*RUN_COLUMNS).withColumns(key) for name, frame in frames.items()}
     spark = next(iter(staged.values())).sparkSession
-    _refuse_other_columns(spark, staged, output)
+    with step(spark, "what is published"):
+        _refuse_other_columns(spark, staged, output)
     n_rows = {name: _stage(rows, output, name, attempt) for name, rows in staged.items()}
-    sequence = 1 + max((known.sequence for known in _attempts(spark, output, identity)), default=0)
-    entry = {"sequence": sequence, "committed_at": datetime.now(timezone.utc)}
-    entry |= {"config_hash": run.config_hash, "version": __version__, **identity, ATTEMPT: attempt}
-    entries = [
-        entry | {"table": name, "n_rows": n_rows[name], "columns": rows.drop(*_PARTITIONS).schema.json()}
-        for name, rows in staged.items()
-    ]
-    ordered = [tuple(one[column] for column in RUNS.names) for one in entries]
-    tables.add_partitions(spark.createDataFrame(ordered, RUNS).coalesce(1), output, "runs", _PARTITIONS)
-    committed = _attempts(spark, output, identity)
-    # Not a look for the attempt itself: another process may have superseded and removed it already.
-    if all(known.sequence < sequence for known in committed):
-        raise PublishError(
-            f"{tables.place(output, 'runs')}: expected the entry of this run, found none after it was written: nothing was "
-            "published; see that nothing else writes into or cleans this place, and run again"
-        )
-    _clean_up(output, identity, committed)
+    with step(spark, "publishing"):
+        sequence = 1 + max((known.sequence for known in _attempts(spark, output, identity)), default=0)
+        entry = {"sequence": sequence, "committed_at": datetime.now(timezone.utc)}
+        entry |= {"config_hash": run.config_hash, "version": __version__, **identity, ATTEMPT: attempt}
+        entries = [
+            entry | {"table": name, "n_rows": n_rows[name], "columns": rows.drop(*_PARTITIONS).schema.json()}
+            for name, rows in staged.items()
+        ]
+        ordered = [tuple(one[column] for column in RUNS.names) for one in entries]
+        tables.add_partitions(spark.createDataFrame(ordered, RUNS).coalesce(1), output, "runs", _PARTITIONS)
+        committed = _attempts(spark, output, identity)
+        # Not a look for the attempt itself: another process may have superseded and removed it already.
+        if all(known.sequence < sequence for known in committed):
+            raise PublishError(
+                f"{tables.place(output, 'runs')}: expected the entry of this run, found none after it was written: nothing was "
+                "published; see that nothing else writes into or cleans this place, and run again"
+            )
+        _clean_up(output, identity, committed)
     return {name: tables.place(output, name) for name in frames}
 
 
@@ -154,7 +157,8 @@ def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *
     """
     _known_table(table)
     output = output if isinstance(output, Output) else Output(path=os.fspath(output))
-    rows = _rows(spark, output, table)
+    with step(spark, "what is published"):
+        rows = _rows(spark, output, table)
     if rows is None:
         raise DataError(
             f"{tables.place(output, table)}: expected published runs, found none: check the output, or run an evaluation first"
@@ -185,11 +189,12 @@ def published_rows(spark: SparkSession, output: Output, job: str, metrics: Seque
 
     There is no row on the first night; nor where the runs so far were refused or were splits, which have no SUMMARY.
     """
-    rows = _rows(spark, output, "summary")
-    if rows is None or "job" not in rows.columns:
-        return []
-    rows = rows.where((F.col("job") == job) & (F.col("slice") == "all") & F.col("metric").isin(*metrics))
-    return [row.asDict() for row in tables.collect_rows(rows)]
+    with step(spark, "what is published"):
+        rows = _rows(spark, output, "summary")
+        if rows is None or "job" not in rows.columns:
+            return []
+        rows = rows.where((F.col("job") == job) & (F.col("slice") == "all") & F.col("metric").isin(*metrics))
+        return [row.asDict() for row in tables.collect_rows(rows)]
 
 
 def rows_of_run(spark: SparkSession, output: Output, run: Run, *, table: str) -> DataFrame:
@@ -205,15 +210,17 @@ def _known_table(name: str) -> None:
 
 def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
     """Write the rows of an attempt, and count how many there are."""
-    watch = Watch.of(rows)
-    tables.add_partitions(watch.seen(), output, name, _PARTITIONS)
-    n_sent: int = tables.observed(watch)["rows"]
+    watch, spark = Watch.of(rows), rows.sparkSession
+    with step(spark, f"writing {name}") as told:
+        tables.add_partitions(watch.seen(), output, name, _PARTITIONS)
+        n_sent: int = tables.observed(watch)["rows"]
 
-    def arrived() -> DataFrame | None:
-        there = tables.published(rows.sparkSession, output, name, rows.schema)
-        return None if there is None else there.where(F.col(ATTEMPT) == attempt).agg(*watch.counts)
+        def arrived() -> DataFrame | None:
+            there = tables.published(spark, output, name, rows.schema)
+            return None if there is None else there.where(F.col(ATTEMPT) == attempt).agg(*watch.counts)
 
-    n_found = sum(row["rows"] for row in tables.collect_again(arrived))
+        n_found = sum(row["rows"] for row in tables.collect_again(arrived))
+        told.rows = n_sent
     if n_found != n_sent:
         raise PublishError(
             f"{tables.place(output, name)}: expected {n_sent} rows of this run, found {n_found} after they were written: "

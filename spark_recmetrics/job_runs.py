@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import DataError, GateError, PublishError, printable
 from spark_recmetrics.job_session import session, tell
+from spark_recmetrics.progress import step
 from spark_recmetrics.published_runs import earlier_rows, judged, show_gates
 from spark_recmetrics.report import metric_table, pareto_table, slice_table
 from spark_recmetrics.schema import Location
@@ -52,15 +53,16 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
     if config.tracking is not None:
         check_installed("tracking.mlflow")
     with session() as spark:
-        worker = examine_worker(spark)
-        if worker.level == "FAIL":
-            raise DataError(f"{worker}: nothing was read or written")
-        given = _given(spark, config, vault)
+        with step(spark, "workers and tables"):
+            worker = examine_worker(spark)
+            if worker.level == "FAIL":
+                raise DataError(f"{worker}: nothing was read or written")
+            given, beside = _given(spark, config, vault), _sliced(spark, config, vault)
         known = given if config.evaluation.reads_train else {**given, "train": None}  # it is there for the preflight
         # What would be refused anyway is refused before the preflight, which takes minutes.
-        before = None if config.preflight is None else partial(_proved, config, given, outcome)
+        before = None if config.preflight is None else partial(_proved, spark, config, given, outcome)
         try:
-            result = evaluate_frames(**known, **_sliced(spark, config, vault), run=run, before=before)
+            result = evaluate_frames(**known, **beside, run=run, before=before)
         except DataError as error:
             if error.facts:
                 report = spark.createDataFrame(list(error.facts), DATA_REPORT)
@@ -68,7 +70,8 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
             raise
         try:
             held = gated and bool(config.gates)
-            verdicts = judged(config, result.rows, earlier_rows(spark, config), result.per_user) if held else []
+            with step(spark, "gates"):
+                verdicts = judged(config, result.rows, earlier_rows(spark, config), result.per_user) if held else []
             frames = {name: getattr(result, name) for name in ("data_report", "per_user", "summary")}
             if verdicts:
                 frames["gates"] = spark.createDataFrame(verdicts, GATES)
@@ -84,7 +87,8 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         # What is empty is the error that the job ends with.
         own = [line for line in result.warnings if line not in result.emptiness]
         outcome["warnings"] = [*own, *outcome["warnings"]]
-        outcome["report"] = _report(spark, config, result, comparison, verdicts, outcome, vault)
+        with step(spark, "report"):
+            outcome["report"] = _report(spark, config, result, comparison, verdicts, outcome, vault)
         told = _told(config, result, outcome, comparison)
         tell(told)
         for name, place in outcome["tables"].items():
@@ -92,7 +96,8 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         if outcome["report"] is not None:
             tell(f"{'report':<12} {printable(outcome['report'])}")
         if user is not None:
-            _show_user(result, user)
+            with step(spark, "lists of a user"):
+                _show_user(result, user)
     lost = _track(config, result, told, comparison, outcome)
     try:
         _end(result, verdicts)
@@ -158,11 +163,13 @@ def run_preflight(config: Config, outcome: dict[str, Any], vault: Vault) -> None
         DataError: A check fails.
     """
     with session() as spark:
-        _proved(config, _given(spark, config, vault), outcome)
+        with step(spark, "tables"):
+            given = _given(spark, config, vault)
+        _proved(spark, config, given, outcome)
     outcome["status"] = "ok"
 
 
-def _proved(config: Config, given: Mapping[str, Any], outcome: dict[str, Any]) -> None:
+def _proved(spark: SparkSession, config: Config, given: Mapping[str, Any], outcome: dict[str, Any]) -> None:
     """Print one line per check.
 
     Raises:
@@ -171,9 +178,10 @@ def _proved(config: Config, given: Mapping[str, Any], outcome: dict[str, Any]) -
     from spark_recmetrics.preflight import prove
 
     options = {} if config.preflight is None else config.preflight.model_dump()
-    for check in prove(**given, **options):
-        tell(check)
-        outcome["preflight"].append(asdict(check))
+    with step(spark, "preflight"):
+        for check in prove(**given, **options):
+            tell(check)
+            outcome["preflight"].append(asdict(check))
     failed = [check["name"] for check in outcome["preflight"] if check["level"] == "FAIL"]
     if failed:
         n = len(outcome["preflight"])
@@ -236,8 +244,9 @@ def run_split(config: SplitConfig, outcome: dict[str, Any], vault: Vault) -> Non
     from spark_recmetrics.tables import read_table
 
     with session() as spark:
-        rows = read_table(spark, config.located(config.input), "input", vault)
-        found = getattr(splits, config.split.method)(rows, **config.arguments)
+        with step(spark, "splitting"):
+            rows = read_table(spark, config.located(config.input), "input", vault)
+            found = getattr(splits, config.split.method)(rows, **config.arguments)
         run = Run(config.run_id, config.as_of, config.hash, config.job)
         outcome["tables"] = splits.publish(found, config.located(config.output), run)
         outcome |= {"status": "ok", "reports": [report.to_dict() for report in found.reports]}

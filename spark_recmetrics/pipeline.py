@@ -44,6 +44,7 @@ from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.outcome import Outcome, Run, pair_means, refuse
 from spark_recmetrics.pairs import pooled_auc, won_in_ranges
 from spark_recmetrics.plan import Plan
+from spark_recmetrics.progress import step
 from spark_recmetrics.schema import DATA_REPORT, SUMMARY
 from spark_recmetrics.slices import MIN_USERS, Slice
 from spark_recmetrics.slicing import Slicing
@@ -284,21 +285,24 @@ def evaluate(
             f"models: expected a column {columns.model!r} (columns.model) that tells {', '.join(models)} apart, found none: "
             "give model_name for predictions of one model"
         )
-    names = list(models) if models is not None else _models_of(inputs) or [model_name]
-    n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
+    spark = predictions.sparkSession
+    with step(spark, "models and catalog"):
+        names = list(models) if models is not None else _models_of(inputs) or [model_name]
+        n_items = tables.count_distinct(inputs.catalog) if sized and inputs.catalog is not None else size
     if n_items == 0:
         raise DataError("catalog: expected rows with an item, found none: check its location and filters")
     compared = baseline if needs.asked_by("baseline") else None
     if compared is not None and compared not in names:
         raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
     with ExitStack() as spare:
-        of_groups, described, trained, bands = tables.at_once(
-            truth.sparkSession,
-            lambda: know_groups(inputs, needs, grouped, columns),
-            lambda: know_descriptions(inputs, needs.all, columns),
-            lambda: know_training(inputs, needs.all, spare),
-            lambda: slicing.bands(inputs),
-        )
+        with step(spark, "items and groups"):
+            of_groups, described, trained, bands = tables.at_once(
+                spark,
+                lambda: know_groups(inputs, needs, grouped, columns),
+                lambda: know_descriptions(inputs, needs.all, columns),
+                lambda: know_training(inputs, needs.all, spare),
+                lambda: slicing.bands(inputs),
+            )
         known = know_items(trained, described, of_groups, parts_of_items(n_buckets), spare)
         of_items = slicing.of_side["item"]
         plan = Plan(
@@ -327,8 +331,12 @@ def evaluate(
         rows = kept.where(F.col("model").isNotNull()) if "trained_groups" in needs.all else kept
         whole = rows.where(F.col(ITEM_SLICE).isNull()) if of_items else rows
         per_user = whole.drop(*passing(kept.columns))
-        totals = combined(tables.collect_rows(user_totals(whole, chosen, rules)))
-        seen = {table: _observed(watch) for table, watch in plan.watched.items()}
+        with step(spark, "scoring") as told:
+            totals = combined(tables.collect_rows(user_totals(whole, chosen, rules)))
+            seen = {table: _observed(watch) for table, watch in plan.watched.items()}
+            told.rows = sum(own.get("rows") or 0 for own in seen.values())
+            told.users = max((own.get("users_all", 0) for own in totals.values()), default=0)
+            in_both = _items_in_both(plan, totals)
         judge = Judge(policies, rules, plan.as_numbers)
         facts = data_report(
             seen,
@@ -337,19 +345,20 @@ def evaluate(
             judge,
             has_ratings=inputs.has_ratings,
             rated=bool(needs.rating),
-            in_both=_items_in_both(plan, totals),
+            in_both=in_both,
         )
         refuse(facts)
         warnings += [fact.line() for fact in facts if fact.level == "warn"]
         listed = counted_in(whole, plan)
         if listed is not None:
             spare.callback(tables.release, listed)
-        across, (counts, in_lists), in_users = tables.at_once(
-            truth.sparkSession,
-            lambda: _across_users(whole, totals, plan),
-            lambda: (item_counts(listed, plan), item_sums(listed, plan)),
-            lambda: user_sums(kept, plan),
-        )
+        with step(spark, "adding up"):
+            across, (counts, in_lists), in_users = tables.at_once(
+                spark,
+                lambda: _across_users(whole, totals, plan),
+                lambda: (item_counts(listed, plan), item_sums(listed, plan)),
+                lambda: user_sums(kept, plan),
+            )
         for code, name in enumerate(names):
             across[name] |= item_values(chosen, rules, counts, code)
         in_groups = group_means([*in_users, *in_lists], plan)
@@ -362,8 +371,9 @@ def evaluate(
             else nothing(chosen, rules)
             for name in names
         }
-        values, sliced = slicing.values(rows, plan, values)
-        values = with_item_intervals(values, whole, listed, plan, counts, slicing.intervals)
+        with step(spark, "slices and intervals"):
+            values, sliced = slicing.values(rows, plan, values)
+            values = with_item_intervals(values, whole, listed, plan, counts, slicing.intervals)
         lost.pop_all()
         return Result(
             per_user=per_user,

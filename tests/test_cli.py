@@ -490,6 +490,7 @@ def test_the_job_through_spark_submit(tmp_path, session_kind):
     outcome = json.loads(done.stdout.strip().splitlines()[-1].removeprefix(RESULT_MARK))
     assert outcome["models"]["model"]["mrr@2"] == 0.75
     assert (tmp_path / "out" / "summary").is_dir()
+    assert "INFO spark_recmetrics.progress: scoring: 5 rows, 2 users, " in done.stdout + done.stderr
     wrong = subprocess.run(
         [*command[:-1], str(tmp_path / "no.yaml")], capture_output=True, text=True, check=False, env=environment
     )
