@@ -20,6 +20,9 @@ MATRIX_TESTS := test_memory.py test_kernels.py test_kernels_oracle.py test_regis
     test_config.py test_tracking.py test_evaluate.py test_facts.py test_beyond.py test_lists.py test_slices.py test_compare.py test_gates.py \
     test_splits.py test_explain.py test_buckets.py test_list_rows.py test_preflight.py test_publish.py test_cli.py test_doctor.py test_installed.py
 
+OWN_SPARK := $(addprefix tests/test_,agreement.py cli.py cluster_shape.py databricks.py delta.py doctor.py faults.py page.py preflight.py progress.py \
+    publish.py tracking.py)
+
 CONF := $(or $(CONF_$(DATA)),$(error DATA=$(DATA) is unknown; there are sample and ml-100k))
 
 # Workers run the interpreter that PYSPARK_PYTHON names, by default the first python3 on the path, which has no numpy.
@@ -58,9 +61,15 @@ test: check-java lint typecheck ## lint, type check, and the suite on classic Sp
 	cat "$$log"; rm -f "$$log"; \
 	exit $$((classic ? classic : other))
 
+# In two lanes, too: whole runs of the jobs, which start a Spark of their own each; and the others, in one session.
 test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions, whole runs of the jobs
-	$(BIN)/pytest -m heavy
-	$(BIN)/pytest -m heavy --session=connect tests/test_databricks.py
+	@log=$$(mktemp); \
+	( $(BIN)/pytest -m heavy -p no:cacheprovider $(OWN_SPARK); runs=$$?; \
+	  $(BIN)/pytest -m heavy -p no:cacheprovider --session=connect tests/test_databricks.py && exit $$runs ) > "$$log" 2>&1 & other=$$!; \
+	$(BIN)/pytest -m heavy $(addprefix --ignore=,$(OWN_SPARK)); shared=$$?; \
+	wait $$other; other=$$?; \
+	cat "$$log"; rm -f "$$log"; \
+	exit $$((shared ? shared : other))
 
 test-matrix: test-oldest test-newest ## the core of the suite on the wheel, with the oldest and with the newest versions
 
