@@ -97,8 +97,8 @@ def python(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def own(python):
-    """What a cluster and its drivers see: no package."""
-    return environment(python, ())
+    """What a cluster and its drivers see: no package. Their Java compiles little, for they are gone before that pays."""
+    return environment(python, ()) | {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 @pytest.fixture(scope="module")
