@@ -1021,13 +1021,13 @@ def test_nothing_stays_in_the_cluster_but_a_result(spark, monkeypatch, why):
 
     if why == "a result":
         result = found(catalog=4)
-        items, per_user, listed = kept
-        assert [frame in released for frame in (items, per_user, listed)] == [True, False, True]
+        trained, items, per_user, listed = kept
+        assert [frame in released for frame in (trained, items, per_user, listed)] == [True, True, False, True]
         result.release()
     else:
         with pytest.raises(srm.DataError):
             found(**({"catalog": 4, "before": refuse} if why == "refused before" else {"catalog": 3}))
-    assert len(kept) == {"refused before": 1, "refused behind": 2, "a result": 3}[why]
+    assert len(kept) == {"refused before": 2, "refused behind": 3, "a result": 4}[why]
     assert {id(frame) for frame in kept} == {id(frame) for frame in released}
 
 
