@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,12 @@ USUAL = ("precision", "recall", "ndcg", "map", "mrr", "hit")
 Values = dict[str, float | None]
 
 
-def session() -> Any:
-    """A session with the settings of a nightly run, on all cores, with as much memory as BENCH_MEMORY says."""
+def session(more: Mapping[str, str] | None = None) -> Any:
+    """A session with the settings of a nightly run, on all cores, with as much memory as BENCH_MEMORY says.
+
+    Args:
+        more: Settings that are stronger than these.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
@@ -33,7 +37,7 @@ def session() -> Any:
     for name, value in (line.split(None, 1) for line in SETTINGS.read_text().splitlines() if line and line[0] != "#"):
         builder = builder.config(name, value)
     own = {"spark.master": "local[*]", "spark.driver.memory": os.environ.get("BENCH_MEMORY", "8g")}
-    own |= {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    own |= {"spark.ui.enabled": "false", "spark.log.level": "ERROR", **(more or {})}
     for name, value in own.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

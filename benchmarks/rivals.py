@@ -43,7 +43,6 @@ NEEDS = {
 """What is installed for a contender, in an environment of its own; the others run in that of the project."""
 LARGEST = {"recommenders": "M", "rectools": "M", "ranx": "S", "replay": "M"}
 """The largest size at which a contender fits into the memory, or the patience, of a small machine."""
-MARKS = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,8 @@ def environment(name: str) -> Path:
     return python
 
 
-def memory_of(root: int) -> int:
-    """Bytes of the memory that a process and all that it started hold, what they share counted once for each part of it."""
+def processes_of(root: int) -> list[int]:
+    """A process and all that it started, and so on."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -91,10 +90,16 @@ def memory_of(root: int) -> int:
         except OSError:
             continue  # it has ended
         children.setdefault(int(behind[1]), []).append(int(stat.parent.name))
-    waiting, total = [root], 0
-    while waiting:
-        process = waiting.pop()
-        waiting += children.get(process, [])
+    found = [root]
+    for process in found:
+        found += children.get(process, [])
+    return found
+
+
+def memory_of(root: int) -> int:
+    """Bytes of the memory that a process and all that it started hold, what they share counted once for each part of it."""
+    total = 0
+    for process in processes_of(root):
         try:
             told = Path(f"/proc/{process}/smaps_rollup").read_text()
         except OSError:
@@ -178,6 +183,20 @@ def machine() -> str:
     return f"{where}, {versions}, commit {commit.strip()}"
 
 
+def into_page(page: Path, told: str, name: str = "figures") -> None:
+    """Put a text between the marks of a page.
+
+    Args:
+        page: A page with the lines `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
+        told: What will stand there.
+        name: Name of the marks.
+    """
+    marks = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = page.read_text().partition(marks[0])
+    _, _, after = rest.partition(marks[1])
+    page.write_text(f"{before}{marks[0]}\n{told}\n{marks[1]}{after}")
+
+
 def plot(found: list[Timed], path: Path) -> None:
     """Warm seconds as bars."""
     import matplotlib as mpl
@@ -249,11 +268,8 @@ def main() -> None:
         picture = chosen.page.parent / "pictures" / f"rivals-{chosen.size}.svg"
         picture.parent.mkdir(exist_ok=True)
         plot(found, picture)
-        page = chosen.page.read_text()
-        before, _, rest = page.partition(MARKS[0])
-        _, _, after = rest.partition(MARKS[1])
         shown = f"![Warm seconds of every contender](pictures/{picture.name})"
-        chosen.page.write_text(f"{before}{MARKS[0]}\n{told}\n\n{shown}\n{MARKS[1]}{after}")
+        into_page(chosen.page, f"{told}\n\n{shown}")
 
 
 if __name__ == "__main__":

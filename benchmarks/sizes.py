@@ -1,0 +1,320 @@
+"""What an evaluation needs as it grows: seconds, bytes shuffled, tasks and memory at the sizes of `data.py`.
+
+    python benchmarks/sizes.py [--sizes S M L] [--rankings window lists] [--masters local cluster] [--memory 4g]
+
+Every size, ranking and master has a process of its own. `local` is Spark in one process with two threads, for seconds: of S and
+M the median of warm runs, of L the first run. `cluster` is a driver and two executors of one core, each of them a process
+(`local-cluster`), so that the memory of the driver is its own: its heap is collected every few seconds and what is left is
+looked at, and so there are no seconds. What is counted (bytes, tasks, failed tasks) comes from the event log of Spark.
+`--page docs/sizing.md` puts the tables into that page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from contenders import ours, session
+from data import CUTS, SIZES, folder_of
+from rivals import into_page, machine, memory_of, processes_of
+
+WARM = {"XS": 1, "S": 3, "M": 3, "L": 0}
+"""How many runs follow the first one, with the local master."""
+PAUSE = 0.5
+"""Seconds between two looks at memory."""
+
+
+@dataclass(frozen=True)
+class Sized:
+    """What the runs of one process needed; counts are those of the last one.
+
+    Args:
+        size: Name of the size.
+        ranking: Where lists are ranked.
+        master: `local` or `cluster`.
+        n_buckets: Buckets of users.
+        n_predictions: Rows of predictions.
+        n_truth: Rows of truth.
+        first: Seconds of the first run.
+        warm: Median of the seconds of the later ones, None where there is none.
+        core_seconds: Seconds that tasks ran, all together.
+        n_tasks: Tasks that ended.
+        n_failed: Those of all runs that ended otherwise than in success.
+        shuffled: Bytes written for a shuffle.
+        stages: For each stage that wrote for a shuffle: rows and bytes.
+        spilled: Bytes spilled to disk.
+        heap: Largest heap of the driver behind a collection, bytes; None in `local`, where it is everybody's.
+        driver: Peak memory of the driver's Python, bytes.
+        worker: Peak memory of a Python worker, bytes.
+        total: Peak of the memory of all processes together, bytes.
+    """
+
+    size: str
+    ranking: str
+    master: str
+    n_buckets: int
+    n_predictions: int
+    n_truth: int
+    first: float
+    warm: float | None
+    core_seconds: float
+    n_tasks: int
+    n_failed: int
+    shuffled: int
+    stages: list[tuple[int, int]]
+    spilled: int
+    heap: int | None
+    driver: int
+    worker: int
+    total: int
+
+    @property
+    def name(self) -> str:
+        """What was measured."""
+        return f"{self.size} {self.ranking} {self.master}"
+
+
+@contextmanager
+def again_and_again(look: Callable[[], None], pause: float) -> Iterator[None]:
+    """Look, in a thread, until this is left."""
+    done = threading.Event()
+
+    def loop() -> None:
+        while not done.wait(pause):
+            look()
+
+    thread = threading.Thread(target=loop, daemon=True)
+    thread.start()
+    yield
+    done.set()
+    thread.join()
+
+
+def settings_of(master: str, memory: str, events: Path) -> dict[str, str]:
+    """The session of a master, with all that a machine of two cores has."""
+    found = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+    }
+    if master == "local":
+        return found | {"spark.master": "local[2]", "spark.driver.memory": memory}
+    number, unit = re.fullmatch(r"(\d+)([gm])", memory).groups()  # type: ignore[union-attr]  # checked with the arguments
+    each = int(number) * (1024 if unit == "g" else 1) // 2
+    return found | {
+        "spark.master": f"local-cluster[2,1,{each}]",
+        "spark.executor.memory": f"{each}m",
+        "spark.driver.memory": "1g",
+    }
+
+
+def run(size: str, ranking: str, master: str, memory: str, buckets: int, parent: Path | None) -> Sized:
+    """All runs of one process, which is this one."""
+    import pyarrow.parquet as pq
+
+    folder = folder_of(SIZES[size], parent)
+    with tempfile.TemporaryDirectory() as events:
+        spark = session(settings_of(master, memory, Path(events)))
+        java = spark.sparkContext._jvm.java.lang  # noqa: SLF001 - the way to the driver's own heap
+        heaps: list[int] = []
+
+        def look() -> None:
+            java.System.gc()
+            heaps.append(java.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed())
+
+        evaluate = ours(folder, ranking=ranking, n_buckets=buckets)
+        spans = []
+        for _ in range(1 + (WARM[size] if master == "local" else 0)):
+            start = time.time()
+            if master == "cluster":
+                with again_and_again(look, 2.0):
+                    evaluate()
+                look()
+            else:
+                evaluate()
+            spans.append((start, time.time()))
+        spark.stop()
+        counted = read_events(next(Path(events).iterdir()), spans[-1])
+    seconds = [end - start for start, end in spans]
+    rows = [sum(pq.read_metadata(file).num_rows for file in (folder / name).iterdir()) for name in ("predictions", "truth")]
+    return Sized(
+        size,
+        ranking,
+        master,
+        buckets,
+        *rows,
+        first=seconds[0],
+        warm=statistics.median(seconds[1:]) if len(seconds) > 1 else None,
+        heap=max(heaps, default=None),
+        driver=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        worker=0,
+        total=0,
+        **counted,
+    )
+
+
+def read_events(log: Path, span: tuple[float, float]) -> dict[str, Any]:
+    """What the tasks of a run did, by the event log.
+
+    Args:
+        log: The file.
+        span: When the run began and ended. Failed tasks are counted whenever they were.
+    """
+    stages: dict[int, list[int]] = {}
+    found = {"n_tasks": 0, "n_failed": 0, "shuffled": 0, "spilled": 0, "core_seconds": 0.0}
+    with log.open(encoding="utf-8") as lines:
+        for line in lines:
+            if not line.startswith('{"Event":"SparkListenerTaskEnd"'):
+                continue
+            event = json.loads(line)
+            found["n_failed"] += event["Task End Reason"]["Reason"] != "Success"
+            ended = event["Task Info"]["Finish Time"] / 1000
+            if not span[0] <= ended <= span[1] + 1 or not event.get("Task Metrics"):
+                continue
+            metrics = event["Task Metrics"]
+            written = metrics["Shuffle Write Metrics"]
+            found["n_tasks"] += 1
+            found["core_seconds"] += metrics["Executor Run Time"] / 1000
+            found["spilled"] += metrics["Disk Bytes Spilled"]
+            found["shuffled"] += written["Shuffle Bytes Written"]
+            rows_and_bytes = stages.setdefault(event["Stage ID"], [0, 0])
+            rows_and_bytes[0] += written["Shuffle Records Written"]
+            rows_and_bytes[1] += written["Shuffle Bytes Written"]
+    return {**found, "stages": sorted((tuple(both) for both in stages.values() if both[0]), reverse=True)}
+
+
+def peak_of_worker(process: int) -> int:
+    """The most bytes that a process has held so far, 0 if it is no Python worker."""
+    try:
+        if b"pyspark.daemon" not in Path(f"/proc/{process}/cmdline").read_bytes():
+            return 0
+        peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+    except OSError:
+        return 0  # it has ended
+    return int(peak[1]) * 1024 if peak else 0
+
+
+def measured(arguments: list[str]) -> Sized:
+    """Run in a process of its own, and look at the memory of what it starts."""
+    workers, total = [0], [0]
+    with subprocess.Popen([sys.executable, __file__, "--own", *arguments], stdout=subprocess.PIPE, text=True) as process:
+
+        def look() -> None:
+            total[0] = max(total[0], memory_of(process.pid))
+            workers[0] = max(workers[0], *map(peak_of_worker, processes_of(process.pid)))
+
+        with again_and_again(look, PAUSE):
+            out, _ = process.communicate()
+    lines = [line for line in out.splitlines() if line.startswith("{")]
+    if process.returncode or not lines:
+        raise SystemExit(f"{' '.join(arguments)}: did not finish")
+    return Sized(**{**json.loads(lines[-1]), "worker": workers[0], "total": total[0]})
+
+
+def table(columns: dict[str, Callable[[Sized], object]], found: list[Sized]) -> str:
+    """A row for each, of what the columns tell of it."""
+    rows = [list(columns), ["---"] * len(columns), *([tell(own) for tell in columns.values()] for own in found)]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
+
+
+NAMES: dict[str, Callable[[Sized], object]] = {"size": lambda own: own.size, "ranking": lambda own: f"`{own.ranking}`"}
+COUNTS: dict[str, Callable[[Sized], object]] = {
+    **NAMES,
+    "buckets": lambda own: own.n_buckets,
+    "predictions, truth": lambda own: f"{own.n_predictions / 1e6:.2f} M, {own.n_truth / 1e6:.2f} M",
+    "seconds": lambda own: f"{own.warm:.1f}" if own.warm else f"{own.first:.1f} (first run)",
+    "core seconds": lambda own: f"{own.core_seconds:.0f}",
+    "tasks": lambda own: own.n_tasks,
+    "failed": lambda own: own.n_failed,
+    "shuffled, MB": lambda own: f"{own.shuffled / 1e6:.1f}",
+    "rows of a shuffle, bytes a row": lambda own: "; ".join(
+        f"{rows / 1e6:.2f} M, {written / rows:.1f}" for rows, written in own.stages if written > own.shuffled / 100
+    ),
+    "spilled, MB": lambda own: f"{own.spilled / 1e6:.0f}",
+    "all processes, MB": lambda own: f"{own.total / 2**20:.0f}",
+}
+MEMORY: dict[str, Callable[[Sized], object]] = {
+    **NAMES,
+    "failed": lambda own: own.n_failed,
+    "driver heap, MB": lambda own: f"{(own.heap or 0) / 2**20:.0f}",
+    "driver Python, MB": lambda own: f"{own.driver / 2**20:.0f}",
+    "largest Python worker, MB": lambda own: f"{own.worker / 2**20:.0f}",
+    "all processes, MB": lambda own: f"{own.total / 2**20:.0f}",
+}
+
+
+def growth(found: list[Sized]) -> Iterator[str]:
+    """How a size compares with another one, where both are there."""
+    by = {own.name: own for own in found}
+    for own in found:
+        less = by.get(f"M {own.ranking} {own.master}")
+        least = by.get(f"S {own.ranking} {own.master}")
+        if own.size == "L" and own.master == "local" and less:
+            linear = (own.first / own.n_predictions) / ((less.warm or less.first) / less.n_predictions)
+            yield f"* L, `{own.ranking}`: {linear:.2f} times the seconds that M has for a prediction (wanted: at most 1.15)."
+        if own.size != "S" and own.heap and least and least.heap:
+            both = (own.heap + own.driver) / (least.heap + least.driver)
+            yield f"* {own.size}, `{own.ranking}`: {both:.2f} times the driver's memory of S (wanted for L: 0.8 to 1.2)."
+
+
+def main() -> None:
+    """Measure all, print the table, and put it into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=["S", "M", "L"])
+    parser.add_argument("--rankings", nargs="+", choices=["window", "lists"], default=["window", "lists"])
+    parser.add_argument("--masters", nargs="+", choices=["local", "cluster"], default=["local", "cluster"])
+    parser.add_argument("--memory", default="4g", help="of the driver, or of both executors together")
+    parser.add_argument("--buckets", type=int, help="default: users * largest k / 1,000,000, at least 32")
+    parser.add_argument("--data", type=Path, help="default: a folder of the system's temporary one")
+    parser.add_argument("--page", type=Path, help="the page that gets the table")
+    parser.add_argument("--json", type=Path, help="a file that gets the figures")
+    parser.add_argument("--own", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if not re.fullmatch(r"\d+[gm]", chosen.memory):
+        parser.error(f"--memory: expected such as 4g or 4096m, found {chosen.memory}")
+    if chosen.own:
+        (size,), (ranking,), (master,) = chosen.sizes, chosen.rankings, chosen.masters
+        print(json.dumps(asdict(run(size, ranking, master, chosen.memory, chosen.buckets, chosen.data))), flush=True)
+        return
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    found = []
+    for size in chosen.sizes:
+        buckets = chosen.buckets or max(32, SIZES[size][0] * max(CUTS) // 1_000_000)
+        folder_of(SIZES[size], chosen.data)
+        for ranking in chosen.rankings:
+            for master in chosen.masters:
+                named = ["--sizes", size, "--rankings", ranking, "--masters", master, "--memory", chosen.memory]
+                named += ["--buckets", str(buckets), *(["--data", str(chosen.data)] if chosen.data else [])]
+                own = measured(named)
+                print(f"{own.name}: first {own.first:.1f} s, {own.n_failed} failed tasks", flush=True)
+                found.append(own)
+    parts = [f"{machine()}; `--memory {chosen.memory}`."]
+    for master, columns in (("local", COUNTS), ("cluster", MEMORY)):
+        if master in chosen.masters:
+            parts += [f"Master `{master}`:", table(columns, [own for own in found if own.master == master])]
+    parts.append("\n".join(growth(found)))
+    told = "\n\n".join(parts).strip()
+    print(told)
+    if chosen.json:
+        chosen.json.write_text(json.dumps({"machine": machine(), "found": [asdict(own) for own in found]}, indent=1))
+    if chosen.page:
+        into_page(chosen.page, told)
+
+
+if __name__ == "__main__":
+    main()
