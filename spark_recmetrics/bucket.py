@@ -138,12 +138,12 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
     asked, scored = scoring.needs & {"unseen", "history"}, "scores" in scoring.needs
     rows = ListRows.of(
         ranks,
-        cell[row],
-        list_item[row],
-        places_of(wanted[row], key) if place is None else place[row],
+        cell=cell[row],
+        item=list_item[row],
+        truth=places_of(wanted[row], key) if place is None else place[row],
         # They are there if some metric has said that it needs them, whichever way its lists came.
-        scores_of(lists)[row] if scored else np.full(len(row), np.nan),
-        trained.have(list_user[row], list_item[row]) if asked else np.zeros(len(row), dtype=bool),
+        score=scores_of(lists)[row] if scored else np.full(len(row), np.nan),
+        seen=trained.have(list_user[row], list_item[row]) if asked else np.zeros(len(row), dtype=bool),
     )
     n_duplicates = _repeats(rows, n_cells, n_items)
     if scoring.convention.candidates == "judged":

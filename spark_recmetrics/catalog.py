@@ -59,7 +59,7 @@ def popularity_counts(items: DataFrame) -> DataFrame:
     """`n_rows, n_items`: how many items have so many training rows. There are at most about sqrt(2 rows) such numbers.
 
     Args:
-        items: Items by `item_sides`.
+        items: Items by `trained_items`.
     """
     return items.groupBy("n_rows").agg(F.count(F.lit(1)).alias("n_items"))
 
@@ -98,7 +98,7 @@ def item_sides(
     n_features: int,
     n_parts: int,
 ) -> DataFrame:
-    """`item, n_rows, groups, about_item`, one row per item of any of the tables.
+    """`item, groups, about_item`, one row per item of any of the tables.
 
     Args:
         trained: Items by `trained_items`.
@@ -132,7 +132,6 @@ def item_sides(
     schema = StructType(
         [
             rows.schema["item"],
-            StructField("n_rows", LongType()),
             StructField(ITEM_GROUPS, ArrayType(LongType())),
             StructField(ABOUT_ITEM, BinaryType()),
         ]
@@ -148,7 +147,7 @@ def item_sides(
             if n_features and there.any():
                 features[there] = np.stack(list(frame["features"][there]))
             found = frame[["item", ITEM_GROUPS]].copy()
-            found["n_rows"], found[ABOUT_ITEM] = numbers[:, 0], pack(numbers, features, frame[ITEM_GROUPS])
+            found[ABOUT_ITEM] = pack(numbers, features, frame[ITEM_GROUPS])
             yield found[schema.names]
 
     return rows.mapInPandas(packed, schema)
@@ -161,7 +160,8 @@ def with_items(rows: DataFrame, items: DataFrame) -> DataFrame:
         rows: Rows with `item`.
         items: Items by `item_sides`.
     """
-    joined = rows.join(items.select("item", ABOUT_ITEM), "item", "left")
+    # Spark knows little of how large they are, and would perhaps send them to every executor by way of the driver.
+    joined = rows.join(items.select("item", ABOUT_ITEM).hint("merge"), "item", "left")
     # A column of its own: lists and truth have both what is known of items, and Spark must tell the two apart.
     return joined.select(*rows.columns, F.col(ABOUT_ITEM).alias(ABOUT_ITEM))
 

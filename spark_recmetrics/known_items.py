@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
@@ -71,20 +71,7 @@ def parts_of_items(n_buckets: int) -> int:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What training rows tell of items.
-
-    Args:
-        rows: Items by `catalog.trained_items`, kept in the cluster.
-        popularity: How often they stand there.
-    """
-
-    rows: DataFrame
-    popularity: Popularity
-
-
-@dataclass(frozen=True)
-class Described:
+class DescribedItems:
     """What a table of item features tells.
 
     Args:
@@ -100,31 +87,38 @@ class Described:
     categories: Sequence[str]
 
 
-def know_training(inputs: Inputs, needs: Collection[str], spare: ExitStack) -> Trained | None:
+def kept_training(inputs: Inputs, needs: Collection[str], spare: ExitStack) -> DataFrame | None:
+    """Items by `catalog.trained_items`, kept in the cluster until `spare` is closed; None where no metric needs them."""
+    if inputs.train is None or not OF_POPULARITY & set(needs):
+        return None
+    rows = tables.materialise(trained_items(inputs.train, audience="audience" in needs))
+    spare.callback(tables.release, rows)
+    return rows
+
+
+def know_popularity(trained: DataFrame | None, inputs: Inputs, needs: Collection[str]) -> Popularity | None:
     """How popular the items of the training rows are; None where no metric needs to know.
 
     Args:
+        trained: The rows of `kept_training`.
         inputs: The caller's tables.
         needs: What metrics need.
-        spare: What is to be given back.
 
     Raises:
         DataError: There is no training row.
     """
     train, audience = inputs.train, "audience" in needs
-    if train is None or not OF_POPULARITY & set(needs):
+    if trained is None or train is None:
         return None
-    rows = tables.materialise(trained_items(train, audience=audience))
-    spare.callback(tables.release, rows)
     counts, n_users = tables.at_once(
         train.sparkSession,
-        lambda: sorted((row["n_rows"], row["n_items"]) for row in tables.collect_rows(popularity_counts(rows))),
+        lambda: sorted((row["n_rows"], row["n_items"]) for row in tables.collect_rows(popularity_counts(trained))),
         lambda: tables.count_distinct(trained_users(train)) if audience else 0,
     )
-    return Trained(rows, Popularity.of_train([n for n, _ in counts], [n for _, n in counts], n_users))
+    return Popularity.of_train([n for n, _ in counts], [n for _, n in counts], n_users)
 
 
-def know_descriptions(inputs: Inputs, needs: Collection[str], columns: Columns) -> Described | None:
+def know_descriptions(inputs: Inputs, needs: Collection[str], columns: Columns) -> DescribedItems | None:
     """What metrics need to know of features and categories; None where none needs any.
 
     Args:
@@ -145,18 +139,24 @@ def know_descriptions(inputs: Inputs, needs: Collection[str], columns: Columns) 
     if "categories" in rows.columns:
         names = [row["category"] for row in tables.collect_rows(category_names(rows))]
         check_categories(names)
-    return Described(rows, counts["items"], counts.get("longest") or 0, names)
+    return DescribedItems(rows, counts["items"], counts.get("longest") or 0, names)
 
 
 def know_items(
-    trained: Trained | None, described: Described | None, groups: KnownGroups, n_parts: int, spare: ExitStack
+    trained: DataFrame | None,
+    popularity: Popularity | None,
+    described: DescribedItems | None,
+    groups: KnownGroups,
+    n_parts: int,
+    spare: ExitStack,
 ) -> KnownItems:
     """What is known of items. Nothing of the catalogue's size comes to the driver.
 
     The rows are kept in the cluster, for all buckets, until `spare` is closed.
 
     Args:
-        trained: What training rows tell.
+        trained: The rows of `kept_training`.
+        popularity: What `know_popularity` found in them.
         described: What the table of item features tells.
         groups: The groups that items belong to.
         n_parts: Number of partitions.
@@ -164,18 +164,16 @@ def know_items(
     """
     if trained is None and described is None and groups.items is None:
         return KnownItems()
-    facts, names, n_items = ItemFacts(groups=groups.names), list[str](), groups.facts.n_items
-    if trained is not None:
-        facts = replace(facts, popularity=trained.popularity)
-        n_items = max(n_items, sum(trained.popularity.n_items))
-    if described is not None:
-        names = list(described.categories)
-        facts = replace(facts, n_features=described.n_features, n_categories=len(names))
-        n_items = max(n_items, described.n_items)
-    parts = None if trained is None else trained.rows, None if described is None else described.rows, groups.items
-    rows = tables.materialise(item_sides(*parts, names, facts.n_features, n_parts))
+    names = [] if described is None else list(described.categories)
+    n_features = 0 if described is None else described.n_features
+    facts = ItemFacts(popularity, n_features, len(names), groups.names)
+    rows = tables.materialise(
+        item_sides(trained, None if described is None else described.rows, groups.items, names, n_features, n_parts)
+    )
     spare.callback(tables.release, rows)
     # The tables are about the same items, more or less.
+    known = 0 if popularity is None else sum(popularity.n_items), 0 if described is None else described.n_items
+    n_items = max(*known, groups.facts.n_items)
     size = n_items * 8 * (2 + facts.n_blocks + facts.n_features)
     return KnownItems(rows, facts, beside=size <= LARGEST_BESIDE)
 

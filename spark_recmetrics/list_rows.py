@@ -69,9 +69,9 @@ class ListRows(Ranks):
     seen: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, ranks: Ranks, cell: Ints, item: Ints, truth: Ints, score: Floats, seen: NDArray[np.bool_]) -> ListRows:
-        """The rows with these ranks: the others are (L,) in their order."""
-        return cls(ranks.row, ranks.rank, ranks.before_tie, ranks.after_tie, cell, item, truth, score, seen)
+    def of(cls, ranks: Ranks, **known: Any) -> ListRows:
+        """The rows with these ranks, and what is known of each, in their order."""
+        return cls(**{column.name: getattr(ranks, column.name) for column in fields(ranks)}, **known)
 
     @cached_property
     def unseen_place(self) -> Ints:

@@ -28,9 +28,10 @@ from spark_recmetrics.known_items import (
     OF_FEATURES,
     counted_in,
     item_counts,
+    kept_training,
     know_descriptions,
     know_items,
-    know_training,
+    know_popularity,
     parts_of_items,
     with_item_intervals,
 )
@@ -296,14 +297,15 @@ def evaluate(
         raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
     with ExitStack() as spare:
         with step(spark, "items and groups"):
-            of_groups, described, trained, bands = tables.at_once(
+            trained = kept_training(inputs, needs.all, spare)
+            of_groups, described, popularity, bands = tables.at_once(
                 spark,
                 lambda: know_groups(inputs, needs, grouped, columns),
                 lambda: know_descriptions(inputs, needs.all, columns),
-                lambda: know_training(inputs, needs.all, spare),
+                lambda: know_popularity(trained, inputs, needs.all),
                 lambda: slicing.bands(inputs),
             )
-        known = know_items(trained, described, of_groups, parts_of_items(n_buckets), spare)
+        known = know_items(trained, popularity, described, of_groups, parts_of_items(n_buckets), spare)
         of_items = slicing.of_side["item"]
         plan = Plan(
             inputs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 import secrets
@@ -49,6 +50,10 @@ _REFUSED = "NOT_SUPPORTED_WITH_SERVERLESS"
 _RETRIES = 3
 """How often what another process has hindered is tried again."""
 
+_THREADS_HAVE_SESSION = "session" in inspect.signature(InheritableThread.__init__).parameters
+"""From Spark 4 on. On 3.5 a cast that is written in another thread has not the session's ANSI mode: it gives null for what it
+cannot cast (seen on 3.5.0)."""
+
 _PATIENCE = 10.0
 """Seconds until an observation of a finished job counts as lost. Spark tells it in less than one."""
 
@@ -91,21 +96,26 @@ def at_once(spark: SparkSession, *looks: Callable[[], Any]) -> list[Any]:
     Raises:
         BaseException: What the first of them raises that fails, when all have ended.
     """
+    if not _THREADS_HAVE_SESSION:
+        return [look() for look in looks]
     found: list[Any] = [None] * len(looks)
-    failed: dict[int, BaseException] = {}
+    failed: dict[int, BaseException] = {place: RuntimeError("the thread did not begin") for place in range(len(looks))}
 
     def look(place: int) -> None:
         try:
             found[place] = looks[place]()
+            del failed[place]
         except BaseException as error:  # noqa: BLE001 - it is raised where the looks are waited for
             failed[place] = error
 
     # So they have the caller's job group, by which a notebook cancels its jobs, pool and tags.
-    threads = [InheritableThread(target=look, args=(place,), session=spark) for place in range(len(looks))]
+    threads = [InheritableThread(target=look, args=(place,), session=spark, daemon=True) for place in range(len(looks))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    for place, error in sorted(failed.items())[1:]:
+        _log.debug("look %d failed, too: %s", place, _first_line(error))
     if failed:
         raise failed[min(failed)]
     return found

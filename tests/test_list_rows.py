@@ -91,15 +91,16 @@ def test_given_ranks_stay_and_leave_no_ties():
 def test_unseen_rows_are_counted_along_each_list():
     nothing, cell = np.zeros(5), np.array([0, 0, 0, 1, 1])
     ranks = Ranks.given(pd.DataFrame({"rank": [1, 2, 3, 1, 2]}))
-    found = ListRows.of(ranks, cell, nothing, nothing, nothing, np.array([True, False, False, False, True]))
+    seen = np.array([True, False, False, False, True])
+    found = ListRows.of(ranks, cell=cell, item=nothing, truth=nothing, score=nothing, seen=seen)
     assert found.unseen_place.tolist() == [0, 1, 2, 1, 1]
 
 
 def test_no_row_at_all():
     found = ranked({"score": np.zeros(0)}, np.zeros(0, np.int64), np.zeros(0, np.int64))
     assert len(found.rank) == 0
-    none = np.zeros(0)
-    assert len(ListRows.of(found, none, none, none, none, np.zeros(0, bool)).unseen_place) == 0
+    none = dict.fromkeys(("cell", "item", "truth", "score"), np.zeros(0))
+    assert len(ListRows.of(found, **none, seen=np.zeros(0, bool)).unseen_place) == 0
 
 
 def batches(users, *, size):
