@@ -4,7 +4,7 @@
 
 `even`: `--users` users with 100 candidates and 23 true items each. `one user`: user 0 has two million of these rows. `one
 bucket`: the users' ids are such that one bucket has ten times the users of any other. `one item`: an item is in every list and
-in everybody's truth. `five models`: five lists of each user in one table. `--page docs/sizing.md` puts the table into that page.
+in everybody's truth. `five models`: five lists of each user in one table. `--page docs/sizing.md` puts the table there.
 
 Times of a machine drift, so the figure is the ratio of the medians. The data are the same for the same number of users, are
 written once and used again.
