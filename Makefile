@@ -38,7 +38,7 @@ unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE PYSPARK_SUBMIT_ARGS PYTHONPATH H
 SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file conf/spark-defaults.conf
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-heavy test-matrix test-oldest test-newest test-airflow lint format typecheck docs bench bench-breadth clean check-java
+.PHONY: help demo test test-browser test-heavy test-matrix test-oldest test-newest test-airflow lint format typecheck docs bench bench-breadth bench-check bench-sizes clean check-java
 # The Java check comes first, and two Spark runs at once would fight for the cores.
 .NOTPARALLEL:
 
@@ -109,6 +109,13 @@ bench: check-java $(READY) ## this project beside its rivals on 14 million predi
 
 bench-breadth: check-java $(READY) ## what the metrics of accuracy, and all, cost beside nDCG alone, on 14 million predictions
 	$(BIN)/python benchmarks/breadth.py
+
+bench-check: check-java $(READY) ## fail where an evaluation became slower beside the same work in Spark SQL
+	$(BIN)/python benchmarks/check.py
+
+bench-sizes: check-java $(READY) ## what grows with the rows, up to 103 million, and uneven inputs, into docs/sizing.md; an hour
+	$(BIN)/python benchmarks/sizes.py --page docs/sizing.md
+	$(BIN)/python benchmarks/skew.py --page docs/sizing.md
 
 clean: ## remove what the other targets wrote, except .venv
 	rm -rf .demo .matrix .rivals $(AIRFLOW) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts

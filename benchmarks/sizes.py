@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ from rivals import into_page, machine, memory_of, processes_of
 
 WARM = {"XS": 1, "S": 3, "M": 3, "L": 0}
 """How many runs follow the first one, with the local master."""
+ROWS_AT_ONCE, PART = 1_000_000, 128 * 2**20
+"""What the package scores at once of whole lists, in rows; and what Spark reads in one task, in bytes."""
 PAUSE = 0.5
 """Seconds between two looks at memory."""
 
@@ -49,6 +51,8 @@ class Sized:
         n_buckets: Buckets of users.
         n_predictions: Rows of predictions.
         n_truth: Rows of truth.
+        n_users: Users.
+        n_bytes: Size of both on disk.
         first: Seconds of the first run.
         warm: Median of the seconds of the later ones, None where there is none.
         core_seconds: Seconds that tasks ran, all together.
@@ -69,6 +73,8 @@ class Sized:
     n_buckets: int
     n_predictions: int
     n_truth: int
+    n_users: int
+    n_bytes: int
     first: float
     warm: float | None
     core_seconds: float
@@ -83,9 +89,26 @@ class Sized:
     total: int
 
     @property
+    def at_once(self) -> float:
+        """Rows that a Python worker holds at once: those of a bucket up to the largest cut-off, or of whole lists."""
+        if self.ranking == "lists":
+            return min(ROWS_AT_ONCE, (self.n_predictions + self.n_truth) / self.n_buckets)
+        return (min(self.n_predictions, self.n_users * max(CUTS)) + self.n_truth) / self.n_buckets
+
+    def at(self, n_times: float, n_buckets: int) -> Sized:
+        """The same with so many times the users."""
+        names = ("n_users", "n_predictions", "n_truth", "n_bytes")
+        return replace(self, n_buckets=n_buckets, **{name: round(getattr(self, name) * n_times) for name in names})
+
+    @property
     def name(self) -> str:
         """What was measured."""
         return f"{self.size} {self.ranking} {self.master}"
+
+
+def buckets_of(n_users: float) -> int:
+    """How many buckets docs/running.md advises."""
+    return max(32, round(n_users * max(CUTS) / 1_000_000))
 
 
 @contextmanager
@@ -151,13 +174,16 @@ def run(size: str, ranking: str, master: str, memory: str, buckets: int, parent:
         spark.stop()
         counted = read_events(next(Path(events).iterdir()), spans[-1])
     seconds = [end - start for start, end in spans]
-    rows = [sum(pq.read_metadata(file).num_rows for file in (folder / name).iterdir()) for name in ("predictions", "truth")]
+    files = {name: list((folder / name).iterdir()) for name in ("predictions", "truth")}
+    rows = [sum(pq.read_metadata(file).num_rows for file in own) for own in files.values()]
     return Sized(
         size,
         ranking,
         master,
         buckets,
         *rows,
+        n_users=SIZES[size][0],
+        n_bytes=sum(file.stat().st_size for own in files.values() for file in own),
         first=seconds[0],
         warm=statistics.median(seconds[1:]) if len(seconds) > 1 else None,
         heap=max(heaps, default=None),
@@ -272,6 +298,52 @@ def growth(found: list[Sized]) -> Iterator[str]:
             yield f"* {own.size}, `{own.ranking}`: {both:.2f} times the driver's memory of S (wanted for L: 0.8 to 1.2)."
 
 
+def modelled(found: list[Sized]) -> Iterator[str]:
+    """What the largest size needed for each row; and what that says of the others, and of many more rows."""
+    for ranking in dict.fromkeys(own.ranking for own in found):
+        local = [own for own in found if (own.ranking, own.master) == (ranking, "local")]
+        cluster = [own for own in found if (own.ranking, own.master) == (ranking, "cluster")]
+        if min(len(local), len(cluster)) < 2:
+            continue
+        most, small, large = local[-1], min(cluster, key=lambda own: own.at_once), max(cluster, key=lambda own: own.at_once)
+        moved, work = most.shuffled / most.n_predictions, most.core_seconds / most.n_predictions
+        held = (large.worker - small.worker) / (large.at_once - small.at_once)
+        floor = small.worker - held * small.at_once
+        yield (
+            f"`{ranking}`: c = {moved:.1f} bytes and s = {work * 1e6:.2f} core seconds for a million, both from {most.size}; "
+            f"w = {held:.0f} bytes and w0 = {floor / 2**20:.0f} MB, from {small.size} and {large.size}. "
+            "In brackets: measured."
+        )
+        lines = [
+            "| predictions | buckets | tasks | shuffled, GB | core hours | Python worker, MB |",
+            "|---|---|---|---|---|---|",
+        ]
+        for own in local:
+            worker = next((one.worker for one in cluster if one.size == own.size), 0)
+            cells = [
+                f"{own.n_predictions:,}",
+                own.n_buckets,
+                f"{2 * own.n_buckets + own.n_bytes // PART + 1} ({own.n_tasks})",
+                f"{own.n_predictions * moved / 1e9:.3f} ({own.shuffled / 1e9:.3f})",
+                f"{own.n_predictions * work / 3600:.4f} ({own.core_seconds / 3600:.4f})",
+                f"{(floor + held * own.at_once) / 2**20:.0f} ({worker / 2**20:.0f})",
+            ]
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+        for n_predictions in (10**9, 10**11):
+            n_times = n_predictions / most.n_predictions
+            asked = most.at(n_times, buckets_of(SIZES[most.size][0] * n_times))
+            cells = [
+                f"{n_predictions:,}",
+                f"{asked.n_buckets:,}",
+                f"{2 * asked.n_buckets + asked.n_bytes // PART + 1:,}",
+                f"{n_predictions * moved / 1e9:,.0f}",
+                f"{n_predictions * work / 3600:,.1f}",
+                f"{(floor + held * asked.at_once) / 2**20:.0f}",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+        yield "\n".join(lines)
+
+
 def main() -> None:
     """Measure all, print the table, and put it into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -294,7 +366,7 @@ def main() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     found = []
     for size in chosen.sizes:
-        buckets = chosen.buckets or max(32, SIZES[size][0] * max(CUTS) // 1_000_000)
+        buckets = chosen.buckets or buckets_of(SIZES[size][0])
         folder_of(SIZES[size], chosen.data)
         for ranking in chosen.rankings:
             for master in chosen.masters:
@@ -307,8 +379,8 @@ def main() -> None:
     for master, columns in (("local", COUNTS), ("cluster", MEMORY)):
         if master in chosen.masters:
             parts += [f"Master `{master}`:", table(columns, [own for own in found if own.master == master])]
-    parts.append("\n".join(growth(found)))
-    told = "\n\n".join(parts).strip()
+    parts += ["\n".join(growth(found)), *modelled(found)]
+    told = "\n\n".join(part for part in parts if part)
     print(told)
     if chosen.json:
         chosen.json.write_text(json.dumps({"machine": machine(), "found": [asdict(own) for own in found]}, indent=1))

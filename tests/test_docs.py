@@ -91,6 +91,7 @@ def test_the_pages_are_there():
         "report.md",
         "running.md",
         "security.md",
+        "sizing.md",
         "slices.md",
         "splits.md",
         "statistics.md",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 
 import oracle
@@ -10,6 +11,7 @@ from pyspark.sql import functions as F
 from test_evaluate import evaluate_case, frame_of
 
 import spark_recmetrics as srm
+from spark_recmetrics.buckets import bucket_numbers, bucket_of
 from spark_recmetrics.metrics import expand
 
 pytestmark = pytest.mark.spark
@@ -215,3 +217,48 @@ def test_c2_a_million_users_are_scored_in_batches(spark, max_per_user):
     # One call of Python for each user took half an hour.
     assert time.monotonic() - start < 600
     assert found.to_dict()["model"] == pytest.approx({"mrr@10": sum(1 / rank for rank in range(1, 11)) / 20, "hit@10": 0.5})
+
+
+@pytest.mark.heavy
+@pytest.mark.once
+@pytest.mark.parametrize("ranking", ["window", "lists"])
+def test_a_bucket_of_ten_times_the_users(spark, ranking):
+    """User u is shown items u to u + 9, best first, and item u + u % 20 is relevant."""
+    own = bucket_of(F.col("user_id"), 8)
+    crowd = (own == bucket_numbers(8)[0]) | (F.pmod(F.xxhash64("user_id"), F.lit(10)) == 0)
+    users = spark.range(200_000).select(F.col("id").alias("user_id")).where(crowd)
+    crowded, *others = sorted((row["count"] for row in users.groupBy(own).count().collect()), reverse=True)
+    assert len(others) == 7
+    assert 9 < crowded / statistics.median(others) < 11
+    places = users.select("user_id", F.explode(F.sequence(F.lit(0), F.lit(9))).alias("place"))
+    item, score = F.col("user_id") + F.col("place"), (-F.col("place")).cast("double")
+    predictions = places.select("user_id", item.alias("item_id"), score.alias("score"))
+    truth = users.select("user_id", (F.col("user_id") + F.col("user_id") % 20).alias("item_id"))
+    found = srm.evaluate(predictions, truth, metrics=["mrr", "hit"], k=10, n_buckets=8, ranking=ranking)
+    n_by_place = {row["place"]: row["count"] for row in users.groupBy((F.col("user_id") % 20).alias("place")).count().collect()}
+    n_users = sum(n_by_place.values())
+    expected = {
+        "mrr@10": sum(n_by_place[place] / (place + 1) for place in range(10)) / n_users,
+        "hit@10": sum(n_by_place[place] for place in range(10)) / n_users,
+    }
+    assert found.to_dict()["model"] == pytest.approx(expected)
+    assert found.per_user.count() == n_users
+
+
+@pytest.mark.heavy
+@pytest.mark.once
+@pytest.mark.parametrize("ranking", ["window", "lists"])
+def test_an_item_in_every_list(spark, ranking):
+    """Item 0 stands first for everybody and is relevant to every second user; behind it stand four items of the user's own."""
+    n_users = 300_000
+    users = spark.range(n_users).select(F.col("id").alias("user_id"))
+    places = users.select("user_id", F.explode(F.sequence(F.lit(0), F.lit(4))).alias("place"))
+    own = F.col("user_id") * 4 + F.col("place")
+    item, score = F.when(F.col("place") == 0, 0).otherwise(own), (-F.col("place")).cast("double")
+    predictions = places.select("user_id", item.alias("item_id"), score.alias("score"))
+    relevant = F.when(F.col("user_id") % 2 == 0, 0).otherwise(F.col("user_id") * 4 + 3)
+    truth = users.select("user_id", relevant.alias("item_id"))
+    n_items = 1 + 4 * n_users
+    metrics = ["mrr", "hit@1", "item_coverage"]
+    found = srm.evaluate(predictions, truth, metrics=metrics, k=5, catalog=n_items, n_buckets=8, ranking=ranking)
+    assert found.to_dict()["model"] == pytest.approx({"mrr@5": (1 + 1 / 4) / 2, "hit@1": 1 / 2, "item_coverage@5": 1.0})
