@@ -224,7 +224,8 @@ def read_events(log: Path, span: tuple[float, float]) -> dict[str, Any]:
 
 
 def peak_of(process: int) -> int:
-    """The most bytes that a process has held so far. (What `getrusage` tells may be those of the process that started it.)"""
+    """The most bytes that a process has held so far."""
+    # getrusage may tell those of the process that started it.
     peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
     return int(peak[1]) * 1024 if peak else 0
 
