@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -137,7 +136,7 @@ def settings_of(master: str, memory: str, events: Path) -> dict[str, str]:
     }
     if master == "local":
         return found | {"spark.master": "local[2]", "spark.driver.memory": memory}
-    number, unit = re.fullmatch(r"(\d+)([gm])", memory).groups()  # type: ignore[union-attr]  # checked with the arguments
+    number, unit = re.fullmatch(r"(\d+)([gm])", memory).groups()
     each = int(number) * (1024 if unit == "g" else 1) // 2
     return found | {
         "spark.master": f"local-cluster[2,1,{each}]",
@@ -172,7 +171,7 @@ def run(size: str, ranking: str, master: str, memory: str, buckets: int, parent:
                 evaluate()
             spans.append((start, time.time()))
         spark.stop()
-        counted = read_events(next(Path(events).iterdir()), spans[-1])
+        counted = read_events(next(Path(events).glob("[!.]*")), spans[-1])
     seconds = [end - start for start, end in spans]
     files = {name: list((folder / name).iterdir()) for name in ("predictions", "truth")}
     rows = [sum(pq.read_metadata(file).num_rows for file in own) for own in files.values()]
@@ -187,7 +186,7 @@ def run(size: str, ranking: str, master: str, memory: str, buckets: int, parent:
         first=seconds[0],
         warm=statistics.median(seconds[1:]) if len(seconds) > 1 else None,
         heap=max(heaps, default=None),
-        driver=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        driver=peak_of(os.getpid()),
         worker=0,
         total=0,
         **counted,
@@ -224,15 +223,19 @@ def read_events(log: Path, span: tuple[float, float]) -> dict[str, Any]:
     return {**found, "stages": sorted((tuple(both) for both in stages.values() if both[0]), reverse=True)}
 
 
-def peak_of_worker(process: int) -> int:
-    """The most bytes that a process has held so far, 0 if it is no Python worker."""
-    try:
-        if b"pyspark.daemon" not in Path(f"/proc/{process}/cmdline").read_bytes():
-            return 0
-        peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
-    except OSError:
-        return 0  # it has ended
+def peak_of(process: int) -> int:
+    """The most bytes that a process has held so far."""
+    # getrusage may tell those of the process that started it.
+    peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
     return int(peak[1]) * 1024 if peak else 0
+
+
+def peak_of_worker(process: int) -> int:
+    """The same, and 0 if it is no Python worker, or has ended."""
+    try:
+        return peak_of(process) if b"pyspark.daemon" in Path(f"/proc/{process}/cmdline").read_bytes() else 0
+    except OSError:
+        return 0
 
 
 def measured(arguments: list[str]) -> Sized:
@@ -354,7 +357,7 @@ def main() -> None:
     parser.add_argument("--buckets", type=int, help="default: users * largest k / 1,000,000, at least 32")
     parser.add_argument("--data", type=Path, help="default: a folder of the system's temporary one")
     parser.add_argument("--page", type=Path, help="the page that gets the table")
-    parser.add_argument("--json", type=Path, help="a file that gets the figures")
+    parser.add_argument("--json", type=Path, help="a file that gets the figures, beside those of this commit that it has")
     parser.add_argument("--own", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if not re.fullmatch(r"\d+[gm]", chosen.memory):
@@ -364,7 +367,10 @@ def main() -> None:
         print(json.dumps(asdict(run(size, ranking, master, chosen.memory, chosen.buckets, chosen.data))), flush=True)
         return
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    found = []
+    by_name: dict[str, Sized] = {}
+    if chosen.json and chosen.json.exists():
+        kept = json.loads(chosen.json.read_text())
+        by_name = {own.name: own for own in (Sized(**own) for own in kept["found"])} if kept["machine"] == machine() else {}
     for size in chosen.sizes:
         buckets = chosen.buckets or buckets_of(SIZES[size][0])
         folder_of(SIZES[size], chosen.data)
@@ -374,16 +380,18 @@ def main() -> None:
                 named += ["--buckets", str(buckets), *(["--data", str(chosen.data)] if chosen.data else [])]
                 own = measured(named)
                 print(f"{own.name}: first {own.first:.1f} s, {own.n_failed} failed tasks", flush=True)
-                found.append(own)
+                by_name[own.name] = own
+                if chosen.json:
+                    told = {"machine": machine(), "found": [asdict(one) for one in by_name.values()]}
+                    chosen.json.write_text(json.dumps(told, indent=1))
+    found = sorted(by_name.values(), key=lambda own: (own.ranking != "window", list(SIZES).index(own.size), own.master))
     parts = [f"{machine()}; `--memory {chosen.memory}`."]
     for master, columns in (("local", COUNTS), ("cluster", MEMORY)):
-        if master in chosen.masters:
-            parts += [f"Master `{master}`:", table(columns, [own for own in found if own.master == master])]
+        if those := [own for own in found if own.master == master]:
+            parts += [f"Master `{master}`:", table(columns, those)]
     parts += ["\n".join(growth(found)), *modelled(found)]
     told = "\n\n".join(part for part in parts if part)
     print(told)
-    if chosen.json:
-        chosen.json.write_text(json.dumps({"machine": machine(), "found": [asdict(own) for own in found]}, indent=1))
     if chosen.page:
         into_page(chosen.page, told)
 
