@@ -12,15 +12,19 @@ import argparse
 import statistics
 import sys
 import time
+from collections.abc import Callable, Mapping
 
-from contenders import CONTENDERS
+from contenders import CONTENDERS, Values
 from data import folder_of
 
 SIZE = (30_000, 10_000, 100)
 """Three million predictions: seconds for a run, of which starting jobs is the smaller part."""
-STORED = {"window": 0.0, "lists": 0.0}
+STORED = {"window": 1.12, "lists": 0.92}
+"""Medians seen on two cores, of 1.07 and 1.10, and of 0.80 and 0.96, single rounds between 0.4 and 1.6 where others used the machine, too."""
 ALLOWED = 1.15
 """A ratio may be so many times the stored one."""
+TRIES = 2
+"""A ratio that is too large is looked at once more: others that use the machine come and go, and slower code stays."""
 
 
 def main() -> int:
@@ -30,28 +34,35 @@ def main() -> int:
     chosen = parser.parse_args()
     folder = folder_of(SIZE)
     runs = {name: CONTENDERS[name](folder) for name in ("sql", *STORED)}
-    rounds: list[dict[str, float]] = []
-    for turn in range(chosen.rounds + 1):
-        seconds, values = {}, {}
-        for name, run in runs.items():
-            start = time.perf_counter()
-            values[name] = run()
-            seconds[name] = time.perf_counter() - start
-        print(turn or "warm-up", *(f"{name} {taken:.2f} s" for name, taken in seconds.items()), flush=True)
-        if turn:
-            rounds.append(seconds)
-        for name in STORED:
-            if any(abs(values[name][key] - value) > 1e-9 for key, value in values["sql"].items()):
-                raise SystemExit(f"{name}: other values than those of the query")
-    too_slow = False
+    a_round(runs)  # in which Spark compiles
+    return int(all(too_slow(runs, chosen.rounds) for _ in range(TRIES)))
+
+
+def a_round(runs: Mapping[str, Callable[[], Values]]) -> dict[str, float]:
+    """The seconds of each of them, whose values must be the same."""
+    seconds, values = {}, {}
+    for name, run in runs.items():
+        start = time.perf_counter()
+        values[name] = run()
+        seconds[name] = time.perf_counter() - start
+    print(*(f"{name} {taken:.2f} s" for name, taken in seconds.items()), flush=True)
+    for name, own in values.items():
+        if any(own[key] is None or abs(own[key] - value) > 1e-9 for key, value in values["sql"].items()):
+            raise SystemExit(f"{name}: other values than those of the query")
+    return seconds
+
+
+def too_slow(runs: Mapping[str, Callable[[], Values]], n_rounds: int) -> bool:
+    """Whether the median of the ratios is too large for one of them."""
+    rounds, found = [a_round(runs) for _ in range(n_rounds)], False
     for name, stored in STORED.items():
         ratios = sorted(seconds[name] / seconds["sql"] for seconds in rounds)
         ratio = statistics.median(ratios)
         slow = ratio > stored * ALLOWED
-        too_slow |= slow
+        found |= slow
         told = f"{ratio:.2f} times the seconds of sql ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-        print(f"{'FAIL' if slow else 'ok':<5} {name}: {told}; stored {stored:.2f}, allowed {stored * ALLOWED:.2f}")
-    return int(too_slow)
+        print(f"{'SLOW' if slow else 'ok':<5} {name}: {told}; stored {stored:.2f}, allowed {stored * ALLOWED:.2f}", flush=True)
+    return found
 
 
 if __name__ == "__main__":
