@@ -60,7 +60,7 @@ def tables(spark: Any, kind: str, n_users: int, parent: Path) -> tuple[Any, Any]
     folder = parent / f"recmetrics-skew-{n_users}-{kind.replace(' ', '-')}"
     place, start = F.col("place"), F.pmod(F.xxhash64("user_id"), F.lit(N_ITEMS))
     # An odd step meets every item of a power of two before one comes again.
-    item = F.pmod(start + place * 1_234_577, F.lit(N_ITEMS))
+    item = F.pmod(start + place.cast("long") * 1_234_577, F.lit(N_ITEMS))
     if kind == "one item":
         item = F.when(place == 0, N_ITEMS).otherwise(item)
     if not folder.exists():
