@@ -118,7 +118,7 @@ from spark_recmetrics.credentials import Vault
 from spark_recmetrics.schema import Location
 
 def older(**place):
-    """Rows of the first version of a table, and of the newest."""
+    # Rows of the first version of a table, and of the newest.
     kinds = ({"versionAsOf": "0"}, {})
     return [tables.read_table(spark, Location(**place, options=kind), "truth", Vault()).count() for kind in kinds]
 
