@@ -73,10 +73,8 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault) 
     """
     options = (_CSV_DEFAULTS if location.format == "csv" else {}) | vault.options(location, key)
     try:
-        if location.table:
-            frame = spark.table(quoted(location.table))
-        else:
-            frame = spark.read.format(location.format).options(**options).load(location.path)
+        reader = spark.read.options(**options)  # of a table, too: Delta and Iceberg read an older version by them
+        frame = reader.table(quoted(location.table)) if location.table else reader.format(location.format).load(location.path)
         _ = frame.schema  # Spark Connect looks a table up when its schema is asked for
     except Exception as error:  # noqa: BLE001 - it is told, but for the values of secrets
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"

@@ -15,6 +15,9 @@ import pytest
 
 from spark_recmetrics import Output, __version__, read_history
 from spark_recmetrics.cli import RESULT_MARK, main, run
+from spark_recmetrics.credentials import Vault
+from spark_recmetrics.schema import Location
+from spark_recmetrics.tables import read_table
 
 ROOT = Path(__file__).resolve().parent.parent
 ALS = [("als", "u1", "a", 0.9), ("als", "u1", "b", 0.8), ("als", "u2", "b", 0.7)]
@@ -302,6 +305,18 @@ def test_a_location_that_cannot_be_read_ends_with_4(job, tmp_path, capsys, locat
     truth = {"path": str(tmp_path / "truth"), **location}
     assert main(["evaluate", "--config", job(inputs={"truth": truth})]) == 4
     assert "inputs.truth: cannot read" in result_of(capsys)[1]["error"]["message"]
+
+
+@pytest.mark.spark
+def test_options_beside_a_table_of_the_catalog_are_its_readers(spark):
+    """Delta and Iceberg read an older version by them. Here `nullValue` of CSV shows whether they arrive."""
+    rows = spark.createDataFrame([("NA",), ("v",)], "user_id string")
+    rows.write.format("csv").mode("overwrite").saveAsTable("with_options")
+    try:
+        place = Location(table="with_options", options={"nullValue": "NA"})
+        assert sorted(map(str, read_table(spark, place, "inputs.truth", Vault()).toPandas()["user_id"])) == ["None", "v"]
+    finally:
+        spark.sql("DROP TABLE with_options")
 
 
 @pytest.mark.spark

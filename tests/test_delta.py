@@ -114,6 +114,21 @@ for n in range(1):
     tell(f"first {n}", numbers(spark, output) == expected)
 tell("conflicts", sum("another writer was faster" in line for line in Heard.lines))
 
+from spark_recmetrics.credentials import Vault
+from spark_recmetrics.schema import Location
+
+def older(**place):
+    # Rows of the first version of a table, and of the newest.
+    kinds = ({"versionAsOf": "0"}, {})
+    return [tables.read_table(spark, Location(**place, options=kind), "truth", Vault()).count() for kind in kinds]
+
+for value in (1, 2):
+    rows = spark.range(value)
+    rows.write.format("delta").mode("overwrite").save(f"{folder}/older")
+    rows.write.format("delta").mode("overwrite").saveAsTable("default.older")
+tell("older: path", older(path=f"{folder}/older", format="delta"))
+tell("older: catalog", older(table="default.older"))
+
 def doctor(name, **output):
     conf = f"{folder}/{name}.json"
     inputs = {"predictions": {"path": "/nowhere"}, "truth": {"path": "/nowhere"}}
@@ -198,6 +213,11 @@ def test_a_column_more_is_added(found, kind):
 @pytest.mark.parametrize("kind", ["path", "catalog"])
 def test_a_column_of_another_type_is_refused(found, kind):
     assert "column metric: expected string, as in the runs there, found int" in found[f"{kind}: type"]
+
+
+@pytest.mark.parametrize("kind", ["path", "catalog"])
+def test_an_older_version_is_read_where_an_option_names_it(found, kind):
+    assert found[f"older: {kind}"] == [1, 2]
 
 
 def test_three_runs_at_once_make_the_same_tables(found):

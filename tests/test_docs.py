@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import doctest
 import importlib
 import inspect
@@ -22,11 +23,12 @@ from spark_recmetrics import cli, config, errors, facts, schema, split_config, s
 from spark_recmetrics.columns import COUNTERS, Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics import DEFINITIONS, Definition, Parameter, RankedBatch, registry
+from spark_recmetrics.metrics import DEFINITIONS, Definition, Parameter, RankedBatch, parse, registry
 from spark_recmetrics.metrics.rating import Moments
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RECIPES = ROOT / "docs" / "recipes"
 OPTIONS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 USES_SPARK = re.compile(r"\bspark\b")
 
@@ -74,7 +76,7 @@ def agrees(expected: str, found: str) -> bool:
 
 
 def test_the_pages_are_there():
-    assert [page.name for page in PAGES[1:]] == [
+    assert [str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]] == [
         "adding-a-metric.md",
         "agreement.md",
         "airflow.md",
@@ -87,6 +89,13 @@ def test_the_pages_are_there():
         "mlflow.md",
         "outputs.md",
         "performance.md",
+        "recipes/README.md",
+        "recipes/als.md",
+        "recipes/clicks.md",
+        "recipes/countries.md",
+        "recipes/moving.md",
+        "recipes/sampled-negatives.md",
+        "recipes/two-tower.md",
         "reliability.md",
         "report.md",
         "running.md",
@@ -95,6 +104,7 @@ def test_the_pages_are_there():
         "slices.md",
         "splits.md",
         "statistics.md",
+        "tables.md",
     ]
 
 
@@ -142,15 +152,18 @@ def test_there_are_docstrings_with_examples():
 
 # Python on the pages ------------------------------------------------------------------------------------------------------
 
-PYTHON_PAGES = [
-    pytest.param(
-        page,
-        marks=[pytest.mark.spark] if any(block.uses_spark for block in BLOCKS if block.page == page) else [],
-        id=str(page.relative_to(ROOT)),
-    )
-    for page in PAGES
-    if any(block.language == "python" for block in BLOCKS if block.page == page)
-]
+
+def python_pages() -> Iterator[object]:
+    for page in PAGES:
+        own = [block for block in BLOCKS if block.page == page and block.language == "python"]
+        if own:
+            marks = [pytest.mark.spark] if any(block.uses_spark for block in own) else []
+            # What recipes are made of is tried on Spark Connect by the other pages.
+            marks += [pytest.mark.once] if page.parent == RECIPES else []
+            yield pytest.param(page, marks=marks, id=str(page.relative_to(ROOT)))
+
+
+PYTHON_PAGES = list(python_pages())
 
 
 @pytest.fixture
@@ -182,6 +195,31 @@ def test_python_blocks_run_in_order(page, request, monkeypatch, capsys):
             assert printed == "", f"{block.place} prints what the page does not show:\n{printed}"
         else:
             assert agrees(block.output.strip(), printed.strip()), f"{block.place} prints\n{printed}"
+
+
+def test_moving_gives_the_numbers_of_the_packages():
+    """A section shows what the call there printed and what ours prints; both are what the golden file of the package has."""
+    files = {re.sub(r"[^\w-]", "", path.stem): path for path in (ROOT / "tests" / "golden").glob("*.csv")}
+    sections = {
+        name.replace(" ", "-"): section
+        for section in text_of("docs/recipes/moving.md").split("\n## ")[1:]
+        for name in re.findall(r"More: \[(.*?)\]\(\.\./agreement\.md#", section)
+    }
+    systems = ("recommenders", "replay-rec", "rectools", "pyspark", "warprec", "jurity")
+    assert [name.rpartition("-")[0] for name in sections] == [*systems]
+    for name, section in sections.items():
+        with files[re.sub(r"[^\w-]", "", name)].open(encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["data"] == "stars-1" and not row["without"] and not row["ours"]]
+        (convention,) = set(re.findall(r'convention="(\w+)"', section))
+        golden = {str(parse(row["metric"])): float(row["value"]) for row in rows if row["convention"] == convention}
+        shown = re.findall(r"^```text\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+        assert len(shown) == 2, name
+        for lines in shown:
+            values = [line.rsplit(" ", 1) for line in lines.splitlines()]
+            assert len(values) >= 4, name
+            assert {metric: float(value) for metric, value in values} == {
+                metric: round(golden[metric], 6) for metric, _ in values
+            }, name
 
 
 # Configurations on the pages ----------------------------------------------------------------------------------------------
@@ -316,7 +354,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
         if "://" in target:
@@ -328,7 +366,8 @@ def test_links_lead_somewhere(page):
 
 
 def test_every_page_can_be_reached():
-    linked = set(re.findall(r"\]\((docs/[\w-]+\.md)\)", text_of("README.md")))
+    linked = set(re.findall(r"\]\((docs/[\w/-]+\.md)\)", text_of("README.md")))
+    linked |= {f"docs/recipes/{name}" for name in re.findall(r"\]\(([\w-]+\.md)\)", text_of("docs/recipes/README.md"))}
     assert linked == {str(page.relative_to(ROOT)) for page in PAGES[1:]}
 
 
