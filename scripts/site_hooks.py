@@ -56,7 +56,7 @@ def reference() -> str:
     package = griffe.load("spark_recmetrics", search_paths=[str(ROOT)])
     exported = [str(name) for name in package.exports or ()]
     modules = [name for name in exported if package.modules.get(name) is not None]
-    lines = ["# Reference", "", "`import spark_recmetrics as srm`, and then:", ""]
+    lines = ["# Reference", "", "The public names, behind `import spark_recmetrics as srm`.", "", "## srm", ""]
     for name in exported:
         if name not in modules and not name.startswith("__"):
             lines += _entry(f"srm.{name}", package[name])

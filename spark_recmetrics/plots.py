@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = ["differences", "history", "metric_by_k", "score_calibration", "slices"]
+
 Row = Mapping[str, Any]
 
 INK, MUTED, RULE = "#1d2329", "#5b6570", "#d9dee3"
@@ -355,9 +357,8 @@ def score_calibration(result: Any) -> Figure:
             panel.tick_params(labelbottom=False)
             below.vlines(scores, 0, [row["n_rows"] for row in own], color=look.colour)
             below.set(xlim=panel.get_xlim(), ylim=(0, None), xlabel="score")
-            if not nth % n_columns:
-                panel.set_ylabel(what)
-                below.set_ylabel("rows")
+            panel.set_ylabel("" if nth % n_columns else what)
+            below.set_ylabel("" if nth % n_columns else "rows")
             bins = (f"{row['value']:.4f} at score {row['mean_score']:.4g} ({counted(row['n_rows'], 'row')})" for row in own)
             told.append(f"{printable(str(model))}: {', '.join(bins)}")
         for panel in panels:
