@@ -105,9 +105,9 @@ typecheck: $(READY) ## mypy, strict
 docs: check-java $(READY) ## check the documentation: doctests, and the code blocks of README.md and docs/
 	$(BIN)/pytest tests/test_docs.py
 
-# Strict: a link that leads nowhere, or a page that the menu lacks, ends it.
+# Strict: a link that leads nowhere, or a page that the menu lacks, ends it. Not --quiet, which also hides these from it.
 site: $(SITE)/.ready ## the documentation as a site, into site/, with the reference of the public names
-	$(SITE)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 
 pictures: ## the pictures of docs/gallery.md, of the demo on MovieLens 100K; some minutes
 	$(MAKE) demo DATA=ml-100k

@@ -71,7 +71,7 @@ def test_each_model_has_its_own_bins(spark):
 
 def test_relevant_is_what_the_threshold_says_and_users_without_truth_do_not_count(spark):
     lists = [("ann", "x", 0.9), ("ann", "y", 0.8), ("ann", "z", 0.7), ("bob", "x", 0.9), ("cid", "x", 0.6)]
-    truth = [("ann", "x", 4.0), ("ann", "y", 2.0), ("cid", "q", 1.0), ("ann", "q", None)]
+    truth = [("ann", "x", 4.0), ("ann", "y", 2.0), ("cid", "q", 1.0)]
     result = evaluated(spark, lists, truth, "user_id string, item_id string, score double", model_name="mine")
     # Bob is nobody of truth. Cid has a row there, which is not relevant, and so is not averaged, but counts here.
     assert short(result.score_calibration(1)) == [(1, 0.6, 0.9, 4, 1 / 4)]
