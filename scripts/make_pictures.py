@@ -102,6 +102,8 @@ def screenshots(report: Path) -> None:
     if not (chromium.DRIVER and chromium.CHROMIUM):
         print(f"no pictures of the report: {chromium.WHY_NOT}")
         return
+    if not report.is_file():  # a browser would make a picture of its message
+        raise SystemExit(f"make_pictures: there is no {report}: make demo DATA=ml-100k writes it")
     from PIL import Image
 
     views = {"desk": (1100, 1000, "light"), "phone": (390, 844, "dark")}
