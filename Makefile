@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 AIRFLOW := .airflow-env
+SITE := .site-env
 WHEEL := .demo/wheels/recbole-1.2.1-py3-none-any.whl
 
 CONF_sample := conf/demo.yaml
@@ -38,7 +39,7 @@ unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE PYSPARK_SUBMIT_ARGS PYTHONPATH H
 SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file conf/spark-defaults.conf
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-heavy test-matrix test-oldest test-newest test-airflow lint format typecheck docs bench bench-breadth bench-check bench-sizes clean check-java
+.PHONY: help demo test test-browser test-heavy test-matrix test-oldest test-newest test-airflow lint format typecheck docs site pictures bench bench-breadth bench-check bench-sizes clean check-java
 # The Java check comes first, and two Spark runs at once would fight for the cores.
 .NOTPARALLEL:
 
@@ -104,6 +105,14 @@ typecheck: $(READY) ## mypy, strict
 docs: check-java $(READY) ## check the documentation: doctests, and the code blocks of README.md and docs/
 	$(BIN)/pytest tests/test_docs.py
 
+# Strict: a link that leads nowhere, or a page that the menu lacks, ends it. Not --quiet, which also hides these from it.
+site: $(SITE)/.ready ## the documentation as a site, into site/, with the reference of the public names
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
+
+pictures: ## the pictures of docs/gallery.md, of the demo on MovieLens 100K; some minutes
+	$(MAKE) demo DATA=ml-100k
+	$(SUBMIT) scripts/make_pictures.py
+
 bench: check-java $(READY) ## this project beside its rivals on 14 million predictions, into docs/performance.md; an hour
 	$(BIN)/python benchmarks/rivals.py --page docs/performance.md
 
@@ -118,7 +127,7 @@ bench-sizes: check-java $(READY) ## what grows with the rows, up to 103 million,
 	$(BIN)/python benchmarks/skew.py --page docs/sizing.md
 
 clean: ## remove what the other targets wrote, except .venv
-	rm -rf .demo .matrix .rivals $(AIRFLOW) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts
+	rm -rf .demo .matrix .rivals $(AIRFLOW) $(SITE) site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log artifacts
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 check-java:
@@ -147,6 +156,11 @@ $(AIRFLOW)/.ready: pyproject.toml constraints-airflow.txt
 	"$(AIRFLOW_PYTHON)" -m venv $(AIRFLOW)
 	$(AIRFLOW)/bin/python -m pip install --quiet --no-deps -r constraints-airflow.txt
 	$(AIRFLOW)/bin/python -m pip install --quiet --no-deps -e .
+	@touch $@
+
+$(SITE)/.ready: constraints-site.txt
+	"$(PYTHON)" -m venv --clear $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --no-deps -r constraints-site.txt
 	@touch $@
 
 $(WHEEL): | $(READY)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from spark_recmetrics import tables
 from spark_recmetrics.aggregate import user_totals
 from spark_recmetrics.arguments import Ranking, check_frames, check_names, check_ranking
+from spark_recmetrics.calibration import Against, calibrate
 from spark_recmetrics.columns import ITEM_SLICE, TABLE_OF, Columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
@@ -108,6 +109,41 @@ class Result(Outcome):
             value                                                 0.5000    1.0000
         """
         return explain_user(self.plan, user, model)
+
+    def score_calibration(self, n_bins: int = 20, *, against: Against | None = None) -> list[dict[str, Any]]:
+        """How often rows with about the same score are relevant, or what they are rated: a reliability diagram in numbers.
+
+        The scores of a model are cut at their quantiles into bins B of about as many rows each. The value of a bin is
+
+            share of relevant rows = n_relevant(B) / n_rows(B),  or  mean rating = sum of true ratings(B) / n_rows(B)
+
+        and a calibrated model has a value equal to `mean_score`, where its scores are probabilities or ratings; where they
+        are any numbers, the values rise with the bins. The first counts all rows of users who stand in truth, wherever in
+        the list: what truth lacks is not relevant. The second looks at the pairs that have a rating. Missing and infinite
+        scores are left out, equal scores are in one bin, so that there may be fewer bins. Scores are not clipped. In large
+        tables an edge is approximate, by a few rows. Starts one Spark job.
+
+        Args:
+            n_bins: How many bins, up to 1000.
+            against: `relevance` or `rating`. None: ratings where the evaluation has rating metrics alone.
+
+        Returns:
+            A row for each model and bin: `model, against, bin` from 1, `score_low, score_high, mean_score, n_rows, value`.
+
+        Raises:
+            ConfigError: An argument is wrong.
+            DataError: There are no scores, only ranks; or no ratings.
+
+        Example:
+            >>> lists = [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.2), ("bob", "x", 0.1)]
+            >>> predictions = spark.createDataFrame(lists, "user_id string, item_id string, score double")
+            >>> truth = spark.createDataFrame([("ann", "x"), ("ann", "y"), ("bob", "x")], "user_id string, item_id string")
+            >>> for row in evaluate(predictions, truth, metrics="mrr", k=2).score_calibration(2):
+            ...     print(row["bin"], round(row["mean_score"], 2), row["n_rows"], row["value"])
+            1 0.15 2 0.5
+            2 0.85 2 1.0
+        """
+        return calibrate(self.plan, n_bins, against)
 
     def release(self) -> None:
         """Give back the memory that PER_USER holds in the cluster. Its values are computed again if it is read later."""

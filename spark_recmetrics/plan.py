@@ -150,9 +150,10 @@ class Plan:
     @cached_property
     def predicted(self) -> Mapping[str, DataFrame]:
         """Clean predictions, `model` a number, by table."""
-        return {table: self._clean(watch.seen()) for table, watch in self.watched.items() if table != "truth"}
+        return {table: self.clean(watch.seen()) for table, watch in self.watched.items() if table != "truth"}
 
-    def _clean(self, predictions: DataFrame) -> DataFrame:
+    def clean(self, predictions: DataFrame) -> DataFrame:
+        """Canonical predictions as they are scored: without faulty rows, `model` a number."""
         return with_model_codes(clean_predictions(predictions, self.convention, self.policies), self.models)
 
     @cached_property
@@ -252,7 +253,7 @@ class Plan:
             raise ValueError("there is no ranking metric with a cut-off")
         if self.trusts_ranks and "bucket" not in rows.columns:
             # Most lists end at k or before, so that this second reader of the table finds next to nothing.
-            behind = first_behind(self._clean(self.inputs.predicted["predictions"]).select(*rows.columns), scoring.k)
+            behind = first_behind(self.clean(self.inputs.predicted["predictions"]).select(*rows.columns), scoring.k)
             return _without(in_buckets(rows.where(F.col("rank") <= scoring.k).union(behind), self.n_buckets), scoring)
         rows = in_buckets(rows, self.n_buckets)
         rows = without_repeats(rows, convention) if convention.duplicates == "first" else rows

@@ -1,4 +1,4 @@
-"""Pictures of results, as figures of matplotlib. They show the rows that are handed in; nothing is computed from data.
+"""Pictures of results, as figures of matplotlib. They show rows; `score_calibration` alone may ask a result for more.
 
 Every function takes a result, or rows of its table: a list of mappings, what `collect()` gives, or a pandas frame. The label of
 a figure, `figure.get_label()`, says in words what it shows, for readers who do not see it. Models have the same colour, marker
@@ -21,6 +21,8 @@ from spark_recmetrics.slices import slice_name
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+__all__ = ["differences", "history", "metric_by_k", "score_calibration", "slices"]
 
 Row = Mapping[str, Any]
 
@@ -311,6 +313,58 @@ def history(rows: Any, metric: str | None = None, last: int = 30) -> Figure:
         span = f"{printable(labels[0])} to {printable(labels[-1])}" if len(labels) > 1 else printable(labels[0])
         head = f"{metric} over {counted(len(nights), 'night')}, {span}."
         return _finished(figure, " ".join([head, f"{'; '.join(told)}.", *news]), looks)
+
+
+def score_calibration(result: Any) -> Figure:
+    """A reliability diagram: the share of relevant rows, or the mean rating, against the mean score of each bin of scores.
+
+    A panel for each model, and below it how many rows each bin has. On the dotted line a score is what comes of it; it is
+    there for ratings, and for scores that are all from 0 to 1.
+
+    Args:
+        result: Of `evaluate`, whose `score_calibration()` starts a Spark job; or the rows of that.
+
+    Raises:
+        ConfigError: There is no such row, as in a result in memory; or matplotlib is not installed.
+        DataError: The evaluation has read no scores.
+
+    Example:
+        >>> row = {"model": "als", "against": "relevance", "mean_score": 0.25, "n_rows": 40, "value": 0.125}
+        >>> print(score_calibration([row, {**row, "mean_score": 0.75, "value": 0.5}]).get_label())
+        Share of relevant rows by score. als: 0.1250 at score 0.25 (40 rows), 0.5000 at score 0.75 (40 rows).
+    """
+    rows = _rows(result.score_calibration() if hasattr(result, "score_calibration") else result)
+    if "against" not in rows[0]:
+        raise ConfigError("rows: expected a result of evaluate, or rows of its score_calibration(); one in memory has none")
+    looks, is_rating = _looks(rows), rows[0]["against"] == "rating"
+    what = "mean rating" if is_rating else "share of relevant rows"
+    n_columns = min(3, len(looks))
+    n_rows, told = math.ceil(len(looks) / n_columns), []
+    lowest, highest = (end(row["value"] for row in rows) for end in (min, max))
+    with drawing():
+        size = (max(_WIDE, 2.8 * n_columns), 3.2 * n_rows)
+        figure, panels = _panels(2 * n_rows, n_columns, size, {}, [3, 1] * n_rows)
+        for nth, (model, look) in enumerate(looks.items()):
+            first = 2 * n_columns * (nth // n_columns) + nth % n_columns
+            panel, below = panels[first], panels[first + n_columns]
+            own = sorted((row for row in rows if row["model"] == model), key=lambda row: row["mean_score"])
+            scores = [row["mean_score"] for row in own]
+            if is_rating or all(0 <= row["mean_score"] <= 1 for row in rows):
+                panel.axline((scores[0], scores[0]), slope=1, color=MUTED, linewidth=0.9, linestyle=":")
+            panel.plot(scores, [row["value"] for row in own], color=look.colour, marker=look.marker, linestyle=look.line)
+            panel.set_ylim(*((lowest - 0.2, highest + 0.2) if is_rating else (0, 1.08 * highest or 1)))
+            panel.set_title(_short(model))
+            panel.tick_params(labelbottom=False)
+            below.vlines(scores, 0, [row["n_rows"] for row in own], color=look.colour)
+            below.set(xlim=panel.get_xlim(), ylim=(0, None), xlabel="score")
+            panel.set_ylabel("" if nth % n_columns else what)
+            below.set_ylabel("" if nth % n_columns else "rows")
+            bins = (f"{row['value']:.4f} at score {row['mean_score']:.4g} ({counted(row['n_rows'], 'row')})" for row in own)
+            told.append(f"{printable(str(model))}: {', '.join(bins)}")
+        for panel in panels:
+            if not panel.has_data():
+                panel.remove()
+        return _finished(figure, f"{what[0].upper()}{what[1:]} by score. {'; '.join(told)}.", {})
 
 
 # What the figures have in common --------------------------------------------------------------------------------------------

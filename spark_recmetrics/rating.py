@@ -27,7 +27,7 @@ def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Me
         `n_truth_duplicates` (truth rows that repeat an item which has a pair), and one double per metric. Only users with
         a pair have a row.
     """
-    true = _true_ratings(truth, convention)
+    true = true_ratings(truth, convention)
     predicted = predictions.withColumn("score", F.col("score").cast("double"))
     predicted = predicted.where(F.col("score").isNotNull() & ~F.isnan("score") & (F.abs("score") < float("inf")))
     if convention.rating_clip == "truth_range":
@@ -58,10 +58,11 @@ def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Me
 
 def rating_range(truth: DataFrame, convention: Convention) -> DataFrame:
     """`lowest, highest`: one row with the range of the true ratings that count."""
-    return _true_ratings(truth, convention).agg(F.min("true").alias("lowest"), F.max("true").alias("highest"))
+    return true_ratings(truth, convention).agg(F.min("true").alias("lowest"), F.max("true").alias("highest"))
 
 
-def _true_ratings(truth: DataFrame, convention: Convention) -> DataFrame:
+def true_ratings(truth: DataFrame, convention: Convention) -> DataFrame:
+    """`user, item, true, repeats`: the ratings that count, each pair once with its highest one."""
     rating = F.col("rating").cast("double")
     rated = truth.where(
         rating.isNotNull()

@@ -84,6 +84,8 @@ def test_the_pages_are_there():
         "databricks.md",
         "deciding.md",
         "explain.md",
+        "gallery.md",
+        "index.md",
         "inputs.md",
         "metrics.md",
         "mlflow.md",

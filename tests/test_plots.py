@@ -111,6 +111,47 @@ def test_a_night_without_a_value_is_a_gap():
     assert values[::2] == [5 / 8, 6 / 8]
 
 
+def bins(model, *of_bin, against="relevance"):
+    """Rows of `score_calibration` by (mean score, rows, value)."""
+    return [
+        {"model": model, "against": against, "bin": n, "mean_score": score, "n_rows": n_rows, "value": value}
+        for n, (score, n_rows, value) in enumerate(of_bin, 1)
+    ]
+
+
+def test_score_calibration():
+    rows = [*bins("als", (0.25, 4, 0.125), (0.75, 4, 0.5)), *bins("popularity", (0.5, 8, 0.25))]
+    figure = srm.plots.score_calibration(rows)
+    als, popularity, als_rows, popularity_rows = figure.axes
+    assert [panel.get_title("left") for panel in figure.axes] == ["als", "popularity", "", ""]
+    assert lines_of(als) == [([0.25, 0.75], [0.125, 0.5])]
+    assert lines_of(popularity) == [([0.5], [0.25])]
+    assert als.get_ylim() == popularity.get_ylim()
+    assert [line.get_slope() for line in als.lines if line.get_linestyle() == ":"] == [1]
+    heights = [[segment[1][1] for segment in panel.collections[0].get_segments()] for panel in (als_rows, popularity_rows)]
+    assert heights == [[4, 4], [8]]
+    assert figure.get_label() == (
+        "Share of relevant rows by score. als: 0.1250 at score 0.25 (4 rows), 0.5000 at score 0.75 (4 rows); "
+        "popularity: 0.2500 at score 0.5 (8 rows)."
+    )
+    # Of scores beyond 1 nobody says what share they stand for.
+    beyond = srm.plots.score_calibration(bins("als", (0.5, 4, 0.0), (7.0, 4, 0.0)))
+    assert [line for line in beyond.axes[0].lines if line.get_linestyle() == ":"] == []
+
+
+def test_score_calibration_of_ratings():
+    figure = srm.plots.score_calibration(bins("als", (1.5, 1, 2.0), (4.5, 1, 4.0), against="rating"))
+    assert figure.axes[0].get_ylabel() == "mean rating"
+    assert [line.get_slope() for line in figure.axes[0].lines if line.get_linestyle() == ":"] == [1]
+    assert figure.get_label() == "Mean rating by score. als: 2.0000 at score 1.5 (1 row), 4.0000 at score 4.5 (1 row)."
+
+
+def test_score_calibration_of_more_models_than_columns():
+    figure = srm.plots.score_calibration([row for n in range(4) for row in bins(f"m{n}", (0.5, 1, 0.5))])
+    assert len(figure.axes) == 8
+    assert sorted(panel.get_title("left") for panel in figure.axes) == ["", "", "", "", "m0", "m1", "m2", "m3"]
+
+
 @pytest.mark.parametrize("form", [list, pd.DataFrame, iter], ids=["list", "pandas", "iterator"])
 def test_rows_in_any_form(form):
     rows = small_history(small_result())
@@ -144,6 +185,8 @@ def test_a_spark_frame_is_told_what_to_do():
         (lambda: plots.history(small_history(small_result()), "hit@2"), "expected rows of hit@2, found none; known: mrr@2"),
         (lambda: plots.history(small_history(small_result()), last=0), "last: expected a whole number from 1, found 0"),
         (lambda: plots.history(small_history(small_result()), last=True), "last: expected a whole number from 1, found True"),
+        (lambda: plots.score_calibration(small_result()), r"rows of its score_calibration\(\); one in memory has none"),
+        (lambda: plots.score_calibration([]), "rows: expected a result, or rows of its table, found"),
         (lambda: plots.history([]), "rows: expected a result, or rows of its table, found"),
         (lambda: plots.history("mrr"), "rows: expected a result, or rows of its table, found 'mrr'"),
         (lambda: plots.metric_by_k(None), "rows: expected a result, or rows of its table, found None"),

@@ -1,0 +1,122 @@
+"""Makes the pictures of docs/gallery.md from the demo on MovieLens 100K. `make pictures` runs it, behind the demo.
+
+Nights are made here: in the first of six the models know half of the training ratings, in each later one a tenth more.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "jobs"), str(ROOT / "tests")]
+
+import browser as chromium  # noqa: E402 - it is found by the line above
+import prepare_demo  # noqa: E402
+
+import spark_recmetrics as srm  # noqa: E402
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DEMO, PICTURES = ROOT / ".demo" / "ml-100k", ROOT / "docs" / "pictures"
+MODELS = ("als", "popularity", "random")
+OPTIONS: dict[str, Any] = {"threshold": 4.0}
+SEED = 17
+
+
+def main() -> None:
+    """Evaluate, draw, and show the report to a browser."""
+    spark = SparkSession.builder.appName("make_pictures").getOrCreate()
+    try:
+        for name, figure in figures(spark).items():
+            save(figure, PICTURES / f"{name}.svg")
+    finally:
+        spark.stop()
+    screenshots(DEMO / "report.html")
+
+
+def figures(spark: SparkSession) -> dict[str, Figure]:
+    """The figures, by the names of their files."""
+
+    def table(name: str) -> DataFrame:
+        return spark.read.parquet((DEMO / name).as_uri())
+
+    def of_models(name: str) -> DataFrame:
+        return _together({model: table(f"{model}/{name}") for model in MODELS})
+
+    truth, train = table("truth"), table("train")
+    result = srm.evaluate(
+        of_models("predictions"),
+        truth,
+        metrics=["ndcg", "recall"],
+        k=[1, 3, 5, 10, 20, 50],
+        user_segments=table("users"),
+        slices=["gender", "age(18, 25, 35, 45, 56)"],
+        min_users=20,
+        **OPTIONS,
+    )
+    rated = srm.evaluate(of_models("rating_predictions"), truth, metrics="rmse", **OPTIONS)
+    compared = srm.compare(result, baseline="popularity")
+    return {
+        "metric-by-k": srm.plots.metric_by_k(result),
+        "differences": srm.plots.differences(compared, [f"{name}@{k}" for name in ("ndcg", "recall") for k in (5, 10, 20)]),
+        "slices": srm.plots.slices(result, "ndcg@10"),
+        "score-calibration": srm.plots.score_calibration(result),
+        "rating-calibration": srm.plots.score_calibration(rated),
+        "history": srm.plots.history([row for night in range(6) for row in night_rows(train, truth, night)]),
+    }
+
+
+def night_rows(train: DataFrame, truth: DataFrame, night: int) -> list[dict[str, Any]]:
+    """The rows of SUMMARY of a night."""
+    share = F.pmod(F.xxhash64("user_id", "item_id", F.lit(SEED)), F.lit(10))
+    found = prepare_demo.predict(train.where(share < 5 + night), truth, implicit=True, seed=SEED)
+    lists = _together({model: found[f"{model}/predictions"] for model in MODELS[:2]})
+    run = srm.Run(run_id=f"night {night}", as_of=f"2026-01-{night + 1:02}")
+    return srm.evaluate(lists, truth, metrics="ndcg", k=10, run=run, **OPTIONS).rows
+
+
+def _together(frames: dict[str, DataFrame]) -> DataFrame:
+    named = (frame.select(F.lit(model).alias("model"), "user_id", "item_id", "score") for model, frame in frames.items())
+    return reduce(DataFrame.unionByName, named)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write an SVG whose letters are letters, the same for the same figure."""
+    import matplotlib as mpl
+
+    # White, since ink is dark and a page may be, too.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}):
+        figure.savefig(path, format="svg", facecolor="white", metadata={"Date": None})
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KB")
+
+
+def screenshots(report: Path) -> None:
+    """What a reader of the report sees first, on a desk and on a phone."""
+    if not (chromium.DRIVER and chromium.CHROMIUM):
+        print(f"no pictures of the report: {chromium.WHY_NOT}")
+        return
+    if not report.is_file():  # a browser would make a picture of its message
+        raise SystemExit(f"make_pictures: there is no {report}: make demo DATA=ml-100k writes it")
+    from PIL import Image
+
+    views = {"desk": (1100, 1000, "light"), "phone": (390, 844, "dark")}
+    with chromium.browser() as browser:
+        for name, (width, height, scheme) in views.items():
+            path = PICTURES / f"report-{name}.png"
+            browser.open(report.as_uri(), width=width, height=height, scheme=scheme)
+            browser.screenshot(path)
+            with Image.open(path) as whole:
+                small = whole.convert("RGB").crop((0, 0, width, min(height, whole.height))).quantize(64)
+            small.save(path, optimize=True)
+            print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KB")
+
+
+if __name__ == "__main__":
+    main()
