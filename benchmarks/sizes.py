@@ -385,7 +385,7 @@ def main() -> None:
                     told = {"machine": machine(), "found": [asdict(one) for one in by_name.values()]}
                     chosen.json.write_text(json.dumps(told, indent=1))
     found = sorted(by_name.values(), key=lambda own: (own.ranking != "window", list(SIZES).index(own.size), own.master))
-    parts = [f"{machine()}; `--memory {chosen.memory}`."]
+    parts = [f"{machine()}; {chosen.memory} of memory for the driver, or for both executors together."]
     for master, columns in (("local", COUNTS), ("cluster", MEMORY)):
         if those := [own for own in found if own.master == master]:
             parts += [f"Master `{master}`:", table(columns, those)]

@@ -78,7 +78,7 @@ def _bins(known: DataFrame, n_bins: int) -> DataFrame:
     if n_bins > 1:
         shares = F.array(*(F.lit(place / n_bins) for place in range(1, n_bins)))
         edges = known.groupBy("code").agg(F.percentile_approx("score", shares, ACCURACY).alias("edges"))
-        passed = F.size(F.filter("edges", lambda edge: edge < F.col("score")))
+        passed = F.size(F.filter(F.col("edges"), lambda edge: edge < F.col("score")))
         binned = known.join(F.broadcast(edges), "code").withColumn("bin", passed)
     of_bin = F.min("score"), F.max("score"), F.avg("score"), F.count(F.lit(1)), F.avg("outcome")
     return binned.groupBy("code", "bin").agg(*(column.alias(name) for name, column in zip(_OF_BIN, of_bin, strict=True)))
