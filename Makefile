@@ -51,26 +51,27 @@ demo: check-java $(READY) $(if $(filter ml-100k,$(DATA)),$(WHEEL)) ## evaluate t
 	$(SUBMIT) jobs/prepare_demo.py --data $(DATA) --output .demo/$(DATA) $(if $(filter ml-100k,$(DATA)),--ml-100k-wheel $(WHEEL))
 	$(SUBMIT) jobs/evaluate.py --config $(CONF)
 
-# Two lanes side by side, each on about one core: classic Spark; and Spark Connect with what needs no Spark behind it, which
-# take about as long. What the second one says is shown when both have ended.
-test: check-java lint typecheck ## lint, type check, and the suite on classic Spark and on Spark Connect
+# Two lanes side by side, each on about one core. What the second one says is shown when both have ended.
+define in_two_lanes
 	@log=$$(mktemp); \
-	( $(BIN)/pytest -m "spark and not once and not heavy" --session=connect -p no:cacheprovider; connect=$$?; \
-	  $(BIN)/pytest -m "not spark and not heavy and not browser" -p no:cacheprovider && exit $$connect ) > "$$log" 2>&1 & other=$$!; \
-	$(BIN)/pytest -m "spark and not heavy"; classic=$$?; \
+	( $(2) ) > "$$log" 2>&1 & other=$$!; \
+	$(1); one=$$?; \
 	wait $$other; other=$$?; \
 	cat "$$log"; rm -f "$$log"; \
-	exit $$((classic ? classic : other))
+	exit $$((one ? one : other))
+endef
 
-# In two lanes, too: whole runs of the jobs, which start a Spark of their own each; and the others, in one session.
+# Classic Spark; and Spark Connect with what needs no Spark behind it, which take about as long.
+test: check-java lint typecheck ## lint, type check, and the suite on classic Spark and on Spark Connect
+	$(call in_two_lanes,$(BIN)/pytest -m "spark and not heavy",\
+	    $(BIN)/pytest -m "spark and not once and not heavy" --session=connect -p no:cacheprovider; connect=$$?; \
+	    $(BIN)/pytest -m "not spark and not heavy and not browser" -p no:cacheprovider && exit $$connect)
+
+# Tests in one session; and whole runs of the jobs, which start a Spark of their own each.
 test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions, whole runs of the jobs
-	@log=$$(mktemp); \
-	( $(BIN)/pytest -m heavy -p no:cacheprovider $(OWN_SPARK); runs=$$?; \
-	  $(BIN)/pytest -m heavy -p no:cacheprovider --session=connect tests/test_databricks.py && exit $$runs ) > "$$log" 2>&1 & other=$$!; \
-	$(BIN)/pytest -m heavy $(addprefix --ignore=,$(OWN_SPARK)); shared=$$?; \
-	wait $$other; other=$$?; \
-	cat "$$log"; rm -f "$$log"; \
-	exit $$((shared ? shared : other))
+	$(call in_two_lanes,$(BIN)/pytest -m heavy $(addprefix --ignore=,$(OWN_SPARK)),\
+	    $(BIN)/pytest -m heavy -p no:cacheprovider $(OWN_SPARK); runs=$$?; \
+	    $(BIN)/pytest -m heavy -p no:cacheprovider --session=connect tests/test_databricks.py && exit $$runs)
 
 test-matrix: test-oldest test-newest ## the core of the suite on the wheel, with the oldest and with the newest versions
 

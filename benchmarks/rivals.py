@@ -24,6 +24,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -108,6 +110,29 @@ def memory_of(root: int) -> int:
     return total
 
 
+@contextmanager
+def again_and_again(look: Callable[[], None], pause: float = 0.5) -> Iterator[None]:
+    """Look, in a thread, until this is left.
+
+    Args:
+        look: What is done each time.
+        pause: Seconds between two looks.
+    """
+    done = threading.Event()
+
+    def loop() -> None:
+        while not done.wait(pause):
+            look()
+
+    thread = threading.Thread(target=loop, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 def timed(name: str, command: list[str], limit: float) -> tuple[Timed, dict[str, float]]:
     """Run a command that prints seconds, and see how much memory it takes.
 
@@ -119,22 +144,18 @@ def timed(name: str, command: list[str], limit: float) -> tuple[Timed, dict[str,
     environ = {**os.environ, "PYSPARK_PYTHON": command[0], "PYTHONPATH": str(ROOT)}
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environ, start_new_session=True, **piped) as process:
-        peak, done = [0], threading.Event()
+        peak = [0]
 
         def look() -> None:
-            while not done.wait(0.5):
-                peak[0] = max(peak[0], memory_of(process.pid))
+            peak[0] = max(peak[0], memory_of(process.pid))
 
-        watcher = threading.Thread(target=look, daemon=True)
-        watcher.start()
-        try:
-            out, err = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # what it has started, too
-            out, err = process.communicate()
-            err = f"not done after {limit:.0f} s"
-        done.set()
-        watcher.join()
+        with again_and_again(look):
+            try:
+                out, err = process.communicate(timeout=limit)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # what it has started, too
+                out, err = process.communicate()
+                err = f"not done after {limit:.0f} s"
     seconds, values = [], {}
     for line in out.splitlines():
         if line.startswith("{"):

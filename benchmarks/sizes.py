@@ -19,24 +19,22 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from contenders import ours, session
 from data import CUTS, SIZES, folder_of
-from rivals import into_page, machine, memory_of, processes_of
+from rivals import again_and_again, into_page, machine, memory_of, processes_of
+
+from spark_recmetrics.score import ROWS_AT_ONCE
 
 WARM = {"XS": 1, "S": 3, "M": 3, "L": 0}
 """How many runs follow the first one, with the local master."""
-ROWS_AT_ONCE, PART = 1_000_000, 128 * 2**20
-"""What the package scores at once of whole lists, in rows; and what Spark reads in one task, in bytes."""
-PAUSE = 0.5
-"""Seconds between two looks at memory."""
+PART = 128 * 2**20
+"""What Spark reads in one task, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -110,22 +108,6 @@ def buckets_of(n_users: float) -> int:
     return max(32, round(n_users * max(CUTS) / 1_000_000))
 
 
-@contextmanager
-def again_and_again(look: Callable[[], None], pause: float) -> Iterator[None]:
-    """Look, in a thread, until this is left."""
-    done = threading.Event()
-
-    def loop() -> None:
-        while not done.wait(pause):
-            look()
-
-    thread = threading.Thread(target=loop, daemon=True)
-    thread.start()
-    yield
-    done.set()
-    thread.join()
-
-
 def settings_of(master: str, memory: str, events: Path) -> dict[str, str]:
     """The session of a master, with all that a machine of two cores has."""
     found = {
@@ -164,7 +146,7 @@ def run(size: str, ranking: str, master: str, memory: str, buckets: int, parent:
         for _ in range(1 + (WARM[size] if master == "local" else 0)):
             start = time.time()
             if master == "cluster":
-                with again_and_again(look, 2.0):
+                with again_and_again(look, pause=2.0):
                     evaluate()
                 look()
             else:
@@ -247,7 +229,7 @@ def measured(arguments: list[str]) -> Sized:
             total[0] = max(total[0], memory_of(process.pid))
             workers[0] = max(workers[0], *map(peak_of_worker, processes_of(process.pid)))
 
-        with again_and_again(look, PAUSE):
+        with again_and_again(look):
             out, _ = process.communicate()
     lines = [line for line in out.splitlines() if line.startswith("{")]
     if process.returncode or not lines:

@@ -9,9 +9,8 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
 from spark_recmetrics.errors import ConfigError, DataError, brief
-from spark_recmetrics.inputs import clean_truth, relevant_only
+from spark_recmetrics.inputs import clean_truth, relevant_pairs
 from spark_recmetrics.metrics.registry import whole_number
-from spark_recmetrics.rank import without_repeats
 from spark_recmetrics.rating import true_ratings
 
 if TYPE_CHECKING:
@@ -41,11 +40,10 @@ def calibrate(plan: Plan, n_bins: int, against: Against | None) -> list[dict[str
     if against == "rating":
         known = rows.join(true_ratings(truth, plan.convention).withColumnRenamed("true", "outcome"), ["user", "item"])
     else:
-        judged = relevant_only(truth, plan.convention, has_ratings=plan.inputs.has_ratings)
-        relevant = judged.groupBy("user", "item").agg(F.max(F.col("rating").isNotNull().cast("double")).alias("outcome"))
+        relevant = relevant_pairs(truth, plan.convention, has_ratings=plan.inputs.has_ratings)
         # Of users who stand nowhere in truth nothing is known; of the others, what truth lacks is not relevant.
         known = rows.join(truth.select("user").distinct(), "user", "left_semi").join(relevant, ["user", "item"], "left")
-        known = known.withColumn("outcome", F.coalesce("outcome", F.lit(0.0)))
+        known = known.withColumn("outcome", F.col("rating").isNotNull().cast("double"))
     found = sorted(tables.collect_rows(_bins(known, n_bins)), key=lambda row: row["bin"])
     told = []
     for code, model in enumerate(plan.models):
@@ -60,13 +58,12 @@ def calibrate(plan: Plan, n_bins: int, against: Against | None) -> list[dict[str
 
 def _scored(plan: Plan, table: str) -> DataFrame:
     """`code, user, item, score`: the clean rows of the models with a finite score, as a double; the code is a model's place."""
-    rows = plan.clean(plan.inputs.predicted[table])
+    rows = plan.once(plan.clean(plan.inputs.predicted[table]))
     if "score" not in rows.columns:
         raise DataError(
             f"{table}: expected scores, found ranks alone: leave columns.rank out, or evaluate one that reads scores, "
             "such as rmse, too"
         )
-    rows = without_repeats(rows, plan.convention) if plan.convention.duplicates == "first" else rows
     code = F.col("model") if "model" in rows.columns else F.lit(0)
     score = F.col("score").cast("double")
     return rows.where(F.abs(score) < float("inf")).select(code.alias("code"), "user", "item", score.alias("score"))

@@ -346,6 +346,12 @@ def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool
     return truth.select("user", "item", F.when(relevant, rating).alias("rating"), *values, *chances)
 
 
+def relevant_pairs(truth: DataFrame, convention: Convention, *, has_ratings: bool) -> DataFrame:
+    """`user, item, rating` of what is relevant, each pair once with its highest rating."""
+    rows = relevant_only(truth, convention, has_ratings=has_ratings)
+    return rows.where(F.col("rating").isNotNull()).groupBy("user", "item").agg(F.max("rating").alias("rating"))
+
+
 def with_model_codes(rows: DataFrame, models: Sequence[str]) -> DataFrame:
     """The rows of these models, its place in the list, from 0, for the name of each; all where there is no model column."""
     if "model" not in rows.columns:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from spark_recmetrics import tables
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import counted
-from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, relevant_only
+from spark_recmetrics.inputs import Inputs, clean_predictions, clean_truth, relevant_pairs
 from spark_recmetrics.metrics import Metric, cut_offs
 from spark_recmetrics.rank import top_rows, without_repeats
 
@@ -59,8 +59,7 @@ class Overlap:
     @cached_property
     def relevant(self) -> DataFrame:
         """`user, item, rating` of what is relevant, each once."""
-        rows = relevant_only(self.judged, self.convention, has_ratings=self.inputs.has_ratings)
-        return rows.where(F.col("rating").isNotNull()).groupBy("user", "item").agg(F.max("rating").alias("rating"))
+        return relevant_pairs(self.judged, self.convention, has_ratings=self.inputs.has_ratings)
 
     @cached_property
     def longest(self) -> int | None:

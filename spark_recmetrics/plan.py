@@ -156,6 +156,10 @@ class Plan:
         """Canonical predictions as they are scored: without faulty rows, `model` a number."""
         return with_model_codes(clean_predictions(predictions, self.convention, self.policies), self.models)
 
+    def once(self, predictions: DataFrame) -> DataFrame:
+        """The rows, those of one item in a list as one where the convention has repeats out."""
+        return without_repeats(predictions, self.convention) if self.convention.duplicates == "first" else predictions
+
     @cached_property
     def truth(self) -> DataFrame:
         """Clean truth."""
@@ -256,14 +260,12 @@ class Plan:
             behind = first_behind(self.clean(self.inputs.predicted["predictions"]).select(*rows.columns), scoring.k)
             return _without(in_buckets(rows.where(F.col("rank") <= scoring.k).union(behind), self.n_buckets), scoring)
         rows = in_buckets(rows, self.n_buckets)
-        rows = without_repeats(rows, convention) if convention.duplicates == "first" else rows
-        rows = top_rows(rows, k=scoring.k, convention=convention, trust_rank=self.trusts_ranks, cuts=scoring.cuts)
+        rows = top_rows(self.once(rows), k=scoring.k, convention=convention, trust_rank=self.trusts_ranks, cuts=scoring.cuts)
         return _without(rows, scoring)
 
     def _rated(self) -> DataFrame:
         """Error moments and rating metrics per user, `model` still a number."""
-        rows = self.predicted[self.inputs.rating_table].drop("bucket")
-        rows = without_repeats(rows, self.convention) if self.convention.duplicates == "first" else rows
+        rows = self.once(self.predicted[self.inputs.rating_table].drop("bucket"))
         errors = rating_errors(rows, self.truth, self.rating, self.convention)
         return errors if "model" in errors.columns else errors.withColumn("model", F.lit(0))
 
