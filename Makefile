@@ -160,6 +160,8 @@ $(AIRFLOW)/.ready: pyproject.toml constraints-airflow.txt
 	@touch $@
 
 $(SITE)/.ready: constraints-site.txt
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "constraints-site.txt is for Python 3.11 or newer; name one: make PYTHON=python3.11 site" >&2; exit 1; }
 	"$(PYTHON)" -m venv --clear $(SITE)
 	$(SITE)/bin/python -m pip install --quiet --no-deps -r constraints-site.txt
 	@touch $@
