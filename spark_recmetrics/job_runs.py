@@ -69,9 +69,10 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
                 outcome["tables"] = history.publish({"data_report": report}, output, run)
             raise
         try:
-            held = gated and bool(config.gates)
-            with step(spark, "gates"):
-                verdicts = judged(config, result.rows, earlier_rows(spark, config), result.per_user) if held else []
+            verdicts = []
+            if gated and config.gates:
+                with step(spark, "gates"):
+                    verdicts = judged(config, result.rows, earlier_rows(spark, config), result.per_user)
             frames = {name: getattr(result, name) for name in ("data_report", "per_user", "summary")}
             if verdicts:
                 frames["gates"] = spark.createDataFrame(verdicts, GATES)
@@ -87,8 +88,7 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         # What is empty is the error that the job ends with.
         own = [line for line in result.warnings if line not in result.emptiness]
         outcome["warnings"] = [*own, *outcome["warnings"]]
-        with step(spark, "report"):
-            outcome["report"] = _report(spark, config, result, comparison, verdicts, outcome, vault)
+        outcome["report"] = _report(spark, config, result, comparison, verdicts, outcome, vault)
         told = _told(config, result, outcome, comparison)
         tell(told)
         for name, place in outcome["tables"].items():
@@ -223,13 +223,14 @@ def _report(
         return None
     told = [headline_of(result.rows), *(gate.metric for gate in config.gates)]
     try:
-        path = result.to_html(
-            config.report_path,
-            comparison=comparison,
-            gates=verdicts,
-            history=published_rows(spark, config.located(config.output), config.job, list(dict.fromkeys(told))),
-            configuration=as_yaml(config.resolved()),
-        )
+        with step(spark, "report"):
+            path = result.to_html(
+                config.report_path,
+                comparison=comparison,
+                gates=verdicts,
+                history=published_rows(spark, config.located(config.output), config.job, list(dict.fromkeys(told))),
+                configuration=as_yaml(config.resolved()),
+            )
     except Exception as error:  # noqa: BLE001 - it may not end a run whose numbers are there
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         outcome["warnings"].append(f"report: not written: {vault.covered(reason)}")

@@ -21,9 +21,6 @@ _log = logging.getLogger(__name__)
 _DESCRIPTION = "spark.job.description"
 """The local property that the Spark UI shows of a job, and of a query."""
 
-_AT_ONCE = 0.05
-"""Seconds below which a step had nothing to do. A Spark job takes longer."""
-
 _around: ContextVar[str] = ContextVar("around", default="")
 _terminal: TextIO | None = None
 
@@ -60,7 +57,7 @@ def step(spark: SparkSession, text: str) -> Iterator[Seen]:
     seconds = time.monotonic() - begun
     counts = [(seen.rows, "row"), (seen.users, "user")]
     told = [f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in counts if n is not None]
-    if not outer and (told or seconds >= _AT_ONCE):
+    if not outer:
         _log.info("%s: %s", text, ", ".join([*told, f"{seconds:.1f} s"]))
 
 
