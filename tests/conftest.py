@@ -14,6 +14,9 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 # Another Spark or a remote one of this machine must not win over the installed one.
 for name in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
     os.environ.pop(name, None)
+# Of every JVM of the suite, those of whole runs of the jobs, too: compiling its code well costs more than tests win by it,
+# and the threads of another collector would take the two cores from the lanes.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 SETTINGS = {
     "spark.sql.shuffle.partitions": "3",  # the default of 200 is 200 tasks for a handful of rows

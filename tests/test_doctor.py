@@ -181,7 +181,8 @@ def run_command(session_kind, tmp_path):
 
     def run(*argv, **variables):
         environment = {name: value for name, value in os.environ.items() if "SPARK" not in name and name != "PYTHONPATH"}
-        environment |= {"SPARK_CONF_DIR": str(ROOT / "conf"), "SPARK_LOCAL_IP": "127.0.0.1", **variables}
+        environment |= {"SPARK_CONF_DIR": str(ROOT / "conf"), "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment |= {"SPARK_SUBMIT_OPTS": os.environ["SPARK_SUBMIT_OPTS"], **variables}
         if session_kind == "connect":
             # The server of the other tests has the port that a local server takes unless Spark itself is tested.
             environment |= {"SPARK_REMOTE": "local[1]", "SPARK_TESTING": "1"}
