@@ -1,11 +1,13 @@
-"""Cut a stream of rows between users, and take its kinds apart. No Spark is needed here."""
+"""Cut a stream of rows, or of arrays of them, between users, and take its kinds apart. No Spark is needed here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from spark_recmetrics.columns import KIND, KIND_LIST, KIND_TRUTH
+import numpy as np
+
+from spark_recmetrics.columns import KIND, KIND_LIST, KIND_TRUTH, rows_of_kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,10 +53,60 @@ def frames_of(rows: pa.Table, names: Mapping[int, Sequence[str]]) -> dict[int, p
     """
     import pyarrow.compute as pc
 
-    found = {}
+    return _frames({kind: rows.select(own).filter(pc.equal(rows[KIND], kind)) for kind, own in names.items()})
+
+
+def arrays_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
+    """Tables of about so many rows, each of which is all of a user; of more where one user has more.
+
+    Args:
+        batches: A row for each user, by `match.gathered`.
+        size: From how many rows in its arrays on a table ends.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    waiting, n = list[pa.RecordBatch](), 0
+    for batch in batches:
+        arrays = (array for array in batch.columns if pa.types.is_list(array.type))
+        up_to = np.cumsum(sum(pc.list_value_length(array).to_numpy() for array in arrays))
+        start, before = 0, 0
+        while start < len(batch):
+            stop = int(np.searchsorted(up_to, before + size - n)) + 1
+            waiting.append(batch.slice(start, stop - start))
+            if stop > len(batch):
+                n += int(up_to[-1]) - before
+                break
+            yield pa.Table.from_batches(waiting)
+            waiting, n, start, before = [], 0, stop, int(up_to[stop - 1])
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def frames_of_arrays(users: pa.Table, names: Mapping[int, Sequence[str]]) -> dict[int, pd.DataFrame]:
+    """As `frames_of`, of a row for each user.
+
+    Args:
+        users: Rows by `match.gathered`.
+        names: The columns of each kind.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    user, found = users["user"].combine_chunks(), {}
     for kind, own in names.items():
-        table = rows.select(own).filter(pc.equal(rows[KIND], kind))
-        if len(table) or kind in (KIND_LIST, KIND_TRUTH):
-            # Whole numbers beside a null would become doubles, in which close ones are equal.
-            found[kind] = table.to_pandas(integer_object_nulls=True)
-    return found
+        array = users[rows_of_kind(kind)].combine_chunks()
+        rows = array.flatten()
+        columns = dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
+        columns["user"] = user.take(pc.list_parent_indices(array))
+        found[kind] = pa.table({name: columns[name] for name in own})
+    return _frames(found)
+
+
+def _frames(tables: Mapping[int, pa.Table]) -> dict[int, pd.DataFrame]:
+    # Whole numbers beside a null would become doubles, in which close ones are equal.
+    return {
+        kind: table.to_pandas(integer_object_nulls=True)
+        for kind, table in tables.items()
+        if len(table) or kind in (KIND_LIST, KIND_TRUTH)
+    }

@@ -150,6 +150,12 @@ KIND = "kind"
 
 KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM, KIND_LIST = range(5)
 
+
+def rows_of_kind(kind: int) -> str:
+    """Column with an array of rows of a kind."""
+    return f"rows_{kind}"
+
+
 PASSING = (
     *(PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE),
     *(ITEM_IDS, ITEM_MODELS, *GROUP_ARRAYS, LIST_ITEMS, LIST_RANKS),

@@ -32,7 +32,7 @@ from spark_recmetrics.inputs import (
     truth_faults,
     with_model_codes,
 )
-from spark_recmetrics.match import Bands, mixed, with_bands
+from spark_recmetrics.match import Bands, gathered, mixed, with_bands
 from spark_recmetrics.means import Wanted
 from spark_recmetrics.metrics.measuring import item_places
 from spark_recmetrics.metrics.rating import Moments
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from spark_recmetrics.inputs import Inputs
     from spark_recmetrics.metrics import Metric
     from spark_recmetrics.slices import Slice
+
+LONGEST_ARRAY = 1_000
+"""Up to how many recommendations of a user come to Python as one row, ten thousand of which may come at once."""
 
 
 @dataclass(frozen=True)
@@ -174,10 +177,8 @@ class Plan:
         if self.scoring is not None:
             how = self.scoring, self.models, wanted, self.item_slices
             if self.scoring.ranks_lists:
-                # By one column of whole numbers Spark sorts by radix. Scores are sorted where they are scored.
-                rows = mixed(self.whole_lists).repartition(self.n_buckets, "bucket").sortWithinPartitions("user")
-                columns = {kind: [name for name in own.columns if name != "bucket"] for kind, own in self.whole_lists.items()}
-                scored.append(score_lists(rows.drop("bucket"), columns, *how))
+                tables = {kind: own.drop("bucket") for kind, own in self.whole_lists.items()}
+                scored.append(score_lists(self._by_user(tables), {kind: own.schema for kind, own in tables.items()}, *how))
             else:
                 scored.append(score_users(self.ranked, self.beside, *how))
         # Every pair has a truth row, so a user with a pair has a row on the left; and there all truth rows are looked at.
@@ -225,6 +226,18 @@ class Plan:
         """The same with the rows of whole lists, each table for itself."""
         lists = self._described(self._lists)
         return {KIND_LIST: self._with_bucket(lists.drop("bucket")), **self._others}
+
+    def _by_user(self, tables: Mapping[int, DataFrame]) -> DataFrame:
+        """The rows of whole lists, and what is beside them, user by user; scores are sorted where they are scored."""
+        if self.gathers and KIND_ITEM not in tables:
+            return gathered(tables)
+        # By one column of whole numbers Spark sorts by radix.
+        return mixed(self.whole_lists).repartition(self.n_buckets, "bucket").sortWithinPartitions("user").drop("bucket")
+
+    @property
+    def gathers(self) -> bool:
+        """All rows of a user fit into one: Spark sends some thousands of rows to Python at once."""
+        return self.max_per_user is not None and self.max_per_user * len(self.models) <= LONGEST_ARRAY
 
     def _with_bucket(self, rows: DataFrame) -> DataFrame:
         return rows.select(bucket_of(F.col("user"), self.n_buckets), "*")

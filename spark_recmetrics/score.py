@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 from spark_recmetrics.beside import Beside, numbered, places_of, split
 from spark_recmetrics.bucket import score_bucket
-from spark_recmetrics.chunks import frames_of, users_together
+from spark_recmetrics.chunks import arrays_together, frames_of, frames_of_arrays, users_together
 from spark_recmetrics.columns import (
     GROUP_ARRAYS,
     ITEM_COUNTS,
@@ -31,6 +31,7 @@ from spark_recmetrics.columns import (
     ITEM_ROWS,
     ITEM_SLICE,
     ITEM_VALUE,
+    KIND,
     KIND_ITEM,
     KIND_LIST,
     KIND_SEGMENT,
@@ -101,7 +102,7 @@ def score_users(
 
 def score_lists(
     rows: DataFrame,
-    columns: Mapping[int, Sequence[str]],
+    columns: Mapping[int, StructType],
     scoring: Scoring,
     models: Sequence[str],
     wanted: Wanted | None = None,
@@ -113,8 +114,8 @@ def score_lists(
 
     Args:
         rows: Lists `[model,] user, item`, `rank` and/or `score`, truth as for `score_users`, and what is known beside, by
-            `match.mixed`. In a partition those of a user stand one behind the other, and before them the rows of items, which
-            have no user.
+            `match.gathered`; or by `match.mixed`, where in a partition those of a user stand one behind the other, and before
+            them the rows of items, which have no user.
         columns: By `columns.KIND`, the columns of its rows.
         scoring: As for `score_users`.
         models: As for `score_users`.
@@ -124,15 +125,17 @@ def score_lists(
     Returns:
         As `score_users` does, those who are scored at once in place of a bucket.
     """
-    schema = _schema(rows.schema, scoring, wanted, slices)
+    schema = _schema(columns[KIND_LIST], scoring, wanted, slices)
     score, sent = _scorer(scoring, models, wanted, slices), to_arrow_schema(schema)
+    names = {kind: own.names for kind, own in columns.items()}
+    together, taken = (users_together, frames_of) if KIND in rows.columns else (arrays_together, frames_of_arrays)
 
     def of_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         items = None
-        for together in users_together(batches, ROWS_AT_ONCE):
-            frames = frames_of(together, columns)
+        for some in together(batches, ROWS_AT_ONCE):
+            frames = taken(some, names)
             items = frames.get(KIND_ITEM) if items is None else items
             if not (len(frames[KIND_LIST]) or len(frames[KIND_TRUTH]) or KIND_TRAIN in frames):
                 continue  # nobody to score

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
 from spark_recmetrics import known_items, schema, tables
+from spark_recmetrics.columns import KIND_LIST, KIND_SEGMENT, KIND_TRAIN, KIND_TRUTH
 from spark_recmetrics.conventions import CONVENTIONS
 from spark_recmetrics.metrics import DEFINITIONS, expand, parse
 
@@ -261,6 +262,8 @@ def test_lists_and_windows_rank_alike_bit_for_bit(spark, options, case):
     assert not window.plan.scoring.ranks_lists
     assert lists.plan.scoring.ranks_lists
     assert declared.plan.scoring.ranks_lists
+    assert declared.plan.gathers
+    assert not lists.plan.gathers
     assert rows_by_cell(window) == rows_by_cell(lists) == rows_by_cell(declared)
     assert len(rows_by_cell(window)) > 10
     # Means add the same values in another order.
@@ -281,6 +284,15 @@ def test_items_of_lists_are_the_same_wherever_they_are_ranked(spark):
     assert lists.plan.scoring.ranks_lists
     assert rows_by_cell(window) == rows_by_cell(lists)
     assert_agrees(lists, expected, metrics)
+
+
+def test_training_rows_and_groups_come_in_the_row_of_their_user(spark):
+    case = oracle.random_case(31, ratings=True)
+    metrics = srm.metrics.expand(["lauc", "user_mad_ranking(groups=gender)", "ndcg"], (2, 3))
+    gathered, expected = evaluate_all(spark, case, srm.convention("default"), metrics, max_per_user=50)
+    assert gathered.plan.gathers
+    assert set(gathered.plan.whole_lists) == {KIND_LIST, KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT}
+    assert_agrees(gathered, expected, metrics)
 
 
 def test_arrays_are_the_same_wherever_they_are_ranked(spark):

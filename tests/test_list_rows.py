@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import spark_recmetrics as srm
-from spark_recmetrics.chunks import frames_of, users_together
-from spark_recmetrics.columns import KIND_ITEM, KIND_LIST, KIND_TRUTH
+from spark_recmetrics.chunks import arrays_together, frames_of, frames_of_arrays, users_together
+from spark_recmetrics.columns import KIND_ITEM, KIND_LIST, KIND_TRUTH, rows_of_kind
 from spark_recmetrics.list_rows import ListRows, Ranks, rank_rows
 from spark_recmetrics.metrics.scoring import Scoring
 
@@ -146,3 +146,48 @@ def test_kinds_have_their_own_columns():
     assert set(found) == {KIND_LIST, KIND_TRUTH}
     assert found[KIND_LIST]["score"].tolist() == [large, None]
     assert found[KIND_TRUTH]["rating"].tolist() == [4.0]
+
+
+LISTS = {"a": [1], "b": [], "c": [2, 3, 4, 5], "d": [6, 7], "e": [8]}
+
+
+def arrays(*, size):
+    """Of each user a list, and of `a` and `d` a row of truth; a closer number would be equal as a double."""
+    lists = [[{"item": 2**60 + item, "score": None} for item in items] for items in LISTS.values()]
+    truth = [[{"rating": 4.0, "item": 9}] if user in "ad" else [] for user in LISTS]
+    kinds = {
+        rows_of_kind(KIND_LIST): pa.array(lists, pa.list_(pa.struct({"item": pa.int64(), "score": pa.int64()}))),
+        rows_of_kind(KIND_TRUTH): pa.array(truth, pa.list_(pa.struct({"rating": pa.float64(), "item": pa.int64()}))),
+    }
+    return pa.table({"user": list(LISTS), **kinds}).to_batches(max_chunksize=size)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize(
+    ("at_once", "expected"),
+    [
+        (1, [["a"], ["b", "c"], ["d"], ["e"]]),
+        (3, [["a", "b", "c"], ["d"], ["e"]]),
+        (4, [["a", "b", "c"], ["d", "e"]]),
+        (9, [["a", "b", "c", "d"], ["e"]]),
+        (100, [["a", "b", "c", "d", "e"]]),
+    ],
+)
+def test_arrays_come_in_tables_of_about_so_many_rows(size, at_once, expected):
+    found = list(arrays_together(arrays(size=size), at_once))
+    assert [table["user"].to_pylist() for table in found] == expected
+    names = {KIND_LIST: ["score", "user", "item"], KIND_TRUTH: ["user", "rating"]}
+    frames = [frames_of_arrays(table, names) for table in found]
+    lists = pd.concat([own[KIND_LIST] for own in frames])
+    assert list(lists) == ["score", "user", "item"]
+    assert list(zip(lists["user"], lists["item"], strict=True)) == [(u, 2**60 + n) for u, own in LISTS.items() for n in own]
+    truth = pd.concat([own[KIND_TRUTH] for own in frames])
+    assert truth.to_dict("records") == [{"user": "a", "rating": 4.0}, {"user": "d", "rating": 4.0}]
+
+
+def test_no_array_at_all():
+    assert list(arrays_together([], 5)) == []
+    assert list(arrays_together([batch.slice(0, 0) for batch in arrays(size=2)], 1)) == []
+    (nobody,) = arrays_together([batch for batch in arrays(size=1) if batch["user"][0].as_py() == "b"], 5)
+    found = frames_of_arrays(nobody, {KIND_LIST: ["user", "item"], KIND_TRUTH: ["user"]})
+    assert {kind: len(frame) for kind, frame in found.items()} == {KIND_LIST: 0, KIND_TRUTH: 0}
