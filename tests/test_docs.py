@@ -19,7 +19,7 @@ import oracle
 import pytest
 
 import spark_recmetrics
-from spark_recmetrics import cli, config, errors, facts, schema, split_config, stats
+from spark_recmetrics import cli, config, errors, facts, preflight, schema, split_config, stats
 from spark_recmetrics.columns import COUNTERS, Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError
@@ -137,7 +137,14 @@ def tracking_store(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
 
 
-@pytest.mark.usefixtures("tracking_store")
+@pytest.fixture
+def few_buckets(monkeypatch):
+    """What a page leaves at its default runs with 3 buckets, not 32: no number depends on them, and each is a task a stage."""
+    for function in (spark_recmetrics.evaluate, preflight.prove):
+        monkeypatch.setitem(function.__kwdefaults__, "n_buckets", 3)
+
+
+@pytest.mark.usefixtures("tracking_store", "few_buckets")
 @pytest.mark.parametrize("example", DOCTESTS)
 def test_docstring(example, request):
     example.globs = dict(example.globs)
@@ -178,7 +185,7 @@ def own_registry() -> Iterator[None]:
         current.update(kept)
 
 
-@pytest.mark.usefixtures("own_registry", "tracking_store")
+@pytest.mark.usefixtures("own_registry", "tracking_store", "few_buckets")
 @pytest.mark.parametrize("page", PYTHON_PAGES)
 def test_python_blocks_run_in_order(page, request, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
