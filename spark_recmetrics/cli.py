@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from spark_recmetrics import config as configuration
 from spark_recmetrics import job_runs, published_runs
 from spark_recmetrics.credentials import Vault
-from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, counted, printable
+from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, counted, printable, reason_of
 from spark_recmetrics.job_file import places
 from spark_recmetrics.job_session import session, tell
 from spark_recmetrics.metrics import COMBINED, DEFINITIONS
@@ -310,7 +310,7 @@ def _reported(
         code = 1
         for line in vault.covered(traceback.format_exc()).expandtabs(4).rstrip("\n").split("\n"):
             print(unmarked(printable(line)), file=sys.stderr)  # spark-submit shows it on its stdout
-        outcome["error"] = {"type": type(error).__name__, "message": vault.covered(str(error)).strip().partition("\n")[0]}
+        outcome["error"] = {"type": type(error).__name__, "message": vault.covered(reason_of(error)).strip().partition("\n")[0]}
     outcome["exit_code"] = code
     text = json.dumps(_finite(outcome), allow_nan=False)
     if result_file is not None:

@@ -53,6 +53,15 @@ class DataWarning(UserWarning):
     """
 
 
+def reason_of(error: Exception) -> str:
+    """What an error says; of one that comes out of the JVM what was said there, not which call it comes out of."""
+    try:
+        told = error.java_exception.getMessage()  # type: ignore[attr-defined]  # errors of py4j have it
+    except Exception:  # noqa: BLE001 - another error, or a JVM that has died
+        told = None
+    return str(told or error)
+
+
 def writable(text: str) -> bool:
     """Whether other processes can be given the text: half of a character pair is no text outside Python."""
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import counted, printable
 from spark_recmetrics.report import (
     UNDEFINED,
-    best_value,
+    best_values,
     by_metric,
     findings,
     gates_told,
@@ -66,7 +66,7 @@ def as_markdown(
         blocks.append(_pipes(["verdict", "model", "gate", "why"], [[_plain(cell) for cell in line] for line in lines]))
     lines = []
     for metric, of_model in by_metric(everybody).items():
-        best = best_value(list(of_model.values()))
+        best = best_values(list(of_model.values()))
         users = users_of(of_model)
         cells = (_bold(of_model.get(model), best, told=".." in users) for model in models)
         lines.append([_plain(metric), users, *cells])
@@ -83,11 +83,11 @@ def as_markdown(
     return "\n\n".join(blocks) + "\n"
 
 
-def _bold(row: Mapping[str, Any] | None, best: float | None, *, told: bool) -> str:
+def _bold(row: Mapping[str, Any] | None, best: Collection[float], *, told: bool) -> str:
     """A value with its interval, and with its number of users where that is to be told."""
     if row is None or row["value"] is None:
         return UNDEFINED
-    value = f"**{row['value']:.4f}**" if row["value"] == best else f"{row['value']:.4f}"
+    value = f"**{row['value']:.4f}**" if row["value"] in best else f"{row['value']:.4f}"
     users = f" ({counted(row['n_users'], 'user')})" if told else ""
     return f"{value} {interval_of(row)}".rstrip() + users
 

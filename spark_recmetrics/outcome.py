@@ -24,7 +24,7 @@ from spark_recmetrics.means import Intervals, Mean
 from spark_recmetrics.metrics import COMBINED
 from spark_recmetrics.metrics.objectives import Objectives, Standing
 from spark_recmetrics.report import metric_table, pareto_table
-from spark_recmetrics.slices import MIN_USERS, SEPARATOR, Band, Slice, in_order
+from spark_recmetrics.slices import MIN_USERS, Band, Slice, in_order, joined
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
@@ -427,7 +427,7 @@ def pair_means(found: Mapping[str, Mapping[Metric, GroupValue]]) -> dict[tuple[s
         for metric, of_metric in own.items():
             for pair in of_metric.pairs:
                 one = Slice(tuple(Band(column) for column in pair.columns))
-                of_pair = means.setdefault((str(one), SEPARATOR.join(pair.groups)), {})
+                of_pair = means.setdefault((str(one), joined(pair.groups)), {})
                 of_pair.setdefault(model, []).append(Mean(metric, pair.value, pair.n_users, 0))
     return means
 

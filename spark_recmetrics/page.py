@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
@@ -26,7 +26,7 @@ from spark_recmetrics.facts import ADVICE, Fact
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.report import (
     UNDEFINED,
-    best_value,
+    best_values,
     by_metric,
     findings,
     found_of,
@@ -267,7 +267,7 @@ def _values(lines: Mapping[str, Mapping[str, Row]], models: Sequence[str], limit
         rows = list(of_model.values())
         # A preference of a group for a group is told, not judged.
         judged = rows[0]["slice"] == "all" or not parse(rows[0]["metric"]).definition.by_pair
-        best = best_value(rows) if judged else None
+        best = best_values(rows) if judged else set()
         users, small = users_of(of_model), any(row["small"] for row in rows)
         cells = [_cell(of_model.get(model), best, told=".." in users) for model in shown]
         table.append(
@@ -276,12 +276,12 @@ def _values(lines: Mapping[str, Mapping[str, Row]], models: Sequence[str], limit
     return {"models": shown, "lines": table, "more": len(lines) - limit, "more_models": len(models) - len(shown)}
 
 
-def _cell(row: Row | None, best: float | None, *, told: bool) -> dict[str, Any]:
+def _cell(row: Row | None, best: Collection[float], *, told: bool) -> dict[str, Any]:
     """A value with its interval, and with its number of users where that is to be told."""
     if row is None or row["value"] is None:
         return {"value": UNDEFINED, "interval": "", "users": "", "best": False}
     users = counted(row["n_users"], "user") if told else ""
-    return {"value": f"{row['value']:.4f}", "interval": interval_of(row), "users": users, "best": row["value"] == best}
+    return {"value": f"{row['value']:.4f}", "interval": interval_of(row), "users": users, "best": row["value"] in best}
 
 
 def _differences(rows: Iterable[Row]) -> list[dict[str, Any]]:

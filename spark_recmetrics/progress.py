@@ -66,7 +66,7 @@ def shown() -> Iterator[None]:
     """Show the steps of a job: on a terminal as they are, else among the other lines of the log."""
     global _terminal
     level, before = _log.level, (_log.propagate, _terminal)
-    lines = logging.StreamHandler(sys.stderr) if sys.stderr.isatty() else None
+    lines = logging.StreamHandler(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
     _log.setLevel(logging.INFO)
     if lines is not None:
         _log.addHandler(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import counted, printable
@@ -65,7 +65,7 @@ def metric_table(rows: Sequence[Mapping[str, Any]]) -> str:
     table = [["metric", "k", *(printable(model) for model in models)]]
     for metric, of_model in by_metric(rows).items():
         k = next(iter(of_model.values()))["k"]
-        best = best_value(list(of_model.values()))
+        best = best_values(list(of_model.values()))
         table.append([metric.removesuffix(f"@{k}"), str(k or ""), *(_value(of_model.get(model), best) for model in models)])
     # A star stands in a column of its own, so that digits stay in line.
     table[0][2:] = [f"{name} " for name in table[0][2:]]
@@ -133,17 +133,18 @@ def slice_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
         ~ too few users for a conclusion
     """
     models = list(dict.fromkeys(row["model"] for row in rows))
-    lines: dict[str, dict[str, Mapping[str, Any]]] = {}
+    lines: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         if row["metric"] == metric:
-            lines.setdefault(printable(slice_name(row)), {})[row["model"]] = row
+            lines.setdefault((row["slice"], row["slice_value"]), {})[row["model"]] = row
     table = [[metric, "users", *(printable(model) for model in models)]]
     paired = parse(metric).definition.by_pair
     for name, of_model in lines.items():
         # A preference is told, not judged.
-        best = None if paired and name != "all" else best_value(list(of_model.values()))
+        best = set() if paired and name != ("all", "all") else best_values(list(of_model.values()))
         small = "~" if any(row["small"] for row in of_model.values()) else ""
-        table.append([name, small + users_of(of_model), *(_with_interval(of_model.get(model), best) for model in models)])
+        told = printable(slice_name(next(iter(of_model.values()))))
+        table.append([told, small + users_of(of_model), *(_with_interval(of_model.get(model), best) for model in models)])
     note = "\n\n~ too few users for a conclusion" if any(line[1].startswith("~") for line in table) else ""
     # Names of slices are left, numbers of users right, and values left again, each as wide as the others of its model.
     return _aligned(table, n_left=1, n_last_left=len(models)) + note
@@ -155,7 +156,7 @@ def users_of(of_model: Mapping[str, Mapping[str, Any]]) -> str:
     return f"{counts[0]}..{counts[-1]}" if len(counts) > 1 else str(counts[0])
 
 
-def _with_interval(row: Mapping[str, Any] | None, best: float | None) -> str:
+def _with_interval(row: Mapping[str, Any] | None, best: Collection[float]) -> str:
     return f"{_value(row, best)} {'' if row is None else interval_of(row)}".rstrip()
 
 
@@ -279,6 +280,8 @@ def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
     ]
     return f"{_aligned(table, n_left=1, n_last_left=1)}\n\n{_aligned(lines, n_left=1, n_last_left=1)}"
 
+
+_ROUNDING = 1e-12
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -480,18 +483,17 @@ def _aligned(table: Sequence[Sequence[str]], *, n_left: int, n_last_left: int = 
     return unmarked("\n".join(lines))
 
 
-def best_value(rows: Sequence[Mapping[str, Any]]) -> float | None:
-    """The best value of a line, if there is more than one model and they differ."""
-    values = [row["value"] for row in rows if row["value"] is not None]
-    if len(values) < 2 or min(values) == max(values):
-        return None
-    best: float = max(values) if rows[0]["higher_is_better"] else min(values)
-    return best
+def best_values(rows: Sequence[Mapping[str, Any]]) -> set[float]:
+    """The best values of a line, equal up to rounding; none if there is one model, or if all are equal."""
+    values: list[float] = [row["value"] for row in rows if row["value"] is not None]
+    best = (max if rows[0]["higher_is_better"] else min)(values, default=math.nan)
+    found = {value for value in values if math.isclose(value, best, rel_tol=_ROUNDING, abs_tol=_ROUNDING)}
+    return found if set(values) - found else set()
 
 
-def _value(row: Mapping[str, Any] | None, best: float | None) -> str:
+def _value(row: Mapping[str, Any] | None, best: Collection[float]) -> str:
     value = None if row is None else row["value"]
-    return f"{_number(value)}{'*' if value is not None and value == best else ' '}"
+    return f"{_number(value)}{'*' if value in best else ' '}"
 
 
 def _width(text: str) -> int:

@@ -123,8 +123,7 @@ class Slice:
     def place(self, value: str) -> tuple[Any, ...]:
         """What values are ordered by: bands by their edges, numbers as numbers, and the users without one last."""
         found: list[tuple[Any, ...]] = []
-        # A value with the separator in it is ordered as text.
-        texts = value.split(SEPARATOR) if len(self.bands) > 1 else [value]
+        texts = [re.sub(r"\\(.)", r"\1", text) for text in value.split(_SEPARATOR)] if len(self.bands) > 1 else [value]
         for band, text in zip(self.bands, texts, strict=False):
             known = band.labels.index(text) if text in band.labels else -1
             number = float(text) if re.fullmatch(r"-?\d{1,15}(\.\d+)?", text) else math.inf
@@ -135,8 +134,20 @@ class Slice:
 EVERYBODY = -1
 """The number of the slice that is all users."""
 
-SEPARATOR = " & "
+_SEPARATOR = " & "
 """Between the values of a slice over several columns."""
+
+
+def joined(values: Sequence[str]) -> str:
+    r"""The values of several columns as one text, which no others have: within a value, `&` and backslash get a backslash.
+
+    Example:
+        >>> print(joined(["R&D", "old"]))
+        R\&D & old
+    """
+    if len(values) == 1:
+        return values[0]
+    return _SEPARATOR.join(re.sub(r"([&\\])", r"\\\1", value) for value in values)
 
 
 def _edges(text: str, inside: str) -> tuple[float, ...]:
@@ -292,14 +303,13 @@ def values_of(one: Slice, rows: pd.DataFrame) -> tuple[Any, list[str]]:
         one: The slice.
         rows: Rows with the columns of its bands.
     """
-    code, values = np.zeros(len(rows), dtype=np.int64), [""]
-    for place, band in enumerate(one.bands):
+    code, values = np.zeros(len(rows), dtype=np.int64), list[tuple[str, ...]]([()])
+    for band in one.bands:
         own, texts = numbered_values(rows[band.column].fillna(NO_VALUE))
         pairs, code = np.unique(code * max(len(texts), 1) + own, return_inverse=True)
         before, after = np.divmod(pairs, max(len(texts), 1))
-        joint = SEPARATOR if place else ""
-        values = [f"{values[a]}{joint}{texts[b]}" for a, b in zip(before, after, strict=True)]
-    return code, values
+        values = [(*values[a], texts[b]) for a, b in zip(before, after, strict=True)]
+    return code, [joined(value) for value in values]
 
 
 def numbered_values(values: Iterable[Any]) -> tuple[Any, list[Any]]:

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from spark_recmetrics.errors import DataError, PublishError
+from spark_recmetrics.errors import DataError, PublishError, reason_of
 from spark_recmetrics.watch import AGAIN
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault) 
     except Exception as error:  # noqa: BLE001 - it is told, but for the values of secrets
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
         # Spark quotes options in what it says. The error itself is left out of the chain for the same reason.
-        reason = vault.covered(str(error))
+        reason = vault.covered(reason_of(error))
         raise DataError(f"{key}: cannot read {where}: {_first_line(reason)}: check the location and the format") from None
     return frame
 

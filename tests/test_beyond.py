@@ -177,7 +177,8 @@ def test_entropy_and_personalisation():
     assert entropy(counts, base=2, scale="distinct") == close(Fraction(1, 2))
     diversity = parse("inter_list_diversity@2").definition.compute
     assert diversity(counts) == close(Fraction(1, 2))
-    assert diversity(ItemCounts.of([["a", "b"], ["a", "b"]])) == close(0)
+    # A cosine is a sum of rounded shares; it is not above 1.
+    assert all(0 <= diversity(ItemCounts.of([["a", "b", "c"]] * n)) < 1e-12 for n in range(2, 60))
     assert diversity(ItemCounts.of([["a"], ["b"]])) == 1
     assert math.isnan(diversity(ItemCounts.of([["a"]])))
 

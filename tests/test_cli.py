@@ -320,6 +320,22 @@ def test_options_beside_a_table_of_the_catalog_are_its_readers(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.once
+def test_an_error_that_nobody_expected_says_what_the_jvm_said(job, tmp_path, capsys):
+    """A file of parquet whose pages are broken and whose schema is not: that is found where rows are counted."""
+    conf = job()
+    file = max((tmp_path / "truth").glob("*.parquet"), key=lambda one: one.stat().st_size)
+    content = bytearray(file.read_bytes())
+    content[4:60] = bytes(56)
+    file.write_bytes(content)
+    file.with_name(f".{file.name}.crc").unlink()
+    assert main(["evaluate", "--config", conf]) == 1
+    message = result_of(capsys)[1]["error"]["message"]
+    assert file.name in message
+    assert "An error occurred while calling" not in message
+
+
+@pytest.mark.spark
 def test_an_output_that_cannot_be_written_ends_with_5(job, tmp_path, capsys, monkeypatch):
     released = []
     monkeypatch.setattr("spark_recmetrics.tables.release", released.append)

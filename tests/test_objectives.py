@@ -18,6 +18,7 @@ from spark_recmetrics.config import load
 from spark_recmetrics.gates import Gate, judge
 from spark_recmetrics.metrics import COMBINED, DEFINITIONS, parse
 from spark_recmetrics.metrics.objectives import Objective, Objectives, read_objectives
+from spark_recmetrics.report import metric_table, slice_table
 
 NDCG, GINI, RMSE = (parse(text) for text in ("ndcg@10", "gini@10", "rmse"))
 EVALUATED = [parse(text) for text in ("ndcg@5", "ndcg@10", "gini@10", "mrr@3", "novelty@10", "rmse", "auc")]
@@ -388,3 +389,24 @@ def test_one_metric_is_no_two_objectives():
             k=10,
             objectives={"hit": {}, "hit@10": {}},
         )
+
+
+def test_values_that_are_equal_up_to_rounding_dominate_nobody():
+    """Means of the same values of users, added up in another order."""
+    one, other = math.fsum([0.1, 0.2, 0.3]) / 3, (0.1 + 0.2 + 0.3) / 3
+    assert one != other
+    together = Objectives(10, (Objective(NDCG),))
+    found = together.standings({"a": {NDCG: one}, "b": {NDCG: other}, "c": {NDCG: one - 1e-6}})
+    assert [own.optimal for own in found] == [True, True, False]
+    rows = [
+        {"model": name, "metric": "ndcg@10", "k": 10, "value": value} for name, value in (("a", one), ("b", other), ("c", 0.1))
+    ]
+    for higher, line in ((True, "0.2000*  0.2000*  0.1000"), (False, "0.2000   0.2000   0.1000*")):
+        assert line in metric_table([{**row, "higher_is_better": higher} for row in rows])
+    assert "*" not in metric_table([{**row, "higher_is_better": True} for row in rows[:2]])
+
+
+def test_values_of_slices_that_print_alike_have_a_line_each():
+    row = {"model": "als", "metric": "hit@1", "slice": "gender", "n_users": 40, "ci_low": 0.0, "ci_high": 1.0}
+    rows = [{**row, "slice_value": name, "value": 0.5, "small": False, "higher_is_better": True} for name in ("F\x01", "F\x02")]
+    assert slice_table(rows, "hit@1").count("gender = F") == 2

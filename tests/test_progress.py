@@ -324,3 +324,11 @@ def test_a_job_on_a_terminal(job, tmp_path):
     assert found == sorted(found)
     assert "spark_recmetrics.progress" not in text
     assert b"scoring:" not in (tmp_path / "stdout").read_bytes()
+
+
+def test_a_job_without_stderr_tells_nobody(monkeypatch, caplog):
+    """So schedulers start one that was told `2>&-`."""
+    monkeypatch.setattr(sys, "stderr", None)
+    with shown(), step(object(), "scoring"):
+        pass
+    assert messages(caplog) == ["scoring: 0.0 s"]

@@ -637,3 +637,14 @@ def test_slices_of_a_configuration(spark, tmp_path, capsys):
     assert "expected the baseline 'gone' among its models, found " in capsys.readouterr().err
     assert main(["compare", "--config", str(conf), "--run", "r000000000000"]) == 4
     assert "expected run r000000000000 as of none with ndcg@3, rmse, found none" in capsys.readouterr().err
+
+
+def test_values_of_several_columns_are_told_apart_whatever_stands_in_them():
+    (one,) = parse_slices(["a*b"])
+    columns = [band.column for band in one.bands]
+    pairs = [("x & y", "z"), ("x", "y & z"), ("x &", "y"), ("x", "& y"), ("x\\", "y"), ("x", "y")]
+    code, values = values_of(one, pd.DataFrame(pairs, columns=columns))
+    assert len(set(values)) == len(pairs)
+    assert [values[number] for number in code][:2] == [r"x \& y & z", r"x & y \& z"]
+    # They are ordered by what stands in them, not by the backslash.
+    assert [known[3] for known in one.place(r"x \& y & 35")[:2]] == ["x & y", "35"]

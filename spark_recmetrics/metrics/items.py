@@ -225,4 +225,4 @@ def inter_list_diversity(found: ItemCounts) -> float:
     """
     n = found.n_lists
     # A list has the cosine 1 with itself.
-    return 1 - (found.together - n) / (n * (n - 1)) if n > 1 else math.nan
+    return min(max(1 - (found.together - n) / (n * (n - 1)), 0.0), 1.0) if n > 1 else math.nan

@@ -15,6 +15,8 @@ from spark_recmetrics.metrics.registry import COMBINED, Metric, register
 from spark_recmetrics.metrics.text import parse
 
 Point = Literal["utopia", "nadir"]
+_ROUNDING = 1e-12
+
 _LARGEST = 1e100
 """Of points: volumes of larger ones are infinite."""
 
@@ -36,7 +38,9 @@ class Objective:
     nadir: float | None = None
 
     def ahead(self, value: float, other: float) -> float:
-        """By how much a value is better than another."""
+        """By how much a value is better than another; nothing where they differ by what adding up in another order does."""
+        if math.isclose(value, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
+            return 0.0
         return value - other if self.metric.definition.higher_is_better else other - value
 
 
