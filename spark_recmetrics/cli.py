@@ -310,7 +310,7 @@ def _reported(
         code = 1
         for line in vault.covered(traceback.format_exc()).expandtabs(4).rstrip("\n").split("\n"):
             print(unmarked(printable(line)), file=sys.stderr)  # spark-submit shows it on its stdout
-        outcome["error"] = {"type": type(error).__name__, "message": vault.covered(reason_of(error)).strip().partition("\n")[0]}
+        outcome["error"] = {"type": type(error).__name__, "message": reason_of(error, vault.covered)}
     outcome["exit_code"] = code
     text = json.dumps(_finite(outcome), allow_nan=False)
     if result_file is not None:

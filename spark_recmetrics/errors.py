@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -53,13 +54,19 @@ class DataWarning(UserWarning):
     """
 
 
-def reason_of(error: Exception) -> str:
-    """What an error says; of one that comes out of the JVM what was said there, not which call it comes out of."""
+def reason_of(error: BaseException, cover: Callable[[str], str] = str) -> str:
+    """The first line of what an error says; of one out of the JVM what was said there, not which call it comes out of.
+
+    Args:
+        error: The error.
+        cover: Covers secrets, some of which have several lines.
+    """
     try:
         told = error.java_exception.getMessage()  # type: ignore[attr-defined]  # errors of py4j have it
     except Exception:  # noqa: BLE001 - another error, or a JVM that has died
         told = None
-    return str(told or error)
+    lines = cover(str(told or error)).strip().splitlines()
+    return re.sub(r"\s+", " ", lines[0]) if lines else type(error).__name__
 
 
 def writable(text: str) -> bool:

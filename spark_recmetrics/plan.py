@@ -177,8 +177,8 @@ class Plan:
         if self.scoring is not None:
             how = self.scoring, self.models, wanted, self.item_slices
             if self.scoring.ranks_lists:
-                tables = {kind: own.drop("bucket") for kind, own in self.whole_lists.items()}
-                scored.append(score_lists(self._by_user(tables), {kind: own.schema for kind, own in tables.items()}, *how))
+                columns = {kind: rows.drop("bucket").schema for kind, rows in self.whole_lists.items()}
+                scored.append(score_lists(self._by_user, columns, *how))
             else:
                 scored.append(score_users(self.ranked, self.beside, *how))
         # Every pair has a truth row, so a user with a pair has a row on the left; and there all truth rows are looked at.
@@ -227,10 +227,11 @@ class Plan:
         lists = self._described(self._lists)
         return {KIND_LIST: self._with_bucket(lists.drop("bucket")), **self._others}
 
-    def _by_user(self, tables: Mapping[int, DataFrame]) -> DataFrame:
+    @property
+    def _by_user(self) -> DataFrame:
         """The rows of whole lists, and what is beside them, user by user; scores are sorted where they are scored."""
-        if self.gathers and KIND_ITEM not in tables:
-            return gathered(tables)
+        if self.gathers and KIND_ITEM not in self.whole_lists:
+            return gathered({kind: rows.drop("bucket") for kind, rows in self.whole_lists.items()})
         # By one column of whole numbers Spark sorts by radix.
         return mixed(self.whole_lists).repartition(self.n_buckets, "bucket").sortWithinPartitions("user").drop("bucket")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import counted, printable
 from spark_recmetrics.metrics import parse
+from spark_recmetrics.metrics.objectives import equal
 from spark_recmetrics.nights import changes, newest_nights
 from spark_recmetrics.slices import slice_name
 
@@ -281,8 +282,6 @@ def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
     return f"{_aligned(table, n_left=1, n_last_left=1)}\n\n{_aligned(lines, n_left=1, n_last_left=1)}"
 
 
-_ROUNDING = 1e-12
-
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -487,7 +486,7 @@ def best_values(rows: Sequence[Mapping[str, Any]]) -> set[float]:
     """The best values of a line, equal up to rounding; none if there is one model, or if all are equal."""
     values: list[float] = [row["value"] for row in rows if row["value"] is not None]
     best = (max if rows[0]["higher_is_better"] else min)(values, default=math.nan)
-    found = {value for value in values if math.isclose(value, best, rel_tol=_ROUNDING, abs_tol=_ROUNDING)}
+    found = {value for value in values if equal(value, best)}
     return found if set(values) - found else set()
 
 

@@ -79,8 +79,8 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault) 
     except Exception as error:  # noqa: BLE001 - it is told, but for the values of secrets
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
         # Spark quotes options in what it says. The error itself is left out of the chain for the same reason.
-        reason = vault.covered(reason_of(error))
-        raise DataError(f"{key}: cannot read {where}: {_first_line(reason)}: check the location and the format") from None
+        reason = reason_of(error, vault.covered)
+        raise DataError(f"{key}: cannot read {where}: {reason}: check the location and the format") from None
     return frame
 
 
@@ -113,7 +113,7 @@ def at_once(spark: SparkSession, *looks: Callable[[], Any]) -> list[Any]:
     for thread in threads:
         thread.join()
     for place, error in sorted(failed.items())[1:]:
-        _log.debug("look %d failed, too: %s", place, _first_line(error))
+        _log.debug("look %d failed, too: %s", place, reason_of(error))
     if failed:
         raise failed[min(failed)]
     return found
@@ -143,7 +143,7 @@ def collect_again(look: Callable[[], DataFrame | None], tries: int = _RETRIES) -
     except Exception as error:
         if not tries or not _GONE.search(str(error)):
             raise
-        _log.debug("looking again: %s", _first_line(error))
+        _log.debug("looking again: %s", reason_of(error))
     return collect_again(look, tries - 1)
 
 
@@ -176,7 +176,7 @@ def _told(watch: Watch) -> dict[str, Any]:
         try:
             told.update(watch.observation.get)
         except Exception as error:  # noqa: BLE001 - what is raised for a lost one is an internal assertion, and differs by session
-            _log.debug("observation lost: %s", _first_line(error))
+            _log.debug("observation lost: %s", reason_of(error))
 
     # Before 3.5.8, 4.0.2 and 4.1 (SPARK-54620) Spark waits for a lost one for ever: then nobody waits with it.
     asking = threading.Thread(target=ask, name="observation", daemon=True)
@@ -198,7 +198,7 @@ def materialise(frame: DataFrame) -> DataFrame:
     try:
         return frame.persist()
     except PySparkException as error:
-        _log.warning("this session does not keep tables, each reader computes this one again: %s", _first_line(error))
+        _log.warning("this session does not keep tables, each reader computes this one again: %s", reason_of(error))
         return frame
 
 
@@ -207,7 +207,7 @@ def is_kept(frame: DataFrame) -> bool:
     try:
         level = frame.storageLevel
     except PySparkException as error:
-        _log.debug("nothing to ask for: %s", _first_line(error))
+        _log.debug("nothing to ask for: %s", reason_of(error))
         return False
     return level.useMemory or level.useDisk
 
@@ -217,7 +217,7 @@ def release(frame: DataFrame) -> None:
     try:
         frame.unpersist()
     except PySparkException as error:
-        _log.debug("nothing to give back: %s", _first_line(error))
+        _log.debug("nothing to give back: %s", reason_of(error))
 
 
 def published(spark: SparkSession, output: Output, name: str, schema: StructType | None = None) -> DataFrame | None:
@@ -248,7 +248,7 @@ def published(spark: SparkSession, output: Output, name: str, schema: StructType
             return None
         raise PublishError(
             f"{target}: expected a table of spark-recmetrics in format {output.format}, found what cannot be read: "
-            f"{_first_line(error)}: give another output"
+            f"{reason_of(error)}: give another output"
         ) from error
     return frame
 
@@ -272,11 +272,9 @@ def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Seque
         except Exception as error:
             # Delta has written nothing if it reports a conflict.
             if again and output.format == "delta" and _CONFLICT.search(str(error)):
-                _log.warning("%s: another writer was faster, once more: %s", target, _first_line(error))
+                _log.warning("%s: another writer was faster, once more: %s", target, reason_of(error))
                 continue
-            raise PublishError(
-                f"cannot write {target!r}: {_first_line(error)}: check the location and who may write"
-            ) from error
+            raise PublishError(f"cannot write {target!r}: {reason_of(error)}: check the location and who may write") from error
         return
 
 
@@ -302,7 +300,7 @@ def try_output(spark: SparkSession, output: Output) -> str | None:
             else:
                 spark.sql("DROP TABLE IDENTIFIER(:target)", args={"target": target})
         except Exception as error:
-            raise PublishError(f"cannot remove {target!r}, delete it by hand: {_first_line(error)}") from error
+            raise PublishError(f"cannot remove {target!r}, delete it by hand: {reason_of(error)}") from error
         return None
     folder = Path(re.sub("^file:/+", "/", output.path))
     probe = folder / "_recmetrics_probe"
@@ -357,7 +355,7 @@ def _refresh(spark: SparkSession, target: str) -> None:
     except PySparkException as error:
         if _REFUSED not in str(error):
             raise
-        _log.debug("not refreshed: %s", _first_line(error))
+        _log.debug("not refreshed: %s", reason_of(error))
 
 
 def place(output: Output, name: str) -> str:
@@ -384,8 +382,3 @@ def quoted(name: str) -> str:
 
 def _named(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
-
-
-def _first_line(error: BaseException | str) -> str:
-    text = str(error).strip()
-    return re.sub(r"\s+", " ", text.splitlines()[0]) if text else type(error).__name__

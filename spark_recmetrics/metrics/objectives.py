@@ -15,12 +15,16 @@ from spark_recmetrics.metrics.registry import COMBINED, Metric, register
 from spark_recmetrics.metrics.text import parse
 
 Point = Literal["utopia", "nadir"]
-_ROUNDING = 1e-12
 
 _LARGEST = 1e100
 """Of points: volumes of larger ones are infinite."""
 
 _POINTS = get_args(Point)
+
+
+def equal(value: float, other: float) -> bool:
+    """Whether two means are one: sums in another order differ by their last digits."""
+    return math.isclose(value, other, rel_tol=1e-12, abs_tol=1e-12)
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Objective:
 
     def ahead(self, value: float, other: float) -> float:
         """By how much a value is better than another; nothing where they differ by what adding up in another order does."""
-        if math.isclose(value, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
+        if equal(value, other):
             return 0.0
         return value - other if self.metric.definition.higher_is_better else other - value
 
