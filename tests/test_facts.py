@@ -349,11 +349,13 @@ def test_i5_names_of_columns_are_only_names(spark, names):
 @pytest.mark.once
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_c6_a_text_is_no_rating_and_nothing_is_divided_by_zero(spark, tmp_path, ansi):
-    """In memory the value is shown; on Spark the column is one of texts, which the schema tells before a row is read."""
+    """On Spark the column is one of texts, which the schema tells; a look for the first that is no number follows."""
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     (tmp_path / "truth.csv").write_text("user_id,item_id,rating\nu,a,5.0\nu,b,n/a\n")
     read = spark.read.csv(str(tmp_path / "truth.csv"), header=True, inferSchema=True)
-    told = r"^truth: column 'rating' \(columns\.rating\): expected a number, found string: cast it first$"
+    told = (
+        r"^truth: column 'rating' \(columns\.rating\): expected a number, found string, e\.g\. 'n/a' in truth: cast it first$"
+    )
     with pytest.raises(srm.DataError, match=told):
         run(spark, [("u", "a", 0.9)], read, ["hit", "mae"])
     lists = pd.DataFrame([("u", "a", 0.9)], columns=["user_id", "item_id", "score"])
