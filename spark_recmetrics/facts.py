@@ -41,6 +41,8 @@ class Fact(NamedTuple):
         share = "" if self.share is None else f" ({self.share:.3%})"
         example = f", e.g. {self.example}" if self.example and self.n_rows else ""
         advice = f": {ADVICE[self.check]}" if self.check in ADVICE else ""
+        # Rows that are admitted already need no option that admits them.
+        advice += WAYS_OUT.get(self.check, "") if self.level == "error" else ""
         return printable(f"{self.table}: {self.check} = {self.n_rows}{share}{example}{advice}")
 
 
@@ -223,26 +225,21 @@ NEVER_MEET = ("users_in_both", "items_in_both")
 
 ADVICE: Mapping[str, str] = {
     "rows": "the table is empty: check its location and filters",
-    "null_ids": "a user, item or model is null: remove these rows, or set checks.null_ids to drop",
-    "nan_scores": "a score is NaN or null: remove these rows, "
-    "or set nan_scores to drop, last or first (convention: {name: NAME, nan_scores: drop})",
-    "nan_ratings": "a rating is NaN, null or infinite: remove these rows, "
-    "or set nan_scores to drop (convention: {name: NAME, nan_scores: drop})",
-    "bad_ranks": "a rank is null or below 1: ranks count from 1; or set checks.bad_ranks to drop",
+    "null_ids": "a user, item or model is null: remove these rows",
+    "nan_scores": "a score is NaN or null: remove these rows",
+    "nan_ratings": "a rating is NaN, null or infinite: remove these rows",
+    "bad_ranks": "a rank is null or below 1: ranks count from 1",
     "relevant": "no truth row is relevant: check threshold against the ratings",
-    "duplicates": "a (model, user, item) is predicted more than once: remove the repeats, "
-    "or set duplicates to first (convention: {name: NAME, duplicates: first})",
-    "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats, "
-    "or set duplicates to first (convention: {name: NAME, duplicates: first})",
+    "duplicates": "a (model, user, item) is predicted more than once: name the column of models in columns.model if these are "
+    "lists of several, or remove the repeats",
+    "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats",
     "rank_faults": "the ranks of a list are not 1, 2, 3, … without gap or repeat: mend them, or rank by a score",
-    "negative_gains": "a rating gives a gain below 0, or one too large: use gain=binary, "
-    "or set negative_gains to clip (convention: {name: NAME, negative_gains: clip})",
+    "negative_gains": "a rating gives a gain below 0, or one too large: use gain=binary",
     "bad_propensities": "a propensity is null, NaN, not above 0 or above 1: it is the probability that the item was shown; "
-    "remove these rows, or set checks.bad_propensities to drop",
+    "remove these rows",
     "beyond_catalog": "list, relevant items and training rows of a user are more than the catalogue: give the whole catalogue",
     "beyond_length": "a list is longer than max_per_user: make it the length of the longest list, or shorten the lists",
-    "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats, "
-    "or set duplicates to first (convention: {name: NAME, duplicates: first})",
+    "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats",
     "users_without_list": "users of truth to whom the model recommends nothing",
     "users_without_truth": "users with recommendations who do not stand in truth",
     "users": "nobody stands in truth or predictions",
@@ -254,7 +251,18 @@ ADVICE: Mapping[str, str] = {
     "short_lists": "lists that are shorter than the largest cut-off",
     "tied_at_cut": "lists with equal scores on both sides of a cut-off, so that the order of the ids decides what is in",
     "matched": "recommendations that have a truth row",
-    "infinite_scores": "an infinite score is no predicted rating: remove these rows, or set checks.infinite_scores to drop",
+    "infinite_scores": "an infinite score is no predicted rating: remove these rows",
     "users_rated": "no pair of predicted and true rating: check that users and items are the same ids on both sides",
 }
 """What a fact means and what to do about it, by check."""
+
+_FIRST = ", or set duplicates to first (convention: {name: NAME, duplicates: first})"
+
+WAYS_OUT: Mapping[str, str] = {
+    **{check: f", or set checks.{check} to drop" for check in ("null_ids", "bad_ranks", "infinite_scores", "bad_propensities")},
+    "nan_scores": ", or set nan_scores to drop, last or first (convention: {name: NAME, nan_scores: drop})",
+    "nan_ratings": ", or set nan_scores to drop (convention: {name: NAME, nan_scores: drop})",
+    **dict.fromkeys(("duplicates", "truth_duplicates", "pair_duplicates"), _FIRST),
+    "negative_gains": ", or set negative_gains to clip (convention: {name: NAME, negative_gains: clip})",
+}
+"""Which option admits rows that are refused, by check."""

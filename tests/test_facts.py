@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
-from spark_recmetrics.facts import ADVICE, EMPTINESS, POLICIES
+from spark_recmetrics.facts import ADVICE, EMPTINESS, POLICIES, WAYS_OUT, Judge, checked_policies
 from spark_recmetrics.means import combined
 
 PREDICTIONS, TRUTH = "user_id string, item_id string, score double", "user_id string, item_id string, rating double"
@@ -30,6 +30,23 @@ def fact(source, check: str, table: str = "predictions/model") -> tuple[str, int
 
 
 # Policies -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check", WAYS_OUT)
+def test_an_option_that_admits_rows_is_told_where_they_are_refused_alone(check):
+    options = {
+        "nan_scores": {"nan_scores": "drop"},
+        "nan_ratings": {"nan_scores": "drop"},
+        "negative_gains": {"negative_gains": "clip"},
+        **{check: {"duplicates": "first"} for check in ("duplicates", "truth_duplicates", "pair_duplicates")},
+    }
+    strict, lenient = srm.convention("default"), srm.convention("default").override(**options.get(check, {}))
+    policies = checked_policies({check: "drop"} if check in POLICIES else {})
+    refused = Judge(checked_policies({}), strict).counted(check, "truth", 1)
+    admitted = Judge(policies, lenient).counted(check, "truth", 1)
+    assert (refused.level, admitted.level) == ("error", "warn")
+    assert refused.line() == admitted.line() + WAYS_OUT[check]
+    assert " or set " not in admitted.line()
 
 
 def test_every_check_with_a_policy_says_what_it_means():
