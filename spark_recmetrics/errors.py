@@ -14,7 +14,7 @@ class RecMetricsError(Exception):
 
 
 class ConfigError(RecMetricsError, ValueError):
-    """A wrong metric, option, argument or configuration file. Found before any Spark job."""
+    """A wrong metric, option, argument or configuration file. Found before any Spark job that scores lists."""
 
     exit_code = 2
 
@@ -60,6 +60,21 @@ def reason_of(error: Exception) -> str:
     except Exception:  # noqa: BLE001 - another error, or a JVM that has died
         told = None
     return str(told or error)
+
+
+EXTRAS = {"report": ("jinja2>=3.1", "matplotlib>=3.8"), "mlflow": ("mlflow-skinny>=2.14",)}
+"""What the extras bring that a user can lack."""
+
+
+def without_extra(wanted: str, extra: str) -> str:
+    """What is said where a package of an extra is not installed. The packages are named, since this one is on no index.
+
+    Example:
+        >>> without_extra("plots need matplotlib", "report")
+        "plots need matplotlib, found none: install the extra report, pip install 'jinja2>=3.1' 'matplotlib>=3.8'"
+    """
+    packages = " ".join(f"'{package}'" for package in EXTRAS[extra])
+    return f"{wanted}, found none: install the extra {extra}, pip install {packages}"
 
 
 def writable(text: str) -> bool:
