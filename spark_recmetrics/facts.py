@@ -128,7 +128,7 @@ def data_report(
     """The rows of DATA_REPORT.
 
     Args:
-        observed: By table, what was observed of its rows; truth is one of them.
+        observed: By table, what was observed of its rows; truth is one of them, and perhaps train.
         totals: By model, the totals of its rows of PER_USER; a model may have none.
         models: The models that were asked for.
         judge: What is refused.
@@ -136,10 +136,16 @@ def data_report(
         rated: Whether there are rating metrics.
         in_both: By model, how many items of truth it predicts, and how many there are; of models without a pair in common.
     """
-    facts = [fact for table in observed if table != "truth" for fact in prediction_facts(table, observed[table], judge)]
+    facts = [
+        fact
+        for table in observed
+        if table not in ("truth", "train")
+        for fact in prediction_facts(table, observed[table], judge)
+    ]
     # Where rows of a list are missing, its ranks have gaps for that alone.
     torn = any(fact.check in ("null_ids", "bad_ranks") and fact.table == "predictions" and fact.n_rows for fact in facts)
     facts += truth_facts(observed["truth"], judge, has_ratings=has_ratings)
+    facts += train_facts(observed["train"]) if "train" in observed else []
     # Every model is scored against the same truth; without a ranking metric only rows that have a prediction are looked at.
     counted = [sums for sums in totals.values() if sums.get("n_truth_duplicates") is not None]
     if counted:
@@ -177,6 +183,16 @@ def truth_facts(observed: Mapping[str, Any], judge: Judge, *, has_ratings: bool)
         *([judge.fault("bad_propensities", "truth", observed)] if "bad_propensities" in observed else []),
         *_unknown("truth", observed, judge),
         judge.needed("relevant", "truth", observed.get("relevant") or 0, rows, spread),
+    ]
+
+
+def train_facts(observed: Mapping[str, Any]) -> list[Fact]:
+    """Facts about training rows. That there are none, or that some are nobody's, refuses nothing."""
+    rows, nobodys = observed.get("rows") or 0, observed.get("null_ids") or 0
+    share, example = nobodys / rows if rows else None, observed.get("null_ids_example")
+    return [
+        Fact("rows", "train", "info" if rows else "warn", rows, None, None),
+        Fact("null_ids", "train", "warn" if nobodys else "info", nobodys, share, example),
     ]
 
 

@@ -312,6 +312,11 @@ def truth_faults(rows: DataFrame) -> dict[str, Column]:
     return faults
 
 
+def train_faults(rows: DataFrame) -> dict[str, Column]:
+    """What is wrong with a training row, by check."""
+    return {"null_ids": _no_id(rows)}
+
+
 def truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool) -> list[Column]:
     """What else is counted of canonical truth: relevant rows, the range of ratings, and a hash."""
     rating = _double("rating")

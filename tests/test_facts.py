@@ -483,3 +483,34 @@ def test_a_dropped_score_does_not_depend_on_the_metrics(spark, metrics):
 def test_models_without_a_column_that_tells_them_apart(spark):
     with pytest.raises(srm.ConfigError, match=r"models: expected a column 'model' .* that tells als, pop apart, found none"):
         run(spark, [("u", "a", 1.0)], [("u", "a", 1.0)], models=["als", "pop"])
+
+
+# Training rows ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("metrics", [["unseen"], ["auc", "unseen"]], ids="+".join)
+def test_training_rows_that_are_nobodys_are_counted_and_none_at_all_is_told(spark, metrics):
+    """In the pass that scores: cut lists in a cogroup, whole ones in a stream; and in memory."""
+    lists, truth = [("u", "a", 0.9), ("v", "b", 0.8)], [("u", "a", 1.0), ("v", "a", 1.0)]
+    rows = [("u", "a"), (None, "a"), ("v", None), ("v", "x")]
+    train = spark.createDataFrame(rows, "user_id string, item_id string")
+    found = run(spark, lists, truth, metrics, train=train, catalog=9, k=1)
+    (line,) = (line for line in found.warnings if line.startswith("train: "))
+    assert "user null, item a" in line
+    assert "user v, item null" in line
+    assert line.startswith("train: null_ids = 2 (50.000%), e.g. user ")
+    assert line.endswith(": a user, item or model is null: remove these rows")
+    assert [fact[2:4] for fact in found.facts if fact[:2] == ("rows", "train")] == [("info", 4)]
+    frames = [
+        pd.DataFrame(own, columns=["user_id", "item_id", *more])
+        for own, *more in ((lists, "score"), (truth, "rating"), (rows,))
+    ]
+    same = srm.evaluate_in_memory(*frames[:2], metrics=metrics, train=frames[2], catalog_size=9, k=1)
+    assert [line[:33] for line in same.warnings if line.startswith("train: ")] == ["train: null_ids = 2 (50.000%), e."]
+    assert same.to_dict() == found.to_dict()
+    empty = run(spark, lists, truth, metrics, train=train.where(F.lit(False)), catalog=9, k=1)
+    assert "train: rows = 0: the table is empty: check its location and filters" in empty.warnings
+    assert empty.to_dict()["model"]["unseen@1"] == 1.0
+    none = srm.evaluate_in_memory(*frames[:2], metrics=metrics, train=frames[2][:0], catalog_size=9, k=1)
+    assert "train: rows = 0: the table is empty: check its location and filters" in none.warnings
