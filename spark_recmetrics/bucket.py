@@ -59,7 +59,7 @@ def score_bucket(
 
     Args:
         lists: `[model,] user, item`, and `rank` and/or `score`: whole lists where the scoring `ranks_lists`; else what
-            `rank.top_rows` leaves of them.
+            `rank.without_repeats` and `rank.top_rows` leave of them.
         truth: `user, item, rating`, the rating NaN where the row is not relevant. With `value` and `propensity` where they are
             needed.
         scoring: What to compute.
@@ -124,6 +124,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
         ranks = rank_rows(lists, cell, list_item, None if place is None else place >= 0, items, scoring)
     else:
         ranks = Ranks.given(lists)
+    left_out = _left_out(lists, cell * n_items + list_item, ranks) if scoring.convention.duplicates == "first" else None
     faults_behind = np.zeros(n_cells, dtype=np.int64)
     if scoring.k is not None and (scoring.ranks_lists or scoring.given_ranks):
         behind = ranks.rank > scoring.k
@@ -145,7 +146,10 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
         score=scores_of(lists)[row] if scored else np.full(len(row), np.nan),
         seen=trained.have(list_user[row], list_item[row]) if asked else np.zeros(len(row), dtype=bool),
     )
-    n_duplicates = _repeats(rows, n_cells, n_items)
+    if left_out is None:
+        n_duplicates = _repeats(rows, n_cells, n_items)
+    else:
+        n_duplicates = sum_by_user(rows.cell, left_out[row].astype(np.float64), n_cells).astype(np.int64)
     if scoring.convention.candidates == "judged":
         # Only what stands on both sides exists, so each model has its own truth.
         rows = rows.kept(rows.truth >= 0)
@@ -391,6 +395,17 @@ def _repeats(rows: ListRows, n_cells: int, n_items: int) -> Ints:
     """(n_cells,) how many recommendations of a cell repeat an item of its list."""
     ordered = np.sort(rows.cell * n_items + rows.item)
     return np.bincount(ordered[1:][ordered[1:] == ordered[:-1]] // n_items, minlength=n_cells)
+
+
+def _left_out(lists: pd.DataFrame, key: Ints, ranks: Ranks) -> Ints:
+    """(L,) how many rows of the same item were left out of its list in favour of a row, by its place in the frame."""
+    if "n_left_out" in lists:
+        return lists["n_left_out"].to_numpy(np.int64)
+    if len(ranks.row) == len(lists):
+        return np.zeros(len(lists), dtype=np.int64)
+    _, place, size = np.unique(key, return_inverse=True, return_counts=True)
+    found: Ints = size[place] - 1
+    return found
 
 
 def _rank_faults(rows: ListRows, n_cells: int, scoring: Scoring) -> Ints:

@@ -40,7 +40,8 @@ INTERRUPTED = 130
 _EXIT_CODES = """exit codes:
   0    done
   1    unexpected error
-  2    usage or configuration; found before a session starts
+  2    usage or configuration; found before a session starts,
+       but for what names columns or models of the tables
   3    a gate failed
   4    input data missing, refused, or nobody to average; a check of doctor or preflight failed
   5    the output tables could not be replaced

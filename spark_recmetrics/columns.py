@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
-from spark_recmetrics.errors import ConfigError, brief
+from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
 
 Side = Literal["user", "item"]
 
@@ -166,3 +168,50 @@ PASSING = (
 def passing(names: Iterable[str]) -> list[str]:
     """Those of the columns that PER_USER does not keep."""
     return [name for name in names if name in PASSING or name.startswith(OF_ITEMS)]
+
+
+class WrongTypeError(DataError):
+    """A column has a type that cannot serve. Its texts, which only a job can look at, may say why.
+
+    Args:
+        found: What was expected where, and what was found.
+        advice: What to do.
+        texts: By table, a Spark frame of the column where it has texts.
+    """
+
+    def __init__(self, found: str, advice: str, texts: Mapping[str, Any]) -> None:
+        super().__init__(f"{found}: {advice}")
+        self.found, self.advice, self.texts = found, advice, texts
+
+
+def near_column(name: str, columns: Sequence[str]) -> str:
+    """The tail of a message about a column that is not there: the nearest one, or that whole lines were read as one column.
+
+    Example:
+        >>> near_column("user_id", ["user", "item"])
+        "; did you mean 'user'?"
+        >>> near_column("user_id", ["user_id;item_id"]).partition(": ")[2]
+        'if ";" separates columns, read with sep=";", in a configuration options: {sep: ";"} of the location'
+    """
+    marks = [mark for mark in ";,\t|" if mark in columns[0]] if len(columns) == 1 else []
+    if not marks:
+        return did_you_mean(name, columns)
+    mark = json.dumps(max(marks, key=columns[0].count))
+    return (
+        f"; found one column, {brief(columns[0])}: if {mark} separates columns, read with sep={mark}, "
+        f"in a configuration options: {{sep: {mark}}} of the location"
+    )
+
+
+DECIMAL_COMMA = "a decimal comma: write points, or let the reader of the file know (docs/inputs.md#decimal-commas)"
+"""What is said of a text that would be a number with a point."""
+
+
+def is_decimal_comma(text: str) -> bool:
+    """Whether a text is a number with a decimal comma.
+
+    Example:
+        >>> [is_decimal_comma(text) for text in ("3,5", "-1.234,5", "3.5", "a,b")]
+        [True, True, False, False]
+    """
+    return re.fullmatch(r"\s*[-+]?(\d+|\d{1,3}(\.\d{3})+)?,\d+\s*", text) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import (
     AliasChoices,
@@ -166,6 +166,10 @@ class IntervalOptions(Section):
         return self
 
 
+def _intervals(value: object) -> object:
+    return {"method": value} if isinstance(value, str) else value
+
+
 class Evaluation(Section):
     """What to compute, and how."""
 
@@ -187,8 +191,8 @@ class Evaluation(Section):
     """Groups of users or items for which every value is told, too."""
     min_users: Count = MIN_USERS
     """Values of slices over fewer users are marked as small, and not tested."""
-    intervals: IntervalOptions = Field(default_factory=IntervalOptions)
-    """How the intervals of the values are computed."""
+    intervals: Annotated[IntervalOptions, BeforeValidator(_intervals)] = Field(default_factory=IntervalOptions)
+    """How the intervals of the values are computed; a text is the method alone."""
     n_buckets: Count = DEFAULT_N_BUCKETS
     """Number of groups of users; the users of a group are scored together."""
     ranking: Ranking = "auto"
@@ -278,8 +282,8 @@ class Config(Job):
     """One evaluation. Made by `load`."""
 
     tagged: ClassVar[tuple[Keys, ...]] = (("inputs", "catalog"),)
-    # The tables are the same, so that a night that is logged or shown later takes the place of the first.
-    unhashed: ClassVar[tuple[str, ...]] = ("as_of", "tracking", "report")
+    # The values are the same, so that a night that is logged, shown or judged anew takes the place of the first.
+    unhashed: ClassVar[tuple[str, ...]] = ("as_of", "gates", "tracking", "report")
 
     job: JobName = "evaluate"
     """Name of the job, a part of the run id."""
@@ -374,6 +378,9 @@ class Config(Job):
         evaluation["metrics"]["default"] = [str(metric) for metric in Evaluation().metrics]
         evaluation["convention"]["default"] = "default"
         schema["properties"]["preflight"]["anyOf"].append({"type": "boolean"})
+        # The section comes first, since its keys are those that are known.
+        methods = [{"$ref": "#/$defs/IntervalOptions"}, {"enum": list(get_args(IntervalMethod))}]
+        evaluation["intervals"] = {"anyOf": methods, "description": evaluation["intervals"]["description"]}
         return schema
 
 

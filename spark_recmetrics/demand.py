@@ -53,6 +53,9 @@ OF_POPULARITY = frozenset[Need]({"popularity", "audience"})
 OF_TRAIN = frozenset[Need]({"unseen", "popularity", "history", "trained_groups"})
 """Needs for which training rows are read."""
 
+ROWS_OF_TRAIN = OF_TRAIN - OF_POPULARITY
+"""Needs for which the training rows of each user come to where lists are scored, and are counted on their way."""
+
 
 @dataclass(frozen=True)
 class Demand:

@@ -15,7 +15,7 @@ class RecMetricsError(Exception):
 
 
 class ConfigError(RecMetricsError, ValueError):
-    """A wrong metric, option, argument or configuration file. Found before any Spark job."""
+    """A wrong metric, option, argument or configuration file. Found before any Spark job that scores lists."""
 
     exit_code = 2
 
@@ -67,6 +67,21 @@ def reason_of(error: BaseException, cover: Callable[[str], str] = str) -> str:
         told = None
     lines = cover(str(told or error)).strip().splitlines()
     return re.sub(r"\s+", " ", lines[0]) if lines else type(error).__name__
+
+
+EXTRAS = {"report": ("jinja2>=3.1", "matplotlib>=3.8"), "mlflow": ("mlflow-skinny>=2.14",)}
+"""What the extras bring that a user can lack."""
+
+
+def without_extra(wanted: str, extra: str) -> str:
+    """What is said where a package of an extra is not installed. The packages are named, since this one is on no index.
+
+    Example:
+        >>> without_extra("plots need matplotlib", "report")
+        "plots need matplotlib, found none: install the extra report, pip install 'jinja2>=3.1' 'matplotlib>=3.8'"
+    """
+    packages = " ".join(f"'{package}'" for package in EXTRAS[extra])
+    return f"{wanted}, found none: install the extra {extra}, pip install {packages}"
 
 
 def writable(text: str) -> bool:

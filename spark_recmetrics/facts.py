@@ -41,6 +41,8 @@ class Fact(NamedTuple):
         share = "" if self.share is None else f" ({self.share:.3%})"
         example = f", e.g. {self.example}" if self.example and self.n_rows else ""
         advice = f": {ADVICE[self.check]}" if self.check in ADVICE else ""
+        # Rows that are admitted already need no option that admits them.
+        advice += WAYS_OUT.get(self.check, "") if self.level == "error" else ""
         return printable(f"{self.table}: {self.check} = {self.n_rows}{share}{example}{advice}")
 
 
@@ -126,7 +128,7 @@ def data_report(
     """The rows of DATA_REPORT.
 
     Args:
-        observed: By table, what was observed of its rows; truth is one of them.
+        observed: By table, what was observed of its rows; truth is one of them, and perhaps train.
         totals: By model, the totals of its rows of PER_USER; a model may have none.
         models: The models that were asked for.
         judge: What is refused.
@@ -134,10 +136,16 @@ def data_report(
         rated: Whether there are rating metrics.
         in_both: By model, how many items of truth it predicts, and how many there are; of models without a pair in common.
     """
-    facts = [fact for table in observed if table != "truth" for fact in prediction_facts(table, observed[table], judge)]
+    facts = [
+        fact
+        for table in observed
+        if table not in ("truth", "train")
+        for fact in prediction_facts(table, observed[table], judge)
+    ]
     # Where rows of a list are missing, its ranks have gaps for that alone.
     torn = any(fact.check in ("null_ids", "bad_ranks") and fact.table == "predictions" and fact.n_rows for fact in facts)
     facts += truth_facts(observed["truth"], judge, has_ratings=has_ratings)
+    facts += train_facts(observed["train"]) if "train" in observed else []
     # Every model is scored against the same truth; without a ranking metric only rows that have a prediction are looked at.
     counted = [sums for sums in totals.values() if sums.get("n_truth_duplicates") is not None]
     if counted:
@@ -175,6 +183,16 @@ def truth_facts(observed: Mapping[str, Any], judge: Judge, *, has_ratings: bool)
         *([judge.fault("bad_propensities", "truth", observed)] if "bad_propensities" in observed else []),
         *_unknown("truth", observed, judge),
         judge.needed("relevant", "truth", observed.get("relevant") or 0, rows, spread),
+    ]
+
+
+def train_facts(observed: Mapping[str, Any]) -> list[Fact]:
+    """Facts about training rows. That there are none, or that some are nobody's, refuses nothing."""
+    rows, nobodys = observed.get("rows") or 0, observed.get("null_ids") or 0
+    share, example = nobodys / rows if rows else None, observed.get("null_ids_example")
+    return [
+        Fact("rows", "train", "info" if rows else "warn", rows, None, None),
+        Fact("null_ids", "train", "warn" if nobodys else "info", nobodys, share, example),
     ]
 
 
@@ -223,26 +241,21 @@ NEVER_MEET = ("users_in_both", "items_in_both")
 
 ADVICE: Mapping[str, str] = {
     "rows": "the table is empty: check its location and filters",
-    "null_ids": "a user, item or model is null: remove these rows, or set checks.null_ids to drop",
-    "nan_scores": "a score is NaN or null: remove these rows, "
-    "or set nan_scores to drop, last or first (convention: {name: NAME, nan_scores: drop})",
-    "nan_ratings": "a rating is NaN, null or infinite: remove these rows, "
-    "or set nan_scores to drop (convention: {name: NAME, nan_scores: drop})",
-    "bad_ranks": "a rank is null or below 1: ranks count from 1; or set checks.bad_ranks to drop",
+    "null_ids": "a user, item or model is null: remove these rows",
+    "nan_scores": "a score is NaN or null: remove these rows",
+    "nan_ratings": "a rating is NaN, null or infinite: remove these rows",
+    "bad_ranks": "a rank is null or below 1: ranks count from 1",
     "relevant": "no truth row is relevant: check threshold against the ratings",
-    "duplicates": "a (model, user, item) is predicted more than once: remove the repeats, "
-    "or set duplicates to first (convention: {name: NAME, duplicates: first})",
-    "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats, "
-    "or set duplicates to first (convention: {name: NAME, duplicates: first})",
+    "duplicates": "a (model, user, item) is predicted more than once: name the column of models in columns.model if these are "
+    "lists of several, or remove the repeats",
+    "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats",
     "rank_faults": "the ranks of a list are not 1, 2, 3, … without gap or repeat: mend them, or rank by a score",
-    "negative_gains": "a rating gives a gain below 0, or one too large: use gain=binary, "
-    "or set negative_gains to clip (convention: {name: NAME, negative_gains: clip})",
+    "negative_gains": "a rating gives a gain below 0, or one too large: use gain=binary",
     "bad_propensities": "a propensity is null, NaN, not above 0 or above 1: it is the probability that the item was shown; "
-    "remove these rows, or set checks.bad_propensities to drop",
+    "remove these rows",
     "beyond_catalog": "list, relevant items and training rows of a user are more than the catalogue: give the whole catalogue",
     "beyond_length": "a list is longer than max_per_user: make it the length of the longest list, or shorten the lists",
-    "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats, "
-    "or set duplicates to first (convention: {name: NAME, duplicates: first})",
+    "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats",
     "users_without_list": "users of truth to whom the model recommends nothing",
     "users_without_truth": "users with recommendations who do not stand in truth",
     "users": "nobody stands in truth or predictions",
@@ -254,7 +267,18 @@ ADVICE: Mapping[str, str] = {
     "short_lists": "lists that are shorter than the largest cut-off",
     "tied_at_cut": "lists with equal scores on both sides of a cut-off, so that the order of the ids decides what is in",
     "matched": "recommendations that have a truth row",
-    "infinite_scores": "an infinite score is no predicted rating: remove these rows, or set checks.infinite_scores to drop",
+    "infinite_scores": "an infinite score is no predicted rating: remove these rows",
     "users_rated": "no pair of predicted and true rating: check that users and items are the same ids on both sides",
 }
 """What a fact means and what to do about it, by check."""
+
+_FIRST = ", or set duplicates to first (convention: {name: NAME, duplicates: first})"
+
+WAYS_OUT: Mapping[str, str] = {
+    **{check: f", or set checks.{check} to drop" for check in ("null_ids", "bad_ranks", "infinite_scores", "bad_propensities")},
+    "nan_scores": ", or set nan_scores to drop, last or first (convention: {name: NAME, nan_scores: drop})",
+    "nan_ratings": ", or set nan_scores to drop (convention: {name: NAME, nan_scores: drop})",
+    **dict.fromkeys(("duplicates", "truth_duplicates", "pair_duplicates"), _FIRST),
+    "negative_gains": ", or set negative_gains to clip (convention: {name: NAME, negative_gains: clip})",
+}
+"""Which option admits rows that are refused, by check."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.columns import Columns
-from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
+from spark_recmetrics.columns import DECIMAL_COMMA, Columns, is_decimal_comma, near_column
+from spark_recmetrics.errors import ConfigError, DataError, brief
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ def chosen_columns(table: str, frame: pd.DataFrame, names: Mapping[str, str], **
                 if not isinstance(other, str) and str(other) == name:
                     raise DataError(f"{table}: expected texts as names of columns, found {brief(other)}: rename it to {name!r}")
             why = f" ({reasons[key]})" if reasons.get(key) else ""
-            near = did_you_mean(name, (other for other in frame.columns if isinstance(other, str)))
+            near = near_column(name, [other for other in frame.columns if isinstance(other, str)])
             raise DataError(f"{table}: no column {name!r}{told}{why}{near}")
         if (twins := list(frame.columns).count(name)) > 1:
             raise DataError(f"{table}: expected one column named {name!r}{told}, found {twins}: rename the others")
@@ -79,7 +79,9 @@ def with_numbers(table: str, rows: pd.DataFrame, names: Mapping[str, str]) -> pd
         whole = "" if key != "rank" else "whole "
         if column.dtype.kind != "O" or wrong:
             found = brief(wrong[0]) if wrong else str(column.dtype)
-            raise DataError(f"{table}: column {name!r} (columns.{key}): expected {whole}numbers, found {found}: cast it first")
+            told = f"{table}: column {name!r} (columns.{key}): expected {whole}numbers, found {found}"
+            comma = bool(wrong) and isinstance(wrong[0], str) and is_decimal_comma(wrong[0])
+            raise DataError(f"{told}{f', with {DECIMAL_COMMA}' if comma else ': cast it first'}")
         column = column.where(column.notna(), np.nan)
         try:
             doubles = column.astype(np.float64)

@@ -27,9 +27,9 @@ from pyspark.sql.types import (
 )
 
 from spark_recmetrics.buckets import bucket_of
-from spark_recmetrics.columns import Columns
+from spark_recmetrics.columns import Columns, WrongTypeError, near_column
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import DataError, did_you_mean
+from spark_recmetrics.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _opened(table: str, frame: DataFrame, columns: Columns, users: DataType, n_b
         return frame
     kind = _type_of(table, frame, "items", columns.items)
     if not isinstance(kind, ArrayType):
-        raise _wrong_type(table, "items", columns.items, "an array of items or of structs (item, score)", kind)
+        raise _wrong_type(table, frame, "items", columns.items, "an array of items or of structs (item, score)", kind)
     named = {"model": columns.model, "user": columns.user}
     kept = [name for key, name in named.items() if name in frame.columns and _type_of(table, frame, key, name)]
     items = column_of(frame, columns.items)
@@ -185,7 +185,7 @@ def _opened(table: str, frame: DataFrame, columns: Columns, users: DataType, n_b
         fields = kind.elementType.fieldNames()
         if not fields or len({name.lower() for name in fields}) < len(fields):
             expected = "an array of structs (item, score), whose fields have different names in any case"
-            raise _wrong_type(table, "items", columns.items, expected, kind)
+            raise _wrong_type(table, frame, "items", columns.items, expected, kind)
         first = columns.item if columns.item in fields else fields[0]
         second = columns.score if columns.score in fields else next((name for name in fields if name != first), None)
         if second is not None:
@@ -256,7 +256,7 @@ def typed_column(
     """
     found = _type_of(table, frame, key, name)
     if not isinstance(found, kinds):
-        raise _wrong_type(table, key, name, expected, found)
+        raise _wrong_type(table, frame, key, name, expected, found)
     return column_of(frame, name), found
 
 
@@ -310,6 +310,11 @@ def truth_faults(rows: DataFrame) -> dict[str, Column]:
         chance = F.col("propensity")
         faults["bad_propensities"] = _missing_number(chance) | (chance <= 0) | (chance > 1)
     return faults
+
+
+def train_faults(rows: DataFrame) -> dict[str, Column]:
+    """What is wrong with a training row, by check."""
+    return {"null_ids": _no_id(rows)}
 
 
 def truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool) -> list[Column]:
@@ -446,12 +451,19 @@ def _type_of(table: str, frame: DataFrame, key: str | None, name: str, reason: s
 
 def _missing(table: str, frame: DataFrame, key: str | None, name: str, reason: str = "") -> DataError:
     reason = f" ({reason})" if reason else ""
-    return DataError(f"{table}: no column {name!r}{_named_by(key)}{reason}{did_you_mean(name, frame.columns)}")
+    return DataError(f"{table}: no column {name!r}{_named_by(key)}{reason}{near_column(name, frame.columns)}")
 
 
-def _wrong_type(table: str, key: str | None, name: str, expected: str, found: DataType) -> DataError:
+def _wrong_type(table: str, frame: DataFrame, key: str | None, name: str, expected: str, found: DataType) -> DataError:
     place = f"{table}: column {name!r}{_named_by(key)}"
-    return DataError(f"{place}: expected {expected}, found {found.simpleString()}: cast it first")
+    told = f"{place}: expected {expected}, found {found.simpleString()}"
+    return WrongTypeError(told, "cast it first", _texts({table: frame}, name, {table: found}))
+
+
+def _texts(frames: Mapping[str, DataFrame], name: str, kinds: Mapping[str, DataType]) -> dict[str, DataFrame]:
+    """The column of that name of each table in which it has texts."""
+    texts = (table for table, kind in kinds.items() if isinstance(kind, StringType))
+    return {table: frames[table].select(column_of(frames[table], name)) for table in texts}
 
 
 def _named_by(key: str | None) -> str:
@@ -462,9 +474,9 @@ def _number(table: str, frame: DataFrame, key: str, name: str, reason: str = "")
     """A column of numbers in its own type: close whole or decimal scores would be ties as doubles."""
     found = _type_of(table, frame, key, name, reason)
     if key == "rank" and not isinstance(found, IntegralType):
-        raise _wrong_type(table, key, name, "a whole number", found)
+        raise _wrong_type(table, frame, key, name, "a whole number", found)
     if not isinstance(found, NumericType):
-        raise _wrong_type(table, key, name, "a number", found)
+        raise _wrong_type(table, frame, key, name, "a number", found)
     return column_of(frame, name)
 
 
@@ -472,7 +484,7 @@ def _common_type(key: str, frames: Mapping[str, DataFrame], name: str, cast_ids:
     found = {table: _type_of(table, frame, key, name) for table, frame in frames.items()}
     for table, kind in found.items():
         if not isinstance(kind, _ID_TYPES):
-            raise _wrong_type(table, key, name, _ID, kind)
+            raise _wrong_type(table, frames[table], key, name, _ID, kind)
     kinds = list(found.values())
     if cast_ids == "string":
         return StringType()
@@ -483,7 +495,5 @@ def _common_type(key: str, frames: Mapping[str, DataFrame], name: str, cast_ids:
     if all(kind == kinds[0] for kind in kinds):
         return kinds[0]
     sides = ", ".join(f"{kind.simpleString()} in {table}" for table, kind in found.items())
-    raise DataError(
-        f"column {name!r} (columns.{key}): expected one type on all sides, found {sides}: "
-        "cast one of them first, or set cast_ids to string"
-    )
+    told = f"column {name!r} (columns.{key}): expected one type on all sides, found {sides}"
+    raise WrongTypeError(told, "cast one of them first, or set cast_ids to string", _texts(frames, name, found))

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from functools import cache, partial
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -63,6 +64,16 @@ def _name(value: object, *, characters: str) -> str:
     return value
 
 
+def _label(value: object) -> str:
+    text = _name(value, characters=_AS_OF)
+    if (day := re.match(r"\d{4}-\d\d-\d\d(?!\d)", text)) is not None:
+        try:
+            date.fromisoformat(day[0])
+        except ValueError:
+            raise ConfigError(f"expected a day that there is, or a label of another form, found {shown(value)}") from None
+    return text
+
+
 def _fill(path: str, as_of: str | None = None) -> str:
     """The path with `{as_of}` replaced, if there is one. Braces around anything but one word are a glob, and stay."""
 
@@ -105,9 +116,7 @@ PagePath = Annotated[str, AfterValidator(_page)]
 JobName = Annotated[
     str, PlainValidator(partial(_name, characters=_JOB)), WithJsonSchema({"type": "string", "pattern": f"^[{_JOB}]+$"})
 ]
-AsOf = Annotated[
-    str, PlainValidator(partial(_name, characters=_AS_OF)), WithJsonSchema({"type": "string", "pattern": f"^[{_AS_OF}]+$"})
-]
+AsOf = Annotated[str, PlainValidator(_label), WithJsonSchema({"type": "string", "pattern": f"^[{_AS_OF}]+$"})]
 Count = Annotated[int, PlainValidator(whole), WithJsonSchema(COUNT_SCHEMA)]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 InputTable = Annotated[Location, AfterValidator(_placed)]

@@ -295,13 +295,15 @@ def _reader(spark: SparkSession, config: Config, vault: Vault) -> Callable[[Loca
 def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
     """The frames of the configuration."""
     from spark_recmetrics.inputs import union_models
+    from spark_recmetrics.tables import with_examples
 
     inputs, read = config.inputs, _reader(spark, config, vault)
     found: dict[str, Any] = {"model_name": config.model_name}
 
     def union(tables: dict[str, Location], key: str) -> DataFrame:
         frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}
-        return union_models(key, frames, config.columns, config.inputs.cast_ids)
+        with with_examples():
+            return union_models(key, frames, config.columns, config.inputs.cast_ids)
 
     for key in ("predictions", "rating_predictions", "truth", "train", "catalog"):
         given = getattr(inputs, key)

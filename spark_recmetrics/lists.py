@@ -15,6 +15,7 @@ from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.inputs import clean_predictions, column_of, read_predictions
 from spark_recmetrics.metrics.registry import whole_number
 from spark_recmetrics.rank import top_rows
+from spark_recmetrics.tables import with_examples
 
 
 def rank_items(
@@ -56,7 +57,8 @@ def rank_items(
     rules = named_convention("default").override(ties=ties, nan_scores=nan_scores)
     check_frames(columns, {"predictions": predictions})
     check_names("model_name", [model_name])
-    rows = read_predictions(predictions, columns)
+    with with_examples():
+        rows = read_predictions(predictions, columns)
     if nan_scores == "error" and "score" in rows.columns:
         fault = F.raise_error(F.lit("rank_items: a score is NaN or null: set nan_scores to drop, last or first"))
         score = F.col("score")

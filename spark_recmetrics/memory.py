@@ -13,7 +13,7 @@ from spark_recmetrics.bucket import score_bucket
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, TABLE_OF, Columns, Side, checked_columns, passing
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.demand import OF_POPULARITY, OF_TRAIN, Demand
+from spark_recmetrics.demand import OF_POPULARITY, OF_TRAIN, ROWS_OF_TRAIN, Demand
 from spark_recmetrics.descriptions import beyond_one, check_once
 from spark_recmetrics.errors import ConfigError, brief
 from spark_recmetrics.facts import NEVER_MEET, Judge, checked_policies, data_report
@@ -280,6 +280,8 @@ class _Data:
         models = sorted(set(lists["model"].dropna())) if modelled else []
         models = models or [model_name]
         counts = {"predictions": _prediction_counts(lists), "truth": _truth_counts(judged, rules)}
+        if "train" in tables and demand.all & ROWS_OF_TRAIN:
+            counts["train"] = _counted(known, {"null_ids": known[["user", "item"]].isna().any(axis=1)})
         lists, judged, known = (
             frame.dropna(subset=[name for name in ("model", "user", "item") if name in frame])
             for frame in (lists, judged, known)

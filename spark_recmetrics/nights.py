@@ -99,7 +99,7 @@ def changes(before: Row, now: Row) -> list[str]:
 
 _CHANGES = {
     "data_hash": "the truth",
-    "config_hash": "the configuration (perhaps of gates alone)",
+    "config_hash": "the configuration (perhaps of the comparison alone)",
     "convention": "the convention",
 }
 

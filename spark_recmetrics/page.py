@@ -21,7 +21,7 @@ from xml.etree import ElementTree as ET
 
 from spark_recmetrics import plots
 from spark_recmetrics.conventions import CONVENTIONS, Convention
-from spark_recmetrics.errors import ConfigError, counted, printable
+from spark_recmetrics.errors import ConfigError, counted, printable, without_extra
 from spark_recmetrics.facts import ADVICE, Fact
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.report import (
@@ -428,7 +428,7 @@ def _environment() -> Environment:
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ImportError as error:
-        raise ConfigError(plots.missing("HTML reports", "jinja2")) from error
+        raise ConfigError(without_extra("HTML reports need jinja2", "report")) from error
     folder = files("spark_recmetrics").joinpath("templates")  # which may lie in a zip file
     environment = Environment(
         loader=FunctionLoader(lambda name: folder.joinpath(name).read_text(encoding="utf-8")),

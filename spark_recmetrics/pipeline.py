@@ -297,25 +297,26 @@ def evaluate(
     if max_per_user is not None and all(metric.definition.kind == "rating" for metric in chosen):
         warnings.append("max_per_user is not looked at: none of the metrics looks at lists")
     drops = "drop" in (rules.nan_scores, *policies.values())
-    inputs = read_inputs(
-        predictions,
-        truth,
-        columns=columns,
-        rating_predictions=rating_predictions if needs.rating else None,
-        train=train if used["train"] else None,
-        catalog=items,
-        segments=user_segments if used["user_segments"] else None,
-        groups=item_groups if used["item_groups"] else None,
-        features=item_features if used["item_features"] else None,
-        needs_score=needs.scores(rated_apart=rating_predictions is not None),
-        needs_ratings=needs.rating or (None if threshold is None else "threshold"),
-        needs_propensity=needs.asked_by("propensity"),
-        cast_ids=cast_ids,
-        n_buckets=n_buckets,
-        # What stands behind a dropped row moves up, and which rows these are must not depend on the metrics.
-        longest=None if drops or max_per_user is not None else needs.longest,
-        reads_scores=rules.nan_scores == "drop",
-    )
+    with tables.with_examples():
+        inputs = read_inputs(
+            predictions,
+            truth,
+            columns=columns,
+            rating_predictions=rating_predictions if needs.rating else None,
+            train=train if used["train"] else None,
+            catalog=items,
+            segments=user_segments if used["user_segments"] else None,
+            groups=item_groups if used["item_groups"] else None,
+            features=item_features if used["item_features"] else None,
+            needs_score=needs.scores(rated_apart=rating_predictions is not None),
+            needs_ratings=needs.rating or (None if threshold is None else "threshold"),
+            needs_propensity=needs.asked_by("propensity"),
+            cast_ids=cast_ids,
+            n_buckets=n_buckets,
+            # What stands behind a dropped row moves up, and which rows these are must not depend on the metrics.
+            longest=None if drops or max_per_user is not None else needs.longest,
+            reads_scores=rules.nan_scores == "drop",
+        )
     by_model = any("model" in rows.columns for rows in inputs.predicted.values())
     if models is not None and len(models) > 1 and not by_model:
         raise ConfigError(
@@ -332,7 +333,7 @@ def evaluate(
     if compared is not None and compared not in names:
         raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
     with ExitStack() as spare:
-        with step(spark, "items and groups"):
+        with step(spark, "items and groups"), tables.with_examples():
             trained = kept_training(inputs, needs.all, spare)
             of_groups, described, popularity, bands = tables.at_once(
                 spark,

@@ -22,12 +22,14 @@ from spark_recmetrics.columns import (
     KIND_TRUTH,
     USER_COUNTERS,
 )
+from spark_recmetrics.demand import ROWS_OF_TRAIN
 from spark_recmetrics.grouped import KnownGroups
 from spark_recmetrics.inputs import (
     clean_predictions,
     clean_truth,
     prediction_faults,
     relevant_only,
+    train_faults,
     truth_counts,
     truth_faults,
     with_model_codes,
@@ -142,6 +144,8 @@ class Plan:
         reads = dict.fromkeys((*(["predictions"] if self.scoring else []), *([inputs.rating_table] if self.rating else [])))
         more = truth_counts(inputs.truth, self.convention, has_ratings=inputs.has_ratings)
         found = {"truth": Watch.of(inputs.truth, truth_faults(inputs.truth), more)}
+        if inputs.train is not None and self.scoring and self.scoring.needs & ROWS_OF_TRAIN:
+            found["train"] = Watch.of(inputs.train, train_faults(inputs.train))
         return found | {table: Watch.of(inputs.predicted[table], prediction_faults(inputs.predicted[table])) for table in reads}
 
     @cached_property
@@ -153,7 +157,7 @@ class Plan:
     @cached_property
     def predicted(self) -> Mapping[str, DataFrame]:
         """Clean predictions, `model` a number, by table."""
-        return {table: self.clean(watch.seen()) for table, watch in self.watched.items() if table != "truth"}
+        return {table: self.clean(watch.seen()) for table, watch in self.watched.items() if table in self.inputs.predicted}
 
     def clean(self, predictions: DataFrame) -> DataFrame:
         """Canonical predictions as they are scored: without faulty rows, `model` a number."""
@@ -204,8 +208,8 @@ class Plan:
         """Truth, and the rows of other kinds that metrics need, by `columns.KIND`; with `bucket`."""
         needs = self.scoring.needs if self.scoring else frozenset()
         tables = {KIND_TRUTH: self.judged}
-        if self.inputs.train is not None and needs & {"unseen", "history", "trained_groups"}:
-            train = self.inputs.train.where(F.col("user").isNotNull() & F.col("item").isNotNull())
+        if "train" in self.watched:
+            train = self.watched["train"].seen().where(F.col("user").isNotNull() & F.col("item").isNotNull())
             tables[KIND_TRAIN] = self._described(train) if "trained_groups" in needs else train
         if self.groups.segments is not None:
             tables[KIND_SEGMENT] = self.groups.segments

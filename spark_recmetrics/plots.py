@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_recmetrics.errors import ConfigError, brief, counted, did_you_mean, printable
+from spark_recmetrics.errors import ConfigError, brief, counted, did_you_mean, printable, without_extra
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.nights import changes, newest_nights
 from spark_recmetrics.slices import slice_name
@@ -75,18 +75,13 @@ def drawing() -> Iterator[None]:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise ConfigError(missing("plots", "matplotlib")) from error
+        raise ConfigError(without_extra("plots need matplotlib", "report")) from error
     with mpl.rc_context(), warnings.catch_warnings():
         mpl.rcdefaults()
         settings: Any = mpl.rcParams
         settings.update(_STYLE)
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
-
-
-def missing(what: str, package: str) -> str:
-    """What is said where a package of the extra `report` is not installed."""
-    return f"{what} need {package}, found none: install the extra report, pip install 'spark-recmetrics[report]'"
 
 
 def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None) -> Figure:

@@ -33,8 +33,11 @@ def run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
         published = earlier_rows(spark, config, every=True)
         rows = [row for row in published if (row["run_id"], row["as_of"]) == (config.run_id, config.as_of or "none")]
         if not rows:
-            where = output.table("summary")
-            raise DataError(f"{where}: expected run {config.run_id} as of {config.as_of}, found none: run evaluate first")
+            expected = f"run {config.run_id} as of {config.as_of or 'none'}"
+            others = sorted({row["run_id"] for row in published if row["as_of"] == (config.as_of or "none")})
+            found = f"{', '.join(others)} of another configuration" if others else "none"
+            advice = "run evaluate first, with the same configuration but for gates"
+            raise DataError(f"{output.table('summary')}: expected {expected}, found {found}: {advice}")
         per_user = rows_of_run(spark, output, Run(config.run_id, config.as_of), table="per_user")
         verdicts = judged(config, rows, published, per_user)
     outcome |= {"status": "ok", "gates": [verdict._asdict() for verdict in verdicts]}

@@ -54,15 +54,16 @@ def first_behind(rows: DataFrame, k: int) -> DataFrame:
 
 
 def without_repeats(rows: DataFrame, convention: Convention) -> DataFrame:
-    """One row per (model, user, item): the best-ranked or best-scored one."""
+    """One row per (model, user, item): the best-ranked or best-scored one, with `n_left_out`, how many others there were."""
     by = [column for column in rows.columns if column not in ("score", "rank")]
+    others = (F.count(F.lit(1)) - 1).cast("int").alias("n_left_out")
     if "rank" not in rows.columns:
         best = F.max("score")
         if convention.nan_scores == "first":
             best = F.when(F.count("score") == F.count(F.lit(1)), best)
-        return rows.groupBy(*by).agg(best.alias("score"))
+        return rows.groupBy(*by).agg(best.alias("score"), others)
     scores = [F.min_by("score", "rank").alias("score")] if "score" in rows.columns else []
-    return rows.groupBy(*by).agg(F.min("rank").alias("rank"), *scores)
+    return rows.groupBy(*by).agg(F.min("rank").alias("rank"), *scores, others)
 
 
 def _lists(rows: DataFrame) -> WindowSpec:

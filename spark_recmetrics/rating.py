@@ -23,7 +23,8 @@ def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Me
         convention: Which pairs count, and whether predictions are clipped.
 
     Returns:
-        `[model,] user`, the columns of `metrics.rating.Moments`, `n_pair_duplicates` (pairs that repeat an item),
+        `[model,] user`, the columns of `metrics.rating.Moments`, `n_pair_duplicates` (pairs that repeat an item, or that
+        `rank.without_repeats` has left out),
         `n_truth_duplicates` (truth rows that repeat an item which has a pair), and one double per metric. Only users with
         a pair have a row.
     """
@@ -37,15 +38,17 @@ def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Me
     cell = [key for key in ("model", "user") if key in predicted.columns]
     error = F.struct((F.col("score") - F.col("true")).alias("error"), "true", "item")
     # Errors are added in order of size: a sum in order of arrival would differ in its last digits from run to run.
+    left_out = [F.sum("n_left_out").alias("n_left_out")] if "n_left_out" in predicted.columns else []
     errors = (
         predicted.join(true, ["user", "item"])
         .groupBy(*cell)
-        .agg(F.sort_array(F.collect_list(error)).alias("pairs"), F.sum("repeats").alias("n_truth_duplicates"))
+        .agg(F.sort_array(F.collect_list(error)).alias("pairs"), F.sum("repeats").alias("n_truth_duplicates"), *left_out)
     )
+    repeated = F.col("n_left_out") if left_out else F.size("pairs") - F.size(F.array_distinct("pairs.item"))
     moments = errors.select(
         *cell,
         F.size("pairs").cast("long").alias("n_pairs"),
-        (F.size("pairs") - F.size(F.array_distinct("pairs.item"))).cast("long").alias("n_pair_duplicates"),
+        repeated.cast("long").alias("n_pair_duplicates"),
         "n_truth_duplicates",
         _sum(F.transform("pairs.error", F.abs)).alias("sum_absolute_error"),
         _sum(F.transform("pairs.error", _square)).alias("sum_squared_error"),

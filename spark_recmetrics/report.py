@@ -247,8 +247,8 @@ def p_of(row: Mapping[str, Any]) -> str:
 def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
     """One line per night, a column per model, and behind them a sparkline for each model.
 
-    A line says what has changed since the one before: another truth, or another configuration, which gates and the comparison
-    are parts of. So a step that comes with other data can be told from one of the model.
+    A line says what has changed since the one before: another truth, or another configuration, which the comparison is a
+    part of. So a step that comes with other data can be told from one of the model.
 
     Args:
         rows: Rows of SUMMARY for one metric, of several runs. Of two runs of one `as_of` the later counts, with the models that

@@ -73,6 +73,7 @@ class Sample:
     share: float
 
     @classmethod
+    @tables.with_examples()
     def of(cls, whole: Setup) -> Sample:
         """The users whose hashes are smallest.
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     StringType,
@@ -255,6 +260,39 @@ TableFormat = Literal["parquet", "delta", "orc"]
 """The formats of tables that can be written."""
 
 
+_OWN_TYPES = StringType, BooleanType, IntegerType, LongType, FloatType, DoubleType, DateType, TimestampType
+_TYPES = {kind().simpleString(): kind() for kind in _OWN_TYPES}
+
+
+def column_type(name: object) -> str:
+    """The name that Spark has for the type of a column of a text file.
+
+    Raises:
+        ConfigError: There is no such type.
+
+    Example:
+        >>> column_type("string"), column_type("decimal(10,2)")
+        ('string', 'decimal(10,2)')
+        >>> column_type("strng")
+        Traceback (most recent call last):
+        spark_recmetrics.errors.ConfigError: unknown type 'strng'; did you mean 'string'?
+    """
+    if not isinstance(name, str):
+        raise ConfigError(f"expected the name of a type such as string, found {'nothing' if name is None else repr(name)}")
+    type_named(name)
+    return name
+
+
+def type_named(name: str) -> DataType:
+    """The type of that name."""
+    digits = re.fullmatch(r"decimal\((\d{1,2}), ?(\d{1,2})\)", name)
+    if digits and 1 <= int(digits[1]) <= 38 and int(digits[2]) <= int(digits[1]):
+        return DecimalType(int(digits[1]), int(digits[2]))
+    if name not in _TYPES:
+        raise ConfigError(f"unknown type {name!r}{did_you_mean(name, [*_TYPES, 'decimal(10, 2)'])}")
+    return _TYPES[name]
+
+
 def plain_text(value: object) -> str:
     """The value, if it is a text with something in it and without control characters.
 
@@ -332,18 +370,27 @@ def option_value(value: object) -> str | Secret:
     return Secret(value["secret"])
 
 
-class _Option:
-    """How pydantic reads an option. Left to itself it tells twice what is wrong: that it is no text, and no secret."""
+@dataclass(frozen=True, eq=False)
+class _ReadBy:
+    """How pydantic reads a value. Left to itself it tells of a text or a secret twice what is wrong."""
+
+    function: Callable[[object], object]
+    described: dict[str, Any]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
 
-        return core_schema.no_info_plain_validator_function(option_value)
+        return core_schema.no_info_plain_validator_function(self.function)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        described = "`env:NAME`, or `scope/key` on Databricks."
-        secret = {"type": "object", "properties": {"secret": {"type": "string", "description": described}}}
-        return {"anyOf": [{"type": "string"}, secret | {"required": ["secret"], "additionalProperties": False}]}
+        return self.described
+
+
+_SECRET = {"type": "string", "description": "`env:NAME`, or `scope/key` on Databricks."}
+_REFERENCE = {"type": "object", "properties": {"secret": _SECRET}, "required": ["secret"], "additionalProperties": False}
+_Option = Annotated[str | Secret, _ReadBy(option_value, {"anyOf": [{"type": "string"}, _REFERENCE]})]
+_DECIMAL = {"type": "string", "pattern": r"^decimal\(\d{1,2}, ?\d{1,2}\)$"}
+_Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(_TYPES)}, _DECIMAL]})]
 
 
 def _one_of(first: str, first_value: str | None, second: str, second_value: str | None) -> str:
@@ -373,10 +420,12 @@ class Location:
         format: Format of the files under `path`. A table of the catalog knows its own.
         options: Options of the Spark reader, such as `{"header": "true"}` of csv: texts, or a `Secret` for what is none's
             business.
+        types: Types of columns of csv and json, which have none of their own, by column, such as `{"user_id": "string"}`;
+            those that are not named are guessed.
 
     Raises:
         ConfigError: Not exactly one of path and table, a password in the path, a format beside a table, an unknown format,
-            or an option that is neither text nor secret.
+            an option that is neither text nor secret, an unknown type, or types where the table has its own.
 
     Example:
         >>> Location(path="/data/truth").format
@@ -389,7 +438,8 @@ class Location:
     path: str | None = None
     table: str | None = None
     format: FileFormat = "parquet"
-    options: dict[str, Annotated[str | Secret, _Option()]] = field(default_factory=dict, hash=False)
+    options: dict[str, _Option] = field(default_factory=dict, hash=False)
+    types: dict[str, _Type] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         _one_of("path", self.path, "table", self.table)
@@ -406,6 +456,16 @@ class Location:
             except ConfigError as error:
                 raise ConfigError(f"options.{option}: {error}") from error
         object.__setattr__(self, "options", options)
+        if self.types and (self.table is not None or self.format not in ("csv", "json")):
+            found = "a table of the catalog" if self.table is not None else self.format
+            raise ConfigError(f"types: expected none of {found}, which knows its own: cast_ids makes texts of ids")
+        for column, name in self.types.items():
+            if not isinstance(column, str):
+                raise ConfigError(f"types: expected texts as names of columns, found {column!r}")
+            try:
+                column_type(name)
+            except ConfigError as error:
+                raise ConfigError(f"types.{column}: {error}") from error
 
 
 @dataclass(frozen=True)

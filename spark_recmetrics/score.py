@@ -71,7 +71,7 @@ def score_users(
     """Per-user values of every metric that can be computed from the first rows of lists.
 
     Args:
-        ranked: `bucket, [model,] user, item, rank`, and what `rank.top_rows` adds for the metrics that need it.
+        ranked: `bucket, [model,] user, item, rank`, and what `rank.without_repeats` and `rank.top_rows` add.
         truth: `bucket, user, item, rating`, the rating null where the row is not relevant, and what `inputs.relevant_only`
             adds; the columns of the slices; and rows of other kinds, by `match.mixed`.
         scoring: Metrics and their definitions.

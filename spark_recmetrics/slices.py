@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE, TABLE_OF, Side
-from spark_recmetrics.errors import ConfigError, brief, did_you_mean, printable, writable
+from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE, TABLE_OF, Side, near_column
+from spark_recmetrics.errors import ConfigError, brief, printable, writable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -253,7 +253,7 @@ def _side(band: Band, columns: Mapping[Side, Sequence[str] | None], *, trained: 
             f"slices: {band} needs user_segments or item_groups, a table with a row for each user or item and a column "
             "of that name"
         )
-    hint = did_you_mean(band.name, [*known, *(COUNTED.values() if trained else [])])
+    hint = near_column(band.name, [*known, *(COUNTED.values() if trained else [])])
     raise ConfigError(f"slices: {band}: no column {band.name!r} in {' or '.join(given)}{hint}")
 
 

@@ -307,6 +307,7 @@ def _dealt(split: Folds) -> DataFrame:
 # The table ------------------------------------------------------------------------------------------------------------------
 
 
+@tables.with_examples()
 def _read(
     rows: DataFrame,
     columns: Columns,

@@ -8,8 +8,8 @@ import re
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +17,14 @@ from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
-from spark_recmetrics.errors import DataError, PublishError, reason_of
+from spark_recmetrics.columns import DECIMAL_COMMA, WrongTypeError, is_decimal_comma, near_column
+from spark_recmetrics.errors import DataError, PublishError, brief, printable, reason_of
+from spark_recmetrics.schema import type_named
 from spark_recmetrics.watch import AGAIN
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
     from spark_recmetrics.credentials import Vault
     from spark_recmetrics.schema import Location, Output
     from spark_recmetrics.watch import Watch
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _CSV_DEFAULTS = {"header": "true", "inferSchema": "true"}
+
+_SUFFIX = re.compile(r"\.(csv|tsv|json|jsonl|ndjson|orc|parquet)(?:\.\w+)?$", re.IGNORECASE)
+"""The end of the name of a file, which a compression may follow."""
+
+_FORMATS = {"tsv": "csv", "jsonl": "json", "ndjson": "json"}
+"""Formats by suffixes that are not their names."""
+
+_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+"""A text that is a number, as a pattern of Java."""
 
 _NOTHING_THERE = re.compile("PATH_NOT_FOUND|PATH_DOES_NOT_EXIST|UNABLE_TO_INFER_SCHEMA|DELTA_TABLE_NOT_FOUND")
 """What Spark and Delta say of a path without files, or with a log of Delta that another run has just begun. A killed run may
@@ -69,7 +79,7 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault) 
 
     Raises:
         ConfigError: A secret is not there.
-        DataError: There is no such path or table, or it cannot be read as that format.
+        DataError: There is no such path or table, it cannot be read as that format, or it lacks a column whose type is given.
     """
     options = (_CSV_DEFAULTS if location.format == "csv" else {}) | vault.options(location, key)
     try:
@@ -80,8 +90,65 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault) 
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
         # Spark quotes options in what it says. The error itself is left out of the chain for the same reason.
         reason = reason_of(error, vault.covered)
-        raise DataError(f"{key}: cannot read {where}: {reason}: check the location and the format") from None
-    return frame
+        advice = _other_format(location, str(error)) or "check the location and the format"
+        raise DataError(f"{key}: cannot read {where}: {reason}: {advice}") from None
+    return reader.schema(_typed(frame.schema, location.types, key)).load(location.path) if location.types else frame
+
+
+def _typed(guessed: StructType, types: Mapping[str, str], key: str) -> StructType:
+    """The columns of a text file, with the types that are given."""
+    for column in types:
+        if column not in guessed.names:
+            raise DataError(f"{key}.types: no column {column!r}{near_column(column, guessed.names)}")
+    return StructType(
+        [StructField(own.name, type_named(types[own.name])) if own.name in types else own for own in guessed.fields]
+    )
+
+
+def _other_format(location: Location, told: str) -> str | None:
+    """The format that the name of a file speaks for, as advice; None where nothing is there, or it is the one that was read."""
+    ending = _SUFFIX.search(location.path or "")
+    if ending is None or _NOTHING_THERE.search(told):
+        return None
+    suffix = ending[1].lower()
+    other = _FORMATS.get(suffix, suffix)
+    if other == location.format:
+        return None
+    return f"its name ends in {ending[0]}: set format: {other}" + (', and options: {sep: "\\t"}' if suffix == "tsv" else "")
+
+
+@contextmanager
+def with_examples() -> Iterator[None]:
+    """Tell of a column of texts, where another type was expected, one of its texts, or that the table has no rows.
+
+    A reader of text files makes texts of a column where a single value is no number, and where there is no row.
+
+    Raises:
+        DataError: In place of `WrongTypeError`.
+    """
+    try:
+        yield
+    except WrongTypeError as error:
+        try:
+            told = _with_example(error)
+        except PySparkException as failed:
+            _log.debug("no example: %s", reason_of(failed))
+            told = str(error)
+        raise DataError(told) from None
+
+
+def _with_example(error: WrongTypeError) -> str:
+    found = error.found
+    for table, texts in error.texts.items():
+        text = F.col(_named(texts.columns[0]))
+        rows = texts.where(text.isNotNull() & ~text.rlike(_NUMBER)).limit(1).collect()
+        if rows and is_decimal_comma(rows[0][0]):
+            return f"{found}, e.g. {brief(rows[0][0])} in {table}, with {DECIMAL_COMMA}"
+        if rows:
+            found += f", e.g. {printable(brief(rows[0][0]))} in {table}"
+        elif not texts.limit(1).collect():
+            return f"{table}: expected rows, found none, so that its columns are texts: check its location and filters"
+    return f"{found}: {error.advice}"
 
 
 def at_once(spark: SparkSession, *looks: Callable[[], Any]) -> list[Any]:

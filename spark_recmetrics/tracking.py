@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from spark_recmetrics.errors import ConfigError, PublishError, brief, printable
+from spark_recmetrics.errors import ConfigError, PublishError, brief, printable, without_extra
 from spark_recmetrics.means import Mean
 from spark_recmetrics.outcome import Outcome, headline
 from spark_recmetrics.report import slice_table
@@ -219,10 +219,7 @@ def check_installed(key: str = "mlflow") -> None:
         ConfigError: It is.
     """
     if find_spec("mlflow") is None:
-        raise ConfigError(
-            f"{key}: expected the package mlflow or mlflow-skinny on the driver, found none: "
-            "pip install 'spark-recmetrics[mlflow]'"
-        )
+        raise ConfigError(without_extra(f"{key}: expected the package mlflow or mlflow-skinny on the driver", "mlflow"))
 
 
 # What is logged -----------------------------------------------------------------------------------------------------------

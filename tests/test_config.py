@@ -348,6 +348,11 @@ def test_cut_offs_fit_an_integer_of_spark(refused: Refused, text: str) -> None:
         ("job:", "job: expected a text of the characters A-Za-z0-9._-, found nothing"),
         ("as_of: 20261128", "as_of: expected a text of the characters A-Za-z0-9._:+-, found 20261128: write it in quotes"),
         ("as_of: 2026/11/28", "as_of: expected a text of the characters "),
+        ("as_of: '2026-13-01'", "as_of: expected a day that there is, or a label of another form, found '2026-13-01'"),
+        ("as_of: 2026-02-30T06", "as_of: expected a day that there is, or a label of another form, found '2026-02-30T06'"),
+        ("evaluation: {intervals: boot}", "evaluation.intervals: expected one of 'normal' or 'bootstrap', found 'boot'"),
+        ("evaluation: {intervals: {methd: normal}}", "evaluation.intervals.methd: unknown key; did you mean 'method'?"),
+        ("evaluation: {intervals: [normal]}", "evaluation.intervals: expected a mapping of keys to values, found a list"),
         ("model_name: ''", "model_name: expected a text without control characters, found ''"),
         ('model_name: "a\\nb"', "model_name: expected a text without control characters, found 'a\\nb'"),
         ("max_drop: 1e-3", "max_drop: unknown key; known: as_of, checks, columns, comparison, evaluation, gates, inputs, "),
@@ -391,6 +396,29 @@ def test_errors_have_place_and_remedy(refused: Refused, more: str, line: str) ->
         (
             "{predictions: {path: /p, format: parket}, truth: {path: /t}}",
             "inputs.predictions.format: expected one of 'parquet', 'csv', 'json', 'orc' or 'delta', found 'parket'",
+        ),
+        (
+            "{predictions: {path: /p, format: csv, types: {user_id: strng}}, truth: {path: /t}}",
+            "inputs.predictions.types.user_id: unknown type 'strng'; did you mean 'string'?",
+        ),
+        (
+            "{predictions: {path: /p, format: csv, types: {'a b': 'decimal(39, 2)'}}, truth: {path: /t}}",
+            "inputs.predictions.types['a b']: unknown type 'decimal(39, 2)'; did you mean 'decimal(10, 2)'?",
+        ),
+        (
+            "{predictions: {path: /p, format: csv, types: {user_id: 7}}, truth: {path: /t}}",
+            "inputs.predictions.types.user_id: expected the name of a type such as string, found 7",
+        ),
+        (
+            "{predictions: {path: /p, types: {user_id: string}}, truth: {path: /t}}",
+            "inputs.predictions: types: expected none of parquet, which knows its own: cast_ids makes texts of ids",
+        ),
+        (
+            "{predictions: {table: t, types: {user_id: string}}, truth: {path: /t}}",
+            (
+                "inputs.predictions: types: expected none of a table of the catalog, which knows its own: "
+                "cast_ids makes texts of ids"
+            ),
         ),
         (
             "{predictions: {path: /p, options: {header: true}}, truth: {path: /t}}",
@@ -753,6 +781,18 @@ def test_a_placeholder_without_as_of_is_refused_by_key(refused: Refused) -> None
             (6, "output", "/out/{as_of}"),
         )
     ]
+
+
+@pytest.mark.parametrize("as_of", ["2026-02-28", "2028-02-29T23:59", "2026-13", "20261301", "2026-13-011", "v2026-13-01"])
+def test_a_label_that_is_a_day_or_no_date_is_taken(write: Write, as_of: str) -> None:
+    assert load(write(SMALLEST), as_of=as_of).as_of == as_of
+
+
+def test_a_text_is_the_method_of_the_intervals(write: Write) -> None:
+    short, long = (load(write(f"{SMALLEST}evaluation: {{intervals: {how}}}\n")) for how in ("bootstrap", "{method: bootstrap}"))
+    assert short == long
+    assert short.evaluation.intervals.chosen.method == "bootstrap"
+    assert {"enum": ["normal", "bootstrap"]} in json_schema()["$defs"]["Evaluation"]["properties"]["intervals"]["anyOf"]
 
 
 @pytest.mark.parametrize("as_of", ["", "a b", "a/b", "..", "a\n", "²", "\ud800", '"', "${x}"])

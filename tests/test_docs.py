@@ -75,6 +75,21 @@ def agrees(expected: str, found: str) -> bool:
     return doctest.OutputChecker().check_output(expected, found, doctest.ELLIPSIS)
 
 
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "python"], ids=lambda block: block.place)
+def test_an_indented_block_ends_with_a_blank_line(block):
+    """The prompt of Python takes what is pasted line by line, and the next statement for a part of the block."""
+    lines = block.text.splitlines()
+    goes_on = re.compile(r"[\s)\]}#]|(else|elif|except|finally)\b|$")
+    assert [line for before, line in itertools.pairwise(lines) if before[:1] == " " and not goes_on.match(line)] == []
+
+
+def test_a_page_with_paths_of_nights_says_where_the_night_stands():
+    nightly = [block for block in BLOCKS if block.language == "yaml" and "{as_of}" in block.text]
+    assert len(nightly) > 5
+    pages = {block.page for block in nightly if not re.search(r"^as_of:", block.text, re.MULTILINE)}
+    assert [page.name for page in sorted(pages) if "--as-of" not in text_of(str(page))] == []
+
+
 def test_the_pages_are_there():
     assert [str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]] == [
         "adding-a-metric.md",

@@ -468,6 +468,41 @@ def test_d1_repeated_recommendations(spark):
     assert found == pytest.approx({"recall@3": 1 / 2, "precision@3": 1 / 3, "ndcg@3": 0.613147}, abs=1e-6)
 
 
+def left_out_by_hand(case, rules, k):
+    """By model and user: the rows beyond one of each item among the first k items of the list."""
+    found = {}
+    for cell, kept in oracle.ranked_rows(case.predictions, rules).items():
+        items = [row["item"] for row in case.predictions if (row["model"], row["user"]) == cell]
+        found[cell] = sum(items.count(row["item"]) - 1 for row in kept[:k])
+    return found
+
+
+@pytest.mark.parametrize("given", [{}, {"ranks": True}], ids=["scores", "ranks"])
+def test_repeats_that_are_left_out_are_counted(spark, given):
+    rules = srm.convention("default").override(duplicates="first", nan_scores="last")
+    case = oracle.random_case(5, duplicates=True, **given)
+    expected = left_out_by_hand(case, rules, 3)
+    assert sum(expected.values()) > 3
+    for ranking in ("window", "lists"):
+        result = evaluate_case(spark, case, rules, metrics=["ndcg"], ranking=ranking)
+        rows = rows_by_cell(result)
+        assert {cell: row["n_duplicates"] for cell, row in rows.items()} == {cell: expected.get(cell, 0) for cell in rows}
+        for fact in result.facts:
+            if fact.check == "duplicates":
+                n = sum(n for (model, _), n in expected.items() if fact.table == f"predictions/{model}")
+                assert (fact.n_rows, fact.level) == (n, "warn" if n else "info")
+                assert (fact.line() in result.warnings) == bool(n)
+
+
+def test_pairs_of_ratings_that_are_left_out_are_counted(spark):
+    rules = srm.convention("default").override(duplicates="first")
+    lists = [("u", "a", 4.0), ("u", "a", 3.0), ("u", "a", 2.0), ("u", "b", 1.0), ("u", "b", 2.0), ("v", "a", 1.0)]
+    found = pairs(spark, lists, [("u", "a", 5.0), ("v", "a", 5.0)], metrics="mae", convention=rules)
+    assert found.to_dict() == {"model": {"mae": 2.5}}
+    (line,) = (line for line in found.warnings if "pair_duplicates" in line)
+    assert line.startswith("predictions/model: pair_duplicates = 2, e.g. users u: a (model, user, item) has several")
+
+
 @pytest.mark.parametrize(
     ("recommended", "truth", "expected"),
     [

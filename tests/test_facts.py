@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
-from spark_recmetrics.facts import ADVICE, EMPTINESS, POLICIES
+from spark_recmetrics.facts import ADVICE, EMPTINESS, POLICIES, WAYS_OUT, Judge, checked_policies
 from spark_recmetrics.means import combined
 
 PREDICTIONS, TRUTH = "user_id string, item_id string, score double", "user_id string, item_id string, rating double"
@@ -30,6 +30,23 @@ def fact(source, check: str, table: str = "predictions/model") -> tuple[str, int
 
 
 # Policies -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check", WAYS_OUT)
+def test_an_option_that_admits_rows_is_told_where_they_are_refused_alone(check):
+    options = {
+        "nan_scores": {"nan_scores": "drop"},
+        "nan_ratings": {"nan_scores": "drop"},
+        "negative_gains": {"negative_gains": "clip"},
+        **{check: {"duplicates": "first"} for check in ("duplicates", "truth_duplicates", "pair_duplicates")},
+    }
+    strict, lenient = srm.convention("default"), srm.convention("default").override(**options.get(check, {}))
+    policies = checked_policies({check: "drop"} if check in POLICIES else {})
+    refused = Judge(checked_policies({}), strict).counted(check, "truth", 1)
+    admitted = Judge(policies, lenient).counted(check, "truth", 1)
+    assert (refused.level, admitted.level) == ("error", "warn")
+    assert refused.line() == admitted.line() + WAYS_OUT[check]
+    assert " or set " not in admitted.line()
 
 
 def test_every_check_with_a_policy_says_what_it_means():
@@ -349,11 +366,13 @@ def test_i5_names_of_columns_are_only_names(spark, names):
 @pytest.mark.once
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_c6_a_text_is_no_rating_and_nothing_is_divided_by_zero(spark, tmp_path, ansi):
-    """In memory the value is shown; on Spark the column is one of texts, which the schema tells before a row is read."""
+    """On Spark the column is one of texts, which the schema tells; a look for the first that is no number follows."""
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     (tmp_path / "truth.csv").write_text("user_id,item_id,rating\nu,a,5.0\nu,b,n/a\n")
     read = spark.read.csv(str(tmp_path / "truth.csv"), header=True, inferSchema=True)
-    told = r"^truth: column 'rating' \(columns\.rating\): expected a number, found string: cast it first$"
+    told = (
+        r"^truth: column 'rating' \(columns\.rating\): expected a number, found string, e\.g\. 'n/a' in truth: cast it first$"
+    )
     with pytest.raises(srm.DataError, match=told):
         run(spark, [("u", "a", 0.9)], read, ["hit", "mae"])
     lists = pd.DataFrame([("u", "a", 0.9)], columns=["user_id", "item_id", "score"])
@@ -464,3 +483,34 @@ def test_a_dropped_score_does_not_depend_on_the_metrics(spark, metrics):
 def test_models_without_a_column_that_tells_them_apart(spark):
     with pytest.raises(srm.ConfigError, match=r"models: expected a column 'model' .* that tells als, pop apart, found none"):
         run(spark, [("u", "a", 1.0)], [("u", "a", 1.0)], models=["als", "pop"])
+
+
+# Training rows ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("metrics", [["unseen"], ["auc", "unseen"]], ids="+".join)
+def test_training_rows_that_are_nobodys_are_counted_and_none_at_all_is_told(spark, metrics):
+    """In the pass that scores: cut lists in a cogroup, whole ones in a stream; and in memory."""
+    lists, truth = [("u", "a", 0.9), ("v", "b", 0.8)], [("u", "a", 1.0), ("v", "a", 1.0)]
+    rows = [("u", "a"), (None, "a"), ("v", None), ("v", "x")]
+    train = spark.createDataFrame(rows, "user_id string, item_id string")
+    found = run(spark, lists, truth, metrics, train=train, catalog=9, k=1)
+    (line,) = (line for line in found.warnings if line.startswith("train: "))
+    assert "user null, item a" in line
+    assert "user v, item null" in line
+    assert line.startswith("train: null_ids = 2 (50.000%), e.g. user ")
+    assert line.endswith(": a user, item or model is null: remove these rows")
+    assert [fact[2:4] for fact in found.facts if fact[:2] == ("rows", "train")] == [("info", 4)]
+    frames = [
+        pd.DataFrame(own, columns=["user_id", "item_id", *more])
+        for own, *more in ((lists, "score"), (truth, "rating"), (rows,))
+    ]
+    same = srm.evaluate_in_memory(*frames[:2], metrics=metrics, train=frames[2], catalog_size=9, k=1)
+    assert [line[:33] for line in same.warnings if line.startswith("train: ")] == ["train: null_ids = 2 (50.000%), e."]
+    assert same.to_dict() == found.to_dict()
+    empty = run(spark, lists, truth, metrics, train=train.where(F.lit(False)), catalog=9, k=1)
+    assert "train: rows = 0: the table is empty: check its location and filters" in empty.warnings
+    assert empty.to_dict()["model"]["unseen@1"] == 1.0
+    none = srm.evaluate_in_memory(*frames[:2], metrics=metrics, train=frames[2][:0], catalog_size=9, k=1)
+    assert "train: rows = 0: the table is empty: check its location and filters" in none.warnings

@@ -662,7 +662,7 @@ def test_the_last_run_of_a_night_counts_whole():
             "as_of          als  changed",
             "2026-11-27  0.7500",
             "2026-11-28  0.7500",
-            "2026-11-29  0.7500  the configuration (perhaps of gates alone)",
+            "2026-11-29  0.7500  the configuration (perhaps of the comparison alone)",
             "",
             "als  ▄▄▄",
         ]
@@ -708,6 +708,14 @@ def test_gates_can_be_left_to_the_other_job(job, capsys):
     assert (code, outcome["gates"], "gates" in outcome["tables"]) == (0, [], False)
     code, outcome, _ = job("gate", capsys, gates=gates)
     assert (code, outcome["gates"][0]["verdict"]) == (3, "fail")
+    # Other gates are held against the same run, also by the evaluation of the night once more.
+    run_id = outcome["run_id"]
+    code, outcome, _ = job("gate", capsys, "--set", "gates=[{metric: hit@1, min: 0.5}]", gates=gates)
+    assert (code, outcome["run_id"], outcome["gates"][0]["gate"]) == (0, run_id, "hit@1: min 0.5")
+    code, outcome, _ = job("gate", capsys, "--set", "evaluation.convention=ranx", gates=gates)
+    told = f"expected run {outcome['run_id']} as of 2026-11-28, found {run_id} of another configuration: run evaluate first, "
+    assert code == 4
+    assert f"{told}with the same configuration but for gates" in outcome["error"]["message"]
 
 
 @pytest.mark.spark

@@ -15,6 +15,7 @@ import pytest
 
 import spark_recmetrics as srm
 from spark_recmetrics.cli import RESULT_MARK
+from spark_recmetrics.errors import EXTRAS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -95,3 +96,14 @@ def test_the_oldest_environment_has_the_oldest_versions_that_are_admitted():
     assert {"numpy", "pandas", "pyspark", "mlflow-skinny", "pytest"} <= set(bounds)
     for name, bound in bounds.items():
         assert f"{pins[name]}.".startswith(f"{bound}."), f"{name}: {bound} is admitted, {pins[name]} is tested"
+
+
+def test_messages_name_the_packages_of_the_extras():
+    """This package is on no index, where `pip install spark-recmetrics[report]` would look for it."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {extra: list(packages) for extra, packages in EXTRAS.items()} == {extra: extras[extra] for extra in EXTRAS}
+    texts = [*(ROOT / "spark_recmetrics").glob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    assert len(texts) > 50
+    assert [
+        path.name for path in texts if re.search(r"pip install\b[^\n]*spark[-_]recmetrics\[", path.read_text("utf-8"))
+    ] == []

@@ -388,6 +388,24 @@ def test_a_threshold_needs_ratings():
         assert evaluator.evaluate({1: ["a"]}, {}) == {"mrr@2": None}
 
 
+def test_two_models_in_one_table_without_their_column_are_told():
+    lists = pd.DataFrame(
+        [(model, user, item, score) for model, score in (("als", 0.9), ("pop", 0.5)) for user in "uv" for item in "ab"],
+        columns=["algorithm", "user_id", "item_id", "score"],
+    )
+    truth = pd.DataFrame([("u", "a"), ("v", "b")], columns=["user_id", "item_id"])
+    result = srm.evaluate_in_memory(lists, truth, metrics="hit", k=2, convention={"duplicates": "first"})
+    told = (
+        "predictions/model: duplicates = 4, e.g. users u, v: a (model, user, item) is predicted more than once: name the "
+        "column of models in columns.model if these are lists of several, or remove the repeats"
+    )
+    assert told in result.warnings
+    named = srm.evaluate_in_memory(
+        lists, truth, metrics="hit", k=2, convention={"duplicates": "first"}, columns=srm.Columns(model="algorithm")
+    )
+    assert not [line for line in named.warnings if "duplicates" in line]
+
+
 @pytest.mark.parametrize("value", ["1", True, np.True_, 1j, b"1"])
 def test_what_is_no_number_is_refused(value):
     with pytest.raises(srm.DataError, match=r"score: expected numbers, found .*: cast it first"):

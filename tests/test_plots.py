@@ -236,7 +236,9 @@ def test_colours_are_dark_enough_for_paper():
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ConfigError, match=r"^plots need matplotlib, found none: .* pip install 'spark-recmetrics\[report\]'$"):
+    with pytest.raises(
+        ConfigError, match=r"^plots need matplotlib, found none: .* pip install 'jinja2>=3\.1' 'matplotlib>=3\.8'$"
+    ):
         srm.plots.metric_by_k(small_result())
 
 

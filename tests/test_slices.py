@@ -409,7 +409,7 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
         ({"slices": ["gender", "gender"]}, "slices: expected each slice once, found gender twice"),
         ({"slices": "gender"}, "slices: expected a list of texts such as ['gender', 'age(18, 35)'], found 'gender'"),
         ({"slices": ["gender"], "min_users": 0}, "min_users: expected a whole number from 1"),
-        ({"slices": ["gender(1, 2)"]}, "expected a number, which has edges, found string: cast it first"),
+        ({"slices": ["gender(1, 2)"]}, "expected a number, which has edges, found string, e.g. '"),
         (
             {"slices": ["gender"], "user_segments": None},
             "slices: gender needs user_segments or item_groups, a table with a row for each",

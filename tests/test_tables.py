@@ -1,10 +1,18 @@
-"""Looks at several tables at once."""
+"""Looks at several tables at once, and files that are read."""
 
+import json
+import re
 import threading
 
+import pandas as pd
 import pytest
 
+import spark_recmetrics as srm
 from spark_recmetrics import tables
+from spark_recmetrics.credentials import Vault
+from spark_recmetrics.inputs import union_models
+from spark_recmetrics.preflight import prove
+from spark_recmetrics.schema import Location
 
 pytestmark = pytest.mark.spark
 
@@ -62,3 +70,138 @@ def test_without_threads_that_know_the_session_looks_are_one_behind_the_other(sp
     monkeypatch.setattr(tables, "_THREADS_HAVE_SESSION", False)
     own = threading.current_thread()
     assert tables.at_once(spark, threading.current_thread, lambda: spark.range(4).count()) == [own, 4]
+
+
+# Files without types ------------------------------------------------------------------------------------------------------
+
+
+def read(spark, path, *, key="inputs.truth", **location):
+    return tables.read_table(spark, Location(path=str(path), **location), key, Vault())
+
+
+def test_ids_keep_leading_zeros_where_their_type_is_given(spark, tmp_path):
+    (tmp_path / "t.csv").write_text("user_id,item_id,rating\n00123,0007,3.5\n00124,0008,4\n")
+    guessed = read(spark, tmp_path / "t.csv", format="csv")
+    assert sorted(tuple(row) for row in guessed.collect()) == [(123, 7, 3.5), (124, 8, 4.0)]
+    given = read(spark, tmp_path / "t.csv", format="csv", types={"user_id": "string", "item_id": "string"})
+    assert given.schema.simpleString() == "struct<user_id:string,item_id:string,rating:double>"
+    assert sorted(tuple(row) for row in given.collect()) == [("00123", "0007", 3.5), ("00124", "0008", 4.0)]
+
+
+def test_json_has_the_types_that_are_given(spark, tmp_path):
+    (tmp_path / "t.json").write_text('{"user_id": 7, "item_id": "a", "rating": 4}\n')
+    frame = read(spark, tmp_path / "t.json", format="json", types={"user_id": "string", "rating": "float"})
+    assert frame.schema.simpleString() == "struct<item_id:string,rating:float,user_id:string>"
+    assert [tuple(row) for row in frame.collect()] == [("a", 4.0, "7")]
+
+
+def test_a_type_of_a_column_that_is_not_there(spark, tmp_path):
+    (tmp_path / "t.csv").write_text("user_id,item_id\n1,2\n")
+    with pytest.raises(srm.DataError, match=r"^inputs\.truth\.types: no column 'user'; did you mean 'user_id'\?$"):
+        read(spark, tmp_path / "t.csv", format="csv", types={"user": "string"})
+
+
+COMMAS = "user_id;item_id;{}\n00123;0007;3,5\n00124;0008;4,25\n"
+
+
+def test_decimal_commas_are_read_as_the_documentation_says(spark, tmp_path):
+    for name in ("score", "rating"):
+        (tmp_path / name).write_text(COMMAS.format(name))
+    how = {"format": "csv", "options": {"sep": ";", "locale": "de"}}
+    lists, truth = (read(spark, tmp_path / name, types={name: "decimal(10, 4)"}, **how) for name in ("score", "rating"))
+    assert sorted(float(row["rating"]) for row in truth.collect()) == [3.5, 4.25]
+    assert srm.evaluate(lists, truth, metrics="mae", n_buckets=2).to_dict() == {"model": {"mae": 0.0}}
+
+
+@pytest.mark.parametrize(
+    ("rating", "told"),
+    [
+        ("3,5", ", e.g. '3,5' in truth, with a decimal comma: write points, or let the reader of the file know ("),
+        ("-1.234,50", ", e.g. '-1.234,50' in truth, with a decimal comma: "),
+        ("n/a", ", e.g. 'n/a' in truth: cast it first"),
+        ("1;5", ", e.g. '1;5' in truth: cast it first"),
+    ],
+)
+def test_a_text_among_numbers_is_told(spark, tmp_path, rating, told):
+    (tmp_path / "t.csv").write_text(f"user_id|item_id|rating\n1|7|4\n2|7|{rating}\n")
+    lists = spark.createDataFrame([(1, 7, 0.5)], "user_id int, item_id int, score double")
+    truth = read(spark, tmp_path / "t.csv", format="csv", options={"sep": "|"})
+    told = f"truth: column 'rating' (columns.rating): expected a number, found string{told}"
+    with pytest.raises(srm.DataError, match=f"^{re.escape(told)}"):
+        srm.evaluate(lists, truth, metrics="hit", n_buckets=2)
+
+
+def test_texts_that_are_all_numbers_have_no_example(spark):
+    lists = spark.createDataFrame([(1, 7, "0.5"), (1, 8, None)], "user_id int, item_id int, score string")
+    with pytest.raises(srm.DataError, match=r"expected a number, found string: cast it first$"):
+        srm.rank_items(lists)
+
+
+def test_a_text_among_the_numbers_of_a_slice_is_told(spark):
+    lists = spark.createDataFrame([(1, 7, 0.5)], "user_id int, item_id int, score double")
+    users = spark.createDataFrame([(1, "18"), (2, "n/a")], "user_id int, age string")
+    with pytest.raises(srm.DataError, match=r"found string, e\.g\. 'n/a' in user_segments: cast it first"):
+        srm.evaluate(lists, lists, metrics="hit", user_segments=users, slices=["age(18)"], n_buckets=2)
+
+
+def test_a_decimal_comma_in_memory():
+    lists = pd.DataFrame({"user_id": [1], "item_id": [7], "score": [0.5]})
+    truth = pd.DataFrame({"user_id": [1], "item_id": [7], "rating": ["3,5"]})
+    with pytest.raises(srm.DataError, match="expected numbers, found '3,5', with a decimal comma: write points"):
+        srm.evaluate_in_memory(lists, truth, metrics="mae")
+
+
+NO_ROWS = "^{}: expected rows, found none, so that its columns are texts: check its location and filters$"
+
+
+@pytest.mark.parametrize("cast_ids", [None, "string"])
+def test_a_file_of_a_header_alone_has_no_rows(spark, tmp_path, cast_ids):
+    """Its ids would be said to be of another type, or where these are cast its ratings."""
+    (tmp_path / "t.csv").write_text("user_id,item_id,rating\n")
+    lists = spark.createDataFrame([(1, 7, 0.5)], "user_id int, item_id int, score double")
+    empty = read(spark, tmp_path / "t.csv", format="csv")
+    with pytest.raises(srm.DataError, match=NO_ROWS.format("truth")):
+        srm.evaluate(lists, empty, metrics="mae", cast_ids=cast_ids, n_buckets=2)
+    (check,) = prove(lists, lists.withColumnRenamed("score", "rating"), metrics="mae", train=empty, n_buckets=2)
+    assert (check.level, check.name, re.match(NO_ROWS.format("train"), check.found)[0]) == ("FAIL", "sample", check.found)
+    with pytest.raises(srm.DataError, match=NO_ROWS.format("rows")):
+        srm.splits.temporal(empty, cut=3, columns=srm.Columns(), time="rating")
+    models = {"a": lists, "b": empty.withColumnRenamed("rating", "score")}
+    with pytest.raises(srm.DataError, match=NO_ROWS.format("predictions of b")), tables.with_examples():
+        union_models("predictions", models, srm.Columns(), cast_ids)
+
+
+@pytest.mark.parametrize("mark", [";", "|", "\t"])
+def test_a_line_that_was_read_as_one_column_names_the_separator(spark, tmp_path, mark):
+    (tmp_path / "t.csv").write_text("user_id,item_id,rating\n1,7,4\n".replace(",", mark))
+    lists = spark.createDataFrame([(1, 7, 0.5)], "user_id int, item_id int, score double")
+    quoted = json.dumps(mark)
+    told = (
+        f"if {quoted} separates columns, read with sep={quoted}, in a configuration options: {{sep: {quoted}}} of the location"
+    )
+    with pytest.raises(srm.DataError, match=re.escape(told)):
+        srm.evaluate(lists, read(spark, tmp_path / "t.csv", format="csv"), metrics="hit", n_buckets=2)
+    with pytest.raises(srm.DataError, match=re.escape(told)):
+        srm.evaluate_in_memory(lists.toPandas(), pd.read_csv(tmp_path / "t.csv"), metrics="hit")
+    segments = read(spark, tmp_path / "t.csv", format="csv")
+    with pytest.raises(srm.ConfigError, match=re.escape(told)):
+        srm.evaluate(lists, lists, metrics="hit", user_segments=segments, slices=["rating"], n_buckets=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("t.csv", "its name ends in .csv: set format: csv"),
+        ("T.CSV.GZ", "its name ends in .CSV.GZ: set format: csv"),
+        ("t.tsv", 'its name ends in .tsv: set format: csv, and options: {sep: "\\t"}'),
+        ("t.jsonl", "its name ends in .jsonl: set format: json"),
+        ("t.orc", "its name ends in .orc: set format: orc"),
+        ("t.txt", "check the location and the format"),
+    ],
+)
+def test_the_name_of_a_file_tells_its_format(spark, tmp_path, name, advice):
+    (tmp_path / name).write_text("user_id,item_id\n1,2\n")
+    with pytest.raises(srm.DataError, match=f": {re.escape(advice)}$"):
+        read(spark, tmp_path / name)
+    with pytest.raises(srm.DataError, match=r": check the location and the format$"):
+        read(spark, tmp_path / "nowhere" / name)

@@ -248,7 +248,7 @@ def test_a_server_that_is_down_is_told_without_the_password(client, monkeypatch)
 
 def test_a_missing_package_is_told_with_what_to_do(monkeypatch):
     monkeypatch.setattr(tracking, "find_spec", lambda _name: None)
-    with pytest.raises(srm.ConfigError, match=r"found none: pip install 'spark-recmetrics\[mlflow\]'$"):
+    with pytest.raises(srm.ConfigError, match=r"found none: install the extra mlflow, pip install 'mlflow-skinny>=2\.14'$"):
         srm.log_to_mlflow(one_model())
 
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.columns import TABLE_OF, Side
+from spark_recmetrics.columns import TABLE_OF, Side, near_column
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics.registry import Metric, Need, Parameter, register
 
 BY_POPULARITY = ("head", "tail")
@@ -124,7 +124,7 @@ def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str
             table, known = TABLE_OF[source.column], columns.get(source.column) or ()
             named = str(dict(metric.params).get(option, ""))
             if named and named not in known:
-                raise ConfigError(f"{metric}: no column {named!r} in {table}{did_you_mean(named, known)}")
+                raise ConfigError(f"{metric}: no column {named!r} in {table}{near_column(named, known)}")
             if not named and len(known) != 1:
                 have = f"{', '.join(known)}: write {metric.name}({option}={known[0]})" if known else "none"
                 raise ConfigError(f"{metric}: expected one column with groups in {table}, found {have}")
