@@ -19,7 +19,8 @@ CONF_sample := conf/demo.yaml
 CONF_ml-100k := conf/demo-ml-100k.yaml
 MATRIX_TESTS := test_memory.py test_kernels.py test_kernels_oracle.py test_registry.py test_conventions.py test_cases.py test_stats.py \
     test_config.py test_tracking.py test_evaluate.py test_facts.py test_beyond.py test_lists.py test_slices.py test_compare.py test_gates.py \
-    test_splits.py test_explain.py test_buckets.py test_list_rows.py test_preflight.py test_publish.py test_cli.py test_doctor.py test_installed.py
+    test_splits.py test_explain.py test_buckets.py test_list_rows.py test_preflight.py test_publish.py test_cli.py test_doctor.py test_installed.py \
+    test_page.py test_plots.py
 
 OWN_SPARK := $(addprefix tests/test_,agreement.py cli.py cluster_shape.py databricks.py delta.py doctor.py faults.py page.py preflight.py progress.py \
     publish.py tracking.py)
@@ -148,7 +149,7 @@ $(READY): pyproject.toml constraints.txt
 	@test $* != oldest || "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info >= (3, 12))' || \
 	    { echo "Spark 3.5 needs Python 3.10 or 3.11; name one: make PYTHON=python3.11 test-oldest" >&2; exit 1; }
 	"$(PYTHON)" -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet -c constraints-$*.txt '.[spark,mlflow]' chispa hypothesis pytest
+	$(@D)/bin/python -m pip install --quiet -c constraints-$*.txt '.[spark,mlflow,report]' chispa hypothesis pytest
 	@touch $@
 
 $(AIRFLOW)/.ready: pyproject.toml constraints-airflow.txt

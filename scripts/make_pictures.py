@@ -98,24 +98,36 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def screenshots(report: Path) -> None:
-    """What a reader of the report sees first, on a desk and on a phone."""
+    """What a reader of the report sees first, on a desk and on a phone, and some of its sections."""
     if not (chromium.DRIVER and chromium.CHROMIUM):
         print(f"no pictures of the report: {chromium.WHY_NOT}")
         return
     if not report.is_file():  # a browser would make a picture of its message
         raise SystemExit(f"make_pictures: there is no {report}: make demo DATA=ml-100k writes it")
-    from PIL import Image
-
     views = {"desk": (1100, 1000, "light"), "phone": (390, 844, "dark")}
     with chromium.browser() as browser:
         for name, (width, height, scheme) in views.items():
             path = PICTURES / f"report-{name}.png"
             browser.open(report.as_uri(), width=width, height=height, scheme=scheme)
             browser.screenshot(path)
-            with Image.open(path) as whole:
-                small = whole.convert("RGB").crop((0, 0, width, min(height, whole.height))).quantize(64)
-            small.save(path, optimize=True)
-            print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KB")
+            crop(path, 0, height)
+        browser.open(report.as_uri(), width=1100, height=1000, scheme="light")
+        for name in ("values", "differences", "slices"):
+            path = PICTURES / f"report-{name}.png"
+            box = f"document.getElementById('{name}').closest('section').getBoundingClientRect()"
+            top, height = browser.run(f"const box = {box}; return [box.top + scrollY, box.height]")
+            browser.screenshot(path)
+            crop(path, int(top), min(int(height), 1210))  # slices are longer
+
+
+def crop(path: Path, top: int, height: int) -> None:
+    """Leave a band of a picture of a page, in few colours."""
+    from PIL import Image
+
+    with Image.open(path) as whole:
+        small = whole.convert("RGB").crop((0, top, whole.width, min(top + height, whole.height))).quantize(64)
+    small.save(path, optimize=True)
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KB")
 
 
 if __name__ == "__main__":

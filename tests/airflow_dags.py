@@ -238,7 +238,9 @@ def test_a_night_on_databricks(tmp_path, monkeypatch):
     assert results["evaluate"]["models"]["als"]["mrr@5"] == pytest.approx(MRR)
     assert [gate["verdict"] for gate in results["gate"]["gates"]] == ["fail"]
     assert "mrr@5: min 0.8, als: 0.75 is below 0.8" in log
-    assert [one["asked"]["environments"][0]["spec"]["dependencies"] for one in Databricks.runs] == [["/Volumes/a/b/c.whl"]] * 2
+    bundle = yaml.safe_load((ROOT / "databricks.yml").read_text())["resources"]["jobs"]["nightly_serverless"]
+    needed = ["/Volumes/a/b/c.whl", *bundle["environments"][0]["spec"]["dependencies"][1:]]
+    assert [one["asked"]["environments"][0]["spec"]["dependencies"] for one in Databricks.runs] == [needed] * 2
     names = [one["asked"]["run_name"] for one in Databricks.runs]
     assert names == [f"recmetrics-evaluate-{AS_OF}", f"recmetrics-gate-{AS_OF}"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from importlib import import_module
@@ -34,6 +35,9 @@ ENTRY_POINTS = PROJECT["entry-points"]["databricks"]
 JOBS = BUNDLE["resources"]["jobs"]
 TASKS = [pytest.param(job, task, id=f"{name}-{task['task_key']}") for name, job in JOBS.items() for task in job["tasks"]]
 AS_OF = "2026-11-28"
+EXTRAS = PROJECT["optional-dependencies"]
+PACKAGES = [*EXTRAS["report"], *EXTRAS["mlflow"]]
+"""What the report and MLflow need, as the extras say it."""
 
 
 def words_of(task, **values):
@@ -105,14 +109,17 @@ def test_a_task_is_a_command_that_the_package_has(job, task):
     loaded = config.load(arguments.config, arguments.set, arguments.as_of)
     assert loaded.gates
     assert loaded.output.format == "delta"
+    assert loaded.report == "/Volumes/main/recs/reports/{as_of}.html"
+    assert loaded.tracking is not None
     assert wheel["entry_point"] != "evaluate" or arguments.no_gates
-    # It is installed where the task runs.
+    # It is installed where the task runs, with what the configuration asks for. The gate writes no report and logs nothing.
     if "environment_key" in task:
         specs = {one["environment_key"]: one["spec"] for one in job["environments"]}
-        assert specs[task["environment_key"]]["dependencies"] == ["./dist/*.whl"]
+        assert specs[task["environment_key"]]["dependencies"] == ["./dist/*.whl", *PACKAGES]
     else:
         assert task["job_cluster_key"] in {one["job_cluster_key"] for one in job["job_clusters"]}
-        assert task["libraries"] == [{"whl": "./dist/*.whl"}]
+        more = [{"pypi": {"package": name}} for name in PACKAGES] if wheel["entry_point"] == "evaluate" else []
+        assert task["libraries"] == [{"whl": "./dist/*.whl"}, *more]
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -147,11 +154,13 @@ def test_the_configuration_goes_to_the_workspace():
 def test_the_tasks_of_a_night_run(serverless, tables, tmp_path, capsys, monkeypatch):
     """The words of the bundle, on tables of the catalog, in the session that is there."""
     text = (EXAMPLES / "nightly.yaml").read_text().replace("main.recs.", "default.hosts_")
-    text = text.replace("format: delta", "format: parquet")
+    text = text.replace("format: delta", "format: parquet").replace("/Volumes/main/recs", str(tmp_path))
     own = tmp_path / "nightly.yaml"
     own.write_text(text.replace("min_users: 100", "min_users: 20").replace("n_buckets: 64", "n_buckets: 2"))
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: serverless)
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())  # there it is the workspace
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     found = []
     for task in JOBS["nightly_serverless"]["tasks"]:
         entry = getattr(cli, task["python_wheel_task"]["entry_point"])
@@ -164,6 +173,9 @@ def test_the_tasks_of_a_night_run(serverless, tables, tmp_path, capsys, monkeypa
     assert evaluated["models"]["als"]["ndcg@10"] == pytest.approx(1)
     assert evaluated["models"]["popularity"]["mrr@10"] == pytest.approx((3 / 3 + 1 / 2) / 4)
     assert evaluated["gates"] == []
+    assert evaluated["report"] == str(tmp_path / "reports" / f"{AS_OF}.html")
+    assert "als has the best value" in Path(evaluated["report"]).read_text()
+    assert set(evaluated["tracking"]["mlflow"]) == {"als", "popularity"}
     assert [gate["verdict"] for gate in held["gates"]] == ["pass"] * 3
     assert read_history(serverless, Output(table_prefix="default.hosts_nightly_")).count() > 0
 
@@ -242,15 +254,24 @@ def test_a_cell_is_python_or_magic():
         assert not magic[0] or re.match(r"# MAGIC %(md|pip)\b", lines[0])
 
 
+def run_cell(cell, name, namespace):
+    """As a notebook does: what the last line is shows itself, in HTML where it can."""
+    tree = ast.parse(cell, name)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, name, "exec"), namespace)
+    value = eval(compile(ast.Expression(last.value), name, "eval"), namespace) if last is not None else None
+    return value._repr_html_() if hasattr(value, "_repr_html_") else None
+
+
 @pytest.mark.spark
 @pytest.mark.heavy
-def test_the_notebook_goes_from_tables_to_a_decision(serverless, tables, capsys):
+def test_the_notebook_goes_from_tables_to_a_decision(serverless, tables, tmp_path, capsys):
     shown = []
-    dbutils = Dbutils(**tables, n_buckets="2")
+    page = tmp_path / "decision.html"
+    dbutils = Dbutils(**tables, n_buckets="2", report=str(page))
     namespace = {"spark": serverless, "dbutils": dbutils, "display": lambda frame: shown.append(frame.collect())}
     python = [cell for cell in cells() if not cell.startswith("# MAGIC")]
-    for number, cell in enumerate(python[:-1]):
-        exec(compile(cell, f"cell {number}", "exec"), namespace)
+    in_html = [run_cell(cell, f"cell {number}", namespace) for number, cell in enumerate(python[:-1])]
     with pytest.raises(LeftError) as left:
         exec(compile(python[-1], "the last cell", "exec"), namespace)
     decision = json.loads(str(left.value))
@@ -261,4 +282,9 @@ def test_the_notebook_goes_from_tables_to_a_decision(serverless, tables, capsys)
     assert all(shown)
     # The ten who lose least by the candidate: six had their item second, at 1/log2(3), and others had it third, at 1/log2(4).
     assert [row["difference"] for row in shown[2]] == pytest.approx([1 - 1 / log2(3)] * 6 + [1 - 1 / 2] * 4)
-    assert "PASS  als: ndcg@10: min 0.1: 1 is within its bounds" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "PASS  als: ndcg@10: min 0.1: 1 is within its bounds" in printed
+    assert str(page) in printed
+    (shown_by_itself,) = filter(None, in_html)
+    for text in (shown_by_itself, page.read_text()):
+        assert "als has the best value" in text

@@ -10,7 +10,7 @@ import itertools
 import pkgutil
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -278,6 +278,12 @@ class Command(NamedTuple):
         return f"{self.block.place} {shlex.join(self.words)}"
 
 
+def shown_configurations(command: Command) -> dict[str, str]:
+    """The files that the page of the command shows and a reader makes, by their names."""
+    own = [block for block in BLOCKS if block.page == command.block.page and block.language == "yaml"]
+    return {block.text.partition("\n")[0].removeprefix("# "): block.text for block in own}
+
+
 def read_commands() -> Iterator[Command]:
     for block in BLOCKS:
         if block.language == "bash":
@@ -303,8 +309,11 @@ def test_commands_are_known():
 
 
 @pytest.mark.parametrize("command", WITHOUT_SPARK, ids=str)
-def test_commands_without_spark_run(command, monkeypatch, capsys):
-    monkeypatch.chdir(ROOT)
+def test_commands_without_spark_run(command, tmp_path, monkeypatch, capsys):
+    shown = shown_configurations(command)
+    for name, text in shown.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path if shown.keys() & set(command.words) else ROOT)
     code = cli.main(command.words[1:])
     printed = capsys.readouterr()
     assert code == 0, printed.err
@@ -328,15 +337,16 @@ def test_the_run_id_on_the_page_of_outputs_is_real(monkeypatch, capsys):
     assert set(re.findall(r"as_of=2026-01-01, run_id=(\w+)", text_of("docs/outputs.md"))) == {run_id}
 
 
-def check_arguments(command: str, words: tuple[str, ...]) -> None:
-    """The arguments of a command are legal, and the configuration is there."""
+def check_arguments(command: str, words: tuple[str, ...], shown: Container[str] = ()) -> None:
+    """The arguments of a command are legal, and the configuration is there, or shown on the page."""
     arguments = cli._parser().parse_args([command, *words])
-    assert (command == "doctor" and arguments.config is None) or (ROOT / arguments.config).is_file()
+    there = arguments.config in shown or (command == "doctor" and arguments.config is None)
+    assert there or (ROOT / arguments.config).is_file()
 
 
 @pytest.mark.parametrize("command", [c for c in OWN if c.words[1] in WITH_SPARK], ids=str)
 def test_commands_with_spark_have_flags_and_files_that_exist(command):
-    check_arguments(command.words[1], command.words[2:])
+    check_arguments(command.words[1], command.words[2:], shown_configurations(command))
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.words[0] == "spark-submit"], ids=str)
@@ -403,13 +413,12 @@ def numbered_rows(page: str) -> dict[int, str]:
     return {int(code): rest for code, rest in re.findall(r"^\| (\d+) \| (.*) \|$", text_of(page), re.MULTILINE)}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/outputs.md"])
-def test_exit_codes(page):
+def test_exit_codes():
     raised = {kind.exit_code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "exit_code")}
     expected = {0, 1, cli.INTERRUPTED} | raised
     listed = set(map(int, re.findall(r"^  (\d+) ", cli._EXIT_CODES, re.MULTILINE)))
     assert listed == expected
-    assert set(numbered_rows(page)) == expected
+    assert set(numbered_rows("docs/outputs.md")) == expected
 
 
 def test_errors_have_their_exit_codes():

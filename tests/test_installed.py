@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from importlib.metadata import distribution
+from math import log2
 from pathlib import Path
 
 import pytest
@@ -29,15 +31,6 @@ from_the_wheel = pytest.mark.skipif(
     not INSTALLED, reason="the package is the checkout here; `make test-matrix` installs its wheel"
 )
 
-CONF = """
-job: installed
-inputs:
-  predictions: {path: predictions.csv, format: csv}
-  truth: {path: truth.csv, format: csv}
-evaluation: {metrics: [mrr@3, recall@2], n_buckets: 2}
-output: {path: results}
-"""
-
 
 @from_the_wheel
 def test_the_wheel_is_python_and_its_templates():
@@ -50,20 +43,36 @@ def test_the_wheel_is_python_and_its_templates():
     assert {file.suffix for file in files if file.name != "py.typed"} == {".py", ".html"}
 
 
-@from_the_wheel
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.core
-def test_a_run_from_another_directory(tmp_path):
-    """Ann finds y at rank 2 and Bob x at rank 3 of two relevant: (1/2 + 1/3) / 2, and within 2 (1/1 + 0/2) / 2."""
-    (tmp_path / "predictions.csv").write_text("user_id,item_id,score\nann,x,3\nann,y,2\nbob,y,3\nbob,z,2\nbob,x,1\n")
-    (tmp_path / "truth.csv").write_text("user_id,item_id\nann,y\nbob,x\nbob,w\n")
-    (tmp_path / "conf.yaml").write_text(CONF)
-    command = [Path(sys.executable).with_name("spark-recmetrics"), "evaluate", "--config", "conf.yaml"]
+@pytest.mark.heavy
+def test_the_first_report_of_the_readme(tmp_path):
+    """Its files in an empty folder, its commands, and what it says that they print.
+
+    Liked are Alien by Ann and Up by Bob. als has both first; popular has Alien second, at 1/log2(3), and nothing for Bob.
+    """
+    section = (ROOT / "README.md").read_text().partition("\n## Your own CSV files\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["csv", "csv", "yaml", "bash", "text"]
+    (predictions, truth, conf, commands, shown) = (text for _, text in blocks)
+    for name, text in {"predictions.csv": predictions, "truth.csv": truth, "first.yaml": conf}.items():
+        assert name in section
+        (tmp_path / name).write_text(text)
     few = os.environ | {"PYSPARK_SUBMIT_ARGS": "--conf spark.sql.shuffle.partitions=2 --driver-memory 1g pyspark-shell"}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=few)
-    result = json.loads(done.stdout.splitlines()[-1].removeprefix(RESULT_MARK))
-    assert result["models"]["model"] == pytest.approx({"mrr@3": 5 / 12, "recall@2": 1 / 2}, abs=1e-12)
+    few["SPARK_CONF_DIR"] = str(ROOT / "conf")  # as its installation sets it
+    printed = []
+    for command in map(str.split, commands.splitlines()):
+        words = [Path(sys.executable).with_name(command[0]), *command[1:]]
+        printed.append(subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True, env=few).stdout)
+    assert "first.yaml: valid" in printed[0]
+    result = json.loads(printed[-1].splitlines()[-1].removeprefix(RESULT_MARK))
+    assert result["models"] == {
+        "als": {"ndcg@1": 1, "ndcg@2": 1, "recall@1": 1, "recall@2": 1},
+        "popular": {"ndcg@1": 0, "ndcg@2": pytest.approx(1 / log2(3) / 2), "recall@1": 0, "recall@2": 1 / 2},
+    }
+    assert doctest.OutputChecker().check_output(shown, printed[-1], doctest.ELLIPSIS), printed[-1]
+    assert "als has the best value" in (tmp_path / "report.html").read_text()
     assert (tmp_path / "results" / "summary").is_dir()
 
 
@@ -90,10 +99,10 @@ def test_the_oldest_environment_has_the_oldest_versions_that_are_admitted():
     tested = [line for line in extras["dev"] if re.match("chispa|hypothesis|pytest", line)]
     bounds = dict(
         re.match(r"([\w-]+).*?>=([\d.]+)", line).groups()
-        for line in [*project["dependencies"], *extras["spark"], *extras["mlflow"], *tested]
+        for line in [*project["dependencies"], *extras["spark"], *extras["mlflow"], *extras["report"], *tested]
     )
     pins = dict(re.findall(r"^([\w-]+)==([\w.]+)", (ROOT / "constraints-oldest.txt").read_text(), re.MULTILINE))
-    assert {"numpy", "pandas", "pyspark", "mlflow-skinny", "pytest"} <= set(bounds)
+    assert {"numpy", "pandas", "pyspark", "mlflow-skinny", "jinja2", "matplotlib", "pytest"} <= set(bounds)
     for name, bound in bounds.items():
         assert f"{pins[name]}.".startswith(f"{bound}."), f"{name}: {bound} is admitted, {pins[name]} is tested"
 

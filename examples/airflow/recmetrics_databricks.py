@@ -28,7 +28,8 @@ class RecmetricsRun(DatabricksSubmitRunOperator):
 
 def wheel_task(name: str, wheel: dict[str, Any]) -> dict[str, Any]:
     """What the operator submits: one run with one task."""
-    spec = {"environment_version": "4", "dependencies": ["{{ params.wheel }}"]}
+    packages = ["jinja2>=3.1", "matplotlib>=3.8", "mlflow-skinny>=2.14"]  # for the report, and for MLflow
+    spec = {"environment_version": "4", "dependencies": ["{{ params.wheel }}", *packages]}
     return {
         "run_name": f"recmetrics-{name}-{{{{ ds }}}}",
         "tasks": [

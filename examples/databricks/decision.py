@@ -8,7 +8,7 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install --quiet /Volumes/main/recs/packages/spark_recmetrics-0.1.0-py3-none-any.whl
+# MAGIC %pip install --quiet /Volumes/main/recs/packages/spark_recmetrics-0.1.0-py3-none-any.whl jinja2 matplotlib
 
 # COMMAND ----------
 
@@ -25,6 +25,7 @@ dbutils.widgets.text("candidate", "als", "the model that is to go live")
 dbutils.widgets.text("baseline", "popularity", "the model that is shown today")
 dbutils.widgets.text("threshold", "4.0", "relevant from this rating on")
 dbutils.widgets.text("n_buckets", "64", "groups of users that are scored together")
+dbutils.widgets.text("report", "/Volumes/main/recs/reports/decision.html", "the page to forward, in a volume")
 
 candidate = dbutils.widgets.get("candidate")
 baseline = dbutils.widgets.get("baseline")
@@ -66,7 +67,7 @@ assert not [check for check in checks if check.level == "FAIL"], "the set-up is 
 import spark_recmetrics as srm
 
 result = srm.evaluate(predictions, truth, models=[candidate, baseline], **question)
-print(result)
+result  # as the last line of a cell it shows itself
 
 # COMMAND ----------
 
@@ -107,6 +108,7 @@ gates = [
 verdicts = judge(gates, result.rows, comparison=comparison.rows)
 for verdict in verdicts:
     print(verdict.line())
+print(result.to_html(dbutils.widgets.get("report"), comparison=comparison, gates=verdicts))
 
 # COMMAND ----------
 
