@@ -64,7 +64,7 @@ endef
 
 # Classic Spark; and Spark Connect with what needs no Spark behind it, which take about as long.
 test: check-java lint typecheck ## lint, type check, and the suite on classic Spark and on Spark Connect
-	$(call in_two_lanes,$(BIN)/pytest -m "spark and not heavy",\
+	$(call in_two_lanes,$(BIN)/pytest -m "spark and not connect and not heavy",\
 	    $(BIN)/pytest -m "spark and not once and not heavy" --session=connect -p no:cacheprovider; connect=$$?; \
 	    $(BIN)/pytest -m "not spark and not heavy and not browser" -p no:cacheprovider && exit $$connect)
 

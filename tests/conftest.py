@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +16,9 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 for name in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
     os.environ.pop(name, None)
 # Of every JVM of the suite, those of whole runs of the jobs, too: compiling its code well costs more than tests win by it,
-# and the threads of another collector would take the two cores from the lanes.
-os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# and the threads of another collector would take the two cores from the lanes. With one compiler alone Java keeps 48 MB for
+# compiled code, which a session of some hundred tests fills: it is thrown away then, and compiled again.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 SETTINGS = {
     "spark.sql.shuffle.partitions": "3",  # the default of 200 is 200 tasks for a handful of rows
@@ -56,6 +58,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ]
     if unmarked:
         raise pytest.UsageError(f"takes the fixture spark, needs @pytest.mark.spark: {', '.join(unmarked)}")
+    seen = Counter[str]()
+    for item in items:
+        if item.get_closest_marker("by_turns") and not item.get_closest_marker("heavy"):
+            test = item.nodeid.partition("[")[0]
+            if seen[test]:
+                item.add_marker("connect" if seen[test] % 2 else "once")
+            seen[test] += 1
+    nowhere = [item.nodeid for item in items if item.get_closest_marker("once") and item.get_closest_marker("connect")]
+    if nowhere:
+        raise pytest.UsageError(f"marked once and connect, which `make test` would run nowhere: {', '.join(nowhere)}")
 
 
 @pytest.fixture(scope="session")
@@ -75,6 +87,8 @@ def _session(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"{flags} pyspark-shell"
         builder = SparkSession.builder.remote("local[2]")
     else:
+        # For messages, Spark asks where the caller stands at every use of a column. On Spark Connect it does so in these tests.
+        settings |= {"spark.python.sql.dataFrameDebugging.enabled": "false"}
         builder = SparkSession.builder.master("local[2]")
         for key, value in settings.items():
             builder = builder.config(key, value)
@@ -84,8 +98,15 @@ def _session(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture
-def spark(_session: Any) -> Iterator[Any]:
-    """The session, with the settings of a test undone behind it."""
+def spark(_session: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The session, with the settings of a test undone behind it.
+
+    What a test leaves at its default runs with 3 buckets, not 32: no number depends on them, and each is a task a stage.
+    """
+    from spark_recmetrics import evaluate, preflight
+
+    for function in (evaluate, preflight.prove):
+        monkeypatch.setitem(function.__kwdefaults__, "n_buckets", 3)
     before = {key: _session.conf.get(key) for key in CHANGED_BY_TESTS}
     yield _session
     for key, value in before.items():

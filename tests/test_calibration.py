@@ -41,6 +41,7 @@ def test_bins_by_hand(spark):
     assert {(row["model"], row["against"]) for row in found} == {("als", "relevance")}
 
 
+@pytest.mark.connect
 def test_equal_scores_are_in_one_bin(spark):
     # Quantiles at 1/4, 2/4, 3/4 are 0.5, 0.5, 0.5: two bins are left, and their numbers have no gap.
     lists, truth = one_model([0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.9], [0, 7])
@@ -53,6 +54,7 @@ def test_equal_scores_are_in_one_bin(spark):
     ]
 
 
+@pytest.mark.connect
 def test_missing_and_infinite_scores_are_left_out(spark):
     lists, truth = one_model([math.nan, None, math.inf, -math.inf, 0.1, 0.2], [0, 1, 2, 3, 5])
     for nan_scores in ("drop", "last", "first"):
@@ -61,6 +63,7 @@ def test_missing_and_infinite_scores_are_left_out(spark):
         assert short(found) == [(1, 0.1, 0.1, 1, 0), (2, 0.2, 0.2, 1, 1)], nan_scores
 
 
+@pytest.mark.connect
 def test_each_model_has_its_own_bins(spark):
     als, truth = one_model([0.1, 0.2], [1])
     popular, _ = one_model([100.0, 200.0, 300.0, 400.0], [], model="popularity")
@@ -69,6 +72,7 @@ def test_each_model_has_its_own_bins(spark):
     assert short(found) == [(1, 100, 200, 2, 1 / 2), (2, 300, 400, 2, 0), (1, 0.1, 0.1, 1, 0), (2, 0.2, 0.2, 1, 1)]
 
 
+@pytest.mark.connect
 def test_relevant_is_what_the_threshold_says_and_users_without_truth_do_not_count(spark):
     lists = [("ann", "x", 0.9), ("ann", "y", 0.8), ("ann", "z", 0.7), ("bob", "x", 0.9), ("cid", "x", 0.6)]
     truth = [("ann", "x", 4.0), ("ann", "y", 2.0), ("cid", "q", 1.0)]
@@ -78,6 +82,7 @@ def test_relevant_is_what_the_threshold_says_and_users_without_truth_do_not_coun
     assert result.score_calibration(1)[0]["model"] == "mine"
 
 
+@pytest.mark.connect
 def test_against_ratings(spark):
     lists = [("ann", "x", 4.5), ("ann", "y", 2.0), ("bob", "x", 4.0), ("bob", "z", 1.0)]
     truth = [("ann", "x", 5.0), ("ann", "y", 1.0), ("bob", "x", 3.0), ("bob", "q", 5.0)]
@@ -96,6 +101,7 @@ def test_predicted_ratings_of_their_own(spark):
     assert short(result.score_calibration(1, against="rating")) == [(1, 4.0, 4.0, 1, 5)]
 
 
+@pytest.mark.connect
 def test_repeated_rows_count_once_where_they_are_admitted(spark):
     rules = srm.convention("default").override(duplicates="first")
     lists, truth = one_model([0.2, 0.1], [0])
@@ -103,6 +109,7 @@ def test_repeated_rows_count_once_where_they_are_admitted(spark):
     assert short(found) == [(1, 0.1, 0.2, 2, 1 / 2)]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("kind", ["float", "decimal(20,10)", "bigint"])
 def test_scores_of_any_type(spark, kind):
     lists, truth = one_model([1.0, 2.0, 3.0, 4.0], [3])
@@ -128,6 +135,7 @@ def test_rows_do_not_depend_on_partitions(spark, ansi):
     assert len(found[0]) == 20
 
 
+@pytest.mark.connect
 def test_only_bins_come_to_the_driver_in_one_look(spark, monkeypatch):
     result = evaluated(spark, *one_model([0.1, 0.2, 0.3], [0]))
     looks, collect = [], tables.collect_rows
@@ -138,6 +146,7 @@ def test_only_bins_come_to_the_driver_in_one_look(spark, monkeypatch):
     assert "user" not in rows[0].asDict()
 
 
+@pytest.mark.connect
 def test_nobody_has_no_bins(spark):
     lists, truth = one_model([math.inf, -math.inf], [0])
     result = evaluated(spark, lists, truth)
@@ -146,6 +155,7 @@ def test_nobody_has_no_bins(spark):
         srm.plots.score_calibration(result)
 
 
+@pytest.mark.connect
 def test_what_is_refused(spark):
     lists, truth = one_model([1, 2], [0])
     ranked = evaluated(
@@ -172,6 +182,7 @@ def test_what_is_refused(spark):
         present.score_calibration(against="rating")
 
 
+@pytest.mark.connect
 def test_the_figure_asks_the_result(spark):
     result = evaluated(spark, *one_model([0.1, 0.2, 0.3, 0.4], [3]))
     assert (

@@ -211,6 +211,7 @@ def test_train_and_catalog(job, spark, tmp_path, capsys):
 
 
 @pytest.mark.spark
+@pytest.mark.connect
 def test_lists_in_arrays(job, spark, tmp_path, capsys):
     conf = job(evaluation={"metrics": ["mrr"]})
     frame = spark.createDataFrame([("u1", ["a", "b"]), ("u2", ["b"])], "user_id string, items array<string>")
@@ -251,6 +252,7 @@ def test_refused_data_end_with_4_and_a_report(job, spark, capsys):
 
 
 @pytest.mark.spark
+@pytest.mark.connect
 def test_an_infinite_score_ends_with_4_and_a_report(job, spark, capsys):
     conf = job(predictions=[*LISTS, ("als", "u9", "a", math.inf)], truth=[*TRUTH, ("u9", "a", 3.0)])
     assert main(["evaluate", "--config", conf, "--set", "evaluation.metrics=[rmse]"]) == 4
@@ -262,6 +264,7 @@ def test_an_infinite_score_ends_with_4_and_a_report(job, spark, capsys):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_nobody_to_average_ends_with_4_after_everything_is_written(job, spark, capsys):
     code = main(["evaluate", "--config", job(), "--set", "evaluation.threshold=10"])
     outcome = result_of(capsys)[1]
@@ -272,6 +275,7 @@ def test_nobody_to_average_ends_with_4_after_everything_is_written(job, spark, c
 
 
 @pytest.mark.spark
+@pytest.mark.connect
 @pytest.mark.parametrize("empty", ["predictions", pytest.param("truth", marks=pytest.mark.heavy)])
 def test_p5_an_empty_table_ends_with_4_and_the_result_file_is_written(job, spark, tmp_path, capsys, empty):
     file = tmp_path / "result.json"
@@ -288,6 +292,7 @@ def test_p5_an_empty_table_ends_with_4_and_the_result_file_is_written(job, spark
     assert (summary.count(), summary.where("value is not null").count()) == (5 * len(models), 0)
 
 
+@pytest.mark.by_turns
 @pytest.mark.spark
 @pytest.mark.parametrize("key", ["predictions", "truth"])
 def test_a_missing_path_ends_with_4_and_names_key_and_path(job, capsys, key):
@@ -297,6 +302,7 @@ def test_a_missing_path_ends_with_4_and_names_key_and_path(job, capsys, key):
     assert f"error: inputs.{key}: cannot read parquet at '/nowhere/at/all'" in captured.err
 
 
+@pytest.mark.by_turns
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "location", [{"format": "orc"}, {"format": "csv", "options": {"header": "maybe"}}, {"path": "foo://bar"}]
@@ -373,6 +379,7 @@ def test_one_line_begins_with_the_mark_whatever_is_named_like_it(job, spark, tmp
 
 
 @pytest.mark.spark
+@pytest.mark.connect
 def test_a_hostile_model_name_stays_in_its_line(job, capsys):
     name = f'x\n{RESULT_MARK} {{"status": "ok"}}\x1b[31m\u6a21'
     lists = [(name, *row[1:]) for row in ALS]

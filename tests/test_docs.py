@@ -19,7 +19,7 @@ import oracle
 import pytest
 
 import spark_recmetrics
-from spark_recmetrics import cli, config, errors, facts, preflight, schema, split_config, stats
+from spark_recmetrics import cli, config, errors, facts, schema, split_config, stats
 from spark_recmetrics.columns import COUNTERS, Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError
@@ -138,7 +138,7 @@ def find_doctests() -> Iterator[doctest.DocTest]:
 DOCTESTS = [
     pytest.param(
         found,
-        marks=[pytest.mark.spark] if any(USES_SPARK.search(example.source) for example in found.examples) else [],
+        marks=[pytest.mark.spark, pytest.mark.once] if any(USES_SPARK.search(one.source) for one in found.examples) else [],
         id=found.name.removeprefix("spark_recmetrics."),
     )
     for found in find_doctests()
@@ -152,14 +152,7 @@ def tracking_store(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
 
 
-@pytest.fixture
-def few_buckets(monkeypatch):
-    """What a page leaves at its default runs with 3 buckets, not 32: no number depends on them, and each is a task a stage."""
-    for function in (spark_recmetrics.evaluate, preflight.prove):
-        monkeypatch.setitem(function.__kwdefaults__, "n_buckets", 3)
-
-
-@pytest.mark.usefixtures("tracking_store", "few_buckets")
+@pytest.mark.usefixtures("tracking_store")
 @pytest.mark.parametrize("example", DOCTESTS)
 def test_docstring(example, request):
     example.globs = dict(example.globs)
@@ -181,10 +174,17 @@ def python_pages() -> Iterator[object]:
     for page in PAGES:
         own = [block for block in BLOCKS if block.page == page and block.language == "python"]
         if own:
-            marks = [pytest.mark.spark] if any(block.uses_spark for block in own) else []
-            # What recipes are made of is tried on Spark Connect by the other pages.
-            marks += [pytest.mark.once] if page.parent == RECIPES else []
-            yield pytest.param(page, marks=marks, id=str(page.relative_to(ROOT)))
+            yield pytest.param(page, marks=kinds_of_session(page, own), id=str(page.relative_to(ROOT)))
+
+
+def kinds_of_session(page: Path, blocks: list[Block]) -> list[pytest.MarkDecorator]:
+    """Where `make test` runs a page: once, for readers see the same on either kind of session.
+
+    Pages run on Spark Connect, for what it takes classic Spark takes, too; recipes run on classic Spark, as docstrings do.
+    """
+    if not any(block.uses_spark for block in blocks):
+        return []
+    return [pytest.mark.spark, pytest.mark.once if page.parent == RECIPES else pytest.mark.connect]
 
 
 PYTHON_PAGES = list(python_pages())
@@ -200,7 +200,7 @@ def own_registry() -> Iterator[None]:
         current.update(kept)
 
 
-@pytest.mark.usefixtures("own_registry", "tracking_store", "few_buckets")
+@pytest.mark.usefixtures("own_registry", "tracking_store")
 @pytest.mark.parametrize("page", PYTHON_PAGES)
 def test_python_blocks_run_in_order(page, request, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)

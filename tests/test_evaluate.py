@@ -151,6 +151,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: next(iter(options.values())))
 def test_options_agree_with_the_oracle(spark, options):
     rules = srm.convention("default").override(**options)
@@ -174,6 +175,7 @@ def test_what_is_known_of_many_items_comes_with_the_rows_of_lists(spark, monkeyp
     result.release()
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("duplicates", ["error", "first"])
 def test_given_ranks_win_over_scores(spark, duplicates):
     rules = srm.convention("default").override(duplicates=duplicates)
@@ -202,6 +204,7 @@ def test_whole_lists_without_a_cut_off(spark, options):
     assert_agrees(result, expected, metrics)
 
 
+@pytest.mark.connect
 def test_given_ranks_of_whole_lists(spark):
     """A rank wins over the score, and leaves no ties."""
     case = oracle.random_case(13, ratings=True, ranks=True)
@@ -210,6 +213,7 @@ def test_given_ranks_of_whole_lists(spark):
     assert_agrees(result, expected, metrics)
 
 
+@pytest.mark.connect
 def test_a_catalogue_is_a_table_or_a_number(spark):
     case = oracle.random_case(3, ids="text", ratings=True)
     table = spark.createDataFrame([(item,) for item in [*case.catalog, *case.catalog]], "item_id string")
@@ -224,6 +228,7 @@ def test_a_catalogue_is_a_table_or_a_number(spark):
         evaluate_case(spark, case, "default", metrics=["accuracy"], k=2, catalog=2)
 
 
+@pytest.mark.connect
 def test_propensities_are_probabilities(spark):
     case = oracle.random_case(3, ids="text", ratings=True)
     with pytest.raises(srm.DataError, match=r"truth: no column 'propensity' \(columns\.propensity\).*ctr.*needs it"):
@@ -239,6 +244,7 @@ def test_repeated_items_are_not_compared_twice(spark):
         evaluate_case(spark, oracle.random_case(1), rules, metrics=["gauc"], catalog=20)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("options", "case"),
     [
@@ -329,6 +335,7 @@ def test_a_list_that_is_longer_than_declared_is_refused(spark):
         pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", ranking="fast")
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("convention_name", ["lenskit", "recommenders", "torchmetrics"])
 def test_golden_table(spark, convention_name):
     """The others are read in memory."""
@@ -370,6 +377,7 @@ def test_nothing_about_the_layout_of_the_rows_changes_a_bit(spark):
             assert values == pytest.approx(means[model], abs=1e-12)
 
 
+@pytest.mark.connect
 def test_renamed_ids_change_no_value(spark):
     case = oracle.random_case(4, ids="text", ratings=True)
     users = {row["user"]: n for n, row in enumerate(case.predictions + case.truth)}
@@ -396,6 +404,7 @@ def pairs(spark, predictions, truth, **options):
     )
 
 
+@pytest.mark.connect
 def test_a_model_must_not_look_better_by_serving_fewer_users(spark):
     predictions = spark.createDataFrame(
         [("A", "1", "x", 1.0), ("A", "2", "y", 1.0), ("B", "1", "x", 1.0)],
@@ -410,6 +419,7 @@ def test_a_model_must_not_look_better_by_serving_fewer_users(spark):
     assert covered.to_dict()["B"] == {"recall@1": 1.0}
 
 
+@pytest.mark.connect
 def test_models_can_be_chosen(spark):
     case = oracle.random_case(2, ratings=True)
     result = evaluate_case(spark, case, "default", models=["pop", "absent"], metrics=["hit"])
@@ -426,6 +436,7 @@ def test_ids_that_a_double_cannot_tell_apart(spark):
     assert {row["user"]: row["hit_at_1"] for row in result.per_user.collect()} == {big: 1.0, big + 1: 0.0}
 
 
+@pytest.mark.connect
 def test_a_threshold_is_compared_in_the_type_of_the_ratings(spark):
     predictions = spark.createDataFrame([("u", "i", 1.0)], "user_id string, item_id string, score double")
     truth = spark.createDataFrame([("u", "i", 4.1)], "user_id string, item_id string, rating float")
@@ -444,6 +455,7 @@ def test_column_names_of_any_kind(spark):
     }
 
 
+@pytest.mark.connect
 def test_rating_predictions_of_their_own(spark):
     lists = spark.createDataFrame([("u", "i", 99.0)], "user_id string, item_id string, score double")
     ratings = spark.createDataFrame([("u", "i", 4.0), ("u", "j", 2.0)], "user_id string, item_id string, score double")
@@ -458,6 +470,7 @@ def test_rating_predictions_of_their_own(spark):
 DUPLICATES = [("u", "a", 0.9), ("u", "a", 0.8), ("u", "a", 0.7)]
 
 
+@pytest.mark.connect
 def test_d1_repeated_recommendations(spark):
     truth = [("u", "a", 1.0), ("u", "b", 1.0)]
     told = r"predictions/model: duplicates = 2, e\.g\. users u: .* set duplicates to first \(convention: "
@@ -503,6 +516,7 @@ def test_pairs_of_ratings_that_are_left_out_are_counted(spark):
     assert line.startswith("predictions/model: pair_duplicates = 2, e.g. users u: a (model, user, item) has several")
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("recommended", "truth", "expected"),
     [
@@ -531,6 +545,7 @@ def test_i1_ids_of_different_types(spark):
         srm.evaluate(predictions, truth)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("predictions", "truth", "message"),
     [
@@ -547,6 +562,7 @@ def test_rows_that_are_refused(spark, predictions, truth, message):
     assert any(fact.level == "error" and fact.n_rows == 1 for fact in caught.value.facts)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("nan_scores", ["drop", "last"])
 def test_o3_nan_scores_never_come_first_unless_asked(spark, nan_scores):
     rules = srm.convention("default").override(nan_scores=nan_scores)
@@ -556,6 +572,7 @@ def test_o3_nan_scores_never_come_first_unless_asked(spark, nan_scores):
     assert any("nan_scores = 1" in warning for warning in result.warnings)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("ranks", "message"),
     [([0, 1], "bad_ranks = 1"), ([1, 3], "rank_faults = 1"), ([1, 1], "rank_faults = 1"), ([2, 3], "rank_faults = 2")],
@@ -568,6 +585,7 @@ def test_ranks_with_gaps_or_repeats_are_refused(spark, ranks, message):
         srm.evaluate(predictions, truth, columns=srm.Columns(rank="rank"), k=3, n_buckets=2)
 
 
+@pytest.mark.connect
 def test_n5_negative_gains(spark):
     gains, scores = [-0.89, -0.53, -0.47, 0.39, 0.56], [0.07, 0.31, 0.75, 0.33, 0.27]
     predictions = [("u", str(n), score) for n, score in enumerate(scores)]
@@ -587,12 +605,14 @@ def test_p5_nobody_to_average_is_undefined(spark):
         assert result.status == "undefined"
 
 
+@pytest.mark.connect
 def test_k9_a_threshold_above_the_scale(spark):
     result = pairs(spark, [("u", "a", 1.0)], [("u", "a", 5.0)], metrics="hit", k=1, threshold=10)
     fact = next(fact for fact in result.facts if fact.check == "relevant")
     assert (fact.n_rows, fact.share, fact.level, result.status) == (0, 0.0, "error", "undefined")
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -608,6 +628,7 @@ def test_the_contract_is_checked_before_any_job(spark, columns, message):
         srm.evaluate(spark.createDataFrame([], columns), truth)
 
 
+@pytest.mark.connect
 def test_arguments_are_checked_before_any_job(spark):
     frame = spark.createDataFrame([], "user_id string, item_id string, score double")
     for options, message in (
@@ -659,6 +680,7 @@ def test_a_metric_of_a_script_runs_on_the_workers(spark):
             registered.update(before)
 
 
+@pytest.mark.connect
 def test_a_population_without_anybody_is_undefined(spark):
     """Everybody with a list lacks truth and the other way round."""
     checks = {"users_in_both": "warn"}
@@ -667,6 +689,7 @@ def test_a_population_without_anybody_is_undefined(spark):
     assert (result.status, result.emptiness[-1]) == ("undefined", "model model: nobody to average for hit@1")
 
 
+@pytest.mark.connect
 def test_repeated_truth_rows_are_refused_without_ranking_too(spark):
     predictions = spark.createDataFrame(
         [("m", "u", "a", 1.0), ("n", "u", "b", 1.0)], "model string, user_id string, item_id string, score double"
@@ -778,6 +801,7 @@ def test_close_scores_are_no_ties(spark, kind):
         assert (first["item"], first["score"]) == ("b", scores[1])
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("nan_scores", "first"), [("last", "b"), ("first", "a")])
 def test_a_repeat_without_a_score_is_the_best_or_the_worst(spark, nan_scores, first):
     rows = [("u", "a", None), ("u", "a", 1.0), ("u", "b", 2.0)]
@@ -796,6 +820,7 @@ def test_a_rank_too_large_for_an_integer_does_not_wrap(spark, ansi):
         srm.evaluate(predictions, truth, metrics="mrr", k=None, columns=srm.Columns(rank="place"))
 
 
+@pytest.mark.connect
 def test_the_first_of_repeats_is_the_best_ranked_one(spark):
     predictions = spark.createDataFrame(
         [("u", "b", 1, 4.0), ("u", "b", 2, 9.0)], "user_id string, item_id string, place int, score double"
@@ -806,6 +831,7 @@ def test_the_first_of_repeats_is_the_best_ranked_one(spark):
     assert result.to_dict() == {"model": {"mae": 1.0}}
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize("convention_of", ["default", "threshold"])
 @pytest.mark.parametrize("metrics", [["mrr@1"], ["mae"], pytest.param(["mrr@1", "mae"], marks=pytest.mark.core)], ids="+".join)
 def test_emptiness_is_undefined_whatever_spark_makes_of_the_plan(spark, monkeypatch, metrics, convention_of):
@@ -821,6 +847,7 @@ def test_emptiness_is_undefined_whatever_spark_makes_of_the_plan(spark, monkeypa
         assert result.to_dict() == {"model": {metric: empty[metric] for metric in metrics}}, "an error of 0 would be the best"
 
 
+@pytest.mark.connect
 def test_no_user_in_common_is_refused_and_no_pair_is_undefined(spark):
     lists, truth = [("zz", "q", 1.0)], [("u", "a", 5.0)]
     with pytest.raises(srm.DataError, match=r"predictions/model: users_in_both = 0 \(0.000%\)") as caught:
@@ -831,6 +858,7 @@ def test_no_user_in_common_is_refused_and_no_pair_is_undefined(spark):
     assert pairs(spark, [("u", "q", 1.0)], [("u", "a", 5.0)], metrics="mae").to_dict() == {"model": {"mae": None}}
 
 
+@pytest.mark.connect
 def test_infinite_numbers_are_refused_where_they_would_spread(spark):
     infinite = float("inf")
     with pytest.raises(srm.DataError, match="predictions: infinite_scores = 1"):
@@ -842,6 +870,7 @@ def test_infinite_numbers_are_refused_where_they_would_spread(spark):
         pairs(spark, [("u", "a", 1.0)], [("u", "a", 1100.0)], metrics="ndcg(gain=exponential)")
 
 
+@pytest.mark.connect
 def test_a_column_that_is_named_must_be_there(spark):
     predictions = spark.createDataFrame([("u", "a", 1.0)], "user_id string, item_id string, score double")
     truth = spark.createDataFrame([("u", "a", 5.0)], "user_id string, item_id string, rating double")
@@ -863,6 +892,7 @@ def test_a_column_that_is_named_must_be_there(spark):
     assert srm.evaluate(twice, truth, metrics="hit", k=1).to_dict() == {"model": {"hit@1": 1.0}}
 
 
+@pytest.mark.connect
 def test_the_size_of_the_catalogue(spark):
     predictions = spark.createDataFrame([("u", "a", 1.0)], "user_id string, item_id string, score double")
     told = {
@@ -877,6 +907,7 @@ def test_the_size_of_the_catalogue(spark):
     assert found.to_dict() == {"model": {"accuracy@1": 1.0}}
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(("nan_scores", "infinite", "won"), [("last", -math.inf, 0), ("first", math.inf, 1)])
 def test_missing_scores_stand_beyond_infinite_ones(spark, nan_scores, infinite, won):
     rows = [("u", "a", math.nan, 1.0), ("u", "b", infinite, 0.0), ("v", "a", None, 1.0), ("v", "b", infinite, 0.0)]

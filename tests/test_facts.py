@@ -144,6 +144,7 @@ def test_ranks_infinities_and_propensities_that_are_dropped(spark):
     assert kept.to_dict() == run(spark, [("u", "a", 0.9), ("u", "b", 0.8)], logged.limit(1), "ess").to_dict()
 
 
+@pytest.mark.by_turns
 @pytest.mark.spark
 @pytest.mark.parametrize("metric", ["ips@2", "ips", "dr@2", "dr", "ess@2"])
 def test_impossible_propensities_are_named_whatever_they_would_make_of_a_mean(spark, metric):
@@ -158,6 +159,7 @@ def test_impossible_propensities_are_named_whatever_they_would_make_of_a_mean(sp
         assert [found.check for found in caught.value.facts if found.level == "error"] == ["bad_propensities"]
 
 
+@pytest.mark.by_turns
 @pytest.mark.spark
 @pytest.mark.parametrize("metrics", ["rmse", ["mae", "r2"], ["rmse", "hit"], "dr", "dr@2"], ids=str)
 def test_infinite_scores_are_named_whatever_they_would_make_of_a_mean(spark, metrics):
@@ -173,6 +175,7 @@ HUGE = [("u", "a", 1e200), ("u", "b", -1e200), ("v", "a", 3.0), ("v", "b", 1e308
 HUGE_TRUTH = [(user, item, 5.0) for user in "uvw" for item in "ab"]
 
 
+@pytest.mark.by_turns
 @pytest.mark.spark
 @pytest.mark.parametrize("intervals", ["normal", "bootstrap"])
 @pytest.mark.parametrize("apart", [False, True])
@@ -247,6 +250,7 @@ def test_users_and_lists_are_counted_with_five_examples(spark):
     assert [fact(caught.value, check)[0] for check in loud] == ["error", "info", "warn"]
 
 
+@pytest.mark.by_turns
 @pytest.mark.spark
 @pytest.mark.parametrize("metrics", ["hit", ["hit", "gauc(candidates=listed)"], ["hit", "map(normalizer=relevant)@1000000"]])
 def test_ties_at_a_cut_off_are_counted_whichever_way_lists_are_ranked(spark, metrics):

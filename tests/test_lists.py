@@ -78,6 +78,7 @@ def test_lists_are_not_sorted(spark, capsys):
     assert text.index("Generate") < text.index("RepartitionBy")
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("rows", "kind", "message"),
     [
@@ -128,6 +129,7 @@ def test_from_als(spark):
         srm.from_als(model, k=0)
 
 
+@pytest.mark.by_turns
 @pytest.mark.parametrize(
     "columns",
     [

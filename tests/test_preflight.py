@@ -118,6 +118,7 @@ def test_the_perfect_ranking_under_conventions(sampled, name, ndcg):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_doubled_gains_are_found(sampled, monkeypatch):
     broken(monkeypatch, "ndcg", lambda right, batch, k, options: 2 * right(batch, k, **options))
     level, found, todo = preflight._perfect(sampled(["ndcg", "map"], k=(3,)))
@@ -169,6 +170,7 @@ def test_what_the_data_are_refused_for_is_a_failed_check(sampled, truth, catalog
 
 
 @pytest.mark.spark
+@pytest.mark.connect
 def test_a_random_ranking_of_every_metric(sampled):
     level, found, _ = preflight._random(sampled([*ALL, "ctr"]))
     assert level == "ok", found
@@ -189,6 +191,7 @@ def test_a_random_ranking_of_judged_items(sampled):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_a_formula_that_looks_behind_the_cut_off_is_found_by_chance_alone(sampled, monkeypatch):
     """The perfect list has nothing behind its relevant items, so that it scores what it must."""
     broken(monkeypatch, "hit", lambda right, batch, k, options: right(batch, 3, **options))
@@ -245,6 +248,7 @@ def test_nothing_is_known_of_a_random_ranking(sampled):
 
 
 @pytest.mark.spark
+@pytest.mark.connect
 def test_a_model_ties_with_itself(sampled):
     found = preflight._itself(sampled(ALL, k=(3,)).setup)
     assert found.level == "ok", found
@@ -253,6 +257,7 @@ def test_a_model_ties_with_itself(sampled):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_a_value_that_depends_on_the_place_in_the_batch_is_found(sampled, monkeypatch):
     broken(monkeypatch, "hit", lambda right, batch, k, options: np.arange(batch.size) / batch.size)
     level, found, _ = preflight._itself(sampled("hit", k=(3,)).setup)
@@ -292,6 +297,7 @@ def test_there_are_no_predictions(sampled):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_training_rows_in_lists(sampled):
     at_1, at_5 = ("als", 0, "a"), ("als", 0, "i")
     assert {at_1, at_5} <= {row[:3] for row in LISTS}
@@ -318,6 +324,7 @@ def test_training_rows_in_lists_are_not_always_looked_at(sampled):
 
 
 @pytest.mark.spark
+@pytest.mark.connect
 def test_training_rows_in_truth(sampled):
     n = len(RATED)
     assert sampled().overlap.leakage(allow_train=False) == ("ok", f"none of {n} truth rows lies in train", "")
@@ -329,6 +336,7 @@ def test_training_rows_in_truth(sampled):
 
 
 @pytest.mark.spark
+@pytest.mark.once
 def test_the_ceiling_of_the_candidates(sampled):
     """Of two users with two relevant items each, lists hold one and one, the first of them behind the cut-off."""
     lists = [("als", 1, "x", 0.9), ("als", 1, "a", 0.8), ("als", 2, "c", 0.7), ("pop", 1, "y", 0.5)]
@@ -415,6 +423,7 @@ def test_the_job_proves_its_set_up_first(job, tmp_path, capsys):
 
 
 @pytest.mark.spark
+@pytest.mark.connect
 @pytest.mark.parametrize("command", [pytest.param("evaluate", marks=pytest.mark.heavy), "preflight"])
 def test_a_failed_check_ends_the_job_before_anything_is_published(job, tmp_path, capsys, command):
     conf = job(train=[*SEEN, RATED[0][:2]], **({"preflight": True} if command == "evaluate" else {}))

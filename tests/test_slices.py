@@ -401,6 +401,7 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
     assert "gender" in str(found)
 
 
+@pytest.mark.by_turns
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("change", "message"),

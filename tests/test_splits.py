@@ -204,6 +204,7 @@ def looked_at(rows, side_of):
     }
 
 
+@pytest.mark.by_turns
 @pytest.mark.spark
 @pytest.mark.parametrize("method", METHODS)
 def test_any_order_and_partitions_of_the_rows_give_the_same_split(spark, method):
@@ -279,6 +280,7 @@ def check_minima(rows, found, report):
     assert all(in_test == (n > 1) for in_test, n in sizes.values())
 
 
+@pytest.mark.by_turns
 @pytest.mark.spark
 @pytest.mark.parametrize("per_user", [False, True])
 def test_folds_are_disjoint_and_cover_all_rows(spark, per_user):
