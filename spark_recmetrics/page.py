@@ -8,18 +8,16 @@ dark.
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
 
 from spark_recmetrics import plots
+from spark_recmetrics.canvas import missing, svg
 from spark_recmetrics.conventions import CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError, counted, printable
 from spark_recmetrics.facts import ADVICE, Fact
@@ -372,63 +370,12 @@ class _Figures:
         return self._made[key]
 
 
-_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-_VARIABLES = {plots.INK: "--ink", plots.MUTED: "--muted", plots.RULE: "--rule", "#000000": "--ink"}
-_VARIABLES |= {colour: f"--model-{n}" for n, colour in enumerate(plots.COLOURS)}
-
-
-def svg(figure: Figure, prefix: str) -> Markup:
-    """A figure as an element of HTML: text stays text, and colours are variables of the page.
-
-    Args:
-        figure: The figure; its label becomes the alternative text.
-        prefix: Of all ids in it, unlike that of any other figure of the page.
-    """
-    from markupsafe import Markup
-
-    out = BytesIO()
-    figure.set_layout_engine("none")  # it has been laid out, which takes most of the time
-    with plots.drawing():
-        import matplotlib as mpl
-
-        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": prefix}):
-            figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
-    root = ET.fromstring(out.getvalue())  # noqa: S314 - matplotlib has just written it
-    for parent in list(root.iter()):
-        for child in list(parent):
-            # A style of the figure would be one of the whole page.
-            if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
-                parent.remove(child)
-    for element in root.iter():
-        for key, value in list(element.items()):
-            if key == "id":
-                element.set(key, f"{prefix}-{value}")
-            elif key == f"{{{_XLINK}}}href":
-                element.set(key, f"#{prefix}-{value.removeprefix('#')}")
-            else:
-                own = value.replace("url(#", f"url(#{prefix}-")
-                element.set(key, re.sub(r"#[0-9a-f]{6}\b", _variable, own))
-    width = float(root.get("width", "0").removesuffix("pt")) * 4 / 3
-    for key in ("width", "height", "version"):
-        root.attrib.pop(key, None)
-    root.set("style", f"max-width: {width:.0f}px")
-    root.set("role", "img")
-    root.set("aria-label", str(figure.get_label()))
-    ET.register_namespace("", _SVG)
-    ET.register_namespace("xlink", _XLINK)
-    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - it has escaped it
-
-
-def _variable(colour: re.Match[str]) -> str:
-    return f"var({_VARIABLES[colour[0]]})" if colour[0] in _VARIABLES else colour[0]
-
-
 @cache
 def _environment() -> Environment:
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ImportError as error:
-        raise ConfigError(plots.missing("HTML reports", "jinja2")) from error
+        raise ConfigError(missing("HTML reports", "jinja2")) from error
     folder = files("spark_recmetrics").joinpath("templates")  # which may lie in a zip file
     environment = Environment(
         loader=FunctionLoader(lambda name: folder.joinpath(name).read_text(encoding="utf-8")),

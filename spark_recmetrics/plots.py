@@ -8,85 +8,40 @@ and line in all figures of a result; the colours differ for colour-blind readers
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from spark_recmetrics.canvas import (
+    COLOURS,
+    INK,
+    MOST_LINES,
+    MOST_MODELS,
+    MUTED,
+    RULE,
+    WIDE,
+    Look,
+    curve,
+    dot,
+    drawing,
+    finished,
+    finite,
+    looks_of,
+    name_lines,
+    panels_of,
+    short,
+)
 from spark_recmetrics.errors import ConfigError, brief, counted, did_you_mean, printable
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.nights import changes, newest_nights
+from spark_recmetrics.report import models_of
 from spark_recmetrics.slices import slice_name
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["differences", "history", "metric_by_k", "score_calibration", "slices"]
 
 Row = Mapping[str, Any]
-
-INK, MUTED, RULE = "#1d2329", "#5b6570", "#d9dee3"
-COLOURS = ("#0072b2", "#d55e00", "#4b0082", "#cc79a7", "#5a3315", "#14213d")
-"""For models, in their order; then again, with other markers."""
-
-MOST_MODELS, MOST_LINES = 12, 40
-"""How many models, and lines of dots, a figure shows. Tables have the rest."""
-
-_MARKERS, _LINES = "osD^vPX", ("-", "--", "-.", ":")
-_LONGEST = 30
-_WIDE = 4.6  # inches; letters can still be read on a phone
-
-_STYLE: dict[str, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.color": INK,
-    "text.parse_math": False,  # a model may be named $x$
-    "axes.labelcolor": MUTED,
-    "axes.edgecolor": RULE,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.unicode_minus": True,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5,
-    "legend.frameon": False,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "figure.constrained_layout.use": True,
-}
-
-
-@contextmanager
-def drawing() -> Iterator[None]:
-    """Own settings of matplotlib, and no warning of letters that its font lacks: readers have others.
-
-    Raises:
-        ConfigError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise ConfigError(missing("plots", "matplotlib")) from error
-    with mpl.rc_context(), warnings.catch_warnings():
-        mpl.rcdefaults()
-        settings: Any = mpl.rcParams
-        settings.update(_STYLE)
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        yield
-
-
-def missing(what: str, package: str) -> str:
-    """What is said where a package of the extra `report` is not installed."""
-    return f"{what} need {package}, found none: install the extra report, pip install 'spark-recmetrics[report]'"
 
 
 def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None) -> Figure:
@@ -120,12 +75,12 @@ def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None) -> Figu
     n_rows = math.ceil(len(asked) / n_columns)
     told = []
     with drawing():
-        figure, panels = _panels(n_rows, n_columns, (3.3 * n_columns, 2.5 * n_rows), looks)
+        figure, panels = panels_of(n_rows, n_columns, (3.3 * n_columns, 2.5 * n_rows), looks)
         for name, panel in zip(asked, panels, strict=False):
             texts = []
             for model, look in looks.items():
                 points = sorted((row for row in curves[name] if row["model"] == model), key=lambda row: row["k"])
-                _curve(panel, [row["k"] for row in points], points, look)
+                curve(panel, [row["k"] for row in points], points, look)
                 texts.append(f"{model}: {', '.join(_at_k(row) for row in points)}" if points else "")
             told.append(f"{name} against k. {'; '.join(text for text in texts if text)}.")
             cuts = sorted({row["k"] for row in curves[name]})
@@ -137,7 +92,7 @@ def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None) -> Figu
             panel.set_xlabel("k")
         for panel in panels[len(asked) :]:
             panel.remove()
-        return _finished(figure, " ".join(told), looks)
+        return finished(figure, " ".join(told), looks)
 
 
 def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> Figure:
@@ -173,29 +128,29 @@ def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> 
     told: dict[tuple[str, str], list[str]] = {}
     with drawing():
         heights = [0.9 + 0.26 * len(own) for own in groups.values()]
-        figure, panels = _panels(len(groups), 1, (_WIDE, sum(heights) + 0.2), {}, heights)
+        figure, panels = panels_of(len(groups), 1, (WIDE, sum(heights) + 0.2), {}, heights)
         for ((a, b, _), own), panel in zip(groups.items(), panels, strict=True):
             panel.axvline(0, color=MUTED, linewidth=0.9)
             could_show = False
             for place, row in enumerate(own):
                 is_found = row["winner"] is not None
-                _dot(panel, row["diff"], place, row, COLOURS[0] if is_found else MUTED, "o", filled=is_found)
-                better = f"{_short(row['winner'])} is better" if is_found else "no difference found"
-                if not is_found and (least := _finite(row["smallest_difference"])) is not None:
+                dot(panel, row["diff"], place, row, COLOURS[0] if is_found else MUTED, "o", filled=is_found)
+                better = f"{short(row['winner'])} is better" if is_found else "no difference found"
+                if not is_found and (least := finite(row["smallest_difference"])) is not None:
                     panel.plot([-least, least], [place, place], color=MUTED, marker="|", markersize=9, linestyle="")
                     better, could_show = f"{better} (could show {least:.4f})", True
                 known = row["ci_low"] is not None and row["ci_high"] is not None
                 interval = f" ({row['ci_low']:+.4f} to {row['ci_high']:+.4f})" if known else ""
                 told.setdefault((a, b), []).append(f"{row['metric']}: {row['diff']:+.4f}{interval}, {better}")
             lower = [not parse(row["metric"]).definition.higher_is_better for row in own]
-            _lines(panel, [f"{row['metric']}{' ↓' if below else ''}" for row, below in zip(own, lower, strict=True)])
-            panel.set_title(f"{_short(b)} minus {_short(a)}")
+            name_lines(panel, [f"{row['metric']}{' ↓' if below else ''}" for row, below in zip(own, lower, strict=True)])
+            panel.set_title(f"{short(b)} minus {short(a)}")
             note = "\n| the smallest that these users could have shown" if could_show else ""
             panel.set_xlabel(f"difference{' (↓ lower is better)' if any(lower) else ''}{note}")
             panel.margins(x=0.08)
             panel.locator_params(axis="x", nbins=5)
-        text = " ".join(f"{_short(b)} minus {_short(a)}. {'; '.join(lines)}." for (a, b), lines in told.items())
-        return _finished(figure, text, {})
+        text = " ".join(f"{short(b)} minus {short(a)}. {'; '.join(lines)}." for (a, b), lines in told.items())
+        return finished(figure, text, {})
 
 
 def slices(result: Any, metric: str | None = None) -> Figure:
@@ -232,7 +187,7 @@ def slices(result: Any, metric: str | None = None) -> Figure:
     names, told = [], []
     with drawing():
         height = 0.16 + 0.08 * min(len(looks), 4)
-        figure, (panel,) = _panels(1, 1, (_WIDE, 0.9 + height * len(shown)), looks)
+        figure, (panel,) = panels_of(1, 1, (WIDE, 0.9 + height * len(shown)), looks)
         step = 0.6 / max(1, len(looks))
         for place, ((text, _), of_model) in enumerate(shown.items()):
             name, texts = printable(slice_name(next(iter(of_model.values())))), []
@@ -240,21 +195,21 @@ def slices(result: Any, metric: str | None = None) -> Figure:
                 if (own := of_model.get(model)) is None:
                     continue
                 texts.append(f"{model} {_number(own)}")
-                if _finite(own["value"]) is not None:
+                if finite(own["value"]) is not None:
                     level = place + step * (nth - (len(looks) - 1) / 2)
-                    _dot(panel, own["value"], level, own, look.colour, look.marker, filled=not own["small"])
+                    dot(panel, own["value"], level, own, look.colour, look.marker, filled=not own["small"])
             few = any(row["small"] for row in of_model.values())
-            names.append(_short(name, 40) + (" ~" if few else ""))
+            names.append(short(name, 40) + (" ~" if few else ""))
             told.append(f"{name}{' (too few users for a conclusion)' if few else ''}: {', '.join(texts)}")
             if place and text != list(shown)[place - 1][0]:
                 panel.axhline(place - 0.5, color=RULE, linewidth=0.9)
-        _lines(panel, names)
+        name_lines(panel, names)
         panel.grid(visible=False, axis="y")
         panel.locator_params(axis="x", nbins=6)
         marked = any(name.endswith(" ~") for name in names)
         panel.set_xlabel(metric + ("\n~ hollow: too few users for a conclusion" if marked else ""))
         more = f" {counted(n_left_out, 'more line')} in the table." if n_left_out else ""
-        return _finished(figure, f"{metric} by slice. {'; '.join(told)}.{more}", looks)
+        return finished(figure, f"{metric} by slice. {'; '.join(told)}.{more}", looks)
 
 
 def history(rows: Any, metric: str | None = None, last: int = 30) -> Figure:
@@ -288,7 +243,7 @@ def history(rows: Any, metric: str | None = None, last: int = 30) -> Figure:
     looks = _looks([row for _, of_night in nights for row in of_night.values()])
     labels, told = [as_of for as_of, _ in nights], []
     with drawing():
-        figure, (panel,) = _panels(1, 1, (_WIDE, 2.7), looks)
+        figure, (panel,) = panels_of(1, 1, (WIDE, 2.7), looks)
         news, before = [], None
         for place, (as_of, of_night) in enumerate(nights):
             one = next(iter(of_night.values()))
@@ -299,20 +254,20 @@ def history(rows: Any, metric: str | None = None, last: int = 30) -> Figure:
             before = one
         for model, look in looks.items():
             points = [of_night.get(model) for _, of_night in nights]
-            _curve(panel, list(range(len(points))), points, look)
-            numbers = [_number(row) for row in points if row is not None and _finite(row["value"]) is not None]
+            curve(panel, list(range(len(points))), points, look)
+            numbers = [_number(row) for row in points if row is not None and finite(row["value"]) is not None]
             text = f"from {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else numbers[0] if numbers else "undefined"
             told.append(f"{model}: {text}")
         every = max(1, math.ceil(len(labels) / 4))
         shown = list(range(len(labels) - 1, -1, -every))[::-1]
-        panel.set_xticks(shown, [_short(labels[place], 16) for place in shown])
+        panel.set_xticks(shown, [short(labels[place], 16) for place in shown])
         panel.set_xlim(-0.5, len(labels) - 0.5)
         panel.set_title(metric)
         if news:
             panel.set_xlabel("dotted: another truth or configuration from there on")
         span = f"{printable(labels[0])} to {printable(labels[-1])}" if len(labels) > 1 else printable(labels[0])
         head = f"{metric} over {counted(len(nights), 'night')}, {span}."
-        return _finished(figure, " ".join([head, f"{'; '.join(told)}.", *news]), looks)
+        return finished(figure, " ".join([head, f"{'; '.join(told)}.", *news]), looks)
 
 
 def score_calibration(result: Any) -> Figure:
@@ -342,8 +297,8 @@ def score_calibration(result: Any) -> Figure:
     n_rows, told = math.ceil(len(looks) / n_columns), []
     lowest, highest = (end(row["value"] for row in rows) for end in (min, max))
     with drawing():
-        size = (max(_WIDE, 2.8 * n_columns), 3.2 * n_rows)
-        figure, panels = _panels(2 * n_rows, n_columns, size, {}, [3, 1] * n_rows)
+        size = (max(WIDE, 2.8 * n_columns), 3.2 * n_rows)
+        figure, panels = panels_of(2 * n_rows, n_columns, size, {}, [3, 1] * n_rows)
         for nth, (model, look) in enumerate(looks.items()):
             first = 2 * n_columns * (nth // n_columns) + nth % n_columns
             panel, below = panels[first], panels[first + n_columns]
@@ -353,7 +308,7 @@ def score_calibration(result: Any) -> Figure:
                 panel.axline((scores[0], scores[0]), slope=1, color=MUTED, linewidth=0.9, linestyle=":")
             panel.plot(scores, [row["value"] for row in own], color=look.colour, marker=look.marker, linestyle=look.line)
             panel.set_ylim(*((lowest - 0.2, highest + 0.2) if is_rating else (0, 1.08 * highest or 1)))
-            panel.set_title(_short(model))
+            panel.set_title(short(model))
             panel.tick_params(labelbottom=False)
             below.vlines(scores, 0, [row["n_rows"] for row in own], color=look.colour)
             below.set(xlim=panel.get_xlim(), ylim=(0, None), xlabel="score")
@@ -364,18 +319,10 @@ def score_calibration(result: Any) -> Figure:
         for panel in panels:
             if not panel.has_data():
                 panel.remove()
-        return _finished(figure, f"{what[0].upper()}{what[1:]} by score. {'; '.join(told)}.", {})
+        return finished(figure, f"{what[0].upper()}{what[1:]} by score. {'; '.join(told)}.", {})
 
 
 # What the figures have in common --------------------------------------------------------------------------------------------
-
-
-class _Look(NamedTuple):
-    """How a model is drawn."""
-
-    colour: str
-    marker: str
-    line: Any
 
 
 def without_k(metric: str) -> str:
@@ -408,88 +355,15 @@ def _known(name: str, known: Any) -> str:
     return did_you_mean(str(name), dict.fromkeys(known))
 
 
-def _looks(rows: Sequence[Row]) -> dict[str, _Look]:
-    """How each model is drawn, by its name, in the order of the rows."""
-    models = list(dict.fromkeys(row["model"] for row in rows))[:MOST_MODELS]
-    return {
-        model: _Look(COLOURS[n % len(COLOURS)], _MARKERS[n % len(_MARKERS)], _LINES[n % len(_LINES)])
-        for n, model in enumerate(models)
-    }
+def _looks(rows: Sequence[Row]) -> dict[str, Look]:
+    """How each model is drawn, in the order of the rows."""
+    return looks_of(models_of(rows)[:MOST_MODELS])
 
 
 def _scale(metric: str) -> str:
     """Metrics with the same of it share an axis."""
     definition = parse(metric).definition
     return "share" if (definition.lower, definition.upper) == (0.0, 1.0) else definition.name
-
-
-def _panels(
-    n_rows: int, n_columns: int, size: tuple[float, float], looks: Mapping[str, _Look], heights: Any = None
-) -> tuple[Figure, list[Axes]]:
-    """A figure of this size in inches, and what the legend needs above."""
-    # Not pyplot: it keeps every figure, and chooses a window system.
-    from matplotlib.figure import Figure
-
-    width, height = size
-    legend = math.ceil(len(looks) / _legend_columns(looks, width)) if len(looks) > 1 else 0
-    figure = Figure(figsize=(width, height + 0.2 * legend))
-    panels = figure.subplots(n_rows, n_columns, squeeze=False, height_ratios=heights)
-    return figure, list(panels.ravel())
-
-
-def _curve(panel: Axes, places: Sequence[float], points: Sequence[Row | None], look: _Look) -> None:
-    """A line through the values, and a band of their intervals; both have a gap where there is none."""
-
-    def column(key: str) -> list[float]:
-        return [math.nan if row is None or _finite(row[key]) is None else row[key] for row in points]
-
-    panel.fill_between(places, column("ci_low"), column("ci_high"), color=look.colour, alpha=0.14, linewidth=0)
-    panel.plot(places, column("value"), color=look.colour, marker=look.marker, linestyle=look.line)
-
-
-def _dot(panel: Axes, value: float, place: float, row: Row, colour: str, marker: str, *, filled: bool) -> None:
-    low, high = _finite(row["ci_low"]), _finite(row["ci_high"])
-    if low is not None and high is not None:
-        panel.plot([low, high], [place, place], color=colour, linewidth=1.4, solid_capstyle="round")
-    # A hollow one hides the line behind it by nothing: its inside has no colour on a dark page either.
-    panel.plot([value], [place], color=colour, marker=marker, markerfacecolor=colour if filled else "none", linestyle="")
-
-
-def _lines(panel: Axes, names: Sequence[str]) -> None:
-    """Names of the lines, from above."""
-    panel.set_yticks(range(len(names)), names)
-    panel.set_ylim(len(names) - 0.4, -0.6)
-    panel.tick_params(axis="y", length=0, labelcolor=INK)
-    panel.spines["left"].set_visible(False)
-
-
-def _finished(figure: Figure, told: str, looks: Mapping[str, _Look]) -> Figure:
-    from matplotlib.lines import Line2D
-
-    if len(looks) > 1:
-        handles = [Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line) for look in looks.values()]
-        columns = _legend_columns(looks, figure.get_figwidth())
-        legend = figure.legend(handles, [str(n) for n in range(len(looks))], loc="outside upper left", ncols=columns)
-        # Set now, since matplotlib leaves out names that begin with an underscore.
-        for text, model in zip(legend.get_texts(), looks, strict=True):
-            text.set_text(_short(model))
-    figure.set_label(printable(told))
-    figure.draw_without_rendering()  # all texts are made here, under these settings
-    return figure
-
-
-def _legend_columns(looks: Mapping[str, _Look], inches: float) -> int:
-    longest = max(len(_short(model)) for model in looks)
-    return max(1, min(len(looks), int(inches / (0.6 + 0.075 * longest))))
-
-
-def _short(text: str, longest: int = _LONGEST) -> str:
-    text = printable(str(text))
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _at_k(row: Row) -> str:

@@ -22,22 +22,8 @@ RESULT_MARK = "RECMETRICS_RESULT"
 UNDEFINED = "undefined"
 """What stands for a value that is undefined."""
 
-_LINE = 128
-"""Width that tables keep to, if their columns let them."""
-
-_SHOWN = 50
+SHOWN = 50
 """How many items a line or table names."""
-
-_FACTS = {
-    "score": "score",
-    "n_tied": "tied",
-    "seen": "seen",
-    "judged": "judged",
-    "rating": "rating",
-    "hit": "hit",
-    "gain": "gain",
-}
-"""What is known of a row of a list, with the heads of the columns."""
 
 
 def unmarked(text: str) -> str:
@@ -70,7 +56,7 @@ def metric_table(rows: Sequence[Mapping[str, Any]]) -> str:
         table.append([metric.removesuffix(f"@{k}"), str(k or ""), *(_value(of_model.get(model), best) for model in models)])
     # A star stands in a column of its own, so that digits stay in line.
     table[0][2:] = [f"{name} " for name in table[0][2:]]
-    return _aligned(table, n_left=1)
+    return aligned(table, n_left=1)
 
 
 def pareto_table(standings: Sequence[Standing]) -> str:
@@ -88,17 +74,17 @@ def pareto_table(standings: Sequence[Standing]) -> str:
         als          0.2500   0.5000  yes
         popularity   0.1250   0.7500  no: dominated by als
     """
-    return "\n\n".join(_aligned(table, n_left=1, n_last_left=1) for table in pareto_lines(standings))
+    return "\n\n".join(aligned(table, n_left=1, n_last_left=1) for table in pareto_lines(standings))
 
 
 def pareto_lines(standings: Sequence[Standing]) -> list[list[list[str]]]:
     """For each cut-off of the objectives a table of texts, its heads first."""
     tables: dict[int | None, list[list[str]]] = {}
     for one in standings:
-        known = f"no: dominated by {_some(one.dominated_by)}" if one.dominated_by else "yes"
+        known = f"no: dominated by {some_of(one.dominated_by)}" if one.dominated_by else "yes"
         found = f"unknown: {one.reason}" if one.optimal is None else known
         table = tables.setdefault(one.k, [["model", *one.values, "Pareto-optimal"]])
-        table.append([printable(one.model), *(_number(value) for value in one.values.values()), printable(found)])
+        table.append([printable(one.model), *(number_of(value) for value in one.values.values()), printable(found)])
     return list(tables.values())
 
 
@@ -148,7 +134,7 @@ def slice_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
         table.append([told, small + users_of(of_model), *(_with_interval(of_model.get(model), best) for model in models)])
     note = "\n\n~ too few users for a conclusion" if any(line[1].startswith("~") for line in table) else ""
     # Names of slices are left, numbers of users right, and values left again, each as wide as the others of its model.
-    return _aligned(table, n_left=1, n_last_left=len(models)) + note
+    return aligned(table, n_left=1, n_last_left=len(models)) + note
 
 
 def users_of(of_model: Mapping[str, Mapping[str, Any]]) -> str:
@@ -198,7 +184,7 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
 
 def _comparisons(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
     table = pair_lines(rows, alpha)
-    return _aligned(table, n_left=table[0].index("metric") + 1, n_last_left=1)
+    return aligned(table, n_left=table[0].index("metric") + 1, n_last_left=1)
 
 
 def pair_lines(rows: Sequence[Mapping[str, Any]], alpha: float) -> list[list[str]]:
@@ -272,14 +258,14 @@ def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
     for as_of, of_night in nights:
         one = next(iter(of_night.values()))
         changed: list[str] = [] if before is None else changes(before, one)
-        values = [_number(of_night[model]["value"]) if model in of_night else "" for model in models]
+        values = [number_of(of_night[model]["value"]) if model in of_night else "" for model in models]
         table.append([printable(as_of), *values, " and ".join(changed)])
         before = one
     lines = [
         [printable(model), _sparkline([of_night[model]["value"] if model in of_night else None for _, of_night in nights])]
         for model in models
     ]
-    return f"{_aligned(table, n_left=1, n_last_left=1)}\n\n{_aligned(lines, n_left=1, n_last_left=1)}"
+    return f"{aligned(table, n_left=1, n_last_left=1)}\n\n{aligned(lines, n_left=1, n_last_left=1)}"
 
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -345,7 +331,7 @@ def findings(
     if not known:
         return [f"{metric} is undefined for all models."]
     first, interval = known[0], interval_of(known[0])
-    told = _number(first["value"])
+    told = number_of(first["value"])
     if interval:
         told += f" ({100 * confidence:g} % interval {interval}, {counted(first['n_users'], 'user')})"
     if len(known) == 1:
@@ -353,7 +339,7 @@ def findings(
     elif first["value"] == known[-1]["value"]:
         sentences = [f"{metric}: {' and '.join(row['model'] for row in known)} have the same value, {told}."]
     else:
-        others = ", ".join(f"{row['model']} with {_number(row['value'])}" for row in known[1:4])
+        others = ", ".join(f"{row['model']} with {number_of(row['value'])}" for row in known[1:4])
         sentences = [f"{metric}: {first['model']} has the best value, {told}, before {others}."]
     for row in [row for row in comparison if row["slice"] == "all" and row["metric"] == metric][:6]:
         a, b, least = row["model_a"], row["model_b"], row["smallest_difference"]
@@ -370,111 +356,26 @@ def findings(
     return [printable(text) for text in sentences]
 
 
-def explanation(
-    *,
-    user: str,
-    convention: str,
-    models: Sequence[str],
-    rows: Sequence[Mapping[str, Any]],
-    counts: Sequence[Mapping[str, Any]],
-    values: Sequence[Mapping[str, Any]],
-    missed: Sequence[Mapping[str, Any]],
-    pairs: Sequence[Mapping[str, Any]],
-    notes: Sequence[str],
-) -> str:
-    """One user's lists, row by row, for each model. The arguments are the fields of an `Explanation`."""
-    blocks = []
-    for model in models:
-        lists, of_model = _of(model, rows), _of(model, values)
-        lines = [f"user {printable(user)}, model {printable(model)}, convention {printable(convention)}"]
-        lines += [f"list of {n['n_recommended']}, truth {n['n_truth']}, relevant {n['n_relevant']}" for n in _of(model, counts)]
-        blocks.append("\n".join(lines))
-        columns = [row["metric"] for row in of_model if lists and row["metric"] in lists[0]]
-        blocks += _list_tables(lists, {row["metric"]: row["value"] for row in of_model}, columns) if lists else []
-        told = [row for row in of_model if row["metric"] not in columns or row["in_mean"] != "value"]
-        blocks += [_value_table(told)] if told else []
-        absent = [_relevant(row) for row in _of(model, missed) if row["rank"] is None]
-        behind = [f"{_relevant(row)} at rank {row['rank']}" for row in _of(model, missed) if row["rank"] is not None]
-        blocks += [f"relevant and not in the list: {_some(absent)}"] if absent else []
-        blocks += [f"relevant and not shown: {_some(behind)}"] if behind else []
-        blocks += [_pair_table(own)] if (own := _of(model, pairs)) else []
-    return "\n\n".join([*blocks, *(printable(note) for note in notes)])
-
-
-def _of(model: str, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row["model"] == model]
-
-
-def _list_tables(rows: Sequence[Mapping[str, Any]], values: Mapping[str, float | None], metrics: Sequence[str]) -> list[str]:
-    """The rows with what is known of them and what they add; metrics for which the line is too short in tables of their own."""
-    first = next((row for row in rows if row["rank"] == row["last_rank"] > 0), None)
-    labels = [_ranks(row) for row in rows]
-    items = ["" if row.get("item") is None else printable(str(row["item"])) for row in rows]
-    ids = [["rank", *labels, "value"], ["item", *items, ""]]
-    facts = [[name, *(_fact(row, key) for row in rows), ""] for key, name in _FACTS.items() if first and key in first]
-    added = [[metric, *(_added(row[metric]) for row in rows), _number(values[metric])] for metric in metrics]
-    tables, columns = [], [*ids, *facts]
-    for column in added:
-        if sum(2 + max(map(_width, kept)) for kept in (*columns, column)) - 2 > _LINE and len(columns) > len(ids):
-            tables.append(columns)
-            columns = [*ids]
-        columns.append(column)
-    return [_aligned(list(zip(*table, strict=True)), n_left=len(ids)) for table in (*tables, columns)]
-
-
-def _ranks(row: Mapping[str, Any]) -> str:
-    if row["rank"] == 0:
-        return "empty list"
-    if row["rank"] < row["last_rank"]:
-        return f"ranks {row['rank']} to {row['last_rank']}"
-    return str(row["rank"]) if row["item"] is not None else f"rank {row['rank']}"
-
-
-def _fact(row: Mapping[str, Any], key: str) -> str:
-    value = row[key]
-    return "" if value is None or value is False else "yes" if value is True else f"{value:g}"
-
-
-def _added(value: float | None) -> str:
-    return "" if value is None else f"{value:+.4f}" if value else "."
-
-
-def _number(value: float | None) -> str:
+def number_of(value: float | None) -> str:
+    """A value as tables show it."""
     return UNDEFINED if value is None else f"{value:.4f}"
 
 
-def _value_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    lines = [(row["metric"], _number(row["value"]), row["in_mean"], row["reason"] or "") for row in rows]
-    return _aligned([("metric", "value", "in the mean", ""), *lines], n_left=1, n_last_left=2)
+def some_of(texts: Sequence[str]) -> str:
+    """The first of these texts, and how many more there are."""
+    more = len(texts) - SHOWN
+    return ", ".join(texts[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _relevant(row: Mapping[str, Any]) -> str:
-    rating = "" if row["rating"] is None else f" (rating {row['rating']:g})"
-    return printable(f"{row['item']}{rating}")
-
-
-def _some(texts: Sequence[str]) -> str:
-    more = len(texts) - _SHOWN
-    return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _pair_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    # No line begins with an id, which could be the mark of the result line.
-    lines = [(*(f"{row[key]:.4f}" for key in ("predicted", "true", "error")), printable(str(row["item"]))) for row in rows]
-    more = len(lines) - _SHOWN
-    text = _aligned([("predicted", "true", "error", "item"), *lines[:_SHOWN]], n_left=0, n_last_left=1)
-    return f"{text}\nand {more} more" if more > 0 else text
-
-
-def _aligned(table: Sequence[Sequence[str]], *, n_left: int, n_last_left: int = 0) -> str:
+def aligned(table: Sequence[Sequence[str]], *, n_left: int, n_last_left: int = 0) -> str:
     """Columns of one width: the first and the last ones flush left, the others flush right."""
     n = len(table[0])
-    widths = [max(_width(line[column]) for line in table) for column in range(n)]
+    widths = [max(width_of(line[column]) for line in table) for column in range(n)]
     lines = (
         "  ".join(
-            cell + " " * (width - _width(cell))
+            cell + " " * (width - width_of(cell))
             if column < n_left or column >= n - n_last_left
-            else " " * (width - _width(cell)) + cell
+            else " " * (width - width_of(cell)) + cell
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in table
@@ -492,8 +393,9 @@ def best_values(rows: Sequence[Mapping[str, Any]]) -> set[float]:
 
 def _value(row: Mapping[str, Any] | None, best: Collection[float]) -> str:
     value = None if row is None else row["value"]
-    return f"{_number(value)}{'*' if value in best else ' '}"
+    return f"{number_of(value)}{'*' if value in best else ' '}"
 
 
-def _width(text: str) -> int:
+def width_of(text: str) -> int:
+    """How many columns of a terminal the text takes."""
     return sum(0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)

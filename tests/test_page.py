@@ -14,8 +14,8 @@ import pytest
 from colours import SIGHTS, contrast, nearest
 from report_data import everything, small_comparison, small_gates, small_history, small_result, with_slices
 
+from spark_recmetrics import canvas
 from spark_recmetrics import page as page_module
-from spark_recmetrics import plots
 from spark_recmetrics.comparison import Comparison
 from spark_recmetrics.conventions import convention
 from spark_recmetrics.errors import ConfigError, PublishError
@@ -282,9 +282,9 @@ def palettes(read):
 def test_colours_can_be_told_apart_and_read_in_light_and_dark(read):
     light, dark = palettes(read)
     assert light.keys() == dark.keys()
-    assert [light[f"model-{n}"] for n in range(len(plots.COLOURS))] == list(plots.COLOURS)
+    assert [light[f"model-{n}"] for n in range(len(canvas.COLOURS))] == list(canvas.COLOURS)
     for palette in (light, dark):
-        models = [palette[f"model-{n}"] for n in range(len(plots.COLOURS))]
+        models = [palette[f"model-{n}"] for n in range(len(canvas.COLOURS))]
         assert min(nearest(models, sight) for sight in SIGHTS) > 15
         assert min(contrast(colour, palette["page"]) for colour in models) >= 3
         for name in ("ink", "muted", "link", "pass", "warn", "fail", "none"):
@@ -301,7 +301,7 @@ def test_the_page_asks_for_nothing(read, written):
     (policy,) = [one["content"] for one in read.all("meta") if one.get("http-equiv") == "Content-Security-Policy"]
     assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     # Names of XML are no addresses.
-    assert set(re.findall(r"https?://[^\s\"'<]+", written)) <= {page_module._SVG, page_module._XLINK}
+    assert set(re.findall(r"https?://[^\s\"'<]+", written)) <= {canvas.SVG, canvas.XLINK}
 
 
 def test_a_hostile_name_is_a_text_everywhere(tmp_path, written, read):
@@ -315,7 +315,7 @@ def test_a_hostile_name_is_a_text_everywhere(tmp_path, written, read):
     assert not [key for _, attributes in hostile.elements for key in attributes if key.startswith("on")]
     for section in ("values", "gates", "differences", "run"):
         assert HOSTILE in hostile.text(section), section
-    assert plots._short(HOSTILE) in hostile.sections["history"]
+    assert canvas.short(HOSTILE) in hostile.sections["history"]
 
 
 @pytest.mark.heavy
@@ -469,7 +469,7 @@ def test_a_name_is_a_text_in_markdown(name):
     assert [line.count("|") for line in table] == [5, 5, 5]
     cells = table[0].strip("| ").split(" | ")
     assert not re.search(r"[|*`\[\]<>#~_]|(?<!\w)@|://|www\.", re.sub(r"&#\d+;", "", "".join(cells)))
-    assert {html.unescape(cell) for cell in cells} == {"metric", "users", "popularity", plots.printable(name)}
+    assert {html.unescape(cell) for cell in cells} == {"metric", "users", "popularity", canvas.printable(name)}
 
 
 def test_csv(tmp_path):

@@ -15,7 +15,7 @@ from colours import SIGHTS, contrast, nearest
 from report_data import small_comparison, small_history, small_result, with_slices
 
 import spark_recmetrics as srm
-from spark_recmetrics import plots
+from spark_recmetrics import canvas, plots
 from spark_recmetrics.errors import ConfigError
 
 
@@ -54,7 +54,7 @@ def test_differences():
     assert [line.get_marker() for line in panel.lines if line.get_marker() not in ("", "None")] == ["o", "o", "|"]
     assert panel.get_xlabel() == "difference\n| the smallest that these users could have shown"
     filled = [line.get_markerfacecolor() for line in panel.lines if line.get_marker() == "o"]
-    assert filled == [plots.COLOURS[0], "none"]  # the first was found, the second was not
+    assert filled == [canvas.COLOURS[0], "none"]  # the first was found, the second was not
     assert [tick.get_text() for tick in panel.get_yticklabels()] == ["mrr@2", "hit@1"]
     assert figure.get_label() == (
         "als minus popularity. mrr@2: +0.3750 (+0.2500 to +0.5000), als is better; "
@@ -86,7 +86,7 @@ def test_slices():
 def test_more_lines_than_a_figure_has_are_told():
     groups = [("age", str(n), 40) for n in range(45)]
     figure = srm.plots.slices(with_slices(small_result(), groups), "mrr@2")
-    assert len(figure.axes[0].get_yticklabels()) == plots.MOST_LINES
+    assert len(figure.axes[0].get_yticklabels()) == canvas.MOST_LINES
     assert figure.get_label().endswith(" 6 more lines in the table.")
 
 
@@ -204,7 +204,7 @@ def test_any_name_of_a_model_is_a_text(name):
         figure = srm.plots.metric_by_k(small_result(name, "popularity", metrics=["mrr"]))
         figure.savefig(io.BytesIO(), format="svg")
     shown = texts_of(figure) - {"popularity", "mrr", "k"}
-    assert not name or plots._short(name) in shown
+    assert not name or canvas.short(name) in shown
 
 
 def test_no_setting_of_matplotlib_is_changed_or_taken():
@@ -218,20 +218,19 @@ def test_no_setting_of_matplotlib_is_changed_or_taken():
 
 
 def test_more_models_than_colours_differ_in_more_than_the_colour():
-    rows = [{"model": f"m{n}"} for n in range(plots.MOST_MODELS)]
-    looks = list(plots._looks(rows).values())
-    assert len(set(looks)) == plots.MOST_MODELS
+    looks = list(canvas.looks_of([f"m{n}" for n in range(canvas.MOST_MODELS)]).values())
+    assert len(set(looks)) == canvas.MOST_MODELS
     for one, other in itertools.combinations(looks, 2):
         assert one.colour != other.colour or one.marker != other.marker
 
 
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_colours_differ_for_colour_blind_readers(sight):
-    assert nearest(plots.COLOURS, sight) > 15  # about 2 can just be seen
+    assert nearest(canvas.COLOURS, sight) > 15  # about 2 can just be seen
 
 
 def test_colours_are_dark_enough_for_paper():
-    assert min(contrast(colour, "#ffffff") for colour in plots.COLOURS) >= 3  # WCAG 2.2, 1.4.11
+    assert min(contrast(colour, "#ffffff") for colour in canvas.COLOURS) >= 3  # WCAG 2.2, 1.4.11
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
