@@ -11,7 +11,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from spark_recmetrics.errors import ConfigError, printable
+from spark_recmetrics.errors import ConfigError, counted, printable
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -28,7 +28,7 @@ MOST_MODELS, MOST_LINES = 12, 40
 """How many models, and lines of dots, a figure shows. Tables have the rest."""
 
 _MARKERS, _LINES = "osD^vPX", ("-", "--", "-.", ":")
-_LONGEST = 30
+_LONGEST, _MOST_TEXT_LINES = 30, 3
 WIDE = 4.6  # inches; letters can still be read on a phone
 
 _STYLE: dict[str, Any] = {
@@ -140,8 +140,15 @@ def name_lines(panel: Axes, names: Sequence[str]) -> None:
     panel.spines["left"].set_visible(False)
 
 
-def finished(figure: Figure, told: str, looks: Mapping[str, Look]) -> Figure:
-    """The figure with a legend of several models, laid out, and with what it shows in words as its label."""
+def finished(figure: Figure, told: str, looks: Mapping[str, Look], left_out: Mapping[str, int] | None = None) -> Figure:
+    """The figure with a legend of several models, laid out, and with what it shows in words as its label.
+
+    Args:
+        figure: The figure.
+        told: What it shows.
+        looks: The models of the legend.
+        left_out: How many things it does not show, by what one is called.
+    """
     from matplotlib.lines import Line2D
 
     if len(looks) > 1:
@@ -151,6 +158,10 @@ def finished(figure: Figure, told: str, looks: Mapping[str, Look]) -> Figure:
         # Set now, since matplotlib leaves out names that begin with an underscore.
         for text, model in zip(legend.get_texts(), looks, strict=True):
             text.set_text(short(model))
+    if more := " and ".join(counted(n, f"more {one}") for one, n in (left_out or {}).items() if n > 0):
+        figure.set_figheight(figure.get_figheight() + 0.2)
+        figure.supxlabel(f"{more} in the table", x=0.01, ha="left", fontsize=9, color=MUTED)
+        told = f"{told} {more} in the table."
     figure.set_label(printable(told))
     figure.draw_without_rendering()  # all texts are made here, under these settings
     return figure
@@ -158,13 +169,36 @@ def finished(figure: Figure, told: str, looks: Mapping[str, Look]) -> Figure:
 
 def _legend_columns(looks: Mapping[str, Look], inches: float) -> int:
     longest = max(len(short(model)) for model in looks)
-    return max(1, min(len(looks), int(inches / (0.6 + 0.075 * longest))))
+    return max(1, min(len(looks), int(inches / (0.75 + 0.075 * longest))))
 
 
 def short(text: str, longest: int = _LONGEST) -> str:
     """The text on one line, cut where it is longer."""
     text = printable(str(text))
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def wrapped(text: str, longest: int) -> str:
+    """The text of a metric on up to three lines, which end between its options.
+
+    A line that is too long even so is cut in its middle: the cut-off stands at its end.
+
+    Example:
+        >>> print(wrapped("bias_disparity_br(items=genre, users=gender)@10", 30))
+        bias_disparity_br(items=genre,
+        users=gender)@10
+        >>> wrapped("intra_list_diversity(features=genre_of_the_item)@10", 30)
+        'intra_list_diversi…he_item)@10'
+    """
+    lines: list[str] = []
+    for piece in re.split(r"(?<=,) ", printable(text)):
+        if lines and len(lines[-1]) + 1 + len(piece) <= longest:
+            lines[-1] = f"{lines[-1]} {piece}"
+        else:
+            lines.append(piece)
+    if len(lines) > _MOST_TEXT_LINES:
+        lines = [*lines[: _MOST_TEXT_LINES - 1], f"… {lines[-1]}"]
+    return "\n".join(line if len(line) <= longest else f"{line[: longest - 12]}…{line[-11:]}" for line in lines)
 
 
 def finite(value: float | None) -> float | None:

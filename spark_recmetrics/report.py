@@ -14,6 +14,7 @@ from spark_recmetrics.nights import changes, newest_nights
 from spark_recmetrics.slices import slice_name
 
 if TYPE_CHECKING:
+    from spark_recmetrics.metrics import Metric
     from spark_recmetrics.metrics.objectives import Standing
 
 RESULT_MARK = "RECMETRICS_RESULT"
@@ -24,6 +25,9 @@ UNDEFINED = "undefined"
 
 SHOWN = 50
 """How many items a line or table names."""
+
+_NAMED = 6
+"""How many models a sentence names, and how many pairs of them have one."""
 
 
 def unmarked(text: str) -> str:
@@ -281,9 +285,68 @@ def _sparkline(values: Sequence[float | None]) -> str:
 
 
 def headline_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The metric that stands for a result: the first ranking metric, if there is one."""
-    metrics = list(by_metric(rows))
-    return next((metric for metric in metrics if parse(metric).definition.kind == "ranking"), metrics[0])
+    """The metric that stands for a result.
+
+    Example:
+        >>> headline_of([{"metric": "arp@10", "model": "als"}, {"metric": "ndcg@10", "model": "als"}])
+        'ndcg@10'
+    """
+    return str(first_judging([parse(metric) for metric in by_metric(rows)]))
+
+
+def first_judging(metrics: Sequence[Metric]) -> Metric:
+    """The first ranking metric of accuracy; where there is none, of the other ones that judge; then of all."""
+
+    def place(metric: Metric) -> int:
+        ranking, accurate = metric.definition.kind == "ranking", metric.definition.accuracy
+        if metric.definition.kind == "objective":
+            return 3
+        return 0 if ranking and accurate else 1 if accurate else 2 if ranking else 3
+
+    return min(metrics, key=place)
+
+
+def leading(rows: Sequence[Mapping[str, Any]], most: int, keep: Collection[str] = ()) -> list[str]:
+    """The models to show where not all can be: those with the best values of the headline over all users, in their order.
+
+    Args:
+        rows: Rows of SUMMARY.
+        most: How many.
+        keep: Models that are shown in any case, such as a baseline.
+
+    Example:
+        >>> row = {"slice": "all", "metric": "mrr@10"}
+        >>> values = {"a": 0.25, "b": None, "c": 0.5, "d": 1.0}
+        >>> rows = [{**row, "model": model, "value": value} for model, value in values.items()]
+        >>> leading(rows, 2), leading(rows, 2, keep=["b"])
+        (['c', 'd'], ['b', 'd'])
+    """
+    models = models_of(rows)
+    if len(models) <= most:
+        return models
+    metric = headline_of(everybody := [row for row in rows if row["slice"] == "all"])
+    values = {row["model"]: row["value"] for row in everybody if row["metric"] == metric}
+    known = [model for model in models if values.get(model) is not None]
+    known.sort(key=lambda model: values[model], reverse=parse(metric).definition.higher_is_better)
+    ranked = dict.fromkeys([*(model for model in models if model in keep), *known, *models])
+    chosen = list(ranked)[:most]
+    return [model for model in models if model in chosen]
+
+
+def leading_pairs(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The pairs of a comparison, those of the best models by the headline first.
+
+    Args:
+        rows: Rows of COMPARISON over all users.
+    """
+    metric = headline_of([{**row, "model": ""} for row in rows])
+    sums = {
+        (row["model_a"], row["model_b"]): row["mean_a"] + row["mean_b"]
+        for row in rows
+        if row["metric"] == metric and row["mean_a"] is not None and row["mean_b"] is not None
+    }
+    known = sorted(sums, key=lambda pair: sums[pair], reverse=parse(metric).definition.higher_is_better)
+    return list(dict.fromkeys([*known, *((row["model_a"], row["model_b"]) for row in rows)]))
 
 
 def gates_told(verdicts: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -310,7 +373,7 @@ def gates_told(verdicts: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
 def findings(
     rows: Sequence[Mapping[str, Any]], comparison: Sequence[Mapping[str, Any]], confidence: float, alpha: float
 ) -> list[str]:
-    """Which model is best by the first ranking metric over all users, and which differences were found, in words.
+    """Which model is best by the headline over all users, and which differences were found, in words.
 
     Args:
         rows: Rows of SUMMARY.
@@ -334,14 +397,21 @@ def findings(
     told = number_of(first["value"])
     if interval:
         told += f" ({100 * confidence:g} % interval {interval}, {counted(first['n_users'], 'user')})"
+    n_best = sum(equal(row["value"], first["value"]) for row in known)
+    best = _listed([row["model"] for row in known[:n_best]])
     if len(known) == 1:
-        sentences = [f"{metric}: {first['model']} has {told}."]
-    elif first["value"] == known[-1]["value"]:
-        sentences = [f"{metric}: {' and '.join(row['model'] for row in known)} have the same value, {told}."]
+        sentences = [f"{metric}: {best} has {told}."]
+    elif n_best == len(known):
+        sentences = [f"{metric}: {best} have the same value, {told}."]
     else:
-        others = ", ".join(f"{row['model']} with {number_of(row['value'])}" for row in known[1:4])
-        sentences = [f"{metric}: {first['model']} has the best value, {told}, before {others}."]
-    for row in [row for row in comparison if row["slice"] == "all" and row["metric"] == metric][:6]:
+        others = ", ".join(f"{row['model']} with {number_of(row['value'])}" for row in known[n_best : n_best + 3])
+        have = "has" if n_best == 1 else "have"
+        sentences = [f"{metric}: {best} {have} the best value, {told}, before {others}."]
+    compared = [row for row in comparison if row["slice"] == "all" and row["metric"] == metric]
+    if len(compared) > _NAMED:
+        place = {pair: n for n, pair in enumerate(leading_pairs(compared))}
+        compared.sort(key=lambda row: place[row["model_a"], row["model_b"]])
+    for row in compared[:_NAMED]:
         a, b, least = row["model_a"], row["model_b"], row["smallest_difference"]
         if row["winner"] is not None:
             worse, p = (a if row["winner"] == b else b), p_of(row)
@@ -353,7 +423,16 @@ def findings(
             shown = f": {counted(row['n_users'], 'user')} could have shown one of {least:.4f} with 80 % power" if least else ""
             none = f"no difference was found at the level {alpha:g}, which is not the same as none"
             sentences.append(f"Between {a} and {b} {none}{shown}.")
+    if len(compared) > _NAMED:
+        sentences.append(f"{counted(len(compared) - _NAMED, 'more pair')} of models are in the table of differences.")
     return [printable(text) for text in sentences]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Some names in a sentence, and how many more there are."""
+    shown, n_more = list(names[:_NAMED]), len(names) - _NAMED
+    last = shown.pop() if n_more <= 0 else f"{n_more} more"
+    return f"{', '.join(shown)} and {last}" if shown else last
 
 
 def number_of(value: float | None) -> str:
