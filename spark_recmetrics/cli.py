@@ -135,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
 
     job = add("evaluate", _evaluate, "Evaluate models and write the tables.", configured=True)
     job.add_argument("--explain-user", metavar="ID", help="also print the lists of this user, row by row, with their values")
-    job.add_argument("--no-gates", action="store_true", help="leave the gates to the command gate")
+    job.add_argument("--no-gates", action="store_true", help="judge the gates, but leave it to the command gate to fail")
     proof = add("preflight", _preflight, "Prove on the input tables that an evaluation measures what it says.", configured=True)
     gate = add("gate", _gate, "Hold the gates against a run that is published.", configured=True)
     pairs = add("compare", _compare, "Compare the models of a run that is published.", configured=True)

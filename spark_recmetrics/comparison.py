@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from spark_recmetrics.pipeline import Result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """What `compare` found. Its text is a table; `no difference found` is not `equal`.
+    """What `compare` found. Its text, also in a notebook, is a table; `no difference found` is not `equal`.
 
     Args:
         rows: The rows of COMPARISON.
@@ -64,6 +64,17 @@ class Comparison:
 
     def __str__(self) -> str:
         return comparison_table(self.rows, self.alpha)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str | None:
+        """How a notebook shows it. Without jinja2 it is the text."""
+        from spark_recmetrics.page import differences_fragment
+
+        try:
+            return differences_fragment(self.rows, self.alpha)
+        except ConfigError:
+            return None
 
 
 def compare(

@@ -18,11 +18,11 @@ from spark_recmetrics.conventions import MEMBERS, RATED
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
 from spark_recmetrics.grouped import KnownGroups
 from spark_recmetrics.inputs import with_model_codes
+from spark_recmetrics.list_tables import explanation
 from spark_recmetrics.metrics import Metric, RankedBatch, parse, score
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints
 from spark_recmetrics.metrics.ranking import gain_of
 from spark_recmetrics.rating import rating_range
-from spark_recmetrics.report import explanation
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_recmetrics.errors import DataError, GateError, PublishError, printable
+from spark_recmetrics.errors import DataError, GateError, PublishError, RecMetricsError, printable, reason_of
 from spark_recmetrics.job_session import session, tell
 from spark_recmetrics.progress import step
-from spark_recmetrics.published_runs import earlier_rows, judged, show_gates
+from spark_recmetrics.published_runs import earlier_rows, hold_gates, judged, show_gates
 from spark_recmetrics.report import metric_table, pareto_table, slice_table
 from spark_recmetrics.schema import Location
 
@@ -27,14 +30,14 @@ if TYPE_CHECKING:
 
 
 def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, vault: Vault, *, gated: bool) -> None:
-    """Evaluate, publish, print, and hold the gates unless that is left to the other job.
+    """Evaluate, publish, print, and judge the gates. Where the run has no values, its HTML report says so.
 
     Args:
         config: The configuration.
         outcome: What is known so far for the result line; filled as the run goes on.
         user: A user whose lists are printed, too.
         vault: The secrets of the inputs.
-        gated: Whether the gates are held.
+        gated: Whether a gate that fails ends the job; else that is left to the other job.
 
     Raises:
         DataError: A worker lacks what the driver has, a check of the preflight fails, the data are refused, or there is nobody
@@ -42,6 +45,35 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         GateError: A gate failed. Everything is written then.
         PublishError: The tables, or with `on_error: fail` the tracker, could not be written.
     """
+    try:
+        result, verdicts, told, more = _evaluated(config, outcome, user, vault)
+    except Exception as error:
+        if outcome["report"] is None:
+            _report_end(config, error, outcome, vault)
+        raise
+    lost = _track(config, result, told, more, outcome)
+    try:
+        _end(result, verdicts, gated=gated)
+    except (DataError, GateError):
+        if lost is not None:  # the job ends with one error, and this is not it
+            tell(f"warning: {lost}")
+            outcome["warnings"].append(str(lost))
+        raise
+    if lost is not None:
+        raise lost
+
+
+class _Shown(NamedTuple):
+    """What is shown of a run beside its values."""
+
+    comparison: Comparison | None
+    page: str | None
+
+
+def _evaluated(
+    config: Config, outcome: dict[str, Any], user: str | None, vault: Vault
+) -> tuple[Result, list[Verdict], str, _Shown]:
+    """Evaluate, publish, print and write the report: the result, the verdicts, the text that was printed, and the rest."""
     from spark_recmetrics import history
     from spark_recmetrics.doctor import examine_worker
     from spark_recmetrics.outcome import Run
@@ -69,8 +101,8 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
                 outcome["tables"] = history.publish({"data_report": report}, output, run)
             raise
         try:
-            verdicts = []
-            if gated and config.gates:
+            verdicts: list[Verdict] = []
+            if config.gates:
                 with step(spark, "gates"):
                     verdicts = judged(config, result.rows, earlier_rows(spark, config), result.per_user)
             frames = {name: getattr(result, name) for name in ("data_report", "per_user", "summary")}
@@ -88,7 +120,7 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         # What is empty is the error that the job ends with.
         own = [line for line in result.warnings if line not in result.emptiness]
         outcome["warnings"] = [*own, *outcome["warnings"]]
-        outcome["report"] = _report(spark, config, result, comparison, verdicts, outcome, vault)
+        page = _report(spark, config, result, comparison, verdicts, outcome, vault)
         told = _told(config, result, outcome, comparison)
         tell(told)
         for name, place in outcome["tables"].items():
@@ -98,20 +130,11 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         if user is not None:
             with step(spark, "lists of a user"):
                 _show_user(result, user)
-    lost = _track(config, result, told, comparison, outcome)
-    try:
-        _end(result, verdicts)
-    except (DataError, GateError):
-        if lost is not None:  # the job ends with one error, and this is not it
-            tell(f"warning: {lost}")
-            outcome["warnings"].append(str(lost))
-        raise
-    if lost is not None:
-        raise lost
+    return result, verdicts, told, _Shown(comparison, page)
 
 
-def _end(result: Result, verdicts: Sequence[Verdict]) -> None:
-    """Show the verdicts.
+def _end(result: Result, verdicts: Sequence[Verdict], *, gated: bool) -> None:
+    """Show the verdicts, and hold the gates unless that is left to the other job.
 
     Raises:
         DataError: There is nobody to average.
@@ -120,11 +143,13 @@ def _end(result: Result, verdicts: Sequence[Verdict]) -> None:
     if result.status != "ok":
         raise DataError("\n".join(result.emptiness))
     show_gates(verdicts)
+    if gated:
+        hold_gates(verdicts)
+    elif verdicts:
+        tell("--no-gates: a gate that fails ends the command gate, and not this one")
 
 
-def _track(
-    config: Config, result: Result, report: str, comparison: Comparison | None, outcome: dict[str, Any]
-) -> PublishError | None:
+def _track(config: Config, result: Result, report: str, shown: _Shown, outcome: dict[str, Any]) -> PublishError | None:
     """Log the run to MLflow if the configuration asks for it. Everything is published by now, and a tracker that fails is told.
 
     Returns:
@@ -136,11 +161,9 @@ def _track(
 
     options = config.tracking.mlflow
     more = {key: outcome[key] for key in ("warnings", "gates", "tables", "preflight")}
-    more["comparison"] = [] if comparison is None else comparison.rows
-    found = {verdict["verdict"] for verdict in outcome["gates"]}
-    tags = {"gates": next(one for one in ("fail", "warn", "pass") if one in found)} if found else {}
+    more["comparison"] = [] if shown.comparison is None else shown.comparison.rows
     try:
-        told = track(result, options, report=report, more=more, tags=tags)
+        told = track(result, options, report=report, page=shown.page, more=more)
     except PublishError as error:
         outcome["tracking"] = {"mlflow": {}}
         if options.on_error == "fail":
@@ -214,28 +237,67 @@ def _report(
     outcome: dict[str, Any],
     vault: Vault,
 ) -> str | None:
-    """Write the HTML report that the configuration asks for. All tables are there already, so what hinders it is a warning."""
+    """The HTML report, for the file that the configuration names, and for MLflow; None: neither is to have one.
+
+    All tables are there already, so what hinders it is a warning.
+    """
     from spark_recmetrics.history import published_rows
+    from spark_recmetrics.page import can_be_made
     from spark_recmetrics.report import headline_of
     from spark_recmetrics.source import as_yaml
 
-    if config.report_path is None:
+    if config.report_path is None and (config.tracking is None or not can_be_made()):
         return None
     told = [headline_of(result.rows), *(gate.metric for gate in config.gates)]
     try:
-        with step(spark, "report"):
+        with step(spark, "report"), TemporaryDirectory() as folder:
             path = result.to_html(
-                config.report_path,
+                config.report_path or Path(folder, "report.html"),
                 comparison=comparison,
                 gates=verdicts,
                 history=published_rows(spark, config.located(config.output), config.job, list(dict.fromkeys(told))),
                 configuration=as_yaml(config.resolved()),
             )
+            page = path.read_text("utf-8")
     except Exception as error:  # noqa: BLE001 - it may not end a run whose numbers are there
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        outcome["warnings"].append(f"report: not written: {vault.covered(reason)}")
+        _tell_unwritten(error, outcome, vault)
         return None
-    return str(path)
+    if config.report_path is not None:
+        outcome["report"] = str(path)
+    return page
+
+
+def _report_end(config: Config, error: Exception, outcome: dict[str, Any], vault: Vault) -> None:
+    """Write the HTML report of a run that ended without values, so that no older page stands for it."""
+    if config.report_path is None:
+        return
+    try:
+        from spark_recmetrics.facts import Fact
+        from spark_recmetrics.outcome import write_whole
+        from spark_recmetrics.page import Page
+        from spark_recmetrics.source import as_yaml
+
+        known = {key: getattr(config, key) for key in ("job", "as_of", "run_id")}
+        is_ours = isinstance(error, RecMetricsError)
+        why = vault.covered(str(error)) if is_ours else reason_of(error, vault.covered)
+        page = Page(
+            run={**known, "config_hash": config.hash, "data_hash": None, "computed_at": datetime.now(timezone.utc)},
+            rows=(),
+            facts=[Fact._make(fact) for fact in error.facts] if isinstance(error, DataError) else (),
+            convention=config.evaluation.chosen_convention,
+            warnings=outcome["warnings"],
+            emptiness=why.split("\n"),
+            confidence=config.evaluation.intervals.chosen.confidence,
+            configuration=as_yaml(config.resolved()),
+            ended="the run was refused" if isinstance(error, DataError) else "the run failed",
+        )
+        outcome["report"] = str(write_whole(config.report_path, page.html()))
+    except Exception as hindrance:  # noqa: BLE001 - the run has an error of its own, which is the one to tell
+        _tell_unwritten(hindrance, outcome, vault)
+
+
+def _tell_unwritten(error: Exception, outcome: dict[str, Any], vault: Vault) -> None:
+    outcome["warnings"].append(f"report: not written: {reason_of(error, vault.covered)}")
 
 
 def run_split(config: SplitConfig, outcome: dict[str, Any], vault: Vault) -> None:

@@ -23,7 +23,7 @@ from spark_recmetrics.markdown import as_markdown
 from spark_recmetrics.means import Intervals, Mean
 from spark_recmetrics.metrics import COMBINED
 from spark_recmetrics.metrics.objectives import Objectives, Standing
-from spark_recmetrics.report import metric_table, pareto_table
+from spark_recmetrics.report import first_judging, metric_table, pareto_table
 from spark_recmetrics.slices import MIN_USERS, Band, Slice, in_order, joined
 from spark_recmetrics.version import __version__
 
@@ -270,7 +270,7 @@ class Outcome:
         """
         earlier = [dict(row.asDict() if hasattr(row, "asDict") else row) for row in history]
         page = self._page(comparison, gates, [row for row in earlier if row["slice"] == "all"], configuration)
-        return _write(path, page.html())
+        return write_whole(path, page.html())
 
     def to_markdown(self, *, comparison: Compared | None = None, gates: Sequence[Verdict] = ()) -> str:
         """The values over all users as Markdown, for a pull request: gates first, then values, differences and warnings.
@@ -333,20 +333,34 @@ class Outcome:
         table = csv.DictWriter(out, list(self.rows[0]))  # its line ends have it quote names with either of theirs
         table.writeheader()
         table.writerows({key: _inert(value) for key, value in row.items()} for row in self.rows)
-        return _write(path, out.getvalue())
+        return write_whole(path, out.getvalue())
 
-    def to_json(self, path: str | os.PathLike[str]) -> Path:
-        """Write all that is on the driver as one object: `status`, `warnings`, `summary` and `data_report`, the latter as rows.
+    def to_json(
+        self, path: str | os.PathLike[str], *, comparison: Compared | None = None, gates: Sequence[Verdict] = ()
+    ) -> Path:
+        """Write all that is on the driver as one object.
 
-        What is undefined or infinite is null.
+        It has `status` and `warnings`, and as rows `summary`, `data_report`, `pareto`, `comparison` and `gates`. What is
+        undefined or infinite is null.
+
+        Args:
+            path: The file; folders are made, and a file that is there is replaced as a whole.
+            comparison: Of `compare`.
+            gates: Of `gates.judge`.
 
         Raises:
             PublishError: The file cannot be written.
         """
-        rows = [{key: _plain(value) for key, value in row.items()} for row in self.rows]
-        facts = [{key: _plain(value) for key, value in fact._asdict().items()} for fact in self.facts]
-        found = {"status": self.status, "warnings": list(self.warnings), "summary": rows, "data_report": facts}
-        return _write(path, json.dumps(found, allow_nan=False, indent=1) + "\n")
+        found = {
+            "status": self.status,
+            "warnings": self.warnings,
+            "summary": self.rows,
+            "data_report": [fact._asdict() for fact in self.facts],
+            "pareto": [standing._asdict() for standing in self.pareto()],
+            "comparison": () if comparison is None else comparison.rows,
+            "gates": [verdict._asdict() for verdict in gates],
+        }
+        return write_whole(path, json.dumps(_plain(found), allow_nan=False, indent=1) + "\n")
 
     def _repr_html_(self) -> str | None:
         """How a notebook shows the result: values with intervals, and warnings. Without jinja2 it is the text."""
@@ -365,6 +379,7 @@ class Outcome:
         from spark_recmetrics.page import Page
 
         return Page(
+            run=self.rows[0],
             rows=self.rows,
             facts=self.facts,
             convention=self.convention,
@@ -382,6 +397,10 @@ class Outcome:
 
 def _plain(value: Any) -> Any:
     """The value as JSON has it."""
+    if isinstance(value, Mapping):
+        return {key: _plain(own) for key, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(own) for own in value]
     if isinstance(value, datetime):
         return value.isoformat()
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -392,7 +411,7 @@ def _inert(value: Any) -> Any:
     return re.sub(r"(^|[;\t\r\n])(?=[=+\-@\t\r\n\0])", r"\1'", value) if isinstance(value, str) else value
 
 
-def _write(path: str | os.PathLike[str], text: str) -> Path:
+def write_whole(path: str | os.PathLike[str], text: str) -> Path:
     """Write a file in one step: a reader meets the old one or the new one, and no half of either.
 
     Raises:
@@ -456,8 +475,9 @@ def _values(of_model: Sequence[Mean]) -> dict[Metric, float | None]:
 
 
 def headline(of_model: Sequence[Mean]) -> Mean:
-    """The value that stands for a model: of its first ranking metric, if there is one."""
-    return next((mean for mean in of_model if mean.metric.definition.kind == "ranking"), of_model[0])
+    """The value that stands for a model: of the metric that stands for a result."""
+    metric = first_judging([mean.metric for mean in of_model])
+    return next(mean for mean in of_model if mean.metric == metric)
 
 
 def refuse(facts: Sequence[Fact]) -> None:

@@ -8,18 +8,17 @@ dark.
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from io import BytesIO
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
 
 from spark_recmetrics import plots
+from spark_recmetrics.canvas import MOST_MODELS, svg
 from spark_recmetrics.conventions import CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError, counted, printable, without_extra
 from spark_recmetrics.facts import ADVICE, Fact
@@ -33,6 +32,8 @@ from spark_recmetrics.report import (
     gates_told,
     headline_of,
     interval_of,
+    leading,
+    leading_pairs,
     models_of,
     p_of,
     pareto_lines,
@@ -56,6 +57,9 @@ LARGEST_PAGE = 1_000_000
 _LIMITS, _FIGURES = (150, 50, 15, 5), 12
 """How many lines a table has, at most; the first that makes the page small enough. And how many figures of a kind there are."""
 
+_NIGHTS = 4
+"""How many metrics are drawn over the nights."""
+
 _LONGEST = 120
 """Letters of a name that are shown."""
 
@@ -64,14 +68,15 @@ _PACKAGES = ("pyspark", "numpy", "pandas", "pyarrow", "scipy", "matplotlib")
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """What is shown of a result.
+    """What is shown of a result, or of a run that has none.
 
     Args:
-        rows: Rows of SUMMARY.
+        run: `job`, `as_of`, `run_id`, `config_hash`, `data_hash` and `computed_at`.
+        rows: Rows of SUMMARY; none of a run that ended before it had values.
         facts: Rows of DATA_REPORT.
         convention: The definitions.
         warnings: Lines, without those of what is empty.
-        emptiness: Lines of what is empty and must not be.
+        emptiness: Lines of what is empty and must not be, or why there are no values.
         confidence: Of the intervals.
         verdicts: Rows of GATES.
         comparison: Rows of COMPARISON.
@@ -79,8 +84,10 @@ class Page:
         standings: Of each model and cut-off of the objectives.
         history: Rows of SUMMARY of this run and earlier ones.
         configuration: The configuration as text.
+        ended: How a run without values ended, as the verdict says it.
     """
 
+    run: Row
     rows: Sequence[Row]
     facts: Sequence[Fact]
     convention: Convention
@@ -93,6 +100,7 @@ class Page:
     standings: Sequence[Standing] = ()
     history: Sequence[Row] = ()
     configuration: str | None = None
+    ended: str | None = None
 
     def html(self) -> str:
         """The whole page.
@@ -114,39 +122,16 @@ class Page:
         Raises:
             ConfigError: jinja2 is not installed.
         """
-        told = {"head": self._head(), "groups": self._groups(50), "warnings": self.warnings[:5], "more": len(self.warnings) - 5}
+        told: dict[str, Any] = {"findings": self._head()["findings"], "groups": self._groups(50), "differences": {"lines": ()}}
+        told["note"] = f"★ best value of the line. Convention {_name(self.convention)}."
+        told |= {"warnings": self.warnings[:5], "more": len(self.warnings) - 5}
         return _environment().get_template("notebook.html").render(told)
 
     def _content(self, limit: int, draw: _Figures) -> dict[str, Any]:
-        groups, metric = self._groups(limit), headline_of(self._everybody)
-        most = min(limit, _FIGURES)
-        for group in groups:
-            rows = group.pop("rows")
-            group["figures"] = [] if group["name"] == _TOGETHER else draw.curves(rows, most)
-        pairs = [row for row in self.comparison if row["slice"] == "all"]
-        by_pair: dict[tuple[str, str], list[Row]] = {}
-        for row in pairs:
-            by_pair.setdefault((row["model_a"], row["model_b"]), []).append(row)
-        known = [own for own in by_pair.values() if any(row["diff"] is not None for row in own)]
-        drawn = [draw.differences(own) for own in known[:most]]
-        sliced = [row for row in self.rows if row["slice"] != "all" and row["metric"] == metric]
-        several = len({row["as_of"] for row in self.history}) > 1
-        nights = by_metric(self.history) if several else {}
-        return {
+        told = {
             "head": self._head(),
-            "groups": [group for group in groups if group["name"] in (_RANKING, _RATINGS)],
-            "together": [group for group in groups if group["name"] == _TOGETHER],
-            "standings": self._standings(limit),
-            "beyond": [group for group in groups if group["name"] == _BEYOND],
-            "pairs": self._pairs_of_groups(limit),
-            "verdicts": [{**row, "model": row["model"] or "no model"} for row in self.verdicts[:limit]],
-            "differences": {"figures": drawn, "lines": _differences(pairs[:limit]), "more": len(pairs) - limit},
-            "found": self._found_in_slices(),
-            "slices": {
-                **self._by_slice(self.rows, metric, limit),
-                "figure": draw.slices(self.rows, metric) if sliced else None,
-            },
-            "history": [draw.history(self.history, name) for name in list(nights)[:4]],
+            "evaluated": bool(self.rows),
+            "verdicts": self._verdicts(limit),
             "facts": _facts(self.facts, limit),
             "warnings": self.warnings[:limit],
             "n_warnings": len(self.warnings),
@@ -158,30 +143,88 @@ class Page:
             "level": f"{100 * (1 - self.alpha):g} %",
             "methods": sorted({row["ci_method"] for row in self.rows if row["ci_method"]}),
         }
+        return {**told, **(self._values(limit, draw) if self.rows else _NO_VALUES)}
+
+    def _values(self, limit: int, draw: _Figures) -> dict[str, Any]:
+        """What there is to show where there are values."""
+        groups, metric = self._groups(limit), headline_of(self._everybody)
+        most, models = min(limit, _FIGURES), leading(self.rows, MOST_MODELS, self._baseline)
+        for group in groups:
+            rows = group.pop("rows")
+            drawn, n_left_out = ([], 0) if group["name"] == _TOGETHER else draw.curves(rows, most, models)
+            group |= {"figures": drawn, "more_figures": n_left_out}
+        sliced = [row for row in self.rows if row["slice"] != "all" and row["metric"] == metric]
+        return {
+            "groups": [group for group in groups if group["name"] in (_RANKING, _RATINGS)],
+            "together": [group for group in groups if group["name"] == _TOGETHER],
+            "standings": self._standings(limit),
+            "beyond": [group for group in groups if group["name"] == _BEYOND],
+            "pairs": self._pairs_of_groups(limit),
+            "differences": self._differences(limit, draw),
+            "found": _found_in_slices(self.comparison),
+            "slices": {
+                **self._by_slice(self.rows, metric, limit),
+                "figure": draw.slices(self.rows, metric, models) if sliced else None,
+            },
+            "history": self._history(draw, models),
+        }
+
+    def _verdicts(self, limit: int) -> dict[str, Any]:
+        """The verdicts, the bad ones first. One that failed is never left out."""
+        ordered = sorted(self.verdicts, key=lambda row: ("fail", "warn", "pass").index(row["verdict"]))
+        shown = ordered[: max(limit, sum(row["verdict"] == "fail" for row in ordered))]
+        lines = [{**row, "model": row["model"] or "no model"} for row in shown]
+        return {"lines": lines, "more": len(ordered) - len(shown)}
+
+    def _differences(self, limit: int, draw: _Figures) -> dict[str, Any]:
+        """Figures and a table of pairs of models; of many pairs those of the best models."""
+        by_pair: dict[tuple[str, str], list[Row]] = {}
+        lines = _leading_lines(self.comparison, limit)
+        for row in lines:
+            by_pair.setdefault((row["model_a"], row["model_b"]), []).append(row)
+        known = [own for own in by_pair.values() if any(row["diff"] is not None for row in own)]
+        return {
+            "figures": [draw.differences(own) for own in known[: min(limit, _FIGURES)]],
+            "more_figures": len(known) - min(limit, _FIGURES),
+            "lines": _differences(lines[:limit]),
+            "more": len(lines) - limit,
+        }
+
+    def _history(self, draw: _Figures, models: Sequence[str]) -> dict[str, Any]:
+        several = len({row["as_of"] for row in self.history}) > 1
+        metrics = list(by_metric(self.history)) if several else []
+        shown = [draw.history(self.history, name, models) for name in metrics[:_NIGHTS]]
+        return {"figures": shown, "more": len(metrics) - len(shown)}
+
+    @property
+    def _baseline(self) -> set[str]:
+        """The model that all others are compared with, if one is."""
+        found = {row["model_a"] for row in self.comparison}
+        return found if len(found) == 1 else set()
 
     @property
     def _everybody(self) -> list[Row]:
         return [row for row in self.rows if row["slice"] == "all"]
 
     def _head(self) -> dict[str, Any]:
-        one = self.rows[0]
         level, told = gates_told(self.verdicts)
         if self.emptiness:
-            level, told = "fail", "values are undefined: there is nobody to average"
-        computed: datetime = one["computed_at"]
+            level, told = "fail", self.ended or "values are undefined: there is nobody to average"
+        found = findings(self.rows, self.comparison, self.confidence, self.alpha) if self.rows else []
+        computed: datetime = self.run["computed_at"]
         return {
             "level": level,
-            "title": one["job"] or "Evaluation",
-            "as_of": one["as_of"],
+            "title": self.run["job"] or "Evaluation",
+            "as_of": self.run["as_of"],
             "told": told[0].upper() + told[1:],
-            "findings": [*self.emptiness, *findings(self.rows, self.comparison, self.confidence, self.alpha)],
+            "findings": [*self.emptiness, *found],
             "run": {
-                "run": one["run_id"],
-                "as of": one["as_of"],
+                "run": self.run["run_id"],
+                "as of": self.run["as_of"],
                 "computed at": f"{computed:%Y-%m-%d %H:%M} UTC",
-                "configuration": one["config_hash"],
-                "truth": one["data_hash"],
-                "convention": one["convention"],
+                "configuration": self.run["config_hash"],
+                "truth": self.run["data_hash"],
+                "convention": str(self.convention),
             },
         }
 
@@ -191,7 +234,7 @@ class Page:
         for row in self._everybody:
             found.setdefault(_group(row["metric"]), []).append(row)
         return [
-            {"name": name, "rows": rows, **_values(by_metric(rows), models_of(self._everybody), limit)}
+            {"name": name, "rows": rows, **self._table(by_metric(rows), limit)}
             for name, rows in sorted(found.items(), key=lambda one: _GROUPS.index(one[0]))
         ]
 
@@ -215,7 +258,23 @@ class Page:
         for row in rows:
             if row["metric"] == metric:
                 lines.setdefault(printable(slice_name(row)), {})[row["model"]] = row
-        return {"metric": metric, **_values(lines, models_of(self._everybody), limit)}
+        return {"metric": metric, **self._table(lines, limit)}
+
+    def _table(self, lines: Mapping[str, Mapping[str, Row]], limit: int) -> dict[str, Any]:
+        """Models across, and a line for each metric or slice; the best value of a line is marked."""
+        shown = leading(self._everybody, max(2, limit // 5), self._baseline)
+        table = []
+        for name, of_model in list(lines.items())[:limit]:
+            rows = list(of_model.values())
+            # A preference of a group for a group is told, not judged.
+            judged = rows[0]["slice"] == "all" or not parse(rows[0]["metric"]).definition.by_pair
+            best = best_values(rows) if judged else set()
+            users, small = users_of(of_model), any(row["small"] for row in rows)
+            lower = judged and not rows[0]["higher_is_better"]
+            cells = [_cell(of_model.get(model), best, told=".." in users) for model in shown]
+            table.append({"name": name, "lower": lower, "users": users, "small": small, "cells": cells})
+        n_models = len(models_of(self._everybody))
+        return {"models": shown, "lines": table, "more": len(lines) - limit, "more_models": n_models - len(shown)}
 
     def _found_in_slices(self) -> list[str]:
         """By slice, in how many comparisons a difference was found."""
@@ -232,6 +291,15 @@ class Page:
         return lines
 
 
+_NO_VALUES: dict[str, Any] = {
+    **dict.fromkeys(("groups", "together", "beyond", "found"), ()),
+    **{key: {"tables": (), "more": 0} for key in ("standings", "pairs")},
+    "differences": {"figures": (), "more_figures": 0, "lines": (), "more": 0},
+    "slices": {"figure": None},
+    "history": {"figures": (), "more": 0},
+}
+"""What a template is given of a run without values."""
+
 _RANKING, _RATINGS, _TOGETHER, _BEYOND = "Ranking", "Ratings", "Several metrics at once", "Coverage, popularity and diversity"
 _GROUPS = (_RANKING, _RATINGS, _TOGETHER, _BEYOND)
 
@@ -243,6 +311,11 @@ def _group(metric: str) -> str:
     if definition.kind == "objective":
         return _TOGETHER
     return _RATINGS if definition.kind == "rating" else _RANKING
+
+
+def can_be_made() -> bool:
+    """Whether the packages of a page are installed."""
+    return all(find_spec(package) is not None for package in ("jinja2", "matplotlib"))
 
 
 def versions() -> dict[str, str]:
@@ -259,29 +332,53 @@ def versions() -> dict[str, str]:
 # Tables ---------------------------------------------------------------------------------------------------------------------
 
 
-def _values(lines: Mapping[str, Mapping[str, Row]], models: Sequence[str], limit: int) -> dict[str, Any]:
-    """Models across, and a line for each metric or slice; the best value of a line is marked."""
-    shown = list(models[: max(2, limit // 5)])
-    table = []
-    for name, of_model in list(lines.items())[:limit]:
-        rows = list(of_model.values())
-        # A preference of a group for a group is told, not judged.
-        judged = rows[0]["slice"] == "all" or not parse(rows[0]["metric"]).definition.by_pair
-        best = best_values(rows) if judged else set()
-        users, small = users_of(of_model), any(row["small"] for row in rows)
-        cells = [_cell(of_model.get(model), best, told=".." in users) for model in shown]
-        table.append(
-            {"name": name, "lower": judged and not rows[0]["higher_is_better"], "users": users, "small": small, "cells": cells}
-        )
-    return {"models": shown, "lines": table, "more": len(lines) - limit, "more_models": len(models) - len(shown)}
-
-
 def _cell(row: Row | None, best: Collection[float], *, told: bool) -> dict[str, Any]:
     """A value with its interval, and with its number of users where that is to be told."""
     if row is None or row["value"] is None:
         return {"value": UNDEFINED, "interval": "", "users": "", "best": False}
     users = counted(row["n_users"], "user") if told else ""
     return {"value": f"{row['value']:.4f}", "interval": interval_of(row), "users": users, "best": row["value"] in best}
+
+
+def differences_fragment(comparison: Sequence[Row], alpha: float) -> str:
+    """The differences of a comparison, for a notebook.
+
+    Args:
+        comparison: Rows of COMPARISON.
+        alpha: Level of the tests.
+
+    Raises:
+        ConfigError: jinja2 is not installed.
+    """
+    lines = _leading_lines(comparison, 50)
+    told: dict[str, Any] = {"groups": (), "warnings": (), "more": 0, "findings": _found_in_slices(comparison)}
+    told["differences"] = {"lines": _differences(lines[:50]), "more": len(lines) - 50}
+    told["note"] = f"{100 * (1 - alpha):g} % intervals, p adjusted for the number of tests. No difference found is not equal."
+    return _environment().get_template("notebook.html").render(told)
+
+
+def _leading_lines(comparison: Sequence[Row], limit: int) -> list[Row]:
+    """The differences over all users; where there are too many for a table or figures, those of the best models first."""
+    rows = [row for row in comparison if row["slice"] == "all"]
+    if len(rows) <= limit and len({(row["model_a"], row["model_b"]) for row in rows}) <= _FIGURES:
+        return rows
+    place = {pair: n for n, pair in enumerate(leading_pairs(rows))}
+    return sorted(rows, key=lambda row: place[row["model_a"], row["model_b"]])
+
+
+def _found_in_slices(comparison: Sequence[Row]) -> list[str]:
+    """By slice, in how many comparisons a difference was found."""
+    by_slice: dict[str, list[Row]] = {}
+    for row in comparison:
+        if row["slice"] != "all":
+            by_slice.setdefault(row["slice"], []).append(row)
+    lines = []
+    for name, own in by_slice.items():
+        n_found = sum(row["winner"] is not None for row in own)
+        few = sum(row["reason"] == "small_slice" for row in own)
+        untested = f"; {few} with too few users to test" if few else ""
+        lines.append(f"{name}: a difference found in {n_found} of {counted(len(own), 'comparison')}{untested}")
+    return lines
 
 
 def _differences(rows: Iterable[Row]) -> list[dict[str, Any]]:
@@ -347,80 +444,30 @@ class _Figures:
     def __init__(self) -> None:
         self._made: dict[tuple[str, ...], Markup] = {}
 
-    def curves(self, rows: Sequence[Row], most: int) -> list[Markup]:
-        """Metrics that have two cut-offs, one figure for each."""
+    def curves(self, rows: Sequence[Row], most: int, models: Sequence[str]) -> tuple[list[Markup], int]:
+        """Metrics that have two cut-offs, one figure for each, and how many are left out."""
         cuts: dict[str, set[int]] = {}
         for row in rows:
             if row["k"] is not None:
                 cuts.setdefault(plots.without_k(row["metric"]), set()).add(row["k"])
-        names = [name for name, own in cuts.items() if len(own) > 1][:most]
-        return [self._once(("curves", name), partial(plots.metric_by_k, rows, name)) for name in names]
+        names = [name for name, own in cuts.items() if len(own) > 1]
+        made = [self._once(("curves", name), partial(plots.metric_by_k, rows, name, models)) for name in names[:most]]
+        return made, len(names) - len(made)
 
     def differences(self, rows: Sequence[Row]) -> Markup:
         pair = ("differences", rows[0]["model_a"], rows[0]["model_b"])
         return self._once(pair, partial(plots.differences, rows))
 
-    def slices(self, rows: Sequence[Row], metric: str) -> Markup:
-        return self._once(("slices", metric), partial(plots.slices, rows, metric))
+    def slices(self, rows: Sequence[Row], metric: str, models: Sequence[str]) -> Markup:
+        return self._once(("slices", metric), partial(plots.slices, rows, metric, models))
 
-    def history(self, rows: Sequence[Row], metric: str) -> Markup:
-        return self._once(("history", metric), partial(plots.history, rows, metric))
+    def history(self, rows: Sequence[Row], metric: str, models: Sequence[str]) -> Markup:
+        return self._once(("history", metric), partial(plots.history, rows, metric, models=models))
 
     def _once(self, key: tuple[str, ...], draw: Callable[[], Figure]) -> Markup:
         if key not in self._made:
             self._made[key] = svg(draw(), f"f{len(self._made)}")
         return self._made[key]
-
-
-_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-_VARIABLES = {plots.INK: "--ink", plots.MUTED: "--muted", plots.RULE: "--rule", "#000000": "--ink"}
-_VARIABLES |= {colour: f"--model-{n}" for n, colour in enumerate(plots.COLOURS)}
-
-
-def svg(figure: Figure, prefix: str) -> Markup:
-    """A figure as an element of HTML: text stays text, and colours are variables of the page.
-
-    Args:
-        figure: The figure; its label becomes the alternative text.
-        prefix: Of all ids in it, unlike that of any other figure of the page.
-    """
-    from markupsafe import Markup
-
-    out = BytesIO()
-    figure.set_layout_engine("none")  # it has been laid out, which takes most of the time
-    with plots.drawing():
-        import matplotlib as mpl
-
-        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": prefix}):
-            figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
-    root = ET.fromstring(out.getvalue())  # noqa: S314 - matplotlib has just written it
-    for parent in list(root.iter()):
-        for child in list(parent):
-            # A style of the figure would be one of the whole page.
-            if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
-                parent.remove(child)
-    for element in root.iter():
-        for key, value in list(element.items()):
-            if key == "id":
-                element.set(key, f"{prefix}-{value}")
-            elif key == f"{{{_XLINK}}}href":
-                element.set(key, f"#{prefix}-{value.removeprefix('#')}")
-            else:
-                own = value.replace("url(#", f"url(#{prefix}-")
-                element.set(key, re.sub(r"#[0-9a-f]{6}\b", _variable, own))
-    width = float(root.get("width", "0").removesuffix("pt")) * 4 / 3
-    for key in ("width", "height", "version"):
-        root.attrib.pop(key, None)
-    root.set("style", f"max-width: {width:.0f}px")
-    root.set("role", "img")
-    root.set("aria-label", str(figure.get_label()))
-    ET.register_namespace("", _SVG)
-    ET.register_namespace("xlink", _XLINK)
-    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - it has escaped it
-
-
-def _variable(colour: re.Match[str]) -> str:
-    return f"var({_VARIABLES[colour[0]]})" if colour[0] in _VARIABLES else colour[0]
 
 
 @cache

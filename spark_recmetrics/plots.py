@@ -8,100 +8,69 @@ and line in all figures of a result; the colours differ for colour-blind readers
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
-from spark_recmetrics.errors import ConfigError, brief, counted, did_you_mean, printable, without_extra
+from spark_recmetrics.canvas import (
+    COLOURS,
+    MOST_LINES,
+    MOST_MODELS,
+    MUTED,
+    RULE,
+    WIDE,
+    Look,
+    curve,
+    dot,
+    drawing,
+    finished,
+    finite,
+    looks_of,
+    name_lines,
+    panels_of,
+    short,
+    wrapped,
+)
+from spark_recmetrics.errors import ConfigError, brief, counted, did_you_mean, printable
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.nights import changes, newest_nights
+from spark_recmetrics.report import leading, leading_pairs, models_of
 from spark_recmetrics.slices import slice_name
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["differences", "history", "metric_by_k", "score_calibration", "slices"]
 
 Row = Mapping[str, Any]
 
-INK, MUTED, RULE = "#1d2329", "#5b6570", "#d9dee3"
-COLOURS = ("#0072b2", "#d55e00", "#4b0082", "#cc79a7", "#5a3315", "#14213d")
-"""For models, in their order; then again, with other markers."""
+_TEXT_LINE, _TITLE = 0.15, 40
+"""Inches of a line of text, and how many letters a title has over one panel."""
 
-MOST_MODELS, MOST_LINES = 12, 40
-"""How many models, and lines of dots, a figure shows. Tables have the rest."""
-
-_MARKERS, _LINES = "osD^vPX", ("-", "--", "-.", ":")
-_LONGEST = 30
-_WIDE = 4.6  # inches; letters can still be read on a phone
-
-_STYLE: dict[str, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.color": INK,
-    "text.parse_math": False,  # a model may be named $x$
-    "axes.labelcolor": MUTED,
-    "axes.edgecolor": RULE,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.unicode_minus": True,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5,
-    "legend.frameon": False,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "figure.constrained_layout.use": True,
-}
+_LABEL = 1.3
+"""Letters of a label for each of a title, which are larger and bold."""
 
 
-@contextmanager
-def drawing() -> Iterator[None]:
-    """Own settings of matplotlib, and no warning of letters that its font lacks: readers have others.
-
-    Raises:
-        ConfigError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise ConfigError(without_extra("plots need matplotlib", "report")) from error
-    with mpl.rc_context(), warnings.catch_warnings():
-        mpl.rcdefaults()
-        settings: Any = mpl.rcParams
-        settings.update(_STYLE)
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        yield
-
-
-def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None) -> Figure:
+def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None, models: Sequence[str] | None = None) -> Figure:
     """Values against the cut-off, a panel for each metric, with intervals.
 
     Args:
         result: A result, or rows of SUMMARY; those of slices are left out.
         metrics: Metrics without cut-off, such as `ndcg`. None: all that have values at two cut-offs or more.
+        models: Which models, in the order of their colours. None: all, or of many the twelve that are best by the first
+            ranking metric.
 
     Raises:
-        ConfigError: There is no such metric, or none has two cut-offs; or matplotlib is not installed.
+        ConfigError: There is no such metric or model, or none has two cut-offs; or matplotlib is not installed.
 
     Example:
         >>> row = {"slice": "all", "metric": "hit@1", "k": 1, "model": "als", "value": 0.25, "ci_low": 0.125, "ci_high": 0.375}
         >>> print(metric_by_k([row, {**row, "metric": "hit@5", "k": 5, "value": 0.5, "ci_high": 0.75}]).get_label())
         hit against k. als: 0.2500 at 1, 0.5000 at 5.
     """
-    rows = [row for row in _rows(result) if row["slice"] == "all" and row["k"] is not None]
+    rows = [row for row in _rows(result) if row["slice"] == "all"]
     found: dict[str, list[Row]] = {}
-    for row in rows:
+    for row in [row for row in rows if row["k"] is not None]:
         found.setdefault(without_k(row["metric"]), []).append(row)
     curves = {name: own for name, own in found.items() if len({row["k"] for row in own}) > 1}
     asked = [metrics] if isinstance(metrics, str) else list(curves if metrics is None else metrics)
@@ -110,17 +79,18 @@ def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None) -> Figu
             raise ConfigError(f"metrics: expected a metric with two cut-offs or more, found {name!r}{_known(name, curves)}")
     if not asked:
         raise ConfigError("metrics: expected one with two cut-offs or more, found none: evaluate with k=[5, 10]")
-    looks = _looks(rows)
+    looks, left_out = _looks(rows, models)
     n_columns = min(3, len(asked))
     n_rows = math.ceil(len(asked) / n_columns)
-    told = []
+    told, titles = [], [wrapped(name, 30) for name in asked]
     with drawing():
-        figure, panels = _panels(n_rows, n_columns, (3.3 * n_columns, 2.5 * n_rows), looks)
-        for name, panel in zip(asked, panels, strict=False):
+        height = 2.5 + _TEXT_LINE * max(title.count("\n") for title in titles)
+        figure, panels = panels_of(n_rows, n_columns, (3.3 * n_columns, height * n_rows), looks)
+        for name, title, panel in zip(asked, titles, panels, strict=False):
             texts = []
             for model, look in looks.items():
                 points = sorted((row for row in curves[name] if row["model"] == model), key=lambda row: row["k"])
-                _curve(panel, [row["k"] for row in points], points, look)
+                curve(panel, [row["k"] for row in points], points, look)
                 texts.append(f"{model}: {', '.join(_at_k(row) for row in points)}" if points else "")
             told.append(f"{name} against k. {'; '.join(text for text in texts if text)}.")
             cuts = sorted({row["k"] for row in curves[name]})
@@ -128,11 +98,11 @@ def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None) -> Figu
                 panel.set_xscale("log")
             panel.set_xticks(cuts, [str(k) for k in cuts])
             panel.minorticks_off()
-            panel.set_title(name)
+            panel.set_title(title)
             panel.set_xlabel("k")
         for panel in panels[len(asked) :]:
             panel.remove()
-        return _finished(figure, " ".join(told), looks)
+        return finished(figure, " ".join(told), looks, left_out)
 
 
 def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> Figure:
@@ -144,7 +114,8 @@ def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> 
 
     Args:
         comparison: Of `compare`, or rows of COMPARISON.
-        metrics: Such as `ndcg@10`. None: all.
+        metrics: Such as `ndcg@10`. None: all. Of more than 40 differences those of the best models by the first ranking metric
+            are drawn.
 
     Raises:
         ConfigError: There is no such metric or no difference; or matplotlib is not installed.
@@ -159,49 +130,58 @@ def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> 
     for name in asked or ():
         if name not in (compared := [row["metric"] for row in rows]):
             raise ConfigError(f"metrics: {name!r} was not compared{_known(name, compared)}")
-    rows = [row for row in rows if row["diff"] is not None and (asked is None or row["metric"] in asked)][:MOST_LINES]
-    if not rows:
+    drawable = [row for row in rows if row["diff"] is not None and (asked is None or row["metric"] in asked)]
+    if not drawable:
         raise ConfigError("comparison: expected a difference over all users, found none")
+    rows = drawable
+    if len(drawable) > MOST_LINES:
+        order = {pair: n for n, pair in enumerate(leading_pairs(drawable))}
+        rows = sorted(drawable, key=lambda row: order[row["model_a"], row["model_b"]])[:MOST_LINES]
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["model_a"], row["model_b"], _scale(row["metric"])), []).append(row)
     told: dict[tuple[str, str], list[str]] = {}
     with drawing():
-        heights = [0.9 + 0.26 * len(own) for own in groups.values()]
-        figure, panels = _panels(len(groups), 1, (_WIDE, sum(heights) + 0.2), {}, heights)
-        for ((a, b, _), own), panel in zip(groups.items(), panels, strict=True):
+        names = {group: [wrapped(row["metric"], 28) for row in own] for group, own in groups.items()}
+        room = _room(max(len(line) for own in names.values() for name in own for line in name.split("\n")))
+        titles = {group: _minus(*group[:2], room) for group in groups}
+        heights = [0.9 + sum(0.11 + _TEXT_LINE * (1 + name.count("\n")) for name in own) for own in names.values()]
+        heights = [own + _TEXT_LINE * title.count("\n") for own, title in zip(heights, titles.values(), strict=True)]
+        figure, panels = panels_of(len(groups), 1, (WIDE, sum(heights) + 0.2), {}, heights)
+        for (group, own), panel in zip(groups.items(), panels, strict=True):
             panel.axvline(0, color=MUTED, linewidth=0.9)
             could_show = False
             for place, row in enumerate(own):
                 is_found = row["winner"] is not None
-                _dot(panel, row["diff"], place, row, COLOURS[0] if is_found else MUTED, "o", filled=is_found)
-                better = f"{_short(row['winner'])} is better" if is_found else "no difference found"
-                if not is_found and (least := _finite(row["smallest_difference"])) is not None:
+                dot(panel, row["diff"], place, row, COLOURS[0] if is_found else MUTED, "o", filled=is_found)
+                better = f"{short(row['winner'])} is better" if is_found else "no difference found"
+                if not is_found and (least := finite(row["smallest_difference"])) is not None:
                     panel.plot([-least, least], [place, place], color=MUTED, marker="|", markersize=9, linestyle="")
                     better, could_show = f"{better} (could show {least:.4f})", True
                 known = row["ci_low"] is not None and row["ci_high"] is not None
                 interval = f" ({row['ci_low']:+.4f} to {row['ci_high']:+.4f})" if known else ""
-                told.setdefault((a, b), []).append(f"{row['metric']}: {row['diff']:+.4f}{interval}, {better}")
+                told.setdefault(group[:2], []).append(f"{row['metric']}: {row['diff']:+.4f}{interval}, {better}")
             lower = [not parse(row["metric"]).definition.higher_is_better for row in own]
-            _lines(panel, [f"{row['metric']}{' ↓' if below else ''}" for row, below in zip(own, lower, strict=True)])
-            panel.set_title(f"{_short(b)} minus {_short(a)}")
-            note = "\n| the smallest that these users could have shown" if could_show else ""
-            panel.set_xlabel(f"difference{' (↓ lower is better)' if any(lower) else ''}{note}")
+            name_lines(panel, [f"{name}{' ↓' if below else ''}" for name, below in zip(names[group], lower, strict=True)])
+            panel.set_title(titles[group])
+            note = fill("| the smallest that these users could have shown", int(_LABEL * room)) if could_show else ""
+            panel.set_xlabel(f"difference{' (↓ lower is better)' if any(lower) else ''}\n{note}".rstrip("\n"))
             panel.margins(x=0.08)
             panel.locator_params(axis="x", nbins=5)
-        text = " ".join(f"{_short(b)} minus {_short(a)}. {'; '.join(lines)}." for (a, b), lines in told.items())
-        return _finished(figure, text, {})
+        text = " ".join(f"{short(b)} minus {short(a)}. {'; '.join(lines)}." for (a, b), lines in told.items())
+        return finished(figure, text, {}, {"difference": len(drawable) - len(rows)})
 
 
-def slices(result: Any, metric: str | None = None) -> Figure:
+def slices(result: Any, metric: str | None = None, models: Sequence[str] | None = None) -> Figure:
     """One metric for all users and for each value of each slice, as dots with intervals; hollow are those over too few users.
 
     Args:
         result: A result, or rows of SUMMARY.
         metric: Such as `ndcg@10`. None: the first with values of slices.
+        models: See `metric_by_k`.
 
     Raises:
-        ConfigError: There is no slice, or none with this metric; or matplotlib is not installed.
+        ConfigError: There is no slice, none with this metric, or no such model; or matplotlib is not installed.
 
     Example:
         >>> row = {"slice": "all", "slice_value": "all", "metric": "hit@1", "k": 1, "model": "als", "value": 0.25}
@@ -217,17 +197,17 @@ def slices(result: Any, metric: str | None = None) -> Figure:
     metric = known[0] if metric is None else metric
     if metric not in known:
         raise ConfigError(f"metric: {metric!r} was not evaluated by slice{_known(metric, known)}")
-    looks = _looks(rows)
+    looks, left_out = _looks(rows, models)
     lines: dict[tuple[str, str], dict[str, Row]] = {}
     for row in rows:
         if row["metric"] == metric and row["model"] in looks:
             lines.setdefault((row["slice"], row["slice_value"]), {})[row["model"]] = row
-    n_left_out = max(0, len(lines) - MOST_LINES)
+    left_out["line"] = len(lines) - MOST_LINES
     shown = dict(list(lines.items())[:MOST_LINES])
     names, told = [], []
     with drawing():
         height = 0.16 + 0.08 * min(len(looks), 4)
-        figure, (panel,) = _panels(1, 1, (_WIDE, 0.9 + height * len(shown)), looks)
+        figure, (panel,) = panels_of(1, 1, (WIDE, 0.9 + height * len(shown)), looks)
         step = 0.6 / max(1, len(looks))
         for place, ((text, _), of_model) in enumerate(shown.items()):
             name, texts = printable(slice_name(next(iter(of_model.values())))), []
@@ -235,24 +215,25 @@ def slices(result: Any, metric: str | None = None) -> Figure:
                 if (own := of_model.get(model)) is None:
                     continue
                 texts.append(f"{model} {_number(own)}")
-                if _finite(own["value"]) is not None:
+                if finite(own["value"]) is not None:
                     level = place + step * (nth - (len(looks) - 1) / 2)
-                    _dot(panel, own["value"], level, own, look.colour, look.marker, filled=not own["small"])
+                    dot(panel, own["value"], level, own, look.colour, look.marker, filled=not own["small"])
             few = any(row["small"] for row in of_model.values())
-            names.append(_short(name, 40) + (" ~" if few else ""))
+            names.append(short(name, 32) + (" ~" if few else ""))
             told.append(f"{name}{' (too few users for a conclusion)' if few else ''}: {', '.join(texts)}")
             if place and text != list(shown)[place - 1][0]:
                 panel.axhline(place - 0.5, color=RULE, linewidth=0.9)
-        _lines(panel, names)
+        name_lines(panel, names)
         panel.grid(visible=False, axis="y")
         panel.locator_params(axis="x", nbins=6)
         marked = any(name.endswith(" ~") for name in names)
-        panel.set_xlabel(metric + ("\n~ hollow: too few users for a conclusion" if marked else ""))
-        more = f" {counted(n_left_out, 'more line')} in the table." if n_left_out else ""
-        return _finished(figure, f"{metric} by slice. {'; '.join(told)}.{more}", looks)
+        room = int(_LABEL * _room(max(map(len, names))))
+        note = f"\n{fill('~ hollow: too few users for a conclusion', room)}" if marked else ""
+        panel.set_xlabel(wrapped(metric, room) + note)
+        return finished(figure, f"{metric} by slice. {'; '.join(told)}.", looks, left_out)
 
 
-def history(rows: Any, metric: str | None = None, last: int = 30) -> Figure:
+def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequence[str] | None = None) -> Figure:
     """One metric over the last nights of a job, with intervals.
 
     A dotted line stands where truth, configuration or convention is another than the night before.
@@ -261,9 +242,11 @@ def history(rows: Any, metric: str | None = None, last: int = 30) -> Figure:
         rows: Rows of `read_history`, of one job; a Spark frame is collected first, perhaps after a filter by metric.
         metric: Such as `ndcg@10`. None: the first.
         last: How many nights, from 1.
+        models: See `metric_by_k`; the order is that of the rows of the newest night, and models of earlier nights follow. One
+            that has no night is left out.
 
     Raises:
-        ConfigError: There is no such metric; or matplotlib is not installed.
+        ConfigError: There is no such metric or model; or matplotlib is not installed.
 
     Example:
         >>> row = {"run_id": "r", "model": "als", "convention": "default", "config_hash": "c", "data_hash": "d"}
@@ -280,10 +263,14 @@ def history(rows: Any, metric: str | None = None, last: int = 30) -> Figure:
     if metric is None or metric not in known:
         raise ConfigError(f"metric: expected rows of {metric or 'a metric'}, found none{_known(metric or '', known)}")
     nights = newest_nights([row for row in found if row["metric"] == metric], last)
-    looks = _looks([row for _, of_night in nights for row in of_night.values()])
+    # A model of tonight may have no earlier night, and keeps its colour.
+    looks, left_out = _looks([*_newest_first(found, nights), *({"model": model} for model in models or ())], models)
+    there = {model for _, of_night in nights for model in of_night}
+    looks = {model: look for model, look in looks.items() if model in there}
     labels, told = [as_of for as_of, _ in nights], []
     with drawing():
-        figure, (panel,) = _panels(1, 1, (_WIDE, 2.7), looks)
+        title = wrapped(metric, _TITLE)
+        figure, (panel,) = panels_of(1, 1, (WIDE, 2.7 + _TEXT_LINE * title.count("\n")), looks)
         news, before = [], None
         for place, (as_of, of_night) in enumerate(nights):
             one = next(iter(of_night.values()))
@@ -294,23 +281,23 @@ def history(rows: Any, metric: str | None = None, last: int = 30) -> Figure:
             before = one
         for model, look in looks.items():
             points = [of_night.get(model) for _, of_night in nights]
-            _curve(panel, list(range(len(points))), points, look)
-            numbers = [_number(row) for row in points if row is not None and _finite(row["value"]) is not None]
+            curve(panel, list(range(len(points))), points, look)
+            numbers = [_number(row) for row in points if row is not None and finite(row["value"]) is not None]
             text = f"from {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else numbers[0] if numbers else "undefined"
             told.append(f"{model}: {text}")
         every = max(1, math.ceil(len(labels) / 4))
         shown = list(range(len(labels) - 1, -1, -every))[::-1]
-        panel.set_xticks(shown, [_short(labels[place], 16) for place in shown])
+        panel.set_xticks(shown, [short(labels[place], 16) for place in shown])
         panel.set_xlim(-0.5, len(labels) - 0.5)
-        panel.set_title(metric)
+        panel.set_title(title)
         if news:
             panel.set_xlabel("dotted: another truth or configuration from there on")
         span = f"{printable(labels[0])} to {printable(labels[-1])}" if len(labels) > 1 else printable(labels[0])
         head = f"{metric} over {counted(len(nights), 'night')}, {span}."
-        return _finished(figure, " ".join([head, f"{'; '.join(told)}.", *news]), looks)
+        return finished(figure, " ".join([head, f"{'; '.join(told)}.", *news]), looks, left_out)
 
 
-def score_calibration(result: Any) -> Figure:
+def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figure:
     """A reliability diagram: the share of relevant rows, or the mean rating, against the mean score of each bin of scores.
 
     A panel for each model, and below it how many rows each bin has. On the dotted line a score is what comes of it; it is
@@ -318,9 +305,10 @@ def score_calibration(result: Any) -> Figure:
 
     Args:
         result: Of `evaluate`, whose `score_calibration()` starts a Spark job; or the rows of that.
+        models: See `metric_by_k`; of rows alone, which have no metric, it is the first twelve.
 
     Raises:
-        ConfigError: There is no such row, as in a result in memory; or matplotlib is not installed.
+        ConfigError: There is no such row, as in a result in memory, or no such model; or matplotlib is not installed.
         DataError: The evaluation has read no scores.
 
     Example:
@@ -331,14 +319,16 @@ def score_calibration(result: Any) -> Figure:
     rows = _rows(result.score_calibration() if hasattr(result, "score_calibration") else result)
     if "against" not in rows[0]:
         raise ConfigError("rows: expected a result of evaluate, or rows of its score_calibration(); one in memory has none")
-    looks, is_rating = _looks(rows), rows[0]["against"] == "rating"
+    if models is None and hasattr(result, "rows"):
+        models = [model for model in leading(result.rows, MOST_MODELS) if model in models_of(rows)]
+    (looks, left_out), is_rating = _looks(rows, models), rows[0]["against"] == "rating"
     what = "mean rating" if is_rating else "share of relevant rows"
     n_columns = min(3, len(looks))
     n_rows, told = math.ceil(len(looks) / n_columns), []
     lowest, highest = (end(row["value"] for row in rows) for end in (min, max))
     with drawing():
-        size = (max(_WIDE, 2.8 * n_columns), 3.2 * n_rows)
-        figure, panels = _panels(2 * n_rows, n_columns, size, {}, [3, 1] * n_rows)
+        size = (max(WIDE, 2.8 * n_columns), 3.2 * n_rows)
+        figure, panels = panels_of(2 * n_rows, n_columns, size, {}, [3, 1] * n_rows)
         for nth, (model, look) in enumerate(looks.items()):
             first = 2 * n_columns * (nth // n_columns) + nth % n_columns
             panel, below = panels[first], panels[first + n_columns]
@@ -348,7 +338,7 @@ def score_calibration(result: Any) -> Figure:
                 panel.axline((scores[0], scores[0]), slope=1, color=MUTED, linewidth=0.9, linestyle=":")
             panel.plot(scores, [row["value"] for row in own], color=look.colour, marker=look.marker, linestyle=look.line)
             panel.set_ylim(*((lowest - 0.2, highest + 0.2) if is_rating else (0, 1.08 * highest or 1)))
-            panel.set_title(_short(model))
+            panel.set_title(short(model, 22))
             panel.tick_params(labelbottom=False)
             below.vlines(scores, 0, [row["n_rows"] for row in own], color=look.colour)
             below.set(xlim=panel.get_xlim(), ylim=(0, None), xlabel="score")
@@ -359,18 +349,10 @@ def score_calibration(result: Any) -> Figure:
         for panel in panels:
             if not panel.has_data():
                 panel.remove()
-        return _finished(figure, f"{what[0].upper()}{what[1:]} by score. {'; '.join(told)}.", {})
+        return finished(figure, f"{what[0].upper()}{what[1:]} by score. {'; '.join(told)}.", {}, left_out)
 
 
 # What the figures have in common --------------------------------------------------------------------------------------------
-
-
-class _Look(NamedTuple):
-    """How a model is drawn."""
-
-    colour: str
-    marker: str
-    line: Any
 
 
 def without_k(metric: str) -> str:
@@ -403,88 +385,42 @@ def _known(name: str, known: Any) -> str:
     return did_you_mean(str(name), dict.fromkeys(known))
 
 
-def _looks(rows: Sequence[Row]) -> dict[str, _Look]:
-    """How each model is drawn, by its name, in the order of the rows."""
-    models = list(dict.fromkeys(row["model"] for row in rows))[:MOST_MODELS]
-    return {
-        model: _Look(COLOURS[n % len(COLOURS)], _MARKERS[n % len(_MARKERS)], _LINES[n % len(_LINES)])
-        for n, model in enumerate(models)
-    }
+def _looks(rows: Sequence[Row], asked: Sequence[str] | None) -> tuple[dict[str, Look], dict[str, int]]:
+    """How each model that is shown is drawn, and how many are left out."""
+    known = models_of(rows)
+    for model in asked or ():
+        if model not in known:
+            raise ConfigError(f"models: expected a model of the rows, found {brief(model)}{_known(model, known)}")
+    if asked is None:
+        asked = leading(rows, MOST_MODELS) if "metric" in rows[0] else known[:MOST_MODELS]
+    return looks_of(asked), {"model": len(known) - len(asked)}
+
+
+def _newest_first(rows: Sequence[Row], nights: Sequence[tuple[str, Mapping[str, Row]]]) -> list[Row]:
+    """Rows of the newest night, and behind them those of earlier ones for models that it lacks."""
+    as_of, of_night = nights[-1]
+    run_id = next(iter(of_night.values()))["run_id"]
+    tonight = [row for row in rows if (row["as_of"], row["run_id"]) == (as_of, run_id)]
+    known = set(models_of(tonight))
+    earlier = [row for _, own in reversed(nights) for row in own.values() if row["model"] not in known]
+    return [*tonight, *({**row, "value": None} for row in earlier)]
+
+
+def _minus(a: str, b: str, room: int) -> str:
+    """What a panel of differences is called, on two lines where the names are long."""
+    one_line = f"{short(b)} minus {short(a)}"
+    return one_line if len(one_line) <= room else f"{short(b, room)}\nminus {short(a, room - 6)}"
+
+
+def _room(n_letters: int) -> int:
+    """How many letters of a title there are over a panel with names of lines of so many letters to its left."""
+    return _TITLE - int(0.95 * max(0, n_letters - 8))
 
 
 def _scale(metric: str) -> str:
     """Metrics with the same of it share an axis."""
     definition = parse(metric).definition
     return "share" if (definition.lower, definition.upper) == (0.0, 1.0) else definition.name
-
-
-def _panels(
-    n_rows: int, n_columns: int, size: tuple[float, float], looks: Mapping[str, _Look], heights: Any = None
-) -> tuple[Figure, list[Axes]]:
-    """A figure of this size in inches, and what the legend needs above."""
-    # Not pyplot: it keeps every figure, and chooses a window system.
-    from matplotlib.figure import Figure
-
-    width, height = size
-    legend = math.ceil(len(looks) / _legend_columns(looks, width)) if len(looks) > 1 else 0
-    figure = Figure(figsize=(width, height + 0.2 * legend))
-    panels = figure.subplots(n_rows, n_columns, squeeze=False, height_ratios=heights)
-    return figure, list(panels.ravel())
-
-
-def _curve(panel: Axes, places: Sequence[float], points: Sequence[Row | None], look: _Look) -> None:
-    """A line through the values, and a band of their intervals; both have a gap where there is none."""
-
-    def column(key: str) -> list[float]:
-        return [math.nan if row is None or _finite(row[key]) is None else row[key] for row in points]
-
-    panel.fill_between(places, column("ci_low"), column("ci_high"), color=look.colour, alpha=0.14, linewidth=0)
-    panel.plot(places, column("value"), color=look.colour, marker=look.marker, linestyle=look.line)
-
-
-def _dot(panel: Axes, value: float, place: float, row: Row, colour: str, marker: str, *, filled: bool) -> None:
-    low, high = _finite(row["ci_low"]), _finite(row["ci_high"])
-    if low is not None and high is not None:
-        panel.plot([low, high], [place, place], color=colour, linewidth=1.4, solid_capstyle="round")
-    # A hollow one hides the line behind it by nothing: its inside has no colour on a dark page either.
-    panel.plot([value], [place], color=colour, marker=marker, markerfacecolor=colour if filled else "none", linestyle="")
-
-
-def _lines(panel: Axes, names: Sequence[str]) -> None:
-    """Names of the lines, from above."""
-    panel.set_yticks(range(len(names)), names)
-    panel.set_ylim(len(names) - 0.4, -0.6)
-    panel.tick_params(axis="y", length=0, labelcolor=INK)
-    panel.spines["left"].set_visible(False)
-
-
-def _finished(figure: Figure, told: str, looks: Mapping[str, _Look]) -> Figure:
-    from matplotlib.lines import Line2D
-
-    if len(looks) > 1:
-        handles = [Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line) for look in looks.values()]
-        columns = _legend_columns(looks, figure.get_figwidth())
-        legend = figure.legend(handles, [str(n) for n in range(len(looks))], loc="outside upper left", ncols=columns)
-        # Set now, since matplotlib leaves out names that begin with an underscore.
-        for text, model in zip(legend.get_texts(), looks, strict=True):
-            text.set_text(_short(model))
-    figure.set_label(printable(told))
-    figure.draw_without_rendering()  # all texts are made here, under these settings
-    return figure
-
-
-def _legend_columns(looks: Mapping[str, _Look], inches: float) -> int:
-    longest = max(len(_short(model)) for model in looks)
-    return max(1, min(len(looks), int(inches / (0.6 + 0.075 * longest))))
-
-
-def _short(text: str, longest: int = _LONGEST) -> str:
-    text = printable(str(text))
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _at_k(row: Row) -> str:

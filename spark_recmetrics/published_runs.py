@@ -42,6 +42,7 @@ def run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
         verdicts = judged(config, rows, published, per_user)
     outcome |= {"status": "ok", "gates": [verdict._asdict() for verdict in verdicts]}
     show_gates(verdicts)
+    hold_gates(verdicts)
 
 
 def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) -> None:
@@ -188,13 +189,17 @@ def _pairs(config: Config, rows: Sequence[dict[str, Any]], per_user: DataFrame) 
 
 
 def show_gates(verdicts: Sequence[Verdict]) -> None:
-    """Print every verdict.
-
-    Raises:
-        GateError: One failed.
-    """
+    """Print every verdict."""
     for verdict in verdicts:
         tell(verdict.line())
+
+
+def hold_gates(verdicts: Sequence[Verdict]) -> None:
+    """End the job where a gate failed.
+
+    Raises:
+        GateError: One did.
+    """
     failed = [verdict.line() for verdict in verdicts if verdict.verdict == "fail"]
     if failed:
         raise GateError("\n".join(failed))

@@ -14,6 +14,7 @@ from spark_recmetrics.nights import changes, newest_nights
 from spark_recmetrics.slices import slice_name
 
 if TYPE_CHECKING:
+    from spark_recmetrics.metrics import Metric
     from spark_recmetrics.metrics.objectives import Standing
 
 RESULT_MARK = "RECMETRICS_RESULT"
@@ -22,22 +23,11 @@ RESULT_MARK = "RECMETRICS_RESULT"
 UNDEFINED = "undefined"
 """What stands for a value that is undefined."""
 
-_LINE = 128
-"""Width that tables keep to, if their columns let them."""
-
-_SHOWN = 50
+SHOWN = 50
 """How many items a line or table names."""
 
-_FACTS = {
-    "score": "score",
-    "n_tied": "tied",
-    "seen": "seen",
-    "judged": "judged",
-    "rating": "rating",
-    "hit": "hit",
-    "gain": "gain",
-}
-"""What is known of a row of a list, with the heads of the columns."""
+_NAMED = 6
+"""How many models a sentence names, and how many pairs of them have one."""
 
 
 def unmarked(text: str) -> str:
@@ -70,7 +60,7 @@ def metric_table(rows: Sequence[Mapping[str, Any]]) -> str:
         table.append([metric.removesuffix(f"@{k}"), str(k or ""), *(_value(of_model.get(model), best) for model in models)])
     # A star stands in a column of its own, so that digits stay in line.
     table[0][2:] = [f"{name} " for name in table[0][2:]]
-    return _aligned(table, n_left=1)
+    return aligned(table, n_left=1)
 
 
 def pareto_table(standings: Sequence[Standing]) -> str:
@@ -88,17 +78,17 @@ def pareto_table(standings: Sequence[Standing]) -> str:
         als          0.2500   0.5000  yes
         popularity   0.1250   0.7500  no: dominated by als
     """
-    return "\n\n".join(_aligned(table, n_left=1, n_last_left=1) for table in pareto_lines(standings))
+    return "\n\n".join(aligned(table, n_left=1, n_last_left=1) for table in pareto_lines(standings))
 
 
 def pareto_lines(standings: Sequence[Standing]) -> list[list[list[str]]]:
     """For each cut-off of the objectives a table of texts, its heads first."""
     tables: dict[int | None, list[list[str]]] = {}
     for one in standings:
-        known = f"no: dominated by {_some(one.dominated_by)}" if one.dominated_by else "yes"
+        known = f"no: dominated by {some_of(one.dominated_by)}" if one.dominated_by else "yes"
         found = f"unknown: {one.reason}" if one.optimal is None else known
         table = tables.setdefault(one.k, [["model", *one.values, "Pareto-optimal"]])
-        table.append([printable(one.model), *(_number(value) for value in one.values.values()), printable(found)])
+        table.append([printable(one.model), *(number_of(value) for value in one.values.values()), printable(found)])
     return list(tables.values())
 
 
@@ -148,7 +138,7 @@ def slice_table(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
         table.append([told, small + users_of(of_model), *(_with_interval(of_model.get(model), best) for model in models)])
     note = "\n\n~ too few users for a conclusion" if any(line[1].startswith("~") for line in table) else ""
     # Names of slices are left, numbers of users right, and values left again, each as wide as the others of its model.
-    return _aligned(table, n_left=1, n_last_left=len(models)) + note
+    return aligned(table, n_left=1, n_last_left=len(models)) + note
 
 
 def users_of(of_model: Mapping[str, Mapping[str, Any]]) -> str:
@@ -198,7 +188,7 @@ def comparison_table(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
 
 def _comparisons(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
     table = pair_lines(rows, alpha)
-    return _aligned(table, n_left=table[0].index("metric") + 1, n_last_left=1)
+    return aligned(table, n_left=table[0].index("metric") + 1, n_last_left=1)
 
 
 def pair_lines(rows: Sequence[Mapping[str, Any]], alpha: float) -> list[list[str]]:
@@ -272,14 +262,14 @@ def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
     for as_of, of_night in nights:
         one = next(iter(of_night.values()))
         changed: list[str] = [] if before is None else changes(before, one)
-        values = [_number(of_night[model]["value"]) if model in of_night else "" for model in models]
+        values = [number_of(of_night[model]["value"]) if model in of_night else "" for model in models]
         table.append([printable(as_of), *values, " and ".join(changed)])
         before = one
     lines = [
         [printable(model), _sparkline([of_night[model]["value"] if model in of_night else None for _, of_night in nights])]
         for model in models
     ]
-    return f"{_aligned(table, n_left=1, n_last_left=1)}\n\n{_aligned(lines, n_left=1, n_last_left=1)}"
+    return f"{aligned(table, n_left=1, n_last_left=1)}\n\n{aligned(lines, n_left=1, n_last_left=1)}"
 
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -295,9 +285,68 @@ def _sparkline(values: Sequence[float | None]) -> str:
 
 
 def headline_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The metric that stands for a result: the first ranking metric, if there is one."""
-    metrics = list(by_metric(rows))
-    return next((metric for metric in metrics if parse(metric).definition.kind == "ranking"), metrics[0])
+    """The metric that stands for a result.
+
+    Example:
+        >>> headline_of([{"metric": "arp@10", "model": "als"}, {"metric": "ndcg@10", "model": "als"}])
+        'ndcg@10'
+    """
+    return str(first_judging([parse(metric) for metric in by_metric(rows)]))
+
+
+def first_judging(metrics: Sequence[Metric]) -> Metric:
+    """The first ranking metric of accuracy; where there is none, of the other ones that judge; then of all."""
+
+    def place(metric: Metric) -> int:
+        ranking, accurate = metric.definition.kind == "ranking", metric.definition.accuracy
+        if metric.definition.kind == "objective":
+            return 3
+        return 0 if ranking and accurate else 1 if accurate else 2 if ranking else 3
+
+    return min(metrics, key=place)
+
+
+def leading(rows: Sequence[Mapping[str, Any]], most: int, keep: Collection[str] = ()) -> list[str]:
+    """The models to show where not all can be: those with the best values of the headline over all users, in their order.
+
+    Args:
+        rows: Rows of SUMMARY.
+        most: How many.
+        keep: Models that are shown in any case, such as a baseline.
+
+    Example:
+        >>> row = {"slice": "all", "metric": "mrr@10"}
+        >>> values = {"a": 0.25, "b": None, "c": 0.5, "d": 1.0}
+        >>> rows = [{**row, "model": model, "value": value} for model, value in values.items()]
+        >>> leading(rows, 2), leading(rows, 2, keep=["b"])
+        (['c', 'd'], ['b', 'd'])
+    """
+    models = models_of(rows)
+    if len(models) <= most:
+        return models
+    metric = headline_of(everybody := [row for row in rows if row["slice"] == "all"])
+    values = {row["model"]: row["value"] for row in everybody if row["metric"] == metric}
+    known = [model for model in models if values.get(model) is not None]
+    known.sort(key=lambda model: values[model], reverse=parse(metric).definition.higher_is_better)
+    ranked = dict.fromkeys([*(model for model in models if model in keep), *known, *models])
+    chosen = list(ranked)[:most]
+    return [model for model in models if model in chosen]
+
+
+def leading_pairs(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The pairs of a comparison, those of the best models by the headline first.
+
+    Args:
+        rows: Rows of COMPARISON over all users.
+    """
+    metric = headline_of([{**row, "model": ""} for row in rows])
+    sums = {
+        (row["model_a"], row["model_b"]): row["mean_a"] + row["mean_b"]
+        for row in rows
+        if row["metric"] == metric and row["mean_a"] is not None and row["mean_b"] is not None
+    }
+    known = sorted(sums, key=lambda pair: sums[pair], reverse=parse(metric).definition.higher_is_better)
+    return list(dict.fromkeys([*known, *((row["model_a"], row["model_b"]) for row in rows)]))
 
 
 def gates_told(verdicts: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -324,7 +373,7 @@ def gates_told(verdicts: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
 def findings(
     rows: Sequence[Mapping[str, Any]], comparison: Sequence[Mapping[str, Any]], confidence: float, alpha: float
 ) -> list[str]:
-    """Which model is best by the first ranking metric over all users, and which differences were found, in words.
+    """Which model is best by the headline over all users, and which differences were found, in words.
 
     Args:
         rows: Rows of SUMMARY.
@@ -345,17 +394,24 @@ def findings(
     if not known:
         return [f"{metric} is undefined for all models."]
     first, interval = known[0], interval_of(known[0])
-    told = _number(first["value"])
+    told = number_of(first["value"])
     if interval:
         told += f" ({100 * confidence:g} % interval {interval}, {counted(first['n_users'], 'user')})"
+    n_best = sum(equal(row["value"], first["value"]) for row in known)
+    best = _listed([row["model"] for row in known[:n_best]])
     if len(known) == 1:
-        sentences = [f"{metric}: {first['model']} has {told}."]
-    elif first["value"] == known[-1]["value"]:
-        sentences = [f"{metric}: {' and '.join(row['model'] for row in known)} have the same value, {told}."]
+        sentences = [f"{metric}: {best} has {told}."]
+    elif n_best == len(known):
+        sentences = [f"{metric}: {best} have the same value, {told}."]
     else:
-        others = ", ".join(f"{row['model']} with {_number(row['value'])}" for row in known[1:4])
-        sentences = [f"{metric}: {first['model']} has the best value, {told}, before {others}."]
-    for row in [row for row in comparison if row["slice"] == "all" and row["metric"] == metric][:6]:
+        others = ", ".join(f"{row['model']} with {number_of(row['value'])}" for row in known[n_best : n_best + 3])
+        have = "has" if n_best == 1 else "have"
+        sentences = [f"{metric}: {best} {have} the best value, {told}, before {others}."]
+    compared = [row for row in comparison if row["slice"] == "all" and row["metric"] == metric]
+    if len(compared) > _NAMED:
+        place = {pair: n for n, pair in enumerate(leading_pairs(compared))}
+        compared.sort(key=lambda row: place[row["model_a"], row["model_b"]])
+    for row in compared[:_NAMED]:
         a, b, least = row["model_a"], row["model_b"], row["smallest_difference"]
         if row["winner"] is not None:
             worse, p = (a if row["winner"] == b else b), p_of(row)
@@ -367,114 +423,38 @@ def findings(
             shown = f": {counted(row['n_users'], 'user')} could have shown one of {least:.4f} with 80 % power" if least else ""
             none = f"no difference was found at the level {alpha:g}, which is not the same as none"
             sentences.append(f"Between {a} and {b} {none}{shown}.")
+    if len(compared) > _NAMED:
+        sentences.append(f"{counted(len(compared) - _NAMED, 'more pair')} of models are in the table of differences.")
     return [printable(text) for text in sentences]
 
 
-def explanation(
-    *,
-    user: str,
-    convention: str,
-    models: Sequence[str],
-    rows: Sequence[Mapping[str, Any]],
-    counts: Sequence[Mapping[str, Any]],
-    values: Sequence[Mapping[str, Any]],
-    missed: Sequence[Mapping[str, Any]],
-    pairs: Sequence[Mapping[str, Any]],
-    notes: Sequence[str],
-) -> str:
-    """One user's lists, row by row, for each model. The arguments are the fields of an `Explanation`."""
-    blocks = []
-    for model in models:
-        lists, of_model = _of(model, rows), _of(model, values)
-        lines = [f"user {printable(user)}, model {printable(model)}, convention {printable(convention)}"]
-        lines += [f"list of {n['n_recommended']}, truth {n['n_truth']}, relevant {n['n_relevant']}" for n in _of(model, counts)]
-        blocks.append("\n".join(lines))
-        columns = [row["metric"] for row in of_model if lists and row["metric"] in lists[0]]
-        blocks += _list_tables(lists, {row["metric"]: row["value"] for row in of_model}, columns) if lists else []
-        told = [row for row in of_model if row["metric"] not in columns or row["in_mean"] != "value"]
-        blocks += [_value_table(told)] if told else []
-        absent = [_relevant(row) for row in _of(model, missed) if row["rank"] is None]
-        behind = [f"{_relevant(row)} at rank {row['rank']}" for row in _of(model, missed) if row["rank"] is not None]
-        blocks += [f"relevant and not in the list: {_some(absent)}"] if absent else []
-        blocks += [f"relevant and not shown: {_some(behind)}"] if behind else []
-        blocks += [_pair_table(own)] if (own := _of(model, pairs)) else []
-    return "\n\n".join([*blocks, *(printable(note) for note in notes)])
+def _listed(names: Sequence[str]) -> str:
+    """Some names in a sentence, and how many more there are."""
+    shown, n_more = list(names[:_NAMED]), len(names) - _NAMED
+    last = shown.pop() if n_more <= 0 else f"{n_more} more"
+    return f"{', '.join(shown)} and {last}" if shown else last
 
 
-def _of(model: str, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row["model"] == model]
-
-
-def _list_tables(rows: Sequence[Mapping[str, Any]], values: Mapping[str, float | None], metrics: Sequence[str]) -> list[str]:
-    """The rows with what is known of them and what they add; metrics for which the line is too short in tables of their own."""
-    first = next((row for row in rows if row["rank"] == row["last_rank"] > 0), None)
-    labels = [_ranks(row) for row in rows]
-    items = ["" if row.get("item") is None else printable(str(row["item"])) for row in rows]
-    ids = [["rank", *labels, "value"], ["item", *items, ""]]
-    facts = [[name, *(_fact(row, key) for row in rows), ""] for key, name in _FACTS.items() if first and key in first]
-    added = [[metric, *(_added(row[metric]) for row in rows), _number(values[metric])] for metric in metrics]
-    tables, columns = [], [*ids, *facts]
-    for column in added:
-        if sum(2 + max(map(_width, kept)) for kept in (*columns, column)) - 2 > _LINE and len(columns) > len(ids):
-            tables.append(columns)
-            columns = [*ids]
-        columns.append(column)
-    return [_aligned(list(zip(*table, strict=True)), n_left=len(ids)) for table in (*tables, columns)]
-
-
-def _ranks(row: Mapping[str, Any]) -> str:
-    if row["rank"] == 0:
-        return "empty list"
-    if row["rank"] < row["last_rank"]:
-        return f"ranks {row['rank']} to {row['last_rank']}"
-    return str(row["rank"]) if row["item"] is not None else f"rank {row['rank']}"
-
-
-def _fact(row: Mapping[str, Any], key: str) -> str:
-    value = row[key]
-    return "" if value is None or value is False else "yes" if value is True else f"{value:g}"
-
-
-def _added(value: float | None) -> str:
-    return "" if value is None else f"{value:+.4f}" if value else "."
-
-
-def _number(value: float | None) -> str:
+def number_of(value: float | None) -> str:
+    """A value as tables show it."""
     return UNDEFINED if value is None else f"{value:.4f}"
 
 
-def _value_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    lines = [(row["metric"], _number(row["value"]), row["in_mean"], row["reason"] or "") for row in rows]
-    return _aligned([("metric", "value", "in the mean", ""), *lines], n_left=1, n_last_left=2)
+def some_of(texts: Sequence[str]) -> str:
+    """The first of these texts, and how many more there are."""
+    more = len(texts) - SHOWN
+    return ", ".join(texts[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _relevant(row: Mapping[str, Any]) -> str:
-    rating = "" if row["rating"] is None else f" (rating {row['rating']:g})"
-    return printable(f"{row['item']}{rating}")
-
-
-def _some(texts: Sequence[str]) -> str:
-    more = len(texts) - _SHOWN
-    return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _pair_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    # No line begins with an id, which could be the mark of the result line.
-    lines = [(*(f"{row[key]:.4f}" for key in ("predicted", "true", "error")), printable(str(row["item"]))) for row in rows]
-    more = len(lines) - _SHOWN
-    text = _aligned([("predicted", "true", "error", "item"), *lines[:_SHOWN]], n_left=0, n_last_left=1)
-    return f"{text}\nand {more} more" if more > 0 else text
-
-
-def _aligned(table: Sequence[Sequence[str]], *, n_left: int, n_last_left: int = 0) -> str:
+def aligned(table: Sequence[Sequence[str]], *, n_left: int, n_last_left: int = 0) -> str:
     """Columns of one width: the first and the last ones flush left, the others flush right."""
     n = len(table[0])
-    widths = [max(_width(line[column]) for line in table) for column in range(n)]
+    widths = [max(width_of(line[column]) for line in table) for column in range(n)]
     lines = (
         "  ".join(
-            cell + " " * (width - _width(cell))
+            cell + " " * (width - width_of(cell))
             if column < n_left or column >= n - n_last_left
-            else " " * (width - _width(cell)) + cell
+            else " " * (width - width_of(cell)) + cell
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in table
@@ -492,8 +472,9 @@ def best_values(rows: Sequence[Mapping[str, Any]]) -> set[float]:
 
 def _value(row: Mapping[str, Any] | None, best: Collection[float]) -> str:
     value = None if row is None else row["value"]
-    return f"{_number(value)}{'*' if value in best else ' '}"
+    return f"{number_of(value)}{'*' if value in best else ' '}"
 
 
-def _width(text: str) -> int:
+def width_of(text: str) -> int:
+    """How many columns of a terminal the text takes."""
     return sum(0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)

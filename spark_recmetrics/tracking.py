@@ -11,17 +11,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any, Literal, NamedTuple, get_args
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from spark_recmetrics.errors import ConfigError, PublishError, brief, printable, without_extra
 from spark_recmetrics.means import Mean
-from spark_recmetrics.outcome import Outcome, headline
-from spark_recmetrics.report import slice_table
+from spark_recmetrics.outcome import Compared, Outcome, headline
+from spark_recmetrics.page import can_be_made
+from spark_recmetrics.report import gates_told, slice_table
 from spark_recmetrics.schema import without_password
 from spark_recmetrics.slices import Slice, in_order
 from spark_recmetrics.version import __version__
+
+if TYPE_CHECKING:
+    from spark_recmetrics.gates import Verdict
 
 OWN = "recmetrics."
 """Parameters and tags begin with it, so that they never meet those of the caller's run."""
@@ -131,6 +137,10 @@ def log_to_mlflow(
     tags: Mapping[str, str] | None = None,
     prefix: str = "",
     slices: bool = False,
+    comparison: Compared | None = None,
+    gates: Sequence[Verdict] = (),
+    history: Sequence[Mapping[str, Any]] = (),
+    configuration: str | None = None,
 ) -> Tracked:
     """Log the values of an evaluation to MLflow: one run there for each model.
 
@@ -138,8 +148,9 @@ def log_to_mlflow(
     or infinite is left out, counted in the metric `n_undefined_metrics`, named in the tag `recmetrics.undefined`, and told in a
     warning. `n_users` is the number of users behind the first ranking metric. Parameters are `recmetrics.job`, `.as_of`,
     `.convention`, `.threshold`, `.config_hash`, `.data_hash` and `.version`, as far as they are known; tags `recmetrics.model`,
-    `.run_id` and `.status`. Artefacts are `recmetrics/result.json`, with all rows of SUMMARY and DATA_REPORT, and
-    `recmetrics/report.txt`.
+    `.run_id`, `.status` and, where there are verdicts, `.gates`. Artefacts are `recmetrics/result.json`, with all rows of
+    SUMMARY, DATA_REPORT, COMPARISON and GATES, `recmetrics/report.txt`, and where the extra `report` is installed
+    `recmetrics/report.html`, the page of `to_html`.
 
     Inside `with mlflow.start_run():`, and with neither `uri` nor `experiment`, the only model is logged into that run, and
     several models become runs nested in it. Elsewhere each model has a run of its own, and earlier ones with the same
@@ -154,6 +165,10 @@ def log_to_mlflow(
         tags: As there.
         prefix: As there.
         slices: As there.
+        comparison: Of `compare`; see `to_html` for this and the next three.
+        gates: As there.
+        history: As there.
+        configuration: As there.
 
     Returns:
         The ids of the runs in MLflow, and what was left out.
@@ -171,7 +186,15 @@ def log_to_mlflow(
         >>> log_to_mlflow(result, experiment="recommendations", tags={"team": "search"}).n_undefined
         {'model': 0}
     """
-    return track(result, Mlflow(uri, experiment, run_name, {} if tags is None else tags, prefix, slices))
+    options, page = Mlflow(uri, experiment, run_name, {} if tags is None else tags, prefix, slices), None
+    check_installed()
+    if isinstance(result, Outcome) and can_be_made():
+        with TemporaryDirectory() as folder:
+            more: dict[str, Any] = {"history": history, "configuration": configuration}
+            page = result.to_html(Path(folder, "report.html"), comparison=comparison, gates=gates, **more).read_text("utf-8")
+    verdicts = [verdict._asdict() for verdict in gates]
+    found = {"gates": verdicts, "comparison": [] if comparison is None else comparison.rows}
+    return track(result, options, page=page, more=found)
 
 
 def track(
@@ -179,8 +202,8 @@ def track(
     options: Mlflow,
     *,
     report: str | None = None,
+    page: str | None = None,
     more: Mapping[str, Any] | None = None,
-    tags: Mapping[str, str] | None = None,
 ) -> Tracked:
     """What `log_to_mlflow` does, for a job that knows more than the result.
 
@@ -188,8 +211,8 @@ def track(
         result: What `evaluate` has found.
         options: What is logged, and where.
         report: The text for `report.txt`; None: the text of the result, and the warnings.
-        more: Fields that `result.json` has, too.
-        tags: Further tags, which get names that begin with `recmetrics.`.
+        page: The text for `report.html`; None: there is none.
+        more: Fields that `result.json` has, too. The worst verdict of `gates` is a tag.
 
     Raises:
         ConfigError: MLflow is not installed.
@@ -199,7 +222,10 @@ def track(
         raise ConfigError(f"result: expected what evaluate has found, found {brief(result)}")
     check_installed()
     texts = {"result.json": _as_json(result, more or {}), "report.txt": _report(result) if report is None else report}
-    logs = {model: _Log.of(result, model, options, tags or {}) for model in result.means}
+    texts |= {} if page is None else {"report.html": page}
+    verdicts = (more or {}).get("gates", ())
+    tags = {"gates": gates_told(verdicts)[0]} if verdicts else {}
+    logs = {model: _Log.of(result, model, options, tags) for model in result.means}
     try:
         runs, kept = _written(result, logs, options, texts)
     except Exception as error:

@@ -25,6 +25,16 @@ def small_result(first="als", second="popularity", metrics=("mrr", "hit", "rmse"
     return evaluate_in_memory(predictions, truth, metrics=metrics, k=k, catalog_size=4)
 
 
+def many_models(values, metric="mrr@2"):
+    """Rows of SUMMARY with one metric at cut-offs 1 and 2, the value of each model at 2 being this one."""
+    (row,) = [row for row in small_result(metrics=["mrr"]).rows if (row["model"], row["metric"]) == ("als", "mrr@2")]
+    return [
+        {**row, "model": model, "metric": metric.replace("@2", f"@{k}"), "k": k, "value": value and value * k / 2}
+        for model, value in values.items()
+        for k in (1, 2)
+    ]
+
+
 def with_slices(result, groups=(("gender", "F", 2), ("gender", "M", 40))):
     """The rows of a result, and for each (slice, value, n_users) the same values over so many users."""
     more = [

@@ -21,8 +21,8 @@ LAYERS = {
     "1": (("buckets", "columns", "schema"), {"pyspark"}),
     "2": (("arguments", "conventions"), {"numpy"}),
     "3": (("metrics", "nights", "slices", "stats"), {"numpy"}),
-    "4": (("beside", "chunks", "descriptions", "facts", "list_rows", "means", "plots", "report"), {"numpy"}),
-    "5": (("bucket",), {"numpy"}),
+    "4": (("beside", "canvas", "chunks", "descriptions", "facts", "list_rows", "means", "report"), {"numpy"}),
+    "5": (("bucket", "list_tables", "plots"), {"numpy"}),
     "6": (
         (
             "catalog",

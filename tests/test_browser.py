@@ -9,7 +9,9 @@ from pathlib import Path
 
 import browser as chromium
 import pytest
-from report_data import everything
+from report_data import everything, many_models, small_comparison, small_result
+
+from spark_recmetrics.comparison import Comparison
 
 pytestmark = [
     pytest.mark.browser,
@@ -171,3 +173,38 @@ def test_the_page_fits_and_can_be_read(browser, page, name, scheme):
     assert browser.run("return document.documentElement.scrollWidth") <= WIDTHS[name]
     assert browser.run(FITS) == []
     assert browser.run(SMALLEST) >= 9
+
+
+STICKY = """
+return [...document.querySelectorAll('.values')].map(table => {
+  const seen = table.parentElement.getBoundingClientRect(), names = [...table.querySelectorAll('tbody th, thead th')];
+  const first = table.querySelector('tbody th').getBoundingClientRect(), size = parseFloat(getComputedStyle(table).fontSize);
+  const tallest = Math.max(...names.map(name => name.getBoundingClientRect().height));
+  return [(first.right - seen.left) / Math.min(seen.width, innerWidth), tallest / size / 1.5];
+});
+"""
+
+
+@pytest.mark.parametrize("name", WIDTHS)
+def test_long_names_leave_the_values_in_sight(browser, tmp_path, name):
+    models = {f"two_tower_with_a_name_that_says_all_of_it_{n}": value for n, value in enumerate((0.25, 0.5))}
+    metric = "bias_disparity_br(items=genre_of_the_recommended_item, users=gender_and_age_of_the_user)@2"
+    rows = [row for one in ("mrr@2", metric) for row in many_models(models, one)]
+    sliced = [{**row, "slice": "age*country", "slice_value": f"young & {'Llanfair' * 5}{n}"} for row in rows for n in (1, 2)]
+    result = small_result()
+    result.__dict__["rows"] = [*rows, *sliced]
+    first, second = models
+    nights = [{**row, "as_of": as_of} for as_of in ("2026-11-27", "2026-11-28") for row in rows]
+    comparison = small_comparison(first, second)
+    comparison = Comparison(tuple({**row, "metric": metric} for row in comparison.rows), 0.05)
+    path = result.to_html(tmp_path / "long.html", comparison=comparison, history=nights)
+    browser.open(path.as_uri(), width=WIDTHS[name])
+    browser.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert browser.run("return document.documentElement.scrollWidth") <= WIDTHS[name]
+    shares = browser.run(STICKY)
+    assert shares
+    assert max(share for share, _ in shares) <= 0.55, "the names of lines stay over what is scrolled"
+    assert max(lines for _, lines in shares) <= 8, "and are no columns of letters"
+    assert browser.run(FITS) == []
+    ARTIFACTS.mkdir(exist_ok=True)
+    browser.screenshot(ARTIFACTS / f"long-{name}.png")

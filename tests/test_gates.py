@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from statistics import NormalDist
@@ -567,6 +568,7 @@ def job(spark, tmp_path):
             "evaluation": {"top_k": 1, "metrics": ["hit"], "n_buckets": 2},
             "gates": list(gates),
             "output": {"path": str(tmp_path / "out")},
+            "report": str(tmp_path / "{as_of}.html"),
         }
         path.write_text(json.dumps(conf))
         code = main([command, "--config", str(path), *argv])
@@ -702,20 +704,57 @@ def test_a_night_after_a_refused_one_is_a_first_night(job, spark, tmp_path, caps
 
 @pytest.mark.spark
 @pytest.mark.once
-def test_gates_can_be_left_to_the_other_job(job, capsys):
-    gates = [{"metric": "hit@1", "min": 0.9}]
-    code, outcome, _ = job("evaluate", capsys, "--no-gates", gates=gates)
-    assert (code, outcome["gates"], "gates" in outcome["tables"]) == (0, [], False)
-    code, outcome, _ = job("gate", capsys, gates=gates)
-    assert (code, outcome["gates"][0]["verdict"]) == (3, "fail")
+def test_a_night_of_two_tasks_shows_its_verdicts_and_only_the_second_fails(job, spark, tmp_path, capsys):
+    """As schedulers run it: the first task judges, publishes and writes the page, the second ends the pipeline."""
+    gates = [{"metric": "hit@1", "min": 0.9}, {"metric": "hit@1", "max_drop": 0.1, "against": "previous"}]
+    assert job("evaluate", capsys, "--no-gates", as_of="2026-11-27", found=("a", "a"), gates=gates)[0] == 0
+    code, first, captured = job("evaluate", capsys, "--no-gates", gates=gates)
+    assert (code, first["exit_code"], first["status"], first["error"]) == (0, 0, "ok", None)
+    assert [verdict["verdict"] for verdict in first["gates"]] == ["fail", "fail"]
+    assert "FAIL  model: hit@1: min 0.9: 0.5 is below 0.9" in captured.out
+    assert "--no-gates: a gate that fails ends the command gate, and not this one" in captured.out
+    page = (tmp_path / "2026-11-28.html").read_text()
+    assert "Gates failed: 2 of 2 verdicts" in page
+    assert "0.5 is below 0.9" in page
+    rows = srm.read_history(spark, str(tmp_path / "out"), table="gates").where("as_of = '2026-11-28'").collect()
+    assert [row["verdict"] for row in rows] == ["fail", "fail"]
+    code, second, captured = job("gate", capsys, gates=gates)
+    assert (code, second["gates"]) == (3, first["gates"])
+    assert "error: FAIL  model: hit@1: min 0.9" in captured.err
     # Other gates are held against the same run, also by the evaluation of the night once more.
-    run_id = outcome["run_id"]
     code, outcome, _ = job("gate", capsys, "--set", "gates=[{metric: hit@1, min: 0.5}]", gates=gates)
-    assert (code, outcome["run_id"], outcome["gates"][0]["gate"]) == (0, run_id, "hit@1: min 0.5")
+    assert (code, outcome["run_id"], outcome["gates"][0]["gate"]) == (0, second["run_id"], "hit@1: min 0.5")
     code, outcome, _ = job("gate", capsys, "--set", "evaluation.convention=ranx", gates=gates)
-    told = f"expected run {outcome['run_id']} as of 2026-11-28, found {run_id} of another configuration: run evaluate first, "
+    told = f"expected run {outcome['run_id']} as of 2026-11-28, found {second['run_id']} of another configuration"
     assert code == 4
-    assert f"{told}with the same configuration but for gates" in outcome["error"]["message"]
+    assert f"{told}: run evaluate first, with the same configuration but for gates" in outcome["error"]["message"]
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_the_page_of_a_night_that_ended_without_values_says_so(job, tmp_path, capsys, monkeypatch):
+    page = tmp_path / "2026-11-28.html"
+    assert job("evaluate", capsys, gates=[{"metric": "hit@1", "min": 0.1}])[0] == 0
+    assert "Gates passed" in page.read_text()
+    # Nobody of truth has an id.
+    code, outcome, _ = job("evaluate", capsys, found=("a", None))
+    text = page.read_text()
+    assert (code, outcome["report"]) == (4, str(page))
+    assert "The run was refused" in text
+    assert "Gates passed" not in text
+    assert outcome["error"]["message"].splitlines()[0] in html.unescape(text)
+    assert '<span class="chip error">error</span>' in text
+    # And one that fails before it has read anything.
+    (tmp_path / "predictions").rename(tmp_path / "gone")
+    code, outcome, _ = job("evaluate", capsys)
+    assert code == 4
+    assert "The run was refused" in page.read_text()
+    assert outcome["error"]["message"].splitlines()[0] in html.unescape(page.read_text())
+    monkeypatch.setattr("spark_recmetrics.tables.read_table", lambda *_: 1 / 0)
+    code, outcome, _ = job("evaluate", capsys)
+    assert (code, outcome["error"]["type"]) == (1, "ZeroDivisionError")
+    assert "The run failed" in page.read_text()
+    assert "division by zero" in page.read_text()
 
 
 @pytest.mark.spark

@@ -8,18 +8,21 @@ import json
 import math
 import re
 import sys
+from datetime import datetime, timezone
 from html.parser import HTMLParser
 
 import pytest
 from colours import SIGHTS, contrast, nearest
-from report_data import everything, small_comparison, small_gates, small_history, small_result, with_slices
+from report_data import everything, many_models, small_comparison, small_gates, small_history, small_result, with_slices
 
+from spark_recmetrics import canvas
 from spark_recmetrics import page as page_module
-from spark_recmetrics import plots
 from spark_recmetrics.comparison import Comparison
 from spark_recmetrics.conventions import convention
 from spark_recmetrics.errors import ConfigError, PublishError
 from spark_recmetrics.evaluator import evaluate_in_memory
+from spark_recmetrics.facts import Fact
+from spark_recmetrics.report import findings, headline_of
 
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}</style></svg>$x$"
 
@@ -89,6 +92,83 @@ def test_the_verdict_comes_first(read):
     assert "✗ Gates failed: 1 of 2 verdicts" in head
     assert "mrr@1: als has the best value, 0.5000" in head
     assert "✗ fail popularity mrr@2: min 0.5 0.375 is below 0.5" in read.text("gates")
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"a": 0.25, "b": 0.25 + 1e-15, "c": 0.125}, "b and a have the best value, 0.2500 ({}), before c with 0.1250."),
+        ({"a": 0.25, "b": 0.25, "c": 0.25 - 1e-15}, "a, b and c have the same value, 0.2500 ({})."),
+        ({f"m{n}": 0.25 for n in range(8)}, "m0, m1, m2, m3, m4, m5 and 2 more have the same value, 0.2500 ({})."),
+        ({"a": 0.125, "b": 0.25, "c": None}, "b has the best value, 0.2500 ({}), before a with 0.1250."),
+    ],
+)
+def test_all_that_are_best_are_named_together(values, told):
+    interval = f"95 % interval {many_models(values)[0]['ci_low']:.4f}..{many_models(values)[0]['ci_high']:.4f}, 4 users"
+    rows = [row for row in many_models(values) if row["k"] == 2]
+    assert findings(rows, [], 0.95, 0.05) == [f"mrr@2: {told.format(interval)}"]
+
+
+def test_the_headline_is_a_metric_that_judges():
+    result = small_result(metrics=["item_coverage", "rmse", "hit"], k=2)
+    assert "hit@2: als has the best value" in result.to_markdown().splitlines()[0]
+    for metrics, expected in (
+        (["arp@2", "novelty@2", "mrr@2"], "mrr@2"),
+        (["arp@2", "rmse"], "rmse"),
+        (["item_coverage@2", "arp@2"], "arp@2"),
+        (["item_coverage@2"], "item_coverage@2"),
+    ):
+        assert headline_of([{"metric": metric, "model": "als"} for metric in metrics]) == expected
+
+
+def test_the_users_of_a_result_are_those_of_its_headline():
+    # popularity rates what three of the four users know; both rank for all.
+    result = small_result(metrics=["rmse", "item_coverage", "hit"], k=2)
+    assert result.n_users == {"als": 4, "popularity": 4}
+    assert small_result(metrics=["item_coverage", "rmse"], k=2).n_users == {"als": 4, "popularity": 3}
+
+
+def test_a_gate_that_failed_is_never_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "_LIMITS", (3,))
+    result = small_result(metrics=["mrr"], k=2)
+    passes, fails = small_gates(result, min=0.1), small_gates(result, min=2.0)
+    warns = [one._replace(verdict="warn") for one in passes]
+    found = page_of(result, tmp_path, gates=[*passes, *warns, *fails, *fails])
+    assert [one["class"] for one in found.all("span") if "chip" in one["class"]][:4] == ["chip fail"] * 4
+    assert "4 more verdicts, none of which failed, are in the table gates." in found.text("gates")
+    found = page_of(result, tmp_path, gates=[*passes, *warns, *fails[:1]])
+    chips = [one["class"] for one in found.all("span") if "chip" in one["class"]][:3]
+    assert chips == ["chip fail", "chip warn", "chip warn"]
+    assert "2 more verdicts" in found.text("gates")
+    assert "more verdicts" not in page_of(result, tmp_path, gates=fails).text("gates")
+
+
+def test_more_warnings_than_the_page_has_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "_LIMITS", (3,))
+    result = small_result(metrics=["mrr"], k=2)
+    object.__setattr__(result, "warnings", [f"warning {n}" for n in range(5)])
+    assert "warning 2 2 more warnings are in warnings of the result." in page_of(result, tmp_path).text("data")
+
+
+def refused(**more):
+    run = dict.fromkeys(("run_id", "config_hash", "data_hash"), "x" * 16)
+    run |= {"job": "nightly", "as_of": "2026-11-28", "computed_at": datetime(2026, 11, 29, 3, 30, tzinfo=timezone.utc)}
+    lines = ["truth: null_users = 1: expected ids <b>"]
+    facts = [Fact("null_users", "truth", "error", 1, 0.25, None)]
+    rules = convention("default")
+    more = {"emptiness": lines, "facts": facts, "ended": "the run was refused", **more}
+    return page_module.Page(run=run, rows=(), convention=rules, warnings=(), confidence=0.95, **more)
+
+
+def test_a_run_without_values_has_a_page():
+    found = Read(refused(configuration="job: nightly").html())
+    assert [one["aria-labelledby"] for one in found.all("section")] == ["data", "definitions", "run"]
+    assert [one["href"] for one in found.all("a")] == ["#data", "#definitions", "#run"]
+    assert "✗ The run was refused truth: null_users = 1: expected ids <b>" in found.text("head")
+    assert "nightly as of 2026-11-28" in found.text("head")
+    assert "error truth null_users" in found.text("data")
+    assert "2026-11-29 03:30 UTC" in found.text("run")
+    assert "job: nightly" in found.text("run")
 
 
 def test_a_difference_that_was_found_is_told_first(tmp_path):
@@ -211,6 +291,56 @@ def test_one_night_is_no_history(tmp_path):
     assert page_of(result, tmp_path, history=rows).text("history") != ""
 
 
+def test_a_model_has_its_colour_in_all_figures_whatever_the_order_of_the_nights(tmp_path):
+    result = small_result(k=[1, 2], metrics=["mrr"])
+    rows = sorted(small_history(result), key=lambda row: (row["as_of"], row["model"] == "als"))
+    # On the oldest night there was popularity alone.
+    rows = [row for row in rows if (row["as_of"], row["model"]) != ("2026-11-26", "als")]
+    colours = []
+    for figure in re.findall(r"<svg.*?</svg>", result.to_html(tmp_path / "report.html", history=rows).read_text(), re.DOTALL):
+        legend = re.search(r'id="f\d+-legend_1">(.*)', figure, re.DOTALL)[1]
+        colours.append((re.findall(r"<text.*?>(.*?)</text>", legend), list(dict.fromkeys(re.findall(r"--model-\d", legend)))))
+    assert colours == [(["als", "popularity"], ["--model-0", "--model-1"])] * 2
+
+
+def test_of_many_models_the_best_are_shown_and_the_baseline(tmp_path):
+    values = {"base": 0.0, **{f"m{n:02}": (n + 1) / 100 for n in range(40)}}
+    result = small_result(metrics=["mrr"])
+    result.__dict__["rows"] = many_models(values)
+    pairs = [
+        {**small_comparison().rows[0], "model_a": "base", "model_b": model, "mean_a": 0.0, "mean_b": value}
+        for model, value in values.items()
+        if model != "base"
+    ]
+    found = page_of(result, tmp_path, comparison=Comparison(tuple(pairs), 0.05))
+    shown = [f"m{n:02}" for n in range(40)]
+    heads = found.text("values").partition("users base")[2]
+    assert heads.split()[:29] == shown[11:], "150 lines of a table are 30 models"
+    assert "11 more models are in the table summary." in found.text("values")
+    figure, *of_pairs = found.all("svg")
+    assert "base: 0.0000 at 1" in figure["aria-label"]
+    assert "m28:" not in figure["aria-label"]
+    assert "m29: 0.1500 at 1, 0.3000 at 2" in figure["aria-label"]
+    assert figure["aria-label"].endswith("29 more models in the table.")
+    assert "29 more models in the table" in found.text("values")
+    assert [one["aria-label"].partition(" ")[0] for one in of_pairs] == shown[:-13:-1]
+    assert "28 more pairs have no figure." in found.text("differences")
+    # The verdict names the pairs of the best, and counts the rest.
+    pairs = [{**row, "metric": "mrr@1", "k": 1} for row in pairs]
+    head = page_of(result, tmp_path, comparison=Comparison(tuple(pairs), 0.05)).text("head")
+    assert "34 more pairs of models are in the table of differences." in head
+
+
+def test_more_figures_than_a_page_has_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "_FIGURES", 1)
+    monkeypatch.setattr(page_module, "_NIGHTS", 1)
+    result = small_result(metrics=["mrr", "hit"])
+    found = page_of(result, tmp_path, history=small_history(result, metrics=("mrr@2", "hit@2", "hit@1")))
+    assert len(found.all("svg")) == 2
+    assert "1 more metrics have no figure." in found.text("values")
+    assert "The nights of 2 more metrics are in the table summary." in found.text("history")
+
+
 def test_undefined_values_come_first(tmp_path):
     import pandas as pd
 
@@ -282,9 +412,9 @@ def palettes(read):
 def test_colours_can_be_told_apart_and_read_in_light_and_dark(read):
     light, dark = palettes(read)
     assert light.keys() == dark.keys()
-    assert [light[f"model-{n}"] for n in range(len(plots.COLOURS))] == list(plots.COLOURS)
+    assert [light[f"model-{n}"] for n in range(len(canvas.COLOURS))] == list(canvas.COLOURS)
     for palette in (light, dark):
-        models = [palette[f"model-{n}"] for n in range(len(plots.COLOURS))]
+        models = [palette[f"model-{n}"] for n in range(len(canvas.COLOURS))]
         assert min(nearest(models, sight) for sight in SIGHTS) > 15
         assert min(contrast(colour, palette["page"]) for colour in models) >= 3
         for name in ("ink", "muted", "link", "pass", "warn", "fail", "none"):
@@ -301,7 +431,7 @@ def test_the_page_asks_for_nothing(read, written):
     (policy,) = [one["content"] for one in read.all("meta") if one.get("http-equiv") == "Content-Security-Policy"]
     assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     # Names of XML are no addresses.
-    assert set(re.findall(r"https?://[^\s\"'<]+", written)) <= {page_module._SVG, page_module._XLINK}
+    assert set(re.findall(r"https?://[^\s\"'<]+", written)) <= {canvas.SVG, canvas.XLINK}
 
 
 def test_a_hostile_name_is_a_text_everywhere(tmp_path, written, read):
@@ -315,7 +445,7 @@ def test_a_hostile_name_is_a_text_everywhere(tmp_path, written, read):
     assert not [key for _, attributes in hostile.elements for key in attributes if key.startswith("on")]
     for section in ("values", "gates", "differences", "run"):
         assert HOSTILE in hostile.text(section), section
-    assert plots._short(HOSTILE) in hostile.sections["history"]
+    assert canvas.short(HOSTILE) in hostile.sections["history"]
 
 
 @pytest.mark.heavy
@@ -400,10 +530,21 @@ def test_a_result_shows_itself_in_a_notebook():
     assert all(line.startswith(".recmetrics ") for line in "".join(read.styles).strip().splitlines())
 
 
+def test_a_comparison_shows_itself_in_a_notebook():
+    comparison = small_comparison(HOSTILE)
+    read = Read(comparison._repr_html_())
+    assert f"popularity {HOSTILE} mrr@2 +0.3750 0.2500..0.5000 <.001 4 3 / 1 / 0" in read.text("head")
+    assert "gender: a difference found in 0 of 1 comparison; 1 with too few users to test" in read.text("head")
+    assert not {"script", "svg"} & {name for name, _ in read.elements}
+    assert repr(comparison) == str(comparison)
+    assert repr(comparison).splitlines()[0].split()[:3] == ["a", "b", "metric"]
+
+
 def test_without_jinja2_a_notebook_shows_the_text(monkeypatch):
     page_module._environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert small_result()._repr_html_() is None
+    assert small_comparison()._repr_html_() is None
     page_module._environment.cache_clear()
 
 
@@ -469,7 +610,7 @@ def test_a_name_is_a_text_in_markdown(name):
     assert [line.count("|") for line in table] == [5, 5, 5]
     cells = table[0].strip("| ").split(" | ")
     assert not re.search(r"[|*`\[\]<>#~_]|(?<!\w)@|://|www\.", re.sub(r"&#\d+;", "", "".join(cells)))
-    assert {html.unescape(cell) for cell in cells} == {"metric", "users", "popularity", plots.printable(name)}
+    assert {html.unescape(cell) for cell in cells} == {"metric", "users", "popularity", canvas.printable(name)}
 
 
 def test_csv(tmp_path):
@@ -519,9 +660,17 @@ def test_json(tmp_path):
     result = small_result()
     result.__dict__["rows"] = [{**result.rows[0], "value": math.inf}, *result.rows[1:]]
     found = json.loads(result.to_json(tmp_path / "result.json").read_text())
-    assert list(found) == ["status", "warnings", "summary", "data_report"]
+    assert list(found) == ["status", "warnings", "summary", "data_report", "pareto", "comparison", "gates"]
+    assert found["pareto"] == found["comparison"] == found["gates"] == []
     assert found["status"] == "ok"
     assert found["summary"][0]["value"] is None
     assert [row["value"] for row in found["summary"][1:]] == [row["value"] for row in result.rows[1:]]
     assert found["summary"][0]["computed_at"] == result.rows[0]["computed_at"].isoformat()
     assert [row["check"] for row in found["data_report"]] == [fact.check for fact in result.facts]
+    path = tmp_path / "all.json"
+    more = {"comparison": small_comparison(ci_low=-math.inf), "gates": small_gates(result)}
+    whole = json.loads(result.to_json(path, **more).read_text())
+    assert [row["ci_low"] for row in whole["comparison"]] == [None, -0.25, 0.25]
+    assert [(row["model"], row["verdict"]) for row in whole["gates"]] == [("als", "pass"), ("popularity", "fail")]
+    pareto = json.loads(in_two_ways({"als": "x", "pop": "y"}).to_json(path).read_text())["pareto"]
+    assert [(row["k"], row["model"], row["dominated_by"]) for row in pareto][:2] == [(1, "als", []), (1, "pop", ["als"])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import re
 import subprocess
 import sys
 import warnings
@@ -12,10 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from colours import SIGHTS, contrast, nearest
-from report_data import small_comparison, small_history, small_result, with_slices
+from report_data import many_models, small_comparison, small_history, small_result, with_slices
 
 import spark_recmetrics as srm
-from spark_recmetrics import plots
+from spark_recmetrics import canvas, plots
 from spark_recmetrics.errors import ConfigError
 
 
@@ -54,7 +55,7 @@ def test_differences():
     assert [line.get_marker() for line in panel.lines if line.get_marker() not in ("", "None")] == ["o", "o", "|"]
     assert panel.get_xlabel() == "difference\n| the smallest that these users could have shown"
     filled = [line.get_markerfacecolor() for line in panel.lines if line.get_marker() == "o"]
-    assert filled == [plots.COLOURS[0], "none"]  # the first was found, the second was not
+    assert filled == [canvas.COLOURS[0], "none"]  # the first was found, the second was not
     assert [tick.get_text() for tick in panel.get_yticklabels()] == ["mrr@2", "hit@1"]
     assert figure.get_label() == (
         "als minus popularity. mrr@2: +0.3750 (+0.2500 to +0.5000), als is better; "
@@ -86,8 +87,9 @@ def test_slices():
 def test_more_lines_than_a_figure_has_are_told():
     groups = [("age", str(n), 40) for n in range(45)]
     figure = srm.plots.slices(with_slices(small_result(), groups), "mrr@2")
-    assert len(figure.axes[0].get_yticklabels()) == plots.MOST_LINES
+    assert len(figure.axes[0].get_yticklabels()) == canvas.MOST_LINES
     assert figure.get_label().endswith(" 6 more lines in the table.")
+    assert "6 more lines in the table" in texts_of(figure)
 
 
 def test_history():
@@ -101,6 +103,95 @@ def test_history():
         "The truth is another from 2026-11-28 on."
     )
     assert lines_of(srm.plots.history(small_history(result), last=1).axes[0]) == [([0], [6 / 8]), ([0], [3 / 8])]
+
+
+def colours_of(figure):
+    """By name in the legend."""
+    (legend,) = figure.legends
+    return {text.get_text(): line.get_color() for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)}
+
+
+def test_an_older_night_of_one_model_changes_no_colour():
+    result = small_result()
+    rows = [row for row in small_history(result) if (row["as_of"], row["model"]) != ("2026-11-26", "als")]
+    assert rows[0]["model"] == "popularity"
+    colours = dict(zip(("als", "popularity"), canvas.COLOURS, strict=False))
+    assert colours_of(srm.plots.history(rows)) == colours == colours_of(srm.plots.metric_by_k(result))
+    # A model that tonight lacks comes last.
+    old = [{**row, "model": "aaa"} for row in rows[:1]]
+    assert list(colours_of(srm.plots.history([*old, *rows]))) == ["als", "popularity", "aaa"]
+    # One that is new keeps its colour, where the models of a page are given.
+    chosen = ["new", "als", "popularity"]
+    assert colours_of(srm.plots.history(rows, models=chosen)) == {"als": canvas.COLOURS[1], "popularity": canvas.COLOURS[2]}
+
+
+def test_of_many_models_the_best_are_drawn_and_the_rest_counted():
+    rows = many_models({f"m{n:02}": (n + 1) / 100 for n in range(14)})
+    best = [f"m{n:02}" for n in range(2, 14)]
+    sliced = [{**row, "slice": "age", "slice_value": "young"} for row in rows]
+    nights = [{**row, "as_of": as_of} for as_of in ("2026-11-27", "2026-11-28") for row in rows]
+    for figure in (
+        srm.plots.metric_by_k(rows),
+        srm.plots.slices([*rows, *sliced], "mrr@2"),
+        srm.plots.history(nights, "mrr@2"),
+    ):
+        assert list(colours_of(figure)) == best
+        assert "2 more models in the table" in texts_of(figure)
+        assert figure.get_label().endswith(" 2 more models in the table.")
+    figure = srm.plots.metric_by_k(rows, models=["m01", "m00"])
+    assert colours_of(figure) == {"m01": canvas.COLOURS[0], "m00": canvas.COLOURS[1]}
+    lower = [{**row, "metric": "rmse" if row["k"] == 1 else "mae", "k": None} for row in rows]
+    of_lower = srm.plots.slices([*lower, *({**row, "slice": "age", "slice_value": "young"} for row in lower)])
+    assert list(colours_of(of_lower)) == [f"m{n:02}" for n in range(12)]
+    lines = [row for n in range(14) for row in bins(f"m{n:02}", (0.5, 1, 0.5))]
+    figure = srm.plots.score_calibration(lines)
+    assert figure.get_label().endswith(" 2 more models in the table.")
+
+
+def test_of_many_differences_those_of_the_best_models_are_drawn():
+    base = {**small_comparison().rows[0], "mean_a": 0.0}
+    rows = [
+        {**base, "model_b": f"m{n:02}", "mean_b": n / 100, "metric": metric} for n in range(30) for metric in ("mrr@2", "hit@2")
+    ]
+    figure = srm.plots.differences(rows)
+    assert [panel.get_title("left").partition(" ")[0] for panel in figure.axes] == [f"m{n:02}" for n in range(29, 9, -1)]
+    assert "20 more differences in the table" in texts_of(figure)
+    assert figure.get_label().endswith(" 20 more differences in the table.")
+    assert "more" not in srm.plots.differences(rows[:40]).get_label()
+
+
+LONG = "bias_disparity_br(items=genre_of_the_recommended_item, users=gender_and_age_of_the_user)@{}"
+
+
+def outside(figure):
+    """Texts that do not lie inside their figure; of numbers some stand beyond the axes and are not drawn."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
+    renderer, box = FigureCanvasAgg(figure).get_renderer(), figure.bbox
+    texts = [text for text in figure.findobj(Text) if re.search(r"[^\W\d]", text.get_text())]
+    found = [(text.get_text(), text.get_window_extent(renderer)) for text in texts]
+    return [text for text, own in found if own.x0 < box.x0 - 1 or own.x1 > box.x1 + 1]
+
+
+def test_long_names_stay_inside_the_figure_and_the_label_has_the_whole():
+    names = {"a" * 40: 0.25, "b" * 40: 0.5}
+    rows = many_models(names, LONG.format(2))
+    sliced = [{**row, "slice": "age", "slice_value": "young" * 10} for row in rows]
+    pair = {**small_comparison().rows[0], "model_a": "a" * 40, "model_b": "b" * 40, "metric": LONG.format(2)}
+    nights = [{**row, "as_of": as_of} for as_of in ("2026-11-27", "2026-11-28") for row in rows]
+    figures = [
+        srm.plots.metric_by_k(rows),
+        srm.plots.differences([pair]),
+        srm.plots.slices([*rows, *sliced], LONG.format(2)),
+        srm.plots.history(nights, LONG.format(2)),
+        srm.plots.score_calibration([row for name in names for row in bins(name, (0.5, 1, 0.5))]),
+    ]
+    for figure in figures:
+        assert outside(figure) == []
+    for figure, name in zip(figures, [LONG.partition("@")[0], *[LONG.format(2)] * 3], strict=False):
+        assert name in figure.get_label()
+        assert name not in texts_of(figure)
 
 
 def test_a_night_without_a_value_is_a_gap():
@@ -180,6 +271,10 @@ def test_a_spark_frame_is_told_what_to_do():
         (lambda: plots.metric_by_k(small_result(k=2)), r"found none: evaluate with k=\[5, 10\]"),
         (lambda: plots.differences(small_comparison(), "mrr@1"), "'mrr@1' was not compared; did you mean 'mrr@2'"),
         (lambda: plots.differences([{**small_comparison().rows[0], "diff": None}]), "expected a difference .* found none"),
+        (
+            lambda: plots.metric_by_k(small_result(), models=["pop"]),
+            "models: expected a model of the rows, found 'pop'; known: als",
+        ),
         (lambda: plots.slices(small_result()), r"expected values of slices, found none: evaluate with slices=\[...\]"),
         (lambda: plots.slices(with_slices(small_result()), "ndcg@2"), "'ndcg@2' was not evaluated by slice"),
         (lambda: plots.history(small_history(small_result()), "hit@2"), "expected rows of hit@2, found none; known: mrr@2"),
@@ -204,7 +299,7 @@ def test_any_name_of_a_model_is_a_text(name):
         figure = srm.plots.metric_by_k(small_result(name, "popularity", metrics=["mrr"]))
         figure.savefig(io.BytesIO(), format="svg")
     shown = texts_of(figure) - {"popularity", "mrr", "k"}
-    assert not name or plots._short(name) in shown
+    assert not name or canvas.short(name) in shown
 
 
 def test_no_setting_of_matplotlib_is_changed_or_taken():
@@ -218,20 +313,19 @@ def test_no_setting_of_matplotlib_is_changed_or_taken():
 
 
 def test_more_models_than_colours_differ_in_more_than_the_colour():
-    rows = [{"model": f"m{n}"} for n in range(plots.MOST_MODELS)]
-    looks = list(plots._looks(rows).values())
-    assert len(set(looks)) == plots.MOST_MODELS
+    looks = list(canvas.looks_of([f"m{n}" for n in range(canvas.MOST_MODELS)]).values())
+    assert len(set(looks)) == canvas.MOST_MODELS
     for one, other in itertools.combinations(looks, 2):
         assert one.colour != other.colour or one.marker != other.marker
 
 
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_colours_differ_for_colour_blind_readers(sight):
-    assert nearest(plots.COLOURS, sight) > 15  # about 2 can just be seen
+    assert nearest(canvas.COLOURS, sight) > 15  # about 2 can just be seen
 
 
 def test_colours_are_dark_enough_for_paper():
-    assert min(contrast(colour, "#ffffff") for colour in plots.COLOURS) >= 3  # WCAG 2.2, 1.4.11
+    assert min(contrast(colour, "#ffffff") for colour in canvas.COLOURS) >= 3  # WCAG 2.2, 1.4.11
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

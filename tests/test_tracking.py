@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from report_data import small_comparison
 
 import spark_recmetrics as srm
 from spark_recmetrics import tracking
 from spark_recmetrics.cli import RESULT_MARK, main
 from spark_recmetrics.config import load
+from spark_recmetrics.gates import Gate, judge
 from spark_recmetrics.memory import evaluate_in_memory
 from spark_recmetrics.outcome import Run
+from spark_recmetrics.page import can_be_made
 from spark_recmetrics.slices import parse_slices
 
 mlflow = pytest.importorskip("mlflow", reason="mlflow is optional, and not installed here")
@@ -126,6 +130,27 @@ def test_what_stands_beside_the_values(client):
     assert {row["check"] for row in found["data_report"]} >= {"rows", "users"}
 
 
+def test_the_page_is_an_artefact(client, monkeypatch):
+    pytest.importorskip("matplotlib", reason="the extra report is optional, and not installed here")
+    result = two_models()
+    gate = Gate("ndcg@10", min=2.0)
+    more = {"comparison": small_comparison("a", "b"), "gates": judge([gate], result.rows), "configuration": "job: nightly"}
+    run = client.get_run(srm.log_to_mlflow(result, history=result.rows, **more).runs["a"])
+    page = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/report.html")
+    for told in ("is below 2", "a minus b", "job: nightly"):
+        assert told in page
+    assert run.data.tags["recmetrics.gates"] == "fail"
+    found = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/result.json"))
+    assert [row["verdict"] for row in found["gates"]] == ["fail", "fail"]
+    assert [row["metric"] for row in found["comparison"]] == ["mrr@2", "hit@1", "mrr@2"]
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    bare = client.get_run(srm.log_to_mlflow(result).runs["a"])
+    assert sorted(one.path for one in client.list_artifacts(bare.info.run_id, "recmetrics")) == [
+        "recmetrics/report.txt",
+        "recmetrics/result.json",
+    ]
+
+
 def test_values_of_slices_are_logged_when_asked_for_and_never_mixed_up(client):
     result = one_model()
     (mean,) = result.means["model"]
@@ -231,11 +256,11 @@ def test_earlier_runs_that_must_not_be_deleted_are_a_warning(client, monkeypatch
 
 
 def test_json_of_what_a_job_knows_has_no_infinity(client):
-    gate = {"value": math.inf, "reference": np.float64("nan"), "n_users": np.int64(3), "why": ("a", None)}
+    gate = {"verdict": "fail", "value": math.inf, "reference": np.float64("nan"), "n_users": np.int64(3), "why": ("a", None)}
     tracked = tracking.track(one_model(), tracking.Mlflow(), more={"gates": [gate]})
     place = client.get_run(tracked.runs["model"]).info.artifact_uri
     found = json.loads(mlflow.artifacts.load_text(f"{place}/recmetrics/result.json"))
-    assert found["gates"] == [{"value": None, "reference": None, "n_users": 3, "why": ["a", None]}]
+    assert found["gates"] == [{"verdict": "fail", "value": None, "reference": None, "n_users": 3, "why": ["a", None]}]
 
 
 def test_a_server_that_is_down_is_told_without_the_password(client, monkeypatch):
@@ -326,6 +351,10 @@ def test_a_job_logs_what_it_has_published(job, client):
     assert [(row["model_a"], row["model_b"], row["metric"]) for row in logged["comparison"]] == [("a", "b", "hit@1")]
     text = mlflow.artifacts.load_text(f"{found.info.artifact_uri}/recmetrics/report.txt")
     assert text.partition("\n")[0] in out
+    assert outcome["report"] is None, "no file is asked for"
+    if can_be_made():  # the oldest and the newest versions are tested without the extra
+        page = mlflow.artifacts.load_text(f"{found.info.artifact_uri}/recmetrics/report.html")
+        assert "Gates failed: 1 of 2 verdicts" in page
 
 
 @pytest.mark.spark
