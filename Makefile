@@ -124,7 +124,7 @@ bench-breadth: check-java $(READY) ## what the metrics of accuracy, and all, cos
 bench-check: check-java $(READY) ## fail where an evaluation became slower beside the same work in Spark SQL
 	$(BIN)/python benchmarks/check.py
 
-bench-sizes: check-java $(READY) ## what grows with the rows, up to 103 million, and uneven inputs, into docs/sizing.md; an hour
+bench-sizes: check-java $(READY) ## what grows with the rows, up to 105 million, and uneven inputs, into docs/sizing.md; an hour
 	$(BIN)/python benchmarks/sizes.py --page docs/sizing.md
 	$(BIN)/python benchmarks/skew.py --page docs/sizing.md
 

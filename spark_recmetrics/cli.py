@@ -6,7 +6,6 @@ import argparse
 import io
 import json
 import logging
-import math
 import os
 import sys
 import traceback
@@ -21,6 +20,7 @@ from spark_recmetrics.credentials import Vault
 from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, counted, printable, reason_of
 from spark_recmetrics.job_file import places
 from spark_recmetrics.job_session import session, tell
+from spark_recmetrics.json_text import json_text
 from spark_recmetrics.metrics import COMBINED, DEFINITIONS
 from spark_recmetrics.progress import shown
 from spark_recmetrics.report import RESULT_MARK, unmarked
@@ -40,8 +40,8 @@ INTERRUPTED = 130
 _EXIT_CODES = """exit codes:
   0    done
   1    unexpected error
-  2    usage or configuration; found before a session starts,
-       but for what names columns or models of the tables
+  2    usage or configuration; found before a session starts, but for what
+       only the tables or the secrets of the workspace can tell
   3    a gate failed
   4    input data missing, refused, or nobody to average; a check of doctor or preflight failed
   5    the output tables could not be replaced
@@ -313,20 +313,11 @@ def _reported(
             print(unmarked(printable(line)), file=sys.stderr)  # spark-submit shows it on its stdout
         outcome["error"] = {"type": type(error).__name__, "message": reason_of(error, vault.covered)}
     outcome["exit_code"] = code
-    text = json.dumps(_finite(outcome), allow_nan=False)
+    text = json_text(outcome)
     if result_file is not None:
         result_file.write_text(text + "\n", encoding="utf-8")
     print(f"{RESULT_MARK} {text}", flush=True)
     return code
-
-
-def _finite(value: Any) -> Any:
-    """The value with null for infinity and NaN, which JSON lacks; the squares of very large errors can reach them."""
-    if isinstance(value, Mapping):
-        return {key: _finite(own) for key, own in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(own) for own in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager

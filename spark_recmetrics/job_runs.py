@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_recmetrics.errors import DataError, GateError, PublishError, RecMetricsError, printable, reason_of
@@ -46,14 +44,14 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         PublishError: The tables, or with `on_error: fail` the tracker, could not be written.
     """
     try:
-        result, verdicts, told, more = _evaluated(config, outcome, user, vault)
+        found = _evaluated(config, outcome, user, vault)
     except Exception as error:
         if outcome["report"] is None:
             _report_end(config, error, outcome, vault)
         raise
-    lost = _track(config, result, told, more, outcome)
+    lost = _track(config, found, outcome)
     try:
-        _end(result, verdicts, gated=gated)
+        _end(found.result, found.verdicts, gated=gated)
     except (DataError, GateError):
         if lost is not None:  # the job ends with one error, and this is not it
             tell(f"warning: {lost}")
@@ -63,17 +61,18 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         raise lost
 
 
-class _Shown(NamedTuple):
-    """What is shown of a run beside its values."""
+class _Evaluated(NamedTuple):
+    """What a run has found, and shown: as text on stdout, and as a page."""
 
+    result: Result
+    verdicts: list[Verdict]
     comparison: Comparison | None
+    told: str
     page: str | None
 
 
-def _evaluated(
-    config: Config, outcome: dict[str, Any], user: str | None, vault: Vault
-) -> tuple[Result, list[Verdict], str, _Shown]:
-    """Evaluate, publish, print and write the report: the result, the verdicts, the text that was printed, and the rest."""
+def _evaluated(config: Config, outcome: dict[str, Any], user: str | None, vault: Vault) -> _Evaluated:
+    """Evaluate, publish, print and write the report."""
     from spark_recmetrics import history
     from spark_recmetrics.doctor import examine_worker
     from spark_recmetrics.outcome import Run
@@ -130,7 +129,7 @@ def _evaluated(
         if user is not None:
             with step(spark, "lists of a user"):
                 _show_user(result, user)
-    return result, verdicts, told, _Shown(comparison, page)
+    return _Evaluated(result, verdicts, comparison, told, page)
 
 
 def _end(result: Result, verdicts: Sequence[Verdict], *, gated: bool) -> None:
@@ -149,7 +148,7 @@ def _end(result: Result, verdicts: Sequence[Verdict], *, gated: bool) -> None:
         tell("--no-gates: a gate that fails ends the command gate, and not this one")
 
 
-def _track(config: Config, result: Result, report: str, shown: _Shown, outcome: dict[str, Any]) -> PublishError | None:
+def _track(config: Config, found: _Evaluated, outcome: dict[str, Any]) -> PublishError | None:
     """Log the run to MLflow if the configuration asks for it. Everything is published by now, and a tracker that fails is told.
 
     Returns:
@@ -161,9 +160,9 @@ def _track(config: Config, result: Result, report: str, shown: _Shown, outcome: 
 
     options = config.tracking.mlflow
     more = {key: outcome[key] for key in ("warnings", "gates", "tables", "preflight")}
-    more["comparison"] = [] if shown.comparison is None else shown.comparison.rows
+    more["comparison"] = [] if found.comparison is None else found.comparison.rows
     try:
-        told = track(result, options, report=report, page=shown.page, more=more)
+        told = track(found.result, options, report=found.told, page=found.page, more=more)
     except PublishError as error:
         outcome["tracking"] = {"mlflow": {}}
         if options.on_error == "fail":
@@ -242,6 +241,7 @@ def _report(
     All tables are there already, so what hinders it is a warning.
     """
     from spark_recmetrics.history import published_rows
+    from spark_recmetrics.outcome import write_whole
     from spark_recmetrics.page import can_be_made
     from spark_recmetrics.report import headline_of
     from spark_recmetrics.source import as_yaml
@@ -250,20 +250,21 @@ def _report(
         return None
     told = [headline_of(result.rows), *(gate.metric for gate in config.gates)]
     try:
-        with step(spark, "report"), TemporaryDirectory() as folder:
-            path = result.to_html(
-                config.report_path or Path(folder, "report.html"),
+        with step(spark, "report"):
+            page = result.as_html(
                 comparison=comparison,
                 gates=verdicts,
                 history=published_rows(spark, config.located(config.output), config.job, list(dict.fromkeys(told))),
                 configuration=as_yaml(config.resolved()),
             )
-            page = path.read_text("utf-8")
     except Exception as error:  # noqa: BLE001 - it may not end a run whose numbers are there
-        _tell_unwritten(error, outcome, vault)
+        outcome["warnings"].append(_unwritten(error, vault))
         return None
     if config.report_path is not None:
-        outcome["report"] = str(path)
+        try:
+            outcome["report"] = str(write_whole(config.report_path, page))
+        except PublishError as error:
+            outcome["warnings"].append(_unwritten(error, vault))
     return page
 
 
@@ -286,18 +287,20 @@ def _report_end(config: Config, error: Exception, outcome: dict[str, Any], vault
             facts=[Fact._make(fact) for fact in error.facts] if isinstance(error, DataError) else (),
             convention=config.evaluation.chosen_convention,
             warnings=outcome["warnings"],
-            emptiness=why.split("\n"),
+            emptiness=[printable(line) for line in why.split("\n")],
             confidence=config.evaluation.intervals.chosen.confidence,
             configuration=as_yaml(config.resolved()),
             ended="the run was refused" if isinstance(error, DataError) else "the run failed",
         )
         outcome["report"] = str(write_whole(config.report_path, page.html()))
+        tell(f"{'report':<12} {printable(outcome['report'])}")
     except Exception as hindrance:  # noqa: BLE001 - the run has an error of its own, which is the one to tell
-        _tell_unwritten(hindrance, outcome, vault)
+        outcome["warnings"].append(_unwritten(hindrance, vault))
+        tell(f"warning: {printable(outcome['warnings'][-1])}")
 
 
-def _tell_unwritten(error: Exception, outcome: dict[str, Any], vault: Vault) -> None:
-    outcome["warnings"].append(f"report: not written: {reason_of(error, vault.covered)}")
+def _unwritten(error: Exception, vault: Vault) -> str:
+    return f"report: not written: {reason_of(error, vault.covered)}"
 
 
 def run_split(config: SplitConfig, outcome: dict[str, Any], vault: Vault) -> None:

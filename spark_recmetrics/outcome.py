@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +17,7 @@ from uuid import uuid4
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError, DataError, PublishError, brief, counted, printable
 from spark_recmetrics.facts import EMPTINESS, Fact
+from spark_recmetrics.json_text import json_text
 from spark_recmetrics.markdown import as_markdown
 from spark_recmetrics.means import Intervals, Mean
 from spark_recmetrics.metrics import COMBINED
@@ -268,9 +267,19 @@ class Outcome:
             >>> result.to_html(f"{tempfile.mkdtemp()}/report.html").name
             'report.html'
         """
+        return write_whole(path, self.as_html(comparison=comparison, gates=gates, history=history, configuration=configuration))
+
+    def as_html(
+        self,
+        *,
+        comparison: Compared | None = None,
+        gates: Sequence[Verdict] = (),
+        history: Sequence[Mapping[str, Any]] = (),
+        configuration: str | None = None,
+    ) -> str:
+        """The report that `to_html` writes, as a text. See there."""
         earlier = [dict(row.asDict() if hasattr(row, "asDict") else row) for row in history]
-        page = self._page(comparison, gates, [row for row in earlier if row["slice"] == "all"], configuration)
-        return write_whole(path, page.html())
+        return self._page(comparison, gates, [row for row in earlier if row["slice"] == "all"], configuration).html()
 
     def to_markdown(self, *, comparison: Compared | None = None, gates: Sequence[Verdict] = ()) -> str:
         """The values over all users as Markdown, for a pull request: gates first, then values, differences and warnings.
@@ -360,7 +369,7 @@ class Outcome:
             "comparison": () if comparison is None else comparison.rows,
             "gates": [verdict._asdict() for verdict in gates],
         }
-        return write_whole(path, json.dumps(_plain(found), allow_nan=False, indent=1) + "\n")
+        return write_whole(path, json_text(found, indent=1) + "\n")
 
     def _repr_html_(self) -> str | None:
         """How a notebook shows the result: values with intervals, and warnings. Without jinja2 it is the text."""
@@ -393,17 +402,6 @@ class Outcome:
             history=history,
             configuration=configuration,
         )
-
-
-def _plain(value: Any) -> Any:
-    """The value as JSON has it."""
-    if isinstance(value, Mapping):
-        return {key: _plain(own) for key, own in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(own) for own in value]
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _inert(value: Any) -> Any:

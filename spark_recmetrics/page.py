@@ -33,7 +33,7 @@ from spark_recmetrics.report import (
     headline_of,
     interval_of,
     leading,
-    leading_pairs,
+    leading_first,
     models_of,
     p_of,
     pareto_lines,
@@ -276,20 +276,6 @@ class Page:
         n_models = len(models_of(self._everybody))
         return {"models": shown, "lines": table, "more": len(lines) - limit, "more_models": n_models - len(shown)}
 
-    def _found_in_slices(self) -> list[str]:
-        """By slice, in how many comparisons a difference was found."""
-        by_slice: dict[str, list[Row]] = {}
-        for row in self.comparison:
-            if row["slice"] != "all":
-                by_slice.setdefault(row["slice"], []).append(row)
-        lines = []
-        for name, own in by_slice.items():
-            n_found = sum(row["winner"] is not None for row in own)
-            few = sum(row["reason"] == "small_slice" for row in own)
-            untested = f"; {few} with too few users to test" if few else ""
-            lines.append(f"{name}: a difference found in {n_found} of {counted(len(own), 'comparison')}{untested}")
-        return lines
-
 
 _NO_VALUES: dict[str, Any] = {
     **dict.fromkeys(("groups", "together", "beyond", "found"), ()),
@@ -362,8 +348,7 @@ def _leading_lines(comparison: Sequence[Row], limit: int) -> list[Row]:
     rows = [row for row in comparison if row["slice"] == "all"]
     if len(rows) <= limit and len({(row["model_a"], row["model_b"]) for row in rows}) <= _FIGURES:
         return rows
-    place = {pair: n for n, pair in enumerate(leading_pairs(rows))}
-    return sorted(rows, key=lambda row: place[row["model_a"], row["model_b"]])
+    return leading_first(rows)
 
 
 def _found_in_slices(comparison: Sequence[Row]) -> list[str]:

@@ -34,7 +34,7 @@ from spark_recmetrics.canvas import (
 from spark_recmetrics.errors import ConfigError, brief, counted, did_you_mean, printable
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.nights import changes, newest_nights
-from spark_recmetrics.report import leading, leading_pairs, models_of
+from spark_recmetrics.report import leading, leading_first, models_of
 from spark_recmetrics.slices import slice_name
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> 
 
     Args:
         comparison: Of `compare`, or rows of COMPARISON.
-        metrics: Such as `ndcg@10`. None: all. Of more than 40 differences those of the best models by the first ranking metric
+        metrics: Such as `ndcg@10`. None: all. Of more than 40 differences those of the best models by the headline
             are drawn.
 
     Raises:
@@ -135,8 +135,7 @@ def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> 
         raise ConfigError("comparison: expected a difference over all users, found none")
     rows = drawable
     if len(drawable) > MOST_LINES:
-        order = {pair: n for n, pair in enumerate(leading_pairs(drawable))}
-        rows = sorted(drawable, key=lambda row: order[row["model_a"], row["model_b"]])[:MOST_LINES]
+        rows = leading_first(drawable)[:MOST_LINES]
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["model_a"], row["model_b"], _scale(row["metric"])), []).append(row)
@@ -243,7 +242,7 @@ def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequen
         metric: Such as `ndcg@10`. None: the first.
         last: How many nights, from 1.
         models: See `metric_by_k`; the order is that of the rows of the newest night, and models of earlier nights follow. One
-            that has no night is left out.
+            that has no night with this metric is left out.
 
     Raises:
         ConfigError: There is no such metric or model; or matplotlib is not installed.
@@ -264,8 +263,10 @@ def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequen
         raise ConfigError(f"metric: expected rows of {metric or 'a metric'}, found none{_known(metric or '', known)}")
     nights = newest_nights([row for row in found if row["metric"] == metric], last)
     # A model of tonight may have no earlier night, and keeps its colour.
-    looks, left_out = _looks([*_newest_first(found, nights), *({"model": model} for model in models or ())], models)
     there = {model for _, of_night in nights for model in of_night}
+    if models and not isinstance(models, str) and not there.intersection(models):
+        raise ConfigError(f"models: expected one that has a night with {metric}, found none{_known(models[0], sorted(there))}")
+    looks, left_out = _looks([*_newest_first(found, nights), *({"model": model} for model in models or ())], models)
     looks = {model: look for model, look in looks.items() if model in there}
     labels, told = [as_of for as_of, _ in nights], []
     with drawing():
@@ -388,6 +389,8 @@ def _known(name: str, known: Any) -> str:
 def _looks(rows: Sequence[Row], asked: Sequence[str] | None) -> tuple[dict[str, Look], dict[str, int]]:
     """How each model that is shown is drawn, and how many are left out."""
     known = models_of(rows)
+    if asked is not None and (isinstance(asked, str) or not asked):
+        raise ConfigError(f"models: expected a list of names, found {brief(asked)}{_known(str(asked), known)}")
     for model in asked or ():
         if model not in known:
             raise ConfigError(f"models: expected a model of the rows, found {brief(model)}{_known(model, known)}")

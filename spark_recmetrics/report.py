@@ -333,8 +333,8 @@ def leading(rows: Sequence[Mapping[str, Any]], most: int, keep: Collection[str] 
     return [model for model in models if model in chosen]
 
 
-def leading_pairs(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The pairs of a comparison, those of the best models by the headline first.
+def leading_first(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows of a comparison by pairs of models, those of the best models by the headline first.
 
     Args:
         rows: Rows of COMPARISON over all users.
@@ -346,7 +346,8 @@ def leading_pairs(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
         if row["metric"] == metric and row["mean_a"] is not None and row["mean_b"] is not None
     }
     known = sorted(sums, key=lambda pair: sums[pair], reverse=parse(metric).definition.higher_is_better)
-    return list(dict.fromkeys([*known, *((row["model_a"], row["model_b"]) for row in rows)]))
+    place = {pair: n for n, pair in enumerate(known)}
+    return sorted(rows, key=lambda row: place.get((row["model_a"], row["model_b"]), len(place)))
 
 
 def gates_told(verdicts: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -409,8 +410,7 @@ def findings(
         sentences = [f"{metric}: {best} {have} the best value, {told}, before {others}."]
     compared = [row for row in comparison if row["slice"] == "all" and row["metric"] == metric]
     if len(compared) > _NAMED:
-        place = {pair: n for n, pair in enumerate(leading_pairs(compared))}
-        compared.sort(key=lambda row: place[row["model_a"], row["model_b"]])
+        compared = leading_first(compared)
     for row in compared[:_NAMED]:
         a, b, least = row["model_a"], row["model_b"], row["smallest_difference"]
         if row["winner"] is not None:

@@ -265,13 +265,13 @@ _TYPES = {kind().simpleString(): kind() for kind in _OWN_TYPES}
 
 
 def column_type(name: object) -> str:
-    """The name that Spark has for the type of a column of a text file.
+    """The name by which Spark tells the type of a column of a text file.
 
     Raises:
         ConfigError: There is no such type.
 
     Example:
-        >>> column_type("string"), column_type("decimal(10,2)")
+        >>> column_type("string"), column_type("decimal(10, 2)")
         ('string', 'decimal(10,2)')
         >>> column_type("strng")
         Traceback (most recent call last):
@@ -279,8 +279,7 @@ def column_type(name: object) -> str:
     """
     if not isinstance(name, str):
         raise ConfigError(f"expected the name of a type such as string, found {'nothing' if name is None else repr(name)}")
-    type_named(name)
-    return name
+    return type_named(name).simpleString()
 
 
 def type_named(name: str) -> DataType:

@@ -131,7 +131,7 @@ def with_examples() -> Iterator[None]:
     except WrongTypeError as error:
         try:
             told = _with_example(error)
-        except PySparkException as failed:
+        except Exception as failed:  # noqa: BLE001 - a mistake is told without an example, too
             _log.debug("no example: %s", reason_of(failed))
             told = str(error)
         raise DataError(told) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -11,13 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-import numpy as np
-
 from spark_recmetrics.errors import ConfigError, PublishError, brief, printable, without_extra
+from spark_recmetrics.json_text import json_text
 from spark_recmetrics.means import Mean
 from spark_recmetrics.outcome import Compared, Outcome, headline
 from spark_recmetrics.page import can_be_made
@@ -146,11 +142,11 @@ def log_to_mlflow(
 
     Metrics have the names of the columns of PER_USER, `ndcg_at_10` for `ndcg@10`, since MLflow takes no `@`. What is undefined
     or infinite is left out, counted in the metric `n_undefined_metrics`, named in the tag `recmetrics.undefined`, and told in a
-    warning. `n_users` is the number of users behind the first ranking metric. Parameters are `recmetrics.job`, `.as_of`,
-    `.convention`, `.threshold`, `.config_hash`, `.data_hash` and `.version`, as far as they are known; tags `recmetrics.model`,
-    `.run_id`, `.status` and, where there are verdicts, `.gates`. Artefacts are `recmetrics/result.json`, with all rows of
-    SUMMARY, DATA_REPORT, COMPARISON and GATES, `recmetrics/report.txt`, and where the extra `report` is installed
-    `recmetrics/report.html`, the page of `to_html`.
+    warning. `n_users` is the number of users behind the first ranking metric that judges. Parameters are `recmetrics.job`,
+    `.as_of`, `.convention`, `.threshold`, `.config_hash`, `.data_hash` and `.version`, as far as they are known; tags
+    `recmetrics.model`, `.run_id`, `.status` and, where there are verdicts, `.gates`. Artefacts are `recmetrics/result.json`,
+    with all rows of SUMMARY, DATA_REPORT, COMPARISON and GATES, `recmetrics/report.txt`, and where the extra `report` is
+    installed `recmetrics/report.html`, the page of `to_html`.
 
     Inside `with mlflow.start_run():`, and with neither `uri` nor `experiment`, the only model is logged into that run, and
     several models become runs nested in it. Elsewhere each model has a run of its own, and earlier ones with the same
@@ -189,9 +185,7 @@ def log_to_mlflow(
     options, page = Mlflow(uri, experiment, run_name, {} if tags is None else tags, prefix, slices), None
     check_installed()
     if isinstance(result, Outcome) and can_be_made():
-        with TemporaryDirectory() as folder:
-            more: dict[str, Any] = {"history": history, "configuration": configuration}
-            page = result.to_html(Path(folder, "report.html"), comparison=comparison, gates=gates, **more).read_text("utf-8")
+        page = result.as_html(comparison=comparison, gates=gates, history=history, configuration=configuration)
     verdicts = [verdict._asdict() for verdict in gates]
     found = {"gates": verdicts, "comparison": [] if comparison is None else comparison.rows}
     return track(result, options, page=page, more=found)
@@ -316,17 +310,6 @@ def _left_out(names: Sequence[str]) -> str:
 
 
 def _as_json(result: Outcome, more: Mapping[str, Any]) -> str:
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {str(key): plain(own) for key, own in value.items()}
-        if isinstance(value, list | tuple):
-            return [plain(own) for own in value]
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(value, float) and not math.isfinite(value):
-            return None  # JSON has no infinity
-        return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
     run = result.run
     found = {
         "job": run.job,
@@ -342,8 +325,9 @@ def _as_json(result: Outcome, more: Mapping[str, Any]) -> str:
         **more,
         "summary": result.rows,
         "data_report": [fact._asdict() for fact in result.facts],
+        "pareto": [standing._asdict() for standing in result.pareto()],
     }
-    return json.dumps(plain(found), indent=1, allow_nan=False)
+    return json_text(found, indent=1)
 
 
 def _report(result: Outcome) -> str:

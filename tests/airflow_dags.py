@@ -167,7 +167,7 @@ def test_a_night_with_spark_submit(tmp_path):
     assert states == {"evaluate": ("success", 1), "gate": ("success", 1)}, log[-5000:]
     assert results["evaluate"]["as_of"] == AS_OF
     assert results["evaluate"]["models"]["als"]["mrr@5"] == pytest.approx(MRR)
-    assert results["evaluate"]["gates"] == []
+    assert results["evaluate"]["gates"] == results["gate"]["gates"]
     assert results["evaluate"]["run_id"] == results["gate"]["run_id"]
     assert [(gate["verdict"], gate["value"]) for gate in results["gate"]["gates"]] == [("pass", pytest.approx(MRR))]
     assert (tmp_path / "results" / "summary").is_dir()

@@ -17,7 +17,7 @@ MODULES = [path for path in FILES if path != PACKAGE / "__init__.py"]
 
 # What each layer may import when it is loaded, beside the standard library and the layers below.
 LAYERS = {
-    "0": (("errors", "version"), set()),
+    "0": (("errors", "json_text", "version"), set()),
     "1": (("buckets", "columns", "schema"), {"pyspark"}),
     "2": (("arguments", "conventions"), {"numpy"}),
     "3": (("metrics", "nights", "slices", "stats"), {"numpy"}),

@@ -275,6 +275,12 @@ def test_a_spark_frame_is_told_what_to_do():
             lambda: plots.metric_by_k(small_result(), models=["pop"]),
             "models: expected a model of the rows, found 'pop'; known: als",
         ),
+        (lambda: plots.metric_by_k(small_result(), models="als"), "models: expected a list of names, found 'als'"),
+        (lambda: plots.metric_by_k(small_result(), models=[]), r"models: expected a list of names, found \[\]"),
+        (
+            lambda: plots.history(small_history(small_result()), models=["alz"]),
+            "models: expected one that has a night with mrr@2, found none; did you mean 'als'",
+        ),
         (lambda: plots.slices(small_result()), r"expected values of slices, found none: evaluate with slices=\[...\]"),
         (lambda: plots.slices(with_slices(small_result()), "ndcg@2"), "'ndcg@2' was not evaluated by slice"),
         (lambda: plots.history(small_history(small_result()), "hit@2"), "expected rows of hit@2, found none; known: mrr@2"),
