@@ -109,7 +109,7 @@ def explain_user(plan: Plan, user: Any, model: str | None = None) -> Explanation
     if not any(table.lists or table.truth for table in found) and not _is_predicted(plan, user):
         raise DataError(
             f"user {str(user)!r} stands neither in truth nor in predictions: ids are compared as text; "
-            "check the spelling, and PER_USER for the users that there are"
+            "check the spelling, and PER_USER for the users that there are; where ids were read as numbers, 012 is 12"
         )
     told = _Told(plan)
     if ranked is not None and plan.scoring is not None:

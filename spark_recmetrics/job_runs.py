@@ -311,7 +311,7 @@ def run_split(config: SplitConfig, outcome: dict[str, Any], vault: Vault) -> Non
 
     with session() as spark:
         with step(spark, "splitting"):
-            rows = read_table(spark, config.located(config.input), "input", vault)
+            rows = read_table(spark, config.located(config.input), "input", vault, (config.columns.user, config.columns.item))
             found = getattr(splits, config.split.method)(rows, **config.arguments)
         run = Run(config.run_id, config.as_of, config.hash, config.job)
         outcome["tables"] = splits.publish(found, config.located(config.output), run)
@@ -354,7 +354,8 @@ def _sliced(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]
 def _reader(spark: SparkSession, config: Config, vault: Vault) -> Callable[[Location, str], DataFrame]:
     from spark_recmetrics.tables import read_table
 
-    return lambda place, key: read_table(spark, config.located(place), f"inputs.{key}", vault)
+    ids = (config.columns.user, config.columns.item)
+    return lambda place, key: read_table(spark, config.located(place), f"inputs.{key}", vault, ids)
 
 
 def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:

@@ -57,6 +57,7 @@ LARGEST_PAGE = 1_000_000
 _LIMITS, _FIGURES = (150, 50, 15, 5), 12
 """How many lines a table has, at most; the first that makes the page small enough. And how many figures of a kind there are."""
 
+_FAILED = 3
 _NIGHTS = 4
 """How many metrics are drawn over the nights."""
 
@@ -131,6 +132,7 @@ class Page:
         told = {
             "head": self._head(),
             "evaluated": bool(self.rows),
+            "several": len(models_of(self._everybody)) > 1,
             "verdicts": self._verdicts(limit),
             "facts": _facts(self.facts, limit),
             "warnings": self.warnings[:limit],
@@ -211,13 +213,17 @@ class Page:
         if self.emptiness:
             level, told = "fail", self.ended or "values are undefined: there is nobody to average"
         found = findings(self.rows, self.comparison, self.confidence, self.alpha) if self.rows else []
+        failed = [f"{row['model']} fails {row['gate']}: {row['reason']}." for row in self.verdicts if row["verdict"] == "fail"]
+        if len(failed) > _FAILED:
+            failed[_FAILED:] = [f"{counted(len(failed) - _FAILED, 'more verdict')} of gates that failed below."]
         computed: datetime = self.run["computed_at"]
         return {
             "level": level,
             "title": self.run["job"] or "Evaluation",
             "as_of": self.run["as_of"],
             "told": told[0].upper() + told[1:],
-            "findings": [*self.emptiness, *found],
+            "findings": [*self.emptiness, *failed, *found],
+            "computed": f"{computed:%Y-%m-%d %H:%M} UTC",
             "run": {
                 "run": self.run["run_id"],
                 "as of": self.run["as_of"],

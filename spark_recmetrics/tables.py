@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import InheritableThread
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import NumericType, StringType, StructField, StructType
 
 from spark_recmetrics.columns import DECIMAL_COMMA, WrongTypeError, is_decimal_comma, near_column
 from spark_recmetrics.errors import DataError, PublishError, brief, printable, reason_of
@@ -68,7 +68,7 @@ _PATIENCE = 10.0
 """Seconds until an observation of a finished job counts as lost. Spark tells it in less than one."""
 
 
-def read_table(spark: SparkSession, location: Location, key: str, vault: Vault) -> DataFrame:
+def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, ids: Sequence[str] = ()) -> DataFrame:
     """The table at a location.
 
     Args:
@@ -76,10 +76,12 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault) 
         location: Path and format, or the name of a catalog table.
         key: The configuration key that the location stands under, for messages.
         vault: Reads the secrets among the options.
+        ids: The names of columns of ids, which may not be guessed to be numbers where that changes them.
 
     Raises:
         ConfigError: A secret is not there.
-        DataError: There is no such path or table, it cannot be read as that format, or it lacks a column whose type is given.
+        DataError: There is no such path or table, it cannot be read as that format, it lacks a column whose type is given, or
+            ids of a text file lose zeros that they begin with.
     """
     options = (_CSV_DEFAULTS if location.format == "csv" else {}) | vault.options(location, key)
     try:
@@ -92,7 +94,28 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault) 
         reason = reason_of(error, vault.covered)
         advice = _other_format(location, str(error)) or "check the location and the format"
         raise DataError(f"{key}: cannot read {where}: {reason}: {advice}") from None
+    if location.format == "csv" and location.table is None:
+        _refuse_lost_zeros(reader, location, frame.schema, ids, key)
     return reader.schema(_typed(frame.schema, location.types, key)).load(location.path) if location.types else frame
+
+
+def _refuse_lost_zeros(reader: DataFrameReader, location: Location, guessed: StructType, ids: Sequence[str], key: str) -> None:
+    """Refuse ids such as 012 that were taken for numbers: 012 and 12 would be one user."""
+    numbers = [
+        own.name
+        for own in guessed.fields
+        if own.name in ids and own.name not in location.types and isinstance(own.dataType, NumericType)
+    ]
+    if not numbers:
+        return
+    as_texts = StructType([StructField(own.name, StringType()) if own.name in numbers else own for own in guessed.fields])
+    texts = reader.schema(as_texts).load(location.path)
+    for name in numbers:
+        for row in texts.select(_named(name)).where(F.col(_named(name)).rlike("^[+-]?0[0-9]")).limit(1).collect():
+            raise DataError(
+                f"{key}: ids of {name!r} begin with zeros, e.g. {row[0]}, and were read as numbers, which lose them, so that "
+                f"012 and 12 are one: set types: {{{name}: string}} in {key}, or {{{name}: bigint}} where they are numbers"
+            )
 
 
 def _typed(guessed: StructType, types: Mapping[str, str], key: str) -> StructType:

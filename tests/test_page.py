@@ -90,6 +90,7 @@ def test_the_verdict_comes_first(read):
     head = read.text("head")
     assert "✓ Gates passed: 2 verdicts" not in head  # popularity has 3/8, and the gate is at 1/2
     assert "✗ Gates failed: 1 of 2 verdicts" in head
+    assert "popularity fails mrr@2: min 0.5: 0.375 is below 0.5." in head
     assert "mrr@1: als has the best value, 0.5000" in head
     assert "✗ fail popularity mrr@2: min 0.5 0.375 is below 0.5" in read.text("gates")
 

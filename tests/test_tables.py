@@ -88,6 +88,26 @@ def test_ids_keep_leading_zeros_where_their_type_is_given(spark, tmp_path):
     assert sorted(tuple(row) for row in given.collect()) == [("00123", "0007", 3.5), ("00124", "0008", 4.0)]
 
 
+def test_ids_that_would_lose_their_zeros_are_refused(spark, tmp_path):
+    def read_ids(text, **more):
+        (tmp_path / "t.csv").write_text(text)
+        location = Location(path=str(tmp_path / "t.csv"), format="csv", **more)
+        return tables.read_table(spark, location, "inputs.truth", Vault(), ("user_id", "item_id")).collect()
+
+    told = (
+        "inputs.truth: ids of 'item_id' begin with zeros, e.g. 012, and were read as numbers, which lose them, so that 012 "
+        "and 12 are one: set types: {item_id: string} in inputs.truth, or {item_id: bigint} where they are numbers"
+    )
+    text = "user_id,item_id,rating\n0,012,05\n1,12,4\n"
+    with pytest.raises(srm.DataError) as refused:
+        read_ids(text)
+    assert str(refused.value) == told
+    assert {row["item_id"] for row in read_ids(text, types={"item_id": "string"})} == {"012", "12"}
+    assert {row["item_id"] for row in read_ids(text, types={"item_id": "bigint"})} == {12}
+    # What is no id may be written in any way, and so may a lone 0.
+    assert {row["rating"] for row in read_ids("user_id,item_id,rating\n0,7,05\n,8,4\n")} == {5, 4}
+
+
 def test_json_has_the_types_that_are_given(spark, tmp_path):
     (tmp_path / "t.json").write_text('{"user_id": 7, "item_id": "a", "rating": 4}\n')
     frame = read(spark, tmp_path / "t.json", format="json", types={"user_id": "string", "rating": "float"})
