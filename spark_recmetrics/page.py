@@ -58,6 +58,8 @@ _LIMITS, _FIGURES = (150, 50, 15, 5), 12
 """How many lines a table has, at most; the first that makes the page small enough. And how many figures of a kind there are."""
 
 _FAILED = 3
+"""How many verdicts that failed stand in the first lines of the page; all of them stand in its table."""
+
 _NIGHTS = 4
 """How many metrics are drawn over the nights."""
 
@@ -139,7 +141,7 @@ class Page:
             "n_warnings": len(self.warnings),
             "metrics": _definitions(self.rows),
             "convention": _options(self.convention),
-            "configuration": self.configuration,
+            "configuration": "\n".join(map(printable, (self.configuration or "").split("\n"))),
             "versions": versions(),
             "confidence": f"{100 * self.confidence:g} %",
             "level": f"{100 * (1 - self.alpha):g} %",
@@ -175,7 +177,8 @@ class Page:
         """The verdicts, the bad ones first. One that failed is never left out."""
         ordered = sorted(self.verdicts, key=lambda row: ("fail", "warn", "pass").index(row["verdict"]))
         shown = ordered[: max(limit, sum(row["verdict"] == "fail" for row in ordered))]
-        lines = [{**row, "model": row["model"] or "no model"} for row in shown]
+        texts = ({key: printable(row[key]) for key in ("gate", "reason")} for row in shown)
+        lines = [{**row, "model": row["model"] or "no model", **own} for row, own in zip(shown, texts, strict=True)]
         return {"lines": lines, "more": len(ordered) - len(shown)}
 
     def _differences(self, limit: int, draw: _Figures) -> dict[str, Any]:
@@ -194,7 +197,9 @@ class Page:
 
     def _history(self, draw: _Figures, models: Sequence[str]) -> dict[str, Any]:
         several = len({row["as_of"] for row in self.history}) > 1
-        metrics = list(by_metric(self.history)) if several else []
+        # A metric that only models of the past have has no line here; nor has one where all of tonight's are new to it.
+        tonight = [row for row in self.history if row["model"] in models]
+        metrics = list(by_metric(tonight)) if several else []
         shown = [draw.history(self.history, name, models) for name in metrics[:_NIGHTS]]
         return {"figures": shown, "more": len(metrics) - len(shown)}
 
@@ -213,7 +218,11 @@ class Page:
         if self.emptiness:
             level, told = "fail", self.ended or "values are undefined: there is nobody to average"
         found = findings(self.rows, self.comparison, self.confidence, self.alpha) if self.rows else []
-        failed = [f"{row['model']} fails {row['gate']}: {row['reason']}." for row in self.verdicts if row["verdict"] == "fail"]
+        failed = [
+            printable(f"{row['model']} fails {row['gate']}: {row['reason']}.")
+            for row in self.verdicts
+            if row["verdict"] == "fail"
+        ]
         if len(failed) > _FAILED:
             failed[_FAILED:] = [f"{counted(len(failed) - _FAILED, 'more verdict')} of gates that failed below."]
         computed: datetime = self.run["computed_at"]
@@ -368,7 +377,7 @@ def _found_in_slices(comparison: Sequence[Row]) -> list[str]:
         n_found = sum(row["winner"] is not None for row in own)
         few = sum(row["reason"] == "small_slice" for row in own)
         untested = f"; {few} with too few users to test" if few else ""
-        lines.append(f"{name}: a difference found in {n_found} of {counted(len(own), 'comparison')}{untested}")
+        lines.append(f"{printable(name)}: a difference found in {n_found} of {counted(len(own), 'comparison')}{untested}")
     return lines
 
 

@@ -378,8 +378,9 @@ def _rows(given: Any) -> list[Row]:
     found = [row.asDict() if hasattr(row, "asDict") else row for row in records]
     if not found or not all(isinstance(row, Mapping) for row in found):
         raise ConfigError(f"rows: expected a result, or rows of its table, found {brief(records)}")
-    # pandas has NaN where there is nothing.
-    return [{key: None if value != value else value for key, value in row.items()} for row in found]
+    # pandas has NaN where there is nothing, and beside one a cut-off of 5 is 5.0.
+    rows = [{key: None if value != value else value for key, value in row.items()} for row in found]
+    return [row if (k := row.get("k")) is None else {**row, "k": int(k)} for row in rows]
 
 
 def _known(name: str, known: Any) -> str:
@@ -396,7 +397,8 @@ def _looks(rows: Sequence[Row], asked: Sequence[str] | None) -> tuple[dict[str, 
             raise ConfigError(f"models: expected a model of the rows, found {brief(model)}{_known(model, known)}")
     if asked is None:
         asked = leading(rows, MOST_MODELS) if "metric" in rows[0] else known[:MOST_MODELS]
-    return looks_of(asked), {"model": len(known) - len(asked)}
+    looks = looks_of(asked)
+    return looks, {"model": len(known) - len(looks)}
 
 
 def _newest_first(rows: Sequence[Row], nights: Sequence[tuple[str, Mapping[str, Row]]]) -> list[Row]:

@@ -288,7 +288,8 @@ def type_named(name: str) -> DataType:
     if digits and 1 <= int(digits[1]) <= 38 and int(digits[2]) <= int(digits[1]):
         return DecimalType(int(digits[1]), int(digits[2]))
     if name not in _TYPES:
-        raise ConfigError(f"unknown type {name!r}{did_you_mean(name, [*_TYPES, 'decimal(10, 2)'])}")
+        quoted = ", in quotes" if name.startswith("decimal") else ""  # a comma within braces ends a value of YAML
+        raise ConfigError(f"unknown type {name!r}{did_you_mean(name, [*_TYPES, 'decimal(10, 2)'])}{quoted}")
     return _TYPES[name]
 
 

@@ -129,6 +129,25 @@ def test_the_users_of_a_result_are_those_of_its_headline():
     assert small_result(metrics=["item_coverage", "rmse"], k=2).n_users == {"als": 4, "popularity": 3}
 
 
+def test_texts_of_gates_and_configuration_cannot_turn_the_page(tmp_path):
+    turned = "x\u202ey\x1bz"
+    result = small_result(metrics=["mrr"], k=2)
+    gates = [one._replace(gate=turned, reason=turned, model=turned) for one in small_gates(result, min=2.0)]
+    text = result.to_html(tmp_path / "r.html", gates=gates, configuration=f"a: {turned}\nb: 1").read_text("utf-8")
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+    assert "x\ufffdy\ufffdz fails x\ufffdy\ufffdz" in text
+    assert "a: x\ufffdy\ufffdz\nb: 1</pre>" in text
+
+
+def test_a_history_of_other_models_has_no_figure(tmp_path):
+    result = small_result(metrics=["mrr"], k=2)
+    renamed = small_history(small_result("old", "older", metrics=["mrr"], k=2))
+    assert "history" not in [
+        attributes["aria-labelledby"] for attributes in page_of(result, tmp_path, history=renamed).all("section")
+    ]
+
+
 def test_a_gate_that_failed_is_never_cut(tmp_path, monkeypatch):
     monkeypatch.setattr(page_module, "_LIMITS", (3,))
     result = small_result(metrics=["mrr"], k=2)

@@ -298,6 +298,13 @@ def test_what_cannot_be_drawn_is_told(draw, message):
         draw()
 
 
+def test_cut_offs_are_whole_numbers_beside_metrics_without_one():
+    frame = pd.DataFrame(small_result(metrics=["mrr", "rmse"]).rows)
+    assert frame["k"].dtype == "float64"
+    assert " at 2" in (label := srm.plots.metric_by_k(frame, "mrr").get_label())
+    assert " at 2.0" not in label
+
+
 @pytest.mark.parametrize("name", ["$x^2$", "$\\frac{", "_hidden", "a\nb", "模型", "x" * 300, "<script>", "%s", ""])
 def test_any_name_of_a_model_is_a_text(name):
     with warnings.catch_warnings():
