@@ -617,7 +617,6 @@ def test_k9_a_threshold_above_the_scale(spark):
     ("columns", "message"),
     [
         ("user_id string, item_id string, scor double", r"predictions: no column 'score' .*did you mean 'scor'\?"),
-        ("user_id string, item_id string, score string", "expected a number, found string"),
         ("user_id double, item_id string, score double", "expected a whole number or a string as an id, found double"),
         ("User_id string, item_id string, score double", r"no column 'user_id' \(columns.user\); did you mean 'User_id'"),
     ],
@@ -626,6 +625,13 @@ def test_the_contract_is_checked_before_any_job(spark, columns, message):
     truth = spark.createDataFrame([], "user_id string, item_id string, rating double")
     with pytest.raises(srm.DataError, match=message):
         srm.evaluate(spark.createDataFrame([], columns), truth)
+
+
+def test_a_score_that_is_a_text_is_shown(spark):
+    lists = spark.createDataFrame([("u", "a", "high")], "user_id string, item_id string, score string")
+    truth = spark.createDataFrame([], "user_id string, item_id string, rating double")
+    with pytest.raises(srm.DataError, match=r"expected a number, found string, e\.g\. 'high' in predictions"):
+        srm.evaluate(lists, truth)
 
 
 @pytest.mark.connect
