@@ -5,6 +5,7 @@ MkDocs calls the functions `on_…`. Nothing is written into docs/, and the pack
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,12 @@ def on_files(files: Files, *, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Let links out of docs/ lead to the pages of the site."""
-    return markdown if page.file.generated_by else _with_links(markdown, DOCS)
+    return markdown if page.file.generated_by else _with_links(markdown, (DOCS / page.file.src_uri).parent)
 
 
 def _with_links(text: str, folder: Path) -> str:
     """The text of a page in this folder, with links for the site. What it links to and the site lacks is a name there."""
+    here = folder if folder.is_relative_to(DOCS) else DOCS  # the pages from outside stand beside those of docs/
 
     def moved(link: re.Match[str]) -> str:
         path, mark, anchor = link[2].partition("#")
@@ -44,9 +46,12 @@ def _with_links(text: str, folder: Path) -> str:
         if "://" in path or not path or not there.is_relative_to(ROOT) or not there.is_file():
             return link[0]  # what leads nowhere ends the build, which is strict
         if there.is_relative_to(DOCS):
-            return f"[{link[1]}]({there.relative_to(DOCS).as_posix()}{mark}{anchor})"
-        page = BESIDE.get(there.relative_to(ROOT).as_posix())
-        return link[1] if page is None else f"[{link[1]}]({page}{mark}{anchor})"
+            page = there
+        elif (beside := BESIDE.get(there.relative_to(ROOT).as_posix())) is None:
+            return link[1]
+        else:
+            page = DOCS / beside
+        return f"[{link[1]}]({Path(os.path.relpath(page, here)).as_posix()}{mark}{anchor})"
 
     return LINK.sub(moved, text)
 
