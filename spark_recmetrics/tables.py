@@ -109,11 +109,13 @@ def _refuse_lost_zeros(reader: DataFrameReader, location: Location, guessed: Str
     if not numbers:
         return
     as_texts = StructType([StructField(own.name, StringType()) if own.name in numbers else own for own in guessed.fields])
-    texts = reader.schema(as_texts).load(location.path)
-    for name in numbers:
-        for row in texts.select(_named(name)).where(F.col(_named(name)).rlike("^[+-]?0[0-9]")).limit(1).collect():
+    texts = (F.col(_named(name)) for name in numbers)
+    zeros = (F.min(F.when(text.rlike("^[+-]?0[0-9]"), text)) for text in texts)
+    (found,) = reader.schema(as_texts).load(location.path).agg(*zeros).collect()
+    for name, example in zip(numbers, found, strict=True):
+        if example is not None:
             raise DataError(
-                f"{key}: ids of {name!r} begin with zeros, e.g. {row[0]}, and were read as numbers, which lose them, so that "
+                f"{key}: ids of {name!r} begin with zeros, e.g. {example}, and were read as numbers, which lose them, so that "
                 f"012 and 12 are one: set types: {{{name}: string}} in {key}, or {{{name}: bigint}} where they are numbers"
             )
 
