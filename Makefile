@@ -2,6 +2,7 @@
 #   make PYTHON=python3.12 test     another Python for a new .venv
 #   make AIRFLOW_PYTHON=... test-airflow    another Python 3.11 for Airflow's own environment
 #   make DATA=ml-100k demo          the larger data set
+#   make BENCH='--limit 900' bench  other options of benchmarks/rivals.py
 # test-matrix has environments of its own in .matrix.
 
 PYTHON ?= python3
@@ -116,7 +117,7 @@ pictures: ## the pictures of docs/gallery.md, of the demo on MovieLens 100K; som
 	$(SUBMIT) scripts/make_pictures.py
 
 bench: check-java $(READY) ## this project beside its rivals on 14 million predictions, into docs/performance.md; an hour
-	$(BIN)/python benchmarks/rivals.py --page docs/performance.md
+	$(BIN)/python benchmarks/rivals.py --page docs/performance.md $(BENCH)
 
 bench-breadth: check-java $(READY) ## what the metrics of accuracy, and all, cost beside nDCG alone, on 14 million predictions
 	$(BIN)/python benchmarks/breadth.py
