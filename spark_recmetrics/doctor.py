@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _MISMATCH = re.compile(r"different version:? (\d+\.\d+) than that in driver:? (\d+\.\d+)")
 """How Spark 3.5 to 4.x name the worker's Python and the driver's before a worker runs anything."""
+
+_ON_WORKERS = ("numpy", "pandas", "pyarrow", "spark_recmetrics")
+_ON_DRIVER = (*_ON_WORKERS, "scipy")
+"""Packages that a run needs there. Without pydantic and PyYAML no command begins, so that nobody is left to look for them."""
 
 _ABSENT = "absent: "
 """What stands before the reason, instead of a version, where a package cannot be imported."""
@@ -67,9 +71,7 @@ def examine(start: Callable[[], SparkSession], output: Output | None = None) -> 
     Yields:
         A check as soon as it is done, so that the last line before a standstill says where it stands.
     """
-    probe = _probe()
-    driver: dict[str, str] = json.loads(probe())
-    yield _driver(driver)
+    yield examine_driver()
     try:
         spark = start()
     except Exception as error:  # noqa: BLE001 - whatever keeps a session from starting is what was asked for
@@ -89,11 +91,16 @@ def examine(start: Callable[[], SparkSession], output: Output | None = None) -> 
     yield _checked("output", partial(_output, spark, output))
 
 
+def examine_driver() -> Check:
+    """Whether this process has the packages that a run imports first when it has waited for Spark."""
+    versions = _versions(_ON_DRIVER)
+    return _missing("driver", versions) or Check("ok", "driver", _listed(versions))
+
+
 def examine_worker(spark: SparkSession) -> Check:
     """Whether a worker has the Python and the packages of the driver; it takes a second, and no stage of a run has begun."""
-    probe = _probe()
     place = " of the Spark Connect server" if _is_connect(spark) else ""
-    return _checked("worker", partial(_worker, spark, probe, json.loads(probe()), place))
+    return _checked("worker", partial(_worker, spark, _versions(_ON_WORKERS), place))
 
 
 def _checked(name: str, look: Callable[[], Check]) -> Check:
@@ -103,7 +110,13 @@ def _checked(name: str, look: Callable[[], Check]) -> Check:
         return Check("FAIL", name, _reason(error), "the log of Spark says more")
 
 
-def _probe() -> Callable[..., str]:
+def _versions(names: Sequence[str]) -> dict[str, str]:
+    """The versions of this process: of Python, and of packages."""
+    versions: dict[str, str] = json.loads(_probe(names)())
+    return versions
+
+
+def _probe(names: Sequence[str]) -> Callable[..., str]:
     """A function that returns the versions of the process that calls it, as JSON.
 
     It is made here because a function inside a function travels to a worker by value: a worker without this package can run it.
@@ -121,14 +134,10 @@ def _probe() -> Callable[..., str]:
             except Exception as error:  # noqa: BLE001 - a broken package raises what it likes
                 return f"absent: {str(error) or type(error).__name__}"
 
-        packages = {name: version(name) for name in ("numpy", "pandas", "pyarrow", "spark_recmetrics")}
+        packages = {name: version(name) for name in names}
         return json.dumps({"Python": platform.python_version(), **packages, "executable": sys.executable})
 
     return versions
-
-
-def _driver(versions: dict[str, str]) -> Check:
-    return _missing("driver", versions) or Check("ok", "driver", _listed(versions))
 
 
 def _missing(name: str, versions: dict[str, str], place: str = "") -> Check | None:
@@ -163,9 +172,9 @@ def _session(spark: SparkSession) -> Check:
     return Check("warn", "session", found, "install the pyspark of Spark's version")
 
 
-def _worker(spark: SparkSession, probe: Callable[..., str], driver: dict[str, str], place: str) -> Check:
+def _worker(spark: SparkSession, driver: dict[str, str], place: str) -> Check:
     # Without Arrow, which the worker may lack. A range is no local table, which the driver would compute by itself.
-    versions = F.udf(probe, "string", useArrow=False)
+    versions = F.udf(_probe(_ON_WORKERS), "string", useArrow=False)
     try:
         found: dict[str, str] = json.loads(tables.collect_rows(spark.range(1).select(versions("id")))[0][0])
     except Exception as error:  # noqa: BLE001 - a worker fails in as many ways as there are machines

@@ -16,9 +16,9 @@ from spark_recmetrics.bucket import rating_pairs, rating_values, read_bucket
 from spark_recmetrics.columns import KIND_LIST, KIND_TRAIN, KIND_TRUTH
 from spark_recmetrics.conventions import MEMBERS, RATED
 from spark_recmetrics.errors import ConfigError, DataError, did_you_mean
+from spark_recmetrics.explanation_text import explanation
 from spark_recmetrics.grouped import KnownGroups
 from spark_recmetrics.inputs import with_model_codes
-from spark_recmetrics.list_tables import explanation
 from spark_recmetrics.metrics import Metric, RankedBatch, parse, score
 from spark_recmetrics.metrics.batch import Candidates, Floats, Ints
 from spark_recmetrics.metrics.ranking import gain_of

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spark_recmetrics.comparison import Comparison
     from spark_recmetrics.config import Config
     from spark_recmetrics.credentials import Vault
+    from spark_recmetrics.doctor import Check
     from spark_recmetrics.gates import Verdict
     from spark_recmetrics.pipeline import Result
     from spark_recmetrics.sides import SplitReport
@@ -38,8 +39,8 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         gated: Whether a gate that fails ends the job; else that is left to the other job.
 
     Raises:
-        DataError: A worker lacks what the driver has, a check of the preflight fails, the data are refused, or there is nobody
-            to average.
+        DataError: The driver lacks a package, or a worker what the driver has; a check of the preflight fails, the data are
+            refused, or there is nobody to average.
         GateError: A gate failed. Everything is written then.
         PublishError: The tables, or with `on_error: fail` the tracker, could not be written.
     """
@@ -74,7 +75,7 @@ class _Evaluated(NamedTuple):
 def _evaluated(config: Config, outcome: dict[str, Any], user: str | None, vault: Vault) -> _Evaluated:
     """Evaluate, publish, print and write the report."""
     from spark_recmetrics import history
-    from spark_recmetrics.doctor import examine_worker
+    from spark_recmetrics.doctor import examine_driver, examine_worker
     from spark_recmetrics.outcome import Run
     from spark_recmetrics.pipeline import evaluate as evaluate_frames
     from spark_recmetrics.schema import DATA_REPORT, GATES
@@ -83,11 +84,10 @@ def _evaluated(config: Config, outcome: dict[str, Any], user: str | None, vault:
     run, output = Run(config.run_id, config.as_of, config.hash, config.job), config.located(config.output)
     if config.tracking is not None:
         check_installed("tracking.mlflow")
+    _refuse(examine_driver())
     with session() as spark:
         with step(spark, "workers and tables"):
-            worker = examine_worker(spark)
-            if worker.level == "FAIL":
-                raise DataError(f"{worker}: nothing was read or written")
+            _refuse(examine_worker(spark))
             given, beside = _given(spark, config, vault), _sliced(spark, config, vault)
         known = given if config.evaluation.reads_train else {**given, "train": None}  # it is there for the preflight
         # What would be refused anyway is refused before the preflight, which takes minutes.
@@ -125,11 +125,17 @@ def _evaluated(config: Config, outcome: dict[str, Any], user: str | None, vault:
         for name, place in outcome["tables"].items():
             tell(f"{name:<12} {place}  (as_of={outcome['as_of'] or 'none'}, run_id={outcome['run_id']})")
         if outcome["report"] is not None:
-            tell(f"{'report':<12} {printable(outcome['report'])}")
+            _tell_report(outcome)
         if user is not None:
             with step(spark, "lists of a user"):
                 _show_user(result, user)
     return _Evaluated(result, verdicts, comparison, told, page)
+
+
+def _refuse(side: Check) -> None:
+    """End a run on a machine that would end it later, when it has worked for long."""
+    if side.level == "FAIL":
+        raise DataError(f"{side}: nothing was read or written")
 
 
 def _end(result: Result, verdicts: Sequence[Verdict], *, gated: bool) -> None:
@@ -293,10 +299,14 @@ def _report_end(config: Config, error: Exception, outcome: dict[str, Any], vault
             ended="the run was refused" if isinstance(error, DataError) else "the run failed",
         )
         outcome["report"] = str(write_whole(config.report_path, page.html()))
-        tell(f"{'report':<12} {printable(outcome['report'])}")
+        _tell_report(outcome)
     except Exception as hindrance:  # noqa: BLE001 - the run has an error of its own, which is the one to tell
         outcome["warnings"].append(_unwritten(hindrance, vault))
         tell(f"warning: {printable(outcome['warnings'][-1])}")
+
+
+def _tell_report(outcome: Mapping[str, Any]) -> None:
+    tell(f"{'report':<12} {printable(outcome['report'])}")
 
 
 def _unwritten(error: Exception, vault: Vault) -> str:

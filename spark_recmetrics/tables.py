@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import InheritableThread
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, DataFrameReader, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StringType, StructField, StructType
 
 from spark_recmetrics.columns import DECIMAL_COMMA, WrongTypeError, is_decimal_comma, near_column
-from spark_recmetrics.errors import DataError, PublishError, brief, printable, reason_of
+from spark_recmetrics.errors import DataError, PublishError, brief, counted, printable, reason_of
 from spark_recmetrics.schema import type_named
 from spark_recmetrics.watch import AGAIN
 
@@ -81,7 +81,7 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
     Raises:
         ConfigError: A secret is not there.
         DataError: There is no such path or table, it cannot be read as that format, it lacks a column whose type is given, or
-            ids of a text file lose zeros that they begin with.
+            a CSV would lose fields of a line, or zeros that ids begin with.
     """
     options = (_CSV_DEFAULTS if location.format == "csv" else {}) | vault.options(location, key)
     try:
@@ -94,25 +94,43 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
         reason = reason_of(error, vault.covered)
         advice = _other_format(location, str(error)) or "check the location and the format"
         raise DataError(f"{key}: cannot read {where}: {reason}: {advice}") from None
-    if location.format == "csv" and location.table is None:
-        _refuse_lost_zeros(reader, location, frame.schema, ids, key)
+    if location.format == "csv" and location.table is None and frame.schema.fields:
+        _refuse_misread(spark, location, options, frame.schema, ids, key)
     return reader.schema(_typed(frame.schema, location.types, key)).load(location.path) if location.types else frame
 
 
-def _refuse_lost_zeros(reader: DataFrameReader, location: Location, guessed: StructType, ids: Sequence[str], key: str) -> None:
-    """Refuse ids such as 012 that were taken for numbers: 012 and 12 would be one user."""
-    numbers = [
-        own.name
-        for own in guessed.fields
+def _refuse_misread(
+    spark: SparkSession, location: Location, options: Mapping[str, str], guessed: StructType, ids: Sequence[str], key: str
+) -> None:
+    """Refuse a CSV that would lose without a word fields behind the last column, or zeros that ids begin with.
+
+    Lines are looked at as texts, with room for one field more. The line of the heads is like the others then, so that Spark
+    does not complain that it has one head too few.
+    """
+    schema = StructType([StructField(f"_field{place}", StringType()) for place in range(len(guessed.fields) + 1)])
+    lines = spark.read.options(**{**options, "header": "false", "mode": "PERMISSIVE"}).format("csv").schema(schema)
+    rows = lines.load(location.path)
+    width = len(guessed.fields) - (len(rows.columns) - len(schema))  # without what Spark reads from names of folders
+    *texts, behind = map(F.col, rows.columns[: width + 1])
+    numbers = {
+        own.name: text
+        for own, text in zip(guessed.fields, texts, strict=False)
         if own.name in ids and own.name not in location.types and isinstance(own.dataType, NumericType)
-    ]
-    if not numbers:
-        return
-    as_texts = StructType([StructField(own.name, StringType()) if own.name in numbers else own for own in guessed.fields])
-    texts = (F.col(_named(name)) for name in numbers)
-    zeros = (F.min(F.when(text.rlike("^[+-]?0[0-9]"), text)) for text in texts)
-    (found,) = reader.schema(as_texts).load(location.path).agg(*zeros).collect()
-    for name, example in zip(numbers, found, strict=True):
+    }
+    longer = F.trim(behind) != ""
+    if "mode" in map(str.lower, options):
+        longer = F.lit(False)  # what becomes of such lines was said
+    found = rows.agg(
+        F.min(F.when(longer, F.concat_ws(", ", *texts, behind))),
+        *(F.min(F.when(text.rlike("^[+-]?0[0-9]"), text)) for text in numbers.values()),
+    ).collect()[0]
+    if found[0] is not None:
+        raise DataError(
+            f"{key}: expected lines of {counted(width, 'field')}, as many as the first one has, found more: "
+            f"{printable(brief(found[0]))}: put a field that has the separator in it, such as 4,5, in quotes, or take another "
+            f'separator, options: {{sep: ";"}}; options: {{mode: DROPMALFORMED}} leaves such lines out'
+        )
+    for name, example in zip(numbers, found[1:], strict=True):
         if example is not None:
             raise DataError(
                 f"{key}: ids of {name!r} begin with zeros, e.g. {example}, and were read as numbers, which lose them, so that "

@@ -22,7 +22,7 @@ LAYERS = {
     "2": (("arguments", "conventions"), {"numpy"}),
     "3": (("metrics", "nights", "slices", "stats"), {"numpy"}),
     "4": (("beside", "canvas", "chunks", "descriptions", "facts", "list_rows", "means", "report"), {"numpy"}),
-    "5": (("bucket", "list_tables", "plots"), {"numpy"}),
+    "5": (("bucket", "explanation_text", "plots"), {"numpy"}),
     "6": (
         (
             "catalog",

@@ -57,8 +57,9 @@ def test_a_healthy_session(spark, session_kind, capsys):
     kind = "classic" if session_kind == "classic" else "Spark Connect"
     assert checks["session"][1] == f"{kind}, Spark {spark.version}, pyspark {pyspark.__version__}"
     for side in ("driver", "worker"):
-        for part in (f"Python {OWN_PYTHON}.", "numpy ", "pandas ", "pyarrow ", f"spark_recmetrics {__version__} ("):
+        for part in (f"Python {OWN_PYTHON}.", "numpy ", "pandas ", "pyarrow ", f"spark_recmetrics {__version__}"):
             assert part in checks[side][1], side
+    assert ("scipy " in checks["driver"][1], "scipy " in checks["worker"][1]) == (True, False)
     assert checks["ANSI mode"][1] == "spark.sql.ansi.enabled=false; no value depends on it"
     assert checks["time zone"][1] == "spark.sql.session.timeZone=Asia/Tokyo; no value depends on it"
     assert checks["cache"][1] == "tables are kept"
@@ -141,13 +142,12 @@ def test_a_session_that_keeps_no_tables(spark, monkeypatch):
 @pytest.mark.spark
 def test_other_versions_on_the_driver(spark):
     """The worker is real; the driver's side is what another driver would say."""
-    probe = doctor._probe()
-    here = json.loads(probe())
+    here = doctor._versions(doctor._ON_WORKERS)
     for package, level in (("pandas", "warn"), ("spark_recmetrics", "FAIL")):
-        check = doctor._worker(spark, probe, {**here, package: "0.0.1"}, "")
+        check = doctor._worker(spark, {**here, package: "0.0.1"}, "")
         assert check.level == level
         assert check.found.endswith(f"), but the driver has {package} 0.0.1")
-    check = doctor._worker(spark, probe, {**here, "Python": "3.9.1"}, "")
+    check = doctor._worker(spark, {**here, "Python": "3.9.1"}, "")
     assert check.level == "FAIL"
     assert check.found == f"Python {OWN_PYTHON} on the worker, Python 3.9 on the driver"
 
@@ -312,19 +312,30 @@ def test_a_wrong_configuration_is_found_before_a_session_starts(monkeypatch, tmp
     )
 
 
-def test_a_driver_without_pandas(monkeypatch, capsys):
+@pytest.mark.parametrize("package", ["pandas", "scipy"])
+def test_a_driver_without_a_package(monkeypatch, capsys, package):
     def no_session():
         raise RuntimeError("no Java")
 
-    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr("spark_recmetrics.cli.session", no_session)
     monkeypatch.setenv("SPARK_REMOTE", "sc://spark.example.com")
     assert main(["doctor"]) == 4
     captured = capsys.readouterr()
     checks = checks_of(captured.out)
     assert checks["driver"][0] == "FAIL"
-    assert "pandas absent" in checks["driver"][1]
-    assert checks["driver"][1].endswith(": install pandas there")
+    assert f"{package} absent" in checks["driver"][1]
+    assert checks["driver"][1].endswith(f": install {package} there")
     told = "cannot be started: no Java: is there a server at SPARK_REMOTE=sc://spark.example.com?"
     assert checks["session"] == ("FAIL", told)
     assert captured.err.splitlines()[-1] == "error: doctor: 2 of 2 checks failed: driver, session"
+
+
+def test_a_run_without_scipy_ends_before_it_begins(monkeypatch, conf, capsys):
+    """Its intervals need it, which come last."""
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setattr("spark_recmetrics.job_runs.session", lambda: pytest.fail("a session was started"))
+    assert main(["evaluate", "--config", conf(path="/nowhere")]) == 4
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("error: FAIL  driver: ")
+    assert told.endswith(": install scipy there: nothing was read or written")

@@ -13,7 +13,7 @@ import pytest
 from test_evaluate import ALL, described, evaluate_case, frame_of, grouped
 
 import spark_recmetrics as srm
-from spark_recmetrics import cli, list_tables
+from spark_recmetrics import cli, explanation_text
 from spark_recmetrics.conventions import CONVENTIONS
 from spark_recmetrics.metrics import expand
 
@@ -340,7 +340,7 @@ def test_hostile_ids_stay_in_their_line(spark):
 def test_many_metrics_stand_in_tables_that_fit_a_line(spark):
     text = str(tiny(spark, metrics=["precision", "recall", "ndcg", "map", "mrr", "hit"], k=[1, 2, 3]).explain("ann"))
     assert text.count("rank ") > 1
-    assert max(map(len, text.splitlines())) <= list_tables._LINE
+    assert max(map(len, text.splitlines())) <= explanation_text._LINE
 
 
 @pytest.mark.once

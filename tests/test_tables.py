@@ -108,6 +108,43 @@ def test_ids_that_would_lose_their_zeros_are_refused(spark, tmp_path):
     assert {row["rating"] for row in read_ids("user_id,item_id,rating\n0,7,05\n,8,4\n")} == {5, 4}
 
 
+def test_lines_of_more_fields_than_the_heads_are_refused(spark, tmp_path):
+    """Spark reads them, and leaves the rest out without a word."""
+
+    def ratings(text, **more):
+        (tmp_path / "t.csv").write_text(text)
+        return sorted(tuple(row) for row in read(spark, tmp_path / "t.csv", format="csv", **more).collect())
+
+    text = "user_id,item_id,rating\n1,7,3,5\n2,8,4\n"
+    with pytest.raises(srm.DataError) as refused:
+        ratings(text)
+    assert str(refused.value) == (
+        "inputs.truth: expected lines of 3 fields, as many as the first one has, found more: '1, 7, 3, 5': put a field that "
+        'has the separator in it, such as 4,5, in quotes, or take another separator, options: {sep: ";"}; options: '
+        "{mode: DROPMALFORMED} leaves such lines out"
+    )
+    assert ratings(text, options={"mode": "DROPMALFORMED"}) == [(2, 8, 4)]
+    assert ratings(text, options={"Mode": "permissive"}) == [(1, 7, 3), (2, 8, 4)]
+    # A separator at the end of a line adds nothing, and a line may lack its last fields.
+    assert ratings("user_id,item_id,rating\n1,7,3,\n2,8\n") == [(1, 7, 3), (2, 8, None)]
+    bare = {"header": "false", "sep": ";", "quote": "'"}
+    assert ratings("1;a;'3;5'\n2;b;4\n", options=bare) == [(1, "a", "3;5"), (2, "b", "4")]
+    with pytest.raises(srm.DataError, match=r"lines of 2 fields, .* found more: '2, b, 4'"):
+        ratings("1;a\n2;b;4\n", options=bare)
+
+
+def test_a_folder_whose_name_is_a_column_is_no_field_of_a_csv(spark, tmp_path):
+    for day, line in (("2026-11-27", "01,7"), ("2026-11-28", "02,8,9")):
+        (tmp_path / f"day={day}").mkdir()
+        (tmp_path / f"day={day}" / "t.csv").write_text(f"user_id,item_id\n{line}\n")
+    with pytest.raises(srm.DataError, match="expected lines of 2 fields, as many as the first one has, found more: '02, 8, 9'"):
+        read(spark, tmp_path, format="csv")
+    (tmp_path / "day=2026-11-28" / "t.csv").write_text("user_id,item_id\n02,8\n")
+    assert sorted(row["user_id"] for row in read(spark, tmp_path, format="csv").collect()) == [1, 2]
+    with pytest.raises(srm.DataError, match=r"ids of 'user_id' begin with zeros, e\.g\. 01,"):
+        tables.read_table(spark, Location(path=str(tmp_path), format="csv"), "inputs.truth", Vault(), ("user_id", "item_id"))
+
+
 def test_json_has_the_types_that_are_given(spark, tmp_path):
     (tmp_path / "t.json").write_text('{"user_id": 7, "item_id": "a", "rating": 4}\n')
     frame = read(spark, tmp_path / "t.json", format="json", types={"user_id": "string", "rating": "float"})
