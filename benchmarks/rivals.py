@@ -268,15 +268,14 @@ def main() -> None:
         name, _, command = text.partition("=")
         told = command.replace("FOLDER", str(folder)).replace("ROUNDS", str(chosen.rounds + 1))
         commands[name] = shlex.split(told)
-    ours: dict[str, float] = {}
+    values: dict[str, dict[str, float]] = {}
     for name, command in commands.items():
         start = time.perf_counter()
-        own, values = timed(name, command, chosen.limit)
-        ours = values if name == "window" else ours
-        own = replace(own, differs=different(values, ours))
+        own, values[name] = timed(name, command, chosen.limit)
         print(f"{name}: {own.first and round(own.first, 1)} s first, {own.warm and round(own.warm, 1)} s warm, "
               f"{own.megabytes:.0f} MB {own.why} ({time.perf_counter() - start:.0f} s in all)", flush=True)  # fmt: skip
         found.append(own)
+    found = [replace(own, differs=different(values.get(own.name, {}), values.get("window", {}))) for own in found]
     users, items, length = SIZES[chosen.size]
     about = f"Size {chosen.size}: {users:,} users, {items:,} items, about {length} predictions for each user"
     told = f"{about}. {machine()}.\n\n{table_of(found)}"

@@ -123,7 +123,7 @@ def dot(panel: Axes, value: float, place: float, row: Row, colour: str, marker: 
     low, high = finite(row["ci_low"]), finite(row["ci_high"])
     if low is not None and high is not None:
         panel.plot([low, high], [place, place], color=colour, linewidth=1.4, solid_capstyle="round")
-    # A hollow one hides the line behind it by nothing: its inside has no colour on a dark page either.
+    # "none" and not white, which would be a filled one on a dark page.
     panel.plot([value], [place], color=colour, marker=marker, markerfacecolor=colour if filled else "none", linestyle="")
 
 

@@ -26,8 +26,10 @@ _MISMATCH = re.compile(r"different version:? (\d+\.\d+) than that in driver:? (\
 """How Spark 3.5 to 4.x name the worker's Python and the driver's before a worker runs anything."""
 
 _ON_WORKERS = ("numpy", "pandas", "pyarrow", "spark_recmetrics")
+"""Packages that a run needs on workers."""
+
 _ON_DRIVER = (*_ON_WORKERS, "scipy")
-"""Packages that a run needs there. Without pydantic and PyYAML no command begins, so that nobody is left to look for them."""
+"""And on the driver. Without pydantic and PyYAML no command begins, so that nobody is left to look for them."""
 
 _ABSENT = "absent: "
 """What stands before the reason, instead of a version, where a package cannot be imported."""

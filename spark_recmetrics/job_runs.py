@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
 from functools import partial
@@ -75,7 +76,6 @@ class _Evaluated(NamedTuple):
 def _evaluated(config: Config, outcome: dict[str, Any], user: str | None, vault: Vault) -> _Evaluated:
     """Evaluate, publish, print and write the report."""
     from spark_recmetrics import history
-    from spark_recmetrics.doctor import examine_driver, examine_worker
     from spark_recmetrics.outcome import Run
     from spark_recmetrics.pipeline import evaluate as evaluate_frames
     from spark_recmetrics.schema import DATA_REPORT, GATES
@@ -84,10 +84,8 @@ def _evaluated(config: Config, outcome: dict[str, Any], user: str | None, vault:
     run, output = Run(config.run_id, config.as_of, config.hash, config.job), config.located(config.output)
     if config.tracking is not None:
         check_installed("tracking.mlflow")
-    _refuse(examine_driver())
-    with session() as spark:
-        with step(spark, "workers and tables"):
-            _refuse(examine_worker(spark))
+    with _examined_session() as spark:
+        with step(spark, "tables"):
             given, beside = _given(spark, config, vault), _sliced(spark, config, vault)
         known = given if config.evaluation.reads_train else {**given, "train": None}  # it is there for the preflight
         # What would be refused anyway is refused before the preflight, which takes minutes.
@@ -132,10 +130,20 @@ def _evaluated(config: Config, outcome: dict[str, Any], user: str | None, vault:
     return _Evaluated(result, verdicts, comparison, told, page)
 
 
-def _refuse(side: Check) -> None:
-    """End a run on a machine that would end it later, when it has worked for long."""
-    if side.level == "FAIL":
-        raise DataError(f"{side}: nothing was read or written")
+@contextmanager
+def _examined_session() -> Iterator[SparkSession]:
+    """A session on machines that have all packages: what one lacks would end a run later, when it has worked for long."""
+    from spark_recmetrics.doctor import examine_driver, examine_worker
+
+    def refuse(side: Check) -> None:
+        if side.level == "FAIL":
+            raise DataError(f"{side}: nothing was read or written")
+
+    refuse(examine_driver())
+    with session() as spark:
+        with step(spark, "workers"):
+            refuse(examine_worker(spark))
+        yield spark
 
 
 def _end(result: Result, verdicts: Sequence[Verdict], *, gated: bool) -> None:
@@ -188,9 +196,9 @@ def run_preflight(config: Config, outcome: dict[str, Any], vault: Vault) -> None
     """Prove that the evaluation would measure what it says, whether or not it is asked to do so itself.
 
     Raises:
-        DataError: A check fails.
+        DataError: The driver lacks a package, or a worker what the driver has; or a check fails.
     """
-    with session() as spark:
+    with _examined_session() as spark:
         with step(spark, "tables"):
             given = _given(spark, config, vault)
         _proved(spark, config, given, outcome)

@@ -48,7 +48,7 @@ _TEXT_LINE, _TITLE = 0.15, 40
 """Inches of a line of text, and how many letters a title has over one panel."""
 
 _LABEL = 1.3
-"""Letters of a label for each of a title, which are larger and bold."""
+"""How many letters of a label fit where one of a title does, which are larger and bold."""
 
 
 def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None, models: Sequence[str] | None = None) -> Figure:

@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,27 +17,20 @@ from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import NumericType, StringType, StructField, StructType
 
-from spark_recmetrics.columns import DECIMAL_COMMA, WrongTypeError, is_decimal_comma, near_column
-from spark_recmetrics.errors import DataError, PublishError, brief, counted, printable, reason_of
-from spark_recmetrics.schema import type_named
+from spark_recmetrics import text_files
+from spark_recmetrics.columns import DECIMAL_COMMA, WrongTypeError, is_decimal_comma
+from spark_recmetrics.errors import DataError, PublishError, brief, printable, reason_of
 from spark_recmetrics.watch import AGAIN
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
     from spark_recmetrics.credentials import Vault
     from spark_recmetrics.schema import Location, Output
     from spark_recmetrics.watch import Watch
 
 _log = logging.getLogger(__name__)
-
-_CSV_DEFAULTS = {"header": "true", "inferSchema": "true"}
-
-_SUFFIX = re.compile(r"\.(csv|tsv|json|jsonl|ndjson|orc|parquet)(?:\.\w+)?$", re.IGNORECASE)
-"""The end of the name of a file, which a compression may follow."""
-
-_FORMATS = {"tsv": "csv", "jsonl": "json", "ndjson": "json"}
-"""Formats by suffixes that are not their names."""
 
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 """A text that is a number, as a pattern of Java."""
@@ -83,7 +76,7 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
         DataError: There is no such path or table, it cannot be read as that format, it lacks a column whose type is given, or
             a CSV would lose fields of a line, or zeros that ids begin with.
     """
-    options = (_CSV_DEFAULTS if location.format == "csv" else {}) | vault.options(location, key)
+    options = (text_files.CSV_DEFAULTS if location.format == "csv" else {}) | vault.options(location, key)
     try:
         reader = spark.read.options(**options)  # of a table, too: Delta and Iceberg read an older version by them
         frame = reader.table(quoted(location.table)) if location.table else reader.format(location.format).load(location.path)
@@ -92,72 +85,18 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
         # Spark quotes options in what it says. The error itself is left out of the chain for the same reason.
         reason = reason_of(error, vault.covered)
-        advice = _other_format(location, str(error)) or "check the location and the format"
+        found_none = _NOTHING_THERE.search(str(error))
+        advice = (None if found_none else text_files.other_format(location)) or "check the location and the format"
         raise DataError(f"{key}: cannot read {where}: {reason}: {advice}") from None
     if location.format == "csv" and location.table is None and frame.schema.fields:
-        _refuse_misread(spark, location, options, frame.schema, ids, key)
-    return reader.schema(_typed(frame.schema, location.types, key)).load(location.path) if location.types else frame
-
-
-def _refuse_misread(
-    spark: SparkSession, location: Location, options: Mapping[str, str], guessed: StructType, ids: Sequence[str], key: str
-) -> None:
-    """Refuse a CSV that would lose without a word fields behind the last column, or zeros that ids begin with.
-
-    Lines are looked at as texts, with room for one field more. The line of the heads is like the others then, so that Spark
-    does not complain that it has one head too few.
-    """
-    schema = StructType([StructField(f"_field{place}", StringType()) for place in range(len(guessed.fields) + 1)])
-    lines = spark.read.options(**{**options, "header": "false", "mode": "PERMISSIVE"}).format("csv").schema(schema)
-    rows = lines.load(location.path)
-    width = len(guessed.fields) - (len(rows.columns) - len(schema))  # without what Spark reads from names of folders
-    *texts, behind = map(F.col, rows.columns[: width + 1])
-    numbers = {
-        own.name: text
-        for own, text in zip(guessed.fields, texts, strict=False)
-        if own.name in ids and own.name not in location.types and isinstance(own.dataType, NumericType)
-    }
-    longer = F.trim(behind) != ""
-    if "mode" in map(str.lower, options):
-        longer = F.lit(False)  # what becomes of such lines was said
-    found = rows.agg(
-        F.min(F.when(longer, F.concat_ws(", ", *texts, behind))),
-        *(F.min(F.when(text.rlike("^[+-]?0[0-9]"), text)) for text in numbers.values()),
-    ).collect()[0]
-    if found[0] is not None:
-        raise DataError(
-            f"{key}: expected lines of {counted(width, 'field')}, as many as the first one has, found more: "
-            f"{printable(brief(found[0]))}: put a field that has the separator in it, such as 4,5, in quotes, or take another "
-            f'separator, options: {{sep: ";"}}; options: {{mode: DROPMALFORMED}} leaves such lines out'
-        )
-    for name, example in zip(numbers, found[1:], strict=True):
-        if example is not None:
-            raise DataError(
-                f"{key}: ids of {name!r} begin with zeros, e.g. {example}, and were read as numbers, which lose them, so that "
-                f"012 and 12 are one: set types: {{{name}: string}} in {key}, or {{{name}: bigint}} where they are numbers"
-            )
-
-
-def _typed(guessed: StructType, types: Mapping[str, str], key: str) -> StructType:
-    """The columns of a text file, with the types that are given."""
-    for column in types:
-        if column not in guessed.names:
-            raise DataError(f"{key}.types: no column {column!r}{near_column(column, guessed.names)}")
-    return StructType(
-        [StructField(own.name, type_named(types[own.name])) if own.name in types else own for own in guessed.fields]
-    )
-
-
-def _other_format(location: Location, told: str) -> str | None:
-    """The format that the name of a file speaks for, as advice; None where nothing is there, or it is the one that was read."""
-    ending = _SUFFIX.search(location.path or "")
-    if ending is None or _NOTHING_THERE.search(told):
-        return None
-    suffix = ending[1].lower()
-    other = _FORMATS.get(suffix, suffix)
-    if other == location.format:
-        return None
-    return f"its name ends in {ending[0]}: set format: {other}" + (', and options: {sep: "\\t"}' if suffix == "tsv" else "")
+        lines, looks = text_files.losses(spark, location, options, frame.schema, ids, key)
+        examples = lines.agg(*(look for look, _ in looks)).collect()[0] if looks else ()
+        for (_, told), example in zip(looks, examples, strict=True):
+            if example is not None:
+                raise DataError(told(printable(brief(example))))
+    if location.types:
+        return reader.schema(text_files.typed(frame.schema, location.types, key)).load(location.path)
+    return frame
 
 
 @contextmanager

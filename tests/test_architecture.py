@@ -45,6 +45,7 @@ LAYERS = {
             "markdown",
             "page",
             "progress",
+            "text_files",
             "times",
             "watch",
         ),

@@ -33,7 +33,8 @@ TRAIN = [("u1", "c"), ("u2", "c"), ("u3", "a"), ("u3", "b")]
 
 SECONDS = r"\d+\.\d s"
 LINES = [
-    f"workers and tables: {SECONDS}",
+    f"workers: {SECONDS}",
+    f"tables: {SECONDS}",
     f"models and catalog: {SECONDS}",
     f"items and groups: {SECONDS}",
     f"preflight: {SECONDS}",
@@ -141,7 +142,7 @@ def test_a_job_logs_a_line_for_each_step_and_names_its_jobs(spark, session_kind,
     texts = {text for number, text in seen_by_spark(spark).items() if number not in before}
     assert all(str(text).startswith("spark-recmetrics: ") for text in texts), texts
     names = {text.removeprefix("spark-recmetrics: ") for text in texts}
-    assert {"workers and tables", "preflight: scoring", "scoring", "writing per_user", "publishing"} <= names
+    assert {"workers", "tables", "preflight: scoring", "scoring", "writing per_user", "publishing"} <= names
     assert spark.sparkContext.getLocalProperty(DESCRIPTION) is None
 
 

@@ -95,7 +95,7 @@ def test_ids_that_would_lose_their_zeros_are_refused(spark, tmp_path):
         return tables.read_table(spark, location, "inputs.truth", Vault(), ("user_id", "item_id")).collect()
 
     told = (
-        "inputs.truth: ids of 'item_id' begin with zeros, e.g. 012, and were read as numbers, which lose them, so that 012 "
+        "inputs.truth: ids of 'item_id' begin with zeros, e.g. '012', and were read as numbers, which lose them, so that 012 "
         "and 12 are one: set types: {item_id: string} in inputs.truth, or {item_id: bigint} where they are numbers"
     )
     text = "user_id,item_id,rating\n0,012,05\n1,12,4\n"
@@ -120,11 +120,13 @@ def test_lines_of_more_fields_than_the_heads_are_refused(spark, tmp_path):
         ratings(text)
     assert str(refused.value) == (
         "inputs.truth: expected lines of 3 fields, as many as the first one has, found more: '1, 7, 3, 5': put a field that "
-        'has the separator in it, such as 4,5, in quotes, or take another separator, options: {sep: ";"}; options: '
-        "{mode: DROPMALFORMED} leaves such lines out"
+        'has the separator in it, such as 4,5, in quotes, or take another separator, options: {sep: ";"}'
     )
-    assert ratings(text, options={"mode": "DROPMALFORMED"}) == [(2, 8, 4)]
-    assert ratings(text, options={"Mode": "permissive"}) == [(1, 7, 3), (2, 8, 4)]
+    # Both notice such a line only where all columns are read.
+    for mode in ("DROPMALFORMED", "FAILFAST"):
+        with pytest.raises(srm.DataError, match="found more: '1, 7, 3, 5'"):
+            ratings(text, options={"mode": mode})
+    assert ratings(text, options={"Mode": "permissive", "Header": "true"}) == [(1, 7, 3), (2, 8, 4)]
     # A separator at the end of a line adds nothing, and a line may lack its last fields.
     assert ratings("user_id,item_id,rating\n1,7,3,\n2,8\n") == [(1, 7, 3), (2, 8, None)]
     bare = {"header": "false", "sep": ";", "quote": "'"}
@@ -141,8 +143,15 @@ def test_a_folder_whose_name_is_a_column_is_no_field_of_a_csv(spark, tmp_path):
         read(spark, tmp_path, format="csv")
     (tmp_path / "day=2026-11-28" / "t.csv").write_text("user_id,item_id\n02,8\n")
     assert sorted(row["user_id"] for row in read(spark, tmp_path, format="csv").collect()) == [1, 2]
-    with pytest.raises(srm.DataError, match=r"ids of 'user_id' begin with zeros, e\.g\. 01,"):
+    with pytest.raises(srm.DataError, match=r"ids of 'user_id' begin with zeros, e\.g\. '01',"):
         tables.read_table(spark, Location(path=str(tmp_path), format="csv"), "inputs.truth", Vault(), ("user_id", "item_id"))
+    # The column may stand in the files, too, which Spark then reads from the names of the folders.
+    for day, line in (("2026-11-27", "1,2026-11-27,7"), ("2026-11-28", "2,2026-11-28,8")):
+        (tmp_path / f"day={day}" / "t.csv").write_text(f"user_id,day,item_id\n{line}\n")
+    assert sorted((row["user_id"], row["item_id"]) for row in read(spark, tmp_path, format="csv").collect()) == [(1, 7), (2, 8)]
+    (tmp_path / "day=2026-11-28" / "t.csv").write_text("user_id,day,item_id\n2,2026-11-28,8,9\n")
+    with pytest.raises(srm.DataError, match="expected lines of 3 fields"):
+        read(spark, tmp_path, format="csv")
 
 
 def test_json_has_the_types_that_are_given(spark, tmp_path):
