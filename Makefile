@@ -46,7 +46,7 @@ SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file 
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: check-java $(READY) $(if $(filter ml-100k,$(DATA)),$(WHEEL)) ## evaluate two models on real ratings (DATA=sample or ml-100k)
 	@test -f $(CONF)

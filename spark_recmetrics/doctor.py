@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics import tables
 from spark_recmetrics.errors import PublishError, printable
+from spark_recmetrics.schema import without_password
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,10 +78,12 @@ def examine(start: Callable[[], SparkSession], output: Output | None = None) -> 
     try:
         spark = start()
     except Exception as error:  # noqa: BLE001 - whatever keeps a session from starting is what was asked for
-        remote = os.environ.get("SPARK_REMOTE", "").partition(";")[0]  # behind it may stand a token
+        remote = without_password(os.environ.get("SPARK_REMOTE", "").partition(";")[0])  # behind it may stand a token
         todo = (
             f"is there a server at SPARK_REMOTE={remote}?" if remote else "is Java 17 or newer installed, and JAVA_HOME right?"
         )
+        if isinstance(error, ImportError):
+            todo = "install what it needs, for Spark Connect the extra connect of this package"
         yield Check("FAIL", "session", f"cannot be started: {_reason(error)}", todo)
         return
     yield _checked("session", partial(_session, spark))
@@ -261,4 +264,4 @@ def _reason(error: BaseException) -> str:
     # What py4j says comes before what Java says, on a line of its own.
     java = re.findall(r"Cannot run program .+", text) or re.findall(r"^: (.+)$", text, re.MULTILINE)
     lines = [*raised[:1], *java, *text.strip().splitlines(), type(error).__name__]
-    return re.sub(r"\s+", " ", lines[0]).strip()
+    return without_password(re.sub(r"\s+", " ", lines[0]).strip())

@@ -421,7 +421,9 @@ def _told(config: Config, result: Result, outcome: dict[str, Any], comparison: C
     blocks += [slice_table(result.rows, str(metric)) for metric in dict.fromkeys(sliced)]
     if comparison is not None:
         blocks.append(str(comparison))
-    return "\n\n".join([*blocks, "\n".join(f"warning: {printable(warning)}" for warning in outcome["warnings"])])
+    if outcome["warnings"]:
+        blocks.append("\n".join(f"warning: {printable(warning)}" for warning in outcome["warnings"]))
+    return "\n\n".join(blocks)
 
 
 def _show_split(config: SplitConfig, reports: Sequence[SplitReport], outcome: dict[str, Any]) -> None:

@@ -68,7 +68,7 @@ def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None, models:
         >>> print(metric_by_k([row, {**row, "metric": "hit@5", "k": 5, "value": 0.5, "ci_high": 0.75}]).get_label())
         hit against k. als: 0.2500 at 1, 0.5000 at 5.
     """
-    rows = [row for row in _rows(result) if row["slice"] == "all"]
+    rows = [row for row in _rows(result, "a result, or rows of SUMMARY", *_SUMMARY) if row["slice"] == "all"]
     found: dict[str, list[Row]] = {}
     for row in [row for row in rows if row["k"] is not None]:
         found.setdefault(without_k(row["metric"]), []).append(row)
@@ -125,7 +125,11 @@ def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> 
         >>> print(differences([{**row, "ci_high": 0.375, "winner": "als"}]).get_label())
         als minus pop. hit@1: +0.2500 (+0.1250 to +0.3750), als is better.
     """
-    rows = [row for row in _rows(comparison) if row["slice"] == "all"]
+    rows = [
+        row
+        for row in _rows(comparison, "a comparison, or rows of COMPARISON", "model_a", "model_b", "metric", "slice")
+        if row["slice"] == "all"
+    ]
     asked = [metrics] if isinstance(metrics, str) else metrics
     for name in asked or ():
         if name not in (compared := [row["metric"] for row in rows]):
@@ -189,7 +193,7 @@ def slices(result: Any, metric: str | None = None, models: Sequence[str] | None 
         >>> print(slices([row, {**row, **few}]).get_label())
         hit@1 by slice. all: als 0.2500; gender = F (too few users for a conclusion): als 0.5000.
     """
-    rows = _rows(result)
+    rows = _rows(result, "a result, or rows of SUMMARY", *_SUMMARY)
     known = list(dict.fromkeys(row["metric"] for row in rows if row["slice"] != "all"))
     if not known:
         raise ConfigError("slices: expected values of slices, found none: evaluate with slices=[...]")
@@ -256,7 +260,7 @@ def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequen
     """
     if isinstance(last, bool) or not isinstance(last, int) or last < 1:
         raise ConfigError(f"last: expected a whole number from 1, found {brief(last)}")
-    found = [row for row in _rows(rows) if row["slice"] == "all"]
+    found = [row for row in _rows(rows, "rows of read_history", *_SUMMARY, "as_of") if row["slice"] == "all"]
     known = list(dict.fromkeys(row["metric"] for row in found))
     metric = known[0] if metric is None and known else metric
     if metric is None or metric not in known:
@@ -317,9 +321,8 @@ def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figur
         >>> print(score_calibration([row, {**row, "mean_score": 0.75, "value": 0.5}]).get_label())
         Share of relevant rows by score. als: 0.1250 at score 0.25 (40 rows), 0.5000 at score 0.75 (40 rows).
     """
-    rows = _rows(result.score_calibration() if hasattr(result, "score_calibration") else result)
-    if "against" not in rows[0]:
-        raise ConfigError("rows: expected a result of evaluate, or rows of its score_calibration(); one in memory has none")
+    given = result.score_calibration() if hasattr(result, "score_calibration") else result
+    rows = _rows(given, "a result of evaluate, or rows of its score_calibration(); one in memory has none", "against")
     if models is None and hasattr(result, "rows"):
         models = [model for model in leading(result.rows, MOST_MODELS) if model in models_of(rows)]
     (looks, left_out), is_rating = _looks(rows, models), rows[0]["against"] == "rating"
@@ -366,10 +369,20 @@ def without_k(metric: str) -> str:
     return str(parse(metric).at(None))
 
 
-def _rows(given: Any) -> list[Row]:
-    """The rows of a result or comparison, or of a table as a list or a pandas frame."""
-    if hasattr(given, "rows") and not callable(given.rows):
-        return list(given.rows)
+_SUMMARY = ("metric", "model", "slice")
+
+
+def _rows(given: Any, expected: str, *columns: str) -> list[Row]:
+    """The rows of a result or comparison, or of a table as a list or a pandas frame, each with a value of each column."""
+    is_ours = hasattr(given, "rows") and not callable(given.rows)
+    rows = list(given.rows) if is_ours else _records(given)
+    for column in columns:
+        if any(row.get(column) is None for row in rows):
+            raise ConfigError(f"rows: expected {expected}; found one without {column}")
+    return rows
+
+
+def _records(given: Any) -> list[Row]:
     if hasattr(given, "sparkSession"):
         raise ConfigError("rows: expected rows, found a Spark frame: give .collect() of it, or .toPandas()")
     records = given.to_dict("records") if hasattr(given, "iloc") else given

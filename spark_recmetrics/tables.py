@@ -76,11 +76,19 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
         DataError: There is no such path or table, it cannot be read as that format, it lacks a column whose type is given, or
             a CSV would lose fields of a line, or zeros that ids begin with.
     """
-    options = (text_files.CSV_DEFAULTS if location.format == "csv" else {}) | vault.options(location, key)
+    options, is_csv = vault.options(location, key), location.format == "csv" and location.table is None
+    if is_csv:
+        options = text_files.with_defaults(options)
+    lost: list[str] = []
     try:
         reader = spark.read.options(**options)  # of a table, too: Delta and Iceberg read an older version by them
         frame = reader.table(quoted(location.table)) if location.table else reader.format(location.format).load(location.path)
-        _ = frame.schema  # Spark Connect looks a table up when its schema is asked for
+        # Spark Connect looks a table up when its schema is asked for.
+        if frame.schema.fields and is_csv:
+            files, looks = text_files.losses(spark, location, options, frame.schema, ids, key)
+            examples = files.agg(*(look for look, _ in looks)).collect()[0] if looks else ()
+            found = [(told, example) for (_, told), example in zip(looks, examples, strict=True) if example is not None]
+            lost = [told(printable(brief(example))) for told, example in found]
     except Exception as error:  # noqa: BLE001 - it is told, but for the values of secrets
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
         # Spark quotes options in what it says. The error itself is left out of the chain for the same reason.
@@ -88,12 +96,8 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
         found_none = _NOTHING_THERE.search(str(error))
         advice = (None if found_none else text_files.other_format(location)) or "check the location and the format"
         raise DataError(f"{key}: cannot read {where}: {reason}: {advice}") from None
-    if location.format == "csv" and location.table is None and frame.schema.fields:
-        lines, looks = text_files.losses(spark, location, options, frame.schema, ids, key)
-        examples = lines.agg(*(look for look, _ in looks)).collect()[0] if looks else ()
-        for (_, told), example in zip(looks, examples, strict=True):
-            if example is not None:
-                raise DataError(told(printable(brief(example))))
+    if lost:
+        raise DataError(lost[0])
     if location.types:
         return reader.schema(text_files.typed(frame.schema, location.types, key)).load(location.path)
     return frame

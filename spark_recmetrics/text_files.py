@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StringType, StructField, StructType
 
@@ -16,12 +17,17 @@ from spark_recmetrics.schema import type_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from spark_recmetrics.schema import Location
 
-CSV_DEFAULTS = {"header": "true", "inferSchema": "true"}
+    Looks = list[tuple[Column, Callable[[str], str]]]
+
+_CSV_DEFAULTS = {"header": "true", "inferSchema": "true"}
 """Options of the reader, unless others are given."""
+
+_ROOM = 20
+"""How many fields behind the last column are looked at. Further ones are lost without a word if all of these are empty."""
 
 _SUFFIX = re.compile(r"\.(csv|tsv|json|jsonl|ndjson|orc|parquet)(?:\.\w+)?$", re.IGNORECASE)
 """The end of the name of a file, which a compression may follow."""
@@ -30,34 +36,59 @@ _FORMATS = {"tsv": "csv", "jsonl": "json", "ndjson": "json"}
 """Formats by suffixes that are not their names."""
 
 
+def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a reader of CSV: names are the same in small and large letters, on Spark Connect not for Spark."""
+    given = {name.lower() for name in options}
+    return {name: how for name, how in _CSV_DEFAULTS.items() if name.lower() not in given} | dict(options)
+
+
 def losses(
     spark: SparkSession, location: Location, options: Mapping[str, str], guessed: StructType, ids: Sequence[str], key: str
-) -> tuple[DataFrame, list[tuple[Column, Callable[[str], str]]]]:
-    """What a CSV would lose: zeros that ids begin with, if they are guessed to be numbers, and fields behind the last column.
+) -> tuple[DataFrame, Looks]:
+    """What a CSV would lose without a word.
+
+    That are zeros that ids begin with, if they are guessed to be numbers; fields behind the last column; and the first line of
+    files that have other heads than the others.
 
     Args:
         spark: The session.
         location: Where the files are.
-        options: Those of the reader.
+        options: Those of the reader, with the defaults.
         guessed: The columns that Spark has guessed.
         ids: The names of columns of ids.
         key: The configuration key that the location stands under.
 
     Returns:
-        The lines; and for each kind of loss an aggregate that gives an example, null where there is none, and what to say of
-        it.
+        A row for each file; and for each kind of loss an aggregate that gives an example, null where there is none, and what to
+        say of it.
     """
     rows, width = _lines(spark, location, options, len(guessed.fields))
-    *texts, behind = map(F.col, rows.columns[: width + 1])
-    looks: list[tuple[Column, Callable[[str], str]]] = [
-        (F.min(F.when(text.rlike("^[+-]?0[0-9]"), text)), partial(_zeros, key, own.name))
+    texts = [F.col(name) for name in rows.columns[:width]]
+    numbers = [
+        (own.name, text)
         for own, text in zip(guessed.fields, texts, strict=False)  # the names of folders have columns behind these
         if own.name in ids and own.name not in location.types and isinstance(own.dataType, NumericType)
     ]
+    looks: Looks = [(F.when(text.rlike("^[+-]?0[0-9]"), text), partial(_zeros, key, name)) for name, text in numbers]
     if _option(options, "mode").upper() != "PERMISSIVE":
-        longer = F.when(F.trim(behind) != "", F.concat_ws(", ", *texts, behind))
-        looks.append((F.min(longer), partial(_fields, key, width)))
-    return rows, looks
+        behind = [F.col(name) for name in rows.columns[width : width + _ROOM]]
+        longer = F.when(F.concat_ws("", *behind).rlike(r"\S"), F.concat_ws(", ", *texts, *behind))
+        looks.append((longer, partial(_fields, key, width)))
+    is_head = reduce(Column.__and__, (_same(text, own.name) for own, text in zip(guessed.fields, texts, strict=False)))
+    files = rows.groupBy(F.col("_metadata.file_path").alias("file")).agg(
+        F.max(is_head).alias("has_heads"), *(F.min(look).alias(f"look{n}") for n, (look, _) in enumerate(looks))
+    )
+    found: Looks = [(F.min(f"look{n}"), told) for n, (_, told) in enumerate(looks)]
+    if _option(options, "header").lower() == "true":
+        # Heads that Spark has renamed, such as one that is there twice, are in no file as they are called.
+        other = F.when(F.max("has_heads"), F.min(F.when(~F.col("has_heads"), F.substring_index("file", "/", -2))))
+        found.append((other, partial(_heads, key, ", ".join(own.name for own in guessed.fields[:width]))))
+    return files, found
+
+
+def _same(text: Column, name: str) -> Column:
+    # A file that a spreadsheet has written may begin with a mark of the byte order.
+    return F.coalesce(F.lower(F.trim(F.regexp_replace(text, "^\ufeff", ""))) == name.strip().lower(), F.lit(False))
 
 
 def _zeros(key: str, name: str, example: str) -> str:
@@ -68,19 +99,27 @@ def _zeros(key: str, name: str, example: str) -> str:
 
 
 def _fields(key: str, width: int, example: str) -> str:
+    advice = 'put a field that has the separator in it, such as 4,5, in quotes, or take another separator, options: {sep: ";"}'
+    if '"' in example:
+        advice = """set options: {escape: '"'} if quotes in a text are written twice, {multiLine: "true"} if it has lines"""
+    return f"{key}: expected lines of {counted(width, 'field')}, as many as the first one has, found more: {example}: {advice}"
+
+
+def _heads(key: str, heads: str, file: str) -> str:
     return (
-        f"{key}: expected lines of {counted(width, 'field')}, as many as the first one has, found more: {example}: put a field "
-        'that has the separator in it, such as 4,5, in quotes, or take another separator, options: {sep: ";"}'
+        f"{key}: expected all files to have a line of the heads {heads}, found {file} without, of which Spark would take the "
+        "columns by their order and leave out the first line: write all files with the same heads, or read them apart"
     )
 
 
 def _lines(spark: SparkSession, location: Location, options: Mapping[str, str], n_columns: int) -> tuple[DataFrame, int]:
-    """The lines of a CSV as texts, with room for one field more, and how many fields the first one has.
+    """The lines of a CSV as texts, with room for more fields, and how many fields the first one has.
 
-    The heads are a line like the others, so that Spark does not complain that one of them is missing.
+    The heads are a line like the others, so that Spark does not complain that some of them are missing.
     """
-    plain = {name: how for name, how in options.items() if name.lower() not in ("header", "inferschema", "mode")}
-    schema = StructType([StructField(f"_field{n}", StringType()) for n in range(n_columns + 1)])
+    lost = ("header", "inferschema", "mode", "nullvalue", "emptyvalue")
+    plain = {name: how for name, how in options.items() if name.lower() not in lost}
+    schema = StructType([StructField(f"_field{n}", StringType()) for n in range(n_columns + _ROOM)])
     rows = spark.read.options(**plain).format("csv").schema(schema).load(location.path)
     if len(rows.columns) == len(schema):
         return rows, n_columns
@@ -90,7 +129,7 @@ def _lines(spark: SparkSession, location: Location, options: Mapping[str, str], 
 
 
 def _option(options: Mapping[str, str], name: str) -> str:
-    """An option of a reader, which takes its name in small and large letters; empty where it is not given."""
+    """An option of a reader; empty where it is not given."""
     return next((how for given, how in options.items() if given.lower() == name), "")
 
 

@@ -339,3 +339,17 @@ def test_a_run_without_scipy_ends_before_it_begins(monkeypatch, conf, capsys):
     told = capsys.readouterr().err.splitlines()[-1]
     assert told.startswith("error: FAIL  driver: ")
     assert told.endswith(": install scipy there: nothing was read or written")
+
+
+def test_a_client_without_what_connect_needs_is_told_the_extra(monkeypatch, capsys):
+    def no_grpc():
+        raise ImportError("grpcio >= 1.48.1 must be installed; sc://ann:hunter2@host/;token=hunter2")
+
+    monkeypatch.setattr("spark_recmetrics.cli.session", no_grpc)
+    monkeypatch.setenv("SPARK_REMOTE", "sc://ann:hunter2@spark.example.com/;token=hunter2")
+    assert main(["doctor"]) == 4
+    captured = capsys.readouterr()
+    found = checks_of(captured.out)["session"][1]
+    assert found.startswith("cannot be started: grpcio >= 1.48.1 must be installed")
+    assert found.endswith(": install what it needs, for Spark Connect the extra connect of this package")
+    assert "hunter2" not in captured.out + captured.err

@@ -291,6 +291,12 @@ def test_a_spark_frame_is_told_what_to_do():
         (lambda: plots.history([]), "rows: expected a result, or rows of its table, found"),
         (lambda: plots.history("mrr"), "rows: expected a result, or rows of its table, found 'mrr'"),
         (lambda: plots.metric_by_k(None), "rows: expected a result, or rows of its table, found None"),
+        (
+            lambda: plots.differences(small_result()),
+            "rows: expected a comparison, or rows of COMPARISON; found one without model_a",
+        ),
+        (lambda: plots.slices(small_comparison()), "rows: expected a result, or rows of SUMMARY; found one without model"),
+        (lambda: plots.history(small_result()), "rows: expected rows of read_history; found one without as_of"),
     ],
 )
 def test_what_cannot_be_drawn_is_told(draw, message):

@@ -1,5 +1,6 @@
 """Looks at several tables at once, and files that are read."""
 
+import gzip
 import json
 import re
 import threading
@@ -133,6 +134,65 @@ def test_lines_of_more_fields_than_the_heads_are_refused(spark, tmp_path):
     assert ratings("1;a;'3;5'\n2;b;4\n", options=bare) == [(1, "a", "3;5"), (2, "b", "4")]
     with pytest.raises(srm.DataError, match=r"lines of 2 fields, .* found more: '2, b, 4'"):
         ratings("1;a\n2;b;4\n", options=bare)
+
+
+@pytest.mark.parametrize("line", ["1,7,3,,5", "1,7,3,NA", '1,7,3,"x"', "1,7,3" + 19 * "," + "x"])
+def test_fields_behind_the_last_column_are_refused_wherever_they_stand(spark, tmp_path, line):
+    (tmp_path / "t.csv").write_text(f"user_id,item_id,rating\n{line}\n2,8,4\n")
+    with pytest.raises(srm.DataError, match=r"expected lines of 3 fields, .* found more: "):
+        read(spark, tmp_path / "t.csv", format="csv", options={"nullValue": "NA", "emptyValue": "x"})
+
+
+@pytest.mark.parametrize("line", ["1,7,3,", "1,7,3,\t", '1,7,3,""', "1,7"])
+def test_nothing_behind_the_last_column_is_nothing_lost(spark, tmp_path, line):
+    (tmp_path / "t.csv").write_text(f"user_id,item_id,rating\n{line}\n2,8,4\n")
+    options = {"emptyValue": "x", "enforceSchema": "false", "Header": "true"}
+    assert read(spark, tmp_path / "t.csv", format="csv", options=options).count() == 2
+
+
+def test_quotes_that_are_written_twice(spark, tmp_path):
+    """As pandas and spreadsheets write them; Spark has a backslash."""
+    pd.DataFrame({"user_id": [1], "item_id": [7], "title": ['Say "hi", you']}).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(srm.DataError, match=r"""found more: .*: set options: \{escape: '"'\} if quotes in a text are """):
+        read(spark, tmp_path / "t.csv", format="csv")
+    rows = read(spark, tmp_path / "t.csv", format="csv", options={"escape": '"'}).collect()
+    assert [tuple(row) for row in rows] == [(1, 7, 'Say "hi", you')]
+
+
+def test_files_of_other_heads_are_refused(spark, tmp_path):
+    """Spark takes their columns by their order."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    (folder / "1.csv").write_text("user_id,item_id\nann,x\n")
+    for other in ("item_id,user_id\ny,bob\n", "bob,y\n", "user_id\nbob\n"):
+        (folder / "2.csv").write_text(other)
+        # Spark takes the heads of one of them.
+        told = r"inputs\.truth: expected all files to have a line of the heads .*, found 't/[12]\.csv' without, of which "
+        with pytest.raises(srm.DataError, match=told):
+            read(spark, folder, format="csv")
+    (folder / "2.csv").write_text("\ufeffUser_ID, item_id\nbob,y\n")
+    (folder / "3.csv").write_text("")
+    assert sorted(tuple(row) for row in read(spark, folder, format="csv").collect()) == [("ann", "x"), ("bob", "y")]
+    (folder / "2.csv").write_text("bob,y\n")
+    bare = read(spark, folder, format="csv", options={"header": "false"})
+    assert bare.count() == 3
+    # Spark calls heads that are there twice by other names.
+    (folder / "2.csv").unlink()
+    (folder / "1.csv").write_text("user_id,item_id,item_id\nann,x,y\n")
+    assert read(spark, folder, format="csv").count() == 1
+
+
+def test_options_have_names_in_small_and_large_letters(spark, tmp_path):
+    (tmp_path / "t.csv").write_text("1,07\n2,08\n")
+    frame = read(spark, tmp_path / "t.csv", format="csv", options={"Header": "false", "INFERSCHEMA": "false"})
+    assert sorted(tuple(row) for row in frame.collect()) == [("1", "07"), ("2", "08")]
+
+
+def test_a_file_that_ends_too_soon_is_named(spark, tmp_path):
+    whole = gzip.compress("".join(f"{n},{n * n}\n" for n in range(5000)).encode())
+    (tmp_path / "t.csv.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(srm.DataError, match=r"^inputs\.truth: cannot read csv at '.*t\.csv\.gz': "):
+        read(spark, tmp_path / "t.csv.gz", format="csv", options={"header": "false", "inferSchema": "false"})
 
 
 def test_a_folder_whose_name_is_a_column_is_no_field_of_a_csv(spark, tmp_path):
