@@ -20,8 +20,8 @@ CONF_sample := conf/demo.yaml
 CONF_ml-100k := conf/demo-ml-100k.yaml
 MATRIX_TESTS := test_memory.py test_kernels.py test_kernels_oracle.py test_registry.py test_conventions.py test_cases.py test_stats.py \
     test_config.py test_tracking.py test_evaluate.py test_facts.py test_beyond.py test_lists.py test_slices.py test_compare.py test_gates.py \
-    test_splits.py test_explain.py test_buckets.py test_list_rows.py test_preflight.py test_publish.py test_cli.py test_doctor.py test_installed.py \
-    test_page.py test_plots.py
+    test_splits.py test_explain.py test_buckets.py test_list_rows.py test_preflight.py test_publish.py test_tables.py test_cli.py test_doctor.py \
+    test_installed.py test_page.py test_plots.py
 
 OWN_SPARK := $(addprefix tests/test_,agreement.py cli.py cluster_shape.py databricks.py delta.py doctor.py faults.py page.py preflight.py progress.py \
     publish.py tracking.py)

@@ -89,6 +89,7 @@ def test_ids_keep_leading_zeros_where_their_type_is_given(spark, tmp_path):
     assert sorted(tuple(row) for row in given.collect()) == [("00123", "0007", 3.5), ("00124", "0008", 4.0)]
 
 
+@pytest.mark.core
 def test_ids_that_would_lose_their_zeros_are_refused(spark, tmp_path):
     def read_ids(text, **more):
         (tmp_path / "t.csv").write_text(text)
@@ -109,6 +110,7 @@ def test_ids_that_would_lose_their_zeros_are_refused(spark, tmp_path):
     assert {row["rating"] for row in read_ids("user_id,item_id,rating\n0,7,05\n,8,4\n")} == {5, 4}
 
 
+@pytest.mark.core
 def test_lines_of_more_fields_than_the_heads_are_refused(spark, tmp_path):
     """Spark reads them, and leaves the rest out without a word."""
 
@@ -159,6 +161,7 @@ def test_quotes_that_are_written_twice(spark, tmp_path):
     assert [tuple(row) for row in rows] == [(1, 7, 'Say "hi", you')]
 
 
+@pytest.mark.core
 def test_files_of_other_heads_are_refused(spark, tmp_path):
     """Spark takes their columns by their order."""
     folder = tmp_path / "t"
@@ -195,6 +198,7 @@ def test_a_file_that_ends_too_soon_is_named(spark, tmp_path):
         read(spark, tmp_path / "t.csv.gz", format="csv", options={"header": "false", "inferSchema": "false"})
 
 
+@pytest.mark.core
 def test_a_folder_whose_name_is_a_column_is_no_field_of_a_csv(spark, tmp_path):
     for day, line in (("2026-11-27", "01,7"), ("2026-11-28", "02,8,9")):
         (tmp_path / f"day={day}").mkdir()
