@@ -741,7 +741,7 @@ def test_the_number_of_jobs_does_not_grow_with_metrics_or_cut_offs(spark, sessio
     # Each kind beyond accuracy has jobs of its own, whatever the number of its metrics is.
     known = known_beside(spark, case)
     few = jobs("few", metrics=["ndcg", *BEYOND], k=5, **known)
-    many = jobs("many", metrics=[*RANKING, *BEYOND, "arp", "entropy", "reo", "user_mad_rating"], k=[1, 2, 5], **known)
+    many = jobs("many", metrics=[*RANKING, *BEYOND, "arp", "entropy", "reo", "user_mad_rating"], k=[1, 2, 5, 10], **known)
     assert few == many
 
 
