@@ -18,13 +18,12 @@ WHEEL := .demo/wheels/recbole-1.2.1-py3-none-any.whl
 
 CONF_sample := conf/demo.yaml
 CONF_ml-100k := conf/demo-ml-100k.yaml
-MATRIX_TESTS := test_memory.py test_kernels.py test_kernels_oracle.py test_registry.py test_conventions.py test_cases.py test_stats.py \
-    test_config.py test_tracking.py test_evaluate.py test_facts.py test_beyond.py test_lists.py test_slices.py test_compare.py test_gates.py \
-    test_splits.py test_explain.py test_buckets.py test_list_rows.py test_preflight.py test_publish.py test_tables.py test_cli.py test_doctor.py \
-    test_installed.py test_page.py test_plots.py
+MATRIX_TESTS := evaluation/test_memory.py metrics/test_kernels.py metrics/test_kernels_oracle.py metrics/test_registry.py test_conventions.py evaluation/test_cases.py stats/test_stats.py \
+    job/test_config.py job/test_mlflow.py evaluation/test_evaluate.py inputs/test_data_report.py evaluation/test_beyond_accuracy.py ranking/test_lists.py aggregation/test_slices.py decisions/test_comparison.py decisions/test_gates.py \
+    splits/test_splits.py evaluation/test_explain.py inputs/test_buckets.py ranking/test_arrays.py diagnostics/test_preflight.py runs/test_history.py storage/test_tables.py job/test_cli.py diagnostics/test_doctor.py \
+    end_to_end/test_installed.py reports/test_page.py reports/test_plots.py
 
-OWN_SPARK := $(addprefix tests/test_,agreement.py cli.py cluster_shape.py databricks.py delta.py doctor.py faults.py page.py preflight.py progress.py \
-    publish.py tracking.py)
+OWN_SPARK := tests/evaluation/test_agreement.py tests/job/test_cli.py tests/end_to_end/test_cluster_shape.py tests/end_to_end/test_databricks.py tests/storage/test_delta.py tests/diagnostics/test_doctor.py tests/end_to_end/test_faults.py tests/reports/test_page.py tests/diagnostics/test_preflight.py tests/storage/test_progress.py tests/runs/test_history.py tests/job/test_mlflow.py
 
 CONF := $(or $(CONF_$(DATA)),$(error DATA=$(DATA) is unknown; there are sample and ml-100k))
 
@@ -73,7 +72,7 @@ test: check-java lint typecheck ## lint, type check, and the suite on classic Sp
 test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions, whole runs of the jobs
 	$(call in_two_lanes,$(BIN)/pytest -m heavy $(addprefix --ignore=,$(OWN_SPARK)),\
 	    $(BIN)/pytest -m heavy -p no:cacheprovider $(OWN_SPARK); runs=$$?; \
-	    $(BIN)/pytest -m heavy -p no:cacheprovider --session=connect tests/test_databricks.py && exit $$runs)
+	    $(BIN)/pytest -m heavy -p no:cacheprovider --session=connect tests/end_to_end/test_databricks.py && exit $$runs)
 
 test-matrix: test-oldest test-newest ## the core of the suite on the wheel, with the oldest and with the newest versions
 
@@ -86,7 +85,7 @@ test-oldest test-newest: test-%: check-java .matrix/%/.ready
 
 # The settings of pytest are those of the suite, where a warning is an error; here others are to blame for most of them.
 test-airflow: check-java $(AIRFLOW)/.ready ## the DAGs of examples/airflow on the real Airflow, in an environment of its own
-	$(AIRFLOW)/bin/pytest -c /dev/null --rootdir=. -p no:cacheprovider tests/airflow_dags.py
+	$(AIRFLOW)/bin/pytest -c /dev/null --rootdir=. -p no:cacheprovider tests/end_to_end/airflow_dags.py
 
 test-browser: $(READY) ## the HTML report in a headless Chromium, which root gets from Debian where there is none
 	@command -v chromedriver > /dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null \
@@ -136,36 +135,36 @@ clean: ## remove what the other targets wrote, except .venv
 check-java:
 	@scripts/check-java
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints/tested.txt
 	@command -v "$(PYTHON)" > /dev/null || { echo "There is no $(PYTHON); install Python 3.10 or newer, or name one: make PYTHON=..." >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	    { echo "$(PYTHON) is $$("$(PYTHON)" -V 2>&1), but 3.10 or newer is needed; name another: make PYTHON=python3.12" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2> /dev/null || \
 	    { echo "$(PYTHON) has no venv module; on Debian: sudo apt-get install python3-venv" >&2; exit 1; }
 	"$(PYTHON)" -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet -c constraints/tested.txt -e '.[dev]'
 	@touch $@
 
-.matrix/%/.ready: constraints-%.txt pyproject.toml
+.matrix/%/.ready: constraints/%.txt pyproject.toml
 	@test $* != oldest || "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info >= (3, 12))' || \
 	    { echo "Spark 3.5 needs Python 3.10 or 3.11; name one: make PYTHON=python3.11 test-oldest" >&2; exit 1; }
 	"$(PYTHON)" -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet -c constraints-$*.txt '.[spark,mlflow,report]' chispa hypothesis pytest
+	$(@D)/bin/python -m pip install --quiet -c constraints/$*.txt '.[spark,mlflow,report]' chispa hypothesis pytest
 	@touch $@
 
-$(AIRFLOW)/.ready: pyproject.toml constraints-airflow.txt
+$(AIRFLOW)/.ready: pyproject.toml constraints/airflow.txt
 	@"$(AIRFLOW_PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
-	    { echo "constraints-airflow.txt is for Python 3.11; name one: make AIRFLOW_PYTHON=..." >&2; exit 1; }
+	    { echo "constraints/airflow.txt is for Python 3.11; name one: make AIRFLOW_PYTHON=..." >&2; exit 1; }
 	"$(AIRFLOW_PYTHON)" -m venv $(AIRFLOW)
-	$(AIRFLOW)/bin/python -m pip install --quiet --no-deps -r constraints-airflow.txt
+	$(AIRFLOW)/bin/python -m pip install --quiet --no-deps -r constraints/airflow.txt
 	$(AIRFLOW)/bin/python -m pip install --quiet --no-deps -e .
 	@touch $@
 
-$(SITE)/.ready: constraints-site.txt
+$(SITE)/.ready: constraints/site.txt
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	    { echo "constraints-site.txt is for Python 3.11 or newer; name one: make PYTHON=python3.11 site" >&2; exit 1; }
+	    { echo "constraints/site.txt is for Python 3.11 or newer; name one: make PYTHON=python3.11 site" >&2; exit 1; }
 	"$(PYTHON)" -m venv --clear $(SITE)
-	$(SITE)/bin/python -m pip install --quiet --no-deps -r constraints-site.txt
+	$(SITE)/bin/python -m pip install --quiet --no-deps -r constraints/site.txt
 	@touch $@
 
 $(WHEEL): | $(READY)

@@ -37,7 +37,7 @@ def users_of(spark: Any, kind: str, n_users: int) -> Any:
     """The users of an input, `user_id, length`: in all as many rows as `n_users` lists of `LENGTH`."""
     from pyspark.sql import functions as F
 
-    from spark_recmetrics.buckets import bucket_numbers, bucket_of
+    from spark_recmetrics.inputs.buckets_spark import bucket_numbers, bucket_of
 
     users = spark.range(n_users).select(F.col("id").alias("user_id"))
     if kind == "one user":

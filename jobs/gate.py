@@ -19,7 +19,7 @@ if find_spec("spark_recmetrics") is None:
     os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or str(own)
     os.execv(own, [str(own), *sys.argv])  # noqa: S606 - the same script, another Python
 
-from spark_recmetrics.cli import run
+from spark_recmetrics.job.cli import run
 
 if __name__ == "__main__":
     run(["gate", *sys.argv[1:]])

@@ -12,52 +12,55 @@ from typing import TYPE_CHECKING, Any
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
-    from spark_recmetrics import metrics, plots, splits, stats
+    from spark_recmetrics import metrics, splits, stats
     from spark_recmetrics.columns import Columns
-    from spark_recmetrics.comparison import Comparison, compare
     from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
+    from spark_recmetrics.decisions.comparison_spark import Comparison, compare
     from spark_recmetrics.errors import ConfigError, DataError, DataWarning, GateError, PublishError, RecMetricsError
-    from spark_recmetrics.evaluator import Evaluator, compute_metrics
-    from spark_recmetrics.history import read_history
-    from spark_recmetrics.lists import from_als, rank_items
-    from spark_recmetrics.means import Intervals
-    from spark_recmetrics.memory import MemoryResult, evaluate_in_memory
-    from spark_recmetrics.outcome import Run
-    from spark_recmetrics.pipeline import Result, evaluate
-    from spark_recmetrics.schema import Output
-    from spark_recmetrics.tracking import log_to_mlflow
+    from spark_recmetrics.evaluation.evaluator import Evaluator, compute_metrics
+    from spark_recmetrics.evaluation.memory import MemoryResult, evaluate_in_memory
+    from spark_recmetrics.evaluation.spark import Result, evaluate
+    from spark_recmetrics.job.mlflow import log_to_mlflow
+    from spark_recmetrics.ranking.lists_spark import from_als, rank_items
+    from spark_recmetrics.reports import plots
+    from spark_recmetrics.request.intervals import Intervals
+    from spark_recmetrics.runs.history_spark import read_history
+    from spark_recmetrics.runs.identity import Run
+    from spark_recmetrics.storage.locations import Output
 
 _HOME = {
     "CONVENTIONS": "conventions",
     "Columns": "columns",
-    "Comparison": "comparison",
+    "Comparison": "decisions.comparison_spark",
     "ConfigError": "errors",
     "Convention": "conventions",
     "DataError": "errors",
     "DataWarning": "errors",
-    "Evaluator": "evaluator",
+    "Evaluator": "evaluation.evaluator",
     "GateError": "errors",
-    "Intervals": "means",
-    "MemoryResult": "memory",
-    "Output": "schema",
+    "Intervals": "request.intervals",
+    "MemoryResult": "evaluation.memory",
+    "Output": "storage.locations",
     "PublishError": "errors",
     "RecMetricsError": "errors",
-    "Result": "pipeline",
-    "Run": "outcome",
-    "compare": "comparison",
-    "compute_metrics": "evaluator",
+    "Result": "evaluation.spark",
+    "Run": "runs.identity",
+    "compare": "decisions.comparison_spark",
+    "compute_metrics": "evaluation.evaluator",
     "convention": "conventions",
-    "evaluate": "pipeline",
-    "evaluate_in_memory": "memory",
-    "from_als": "lists",
-    "log_to_mlflow": "tracking",
+    "evaluate": "evaluation.spark",
+    "evaluate_in_memory": "evaluation.memory",
+    "from_als": "ranking.lists_spark",
+    "log_to_mlflow": "job.mlflow",
     "metrics": "metrics",
-    "plots": "plots",
-    "rank_items": "lists",
-    "read_history": "history",
+    "plots": "reports.plots",
+    "rank_items": "ranking.lists_spark",
+    "read_history": "runs.history_spark",
     "splits": "splits",
     "stats": "stats",
 }
+
+_MODULES = {"metrics", "plots", "splits", "stats"}
 
 __all__ = [
     "CONVENTIONS",
@@ -97,7 +100,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"{__name__}.{_HOME[name]}")
-    return module if name == _HOME[name] else getattr(module, name)
+    return module if name in _MODULES else getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from spark_recmetrics.errors import ConfigError, DataError, brief, did_you_mean
+from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.text import brief, did_you_mean
 
 Side = Literal["user", "item"]
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
-from spark_recmetrics.errors import ConfigError, brief, did_you_mean
+from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.text import brief, did_you_mean
 
 USER_SETS = ("relevant", "truth", "predicted", "truth_and_predicted", "relevant_and_predicted", "all")
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Sequence
 
 
 class RecMetricsError(Exception):
@@ -82,63 +80,3 @@ def without_extra(wanted: str, extra: str) -> str:
     """
     packages = " ".join(f"'{package}'" for package in EXTRAS[extra])
     return f"{wanted}, found none: install the extra {extra}, pip install {packages}"
-
-
-def writable(text: str) -> bool:
-    """Whether other processes can be given the text: half of a character pair is no text outside Python."""
-    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
-
-
-def brief(value: object) -> str:
-    """The value as a message shows it: on one line, and short.
-
-    Example:
-        >>> brief("a"), brief(10**5000), len(brief("x" * 1000))
-        ("'a'", 'int too long to be written', 60)
-    """
-    try:
-        text = " ".join(repr(value).split("\n"))
-    except (ValueError, RecursionError):  # Python refuses to write whole numbers of thousands of digits
-        return f"{type(value).__name__} too long to be written"
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def counted(n: int, what: str) -> str:
-    """A number of things.
-
-    Example:
-        >>> counted(1, "metric"), counted(2, "metric")
-        ('1 metric', '2 metrics')
-    """
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
-def printable(text: str) -> str:
-    r"""The text on one line, without anything that could move the cursor.
-
-    Example:
-        >>> printable("als\nerror: no such model")
-        'als�error: no such model'
-    """
-    return "".join(char if _stays(unicodedata.category(char)) else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-def _stays(category: str) -> bool:
-    # Line and paragraph separators are no control characters, and yet break a line.
-    return category[0] != "C" and category not in ("Zl", "Zp")
-
-
-def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """The tail of a message that offers the nearest right name, or lists all where none is near.
-
-    Example:
-        >>> did_you_mean("ndgc", ["map", "ndcg"])
-        "; did you mean 'ndcg'?"
-        >>> did_you_mean("x", ["map", "ndcg"])
-        '; known: map, ndcg'
-    """
-    known = sorted(printable(choice) for choice in choices)  # columns and models may have any name
-    near = get_close_matches(name.lower(), [choice.lower() for choice in known], n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {next(c for c in known if c.lower() == near[0])!r}?"
-    return f"; known: {', '.join(known)}" if known else ""

@@ -103,7 +103,8 @@ def spark(_session: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     What a test leaves at its default runs with 3 buckets, not 32: no number depends on them, and each is a task a stage.
     """
-    from spark_recmetrics import evaluate, preflight
+    from spark_recmetrics import evaluate
+    from spark_recmetrics.diagnostics import preflight_spark as preflight
 
     for function in (evaluate, preflight.prove):
         monkeypatch.setitem(function.__kwdefaults__, "n_buckets", 3)

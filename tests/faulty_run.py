@@ -18,8 +18,8 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import spark_recmetrics as srm
-from spark_recmetrics import tables
-from spark_recmetrics.watch import AGAIN, Watch
+from spark_recmetrics.storage import actions
+from spark_recmetrics.storage.row_counts import AGAIN, Watch
 
 METRICS = ["ndcg@3", "map@3", "hit@1", "auc", "bpref", "mrr", "rmse", "fault@1"]
 SETTINGS = {
@@ -145,10 +145,10 @@ def watched(spark, fault):
         yield from parts
         fault.strike("score")
 
-    kept = tables.materialise(watch.seen().repartition(3, "id").mapInPandas(look, "id long"))
-    tables.collect_rows(kept.agg({"id": "max"}))
-    tables.release(kept)
-    return tables.observed(watch)
+    kept = actions.materialise(watch.seen().repartition(3, "id").mapInPandas(look, "id long"))
+    actions.collect_rows(kept.agg({"id": "max"}))
+    actions.release(kept)
+    return actions.observed(watch)
 
 
 def main(master, folder, *faults):
@@ -159,13 +159,13 @@ def main(master, folder, *faults):
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     case = random_data.merged_cases(range(2), duplicates=True)
-    again, observed = [], tables.observed
+    again, observed = [], actions.observed
 
     def listen(watch):
         again.append(watch.observation.get[AGAIN])
         return observed(watch)
 
-    tables.observed = listen
+    actions.observed = listen
     for n, name in enumerate(("none", *faults)):
         again.clear()
         kind, place = name.split("-") if n else ("none", "")

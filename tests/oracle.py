@@ -1,7 +1,7 @@
 """A second opinion on every number: a slow, obvious evaluation of recommenders in plain Python.
 
-It shares no formula with the package. It takes a `Convention` only as a holder of options. `tests/test_oracle.py` proves
-it against the golden table; everything else is then proved against it.
+It shares no formula with the package. It takes a `Convention` only as a holder of options. `tests/evaluation/test_oracle.py`
+proves it against the golden table; everything else is then proved against it.
 
     result = evaluate(predictions, truth, convention("default"), [Wanted("ndcg", 10), Wanted("rmse")])
     result.per_user["als", "u1"]["ndcg@10"], result.summary["als", "ndcg@10"]["value"]

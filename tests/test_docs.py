@@ -19,12 +19,16 @@ import oracle
 import pytest
 
 import spark_recmetrics
-from spark_recmetrics import cli, config, errors, facts, schema, split_config, stats
+from spark_recmetrics import errors, stats
 from spark_recmetrics.columns import COUNTERS, Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.inputs import data_report as facts
+from spark_recmetrics.job import cli
+from spark_recmetrics.job.files import config, split_config
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Parameter, RankedBatch, parse, registry
 from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.storage import schemas as schema
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -626,7 +630,7 @@ def test_the_tests_that_repeat_a_fault_are_there():
     rows = re.findall(r"^\| (.+) \|$", text_of("docs/reliability.md"), re.MULTILINE)[2:]
     assert len(rows) > 15
     for row in rows:
-        named = re.findall(r"`tests/(test_\w+\.py)(?:::(\w+))?`", row.rpartition(" | ")[2])
+        named = re.findall(r"`tests/([\w/]+\.py)(?:::(\w+))?`", row.rpartition(" | ")[2])
         assert named, row
         for file, test in named:
             code = text_of(f"tests/{file}")

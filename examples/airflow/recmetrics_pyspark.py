@@ -13,7 +13,7 @@ from recmetrics_result import keep, last_result, tell
 
 def run(*words: str) -> None:
     """Run a command of spark-recmetrics in the session that is there, and keep its result in XCom."""
-    from spark_recmetrics.cli import main
+    from spark_recmetrics.job.cli import main
 
     with TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"

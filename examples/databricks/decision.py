@@ -43,7 +43,7 @@ display(truth.limit(5))
 
 # COMMAND ----------
 
-from spark_recmetrics.preflight import prove
+from spark_recmetrics.diagnostics.preflight_spark import prove
 
 question = {
     "metrics": ["ndcg", "mrr"],
@@ -99,7 +99,7 @@ display(losers)
 
 # COMMAND ----------
 
-from spark_recmetrics.gates import Gate, judge
+from spark_recmetrics.decisions.gates import Gate, judge
 
 gates = [
     Gate("ndcg@10", model=candidate, min=0.1, min_users=20),

@@ -15,8 +15,9 @@ import numpy as np
 
 from spark_recmetrics.columns import Side
 from spark_recmetrics.conventions import CHOICES, Convention
-from spark_recmetrics.errors import ConfigError, brief
+from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics.batch import Floats, RankedBatch
+from spark_recmetrics.text import brief
 
 Kind = Literal["ranking", "rating", "item", "group", "objective"]
 Need = Literal[

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import ConfigError, brief, did_you_mean
+from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics.registry import ALIASES, COMBINED, LARGEST, Definition, Metric, Parameter, fold, whole_number
+from spark_recmetrics.text import brief, did_you_mean
 
 _LONGEST = 200
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from spark_recmetrics.errors import ConfigError, did_you_mean
+from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.stats.result import ROUNDING, Interval, count, level, number
+from spark_recmetrics.text import did_you_mean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,1 @@
+"""From PER_USER to values: means, slices, intervals."""

@@ -1,0 +1,292 @@
+"""Compare models on the users that they share: is the difference more than chance, and which is better?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_recmetrics.decisions.differences_spark import Asked, paired_differences
+from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.metrics import expand
+from spark_recmetrics.reports.tables import comparison_table
+from spark_recmetrics.request.per_user import tallies
+from spark_recmetrics.request.slices import EVERYBODY, MIN_USERS, Slice, in_order
+from spark_recmetrics.stats import (
+    RankSums,
+    TestResult,
+    adjust,
+    bootstrap_from_replicates,
+    sign_from_counts,
+    t_from_moments,
+    wilcoxon_from_rank_sums,
+)
+from spark_recmetrics.stats.many import Correction, Test, check_options
+from spark_recmetrics.storage import actions
+from spark_recmetrics.storage.progress import step
+from spark_recmetrics.storage.schemas import COMPARISON
+from spark_recmetrics.text import brief, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_recmetrics.conventions import Convention
+    from spark_recmetrics.evaluation.spark import Result
+    from spark_recmetrics.metrics import Metric
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """What `compare` found. Its text, also in a notebook, is a table; `no difference found` is not `equal`.
+
+    Args:
+        rows: The rows of COMPARISON.
+        alpha: Level of the tests, which `winner` is told at, by the adjusted p.
+    """
+
+    rows: tuple[Mapping[str, Any], ...]
+    alpha: float
+
+    def to_pandas(self) -> pd.DataFrame:
+        """COMPARISON as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.rows), columns=COMPARISON.names)
+
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        """COMPARISON as a Spark frame."""
+        rows = [tuple(row[name] for name in COMPARISON.names) for row in self.rows]
+        found: DataFrame = spark.createDataFrame(rows, COMPARISON)
+        return found
+
+    def __str__(self) -> str:
+        return comparison_table(self.rows, self.alpha)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str | None:
+        """How a notebook shows it. Without jinja2 it is the text."""
+        from spark_recmetrics.reports.page import differences_fragment
+
+        try:
+            return differences_fragment(self.rows, self.alpha)
+        except ConfigError:
+            return None
+
+
+def compare(
+    result: Result,
+    *,
+    baseline: str | None = None,
+    metrics: Iterable[str | Metric] | None = None,
+    test: Test = "paired_t",
+    correction: Correction = "holm",
+    alpha: float = 0.05,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> Comparison:
+    """Which model of a result is better, and is it more than chance? The models are paired by user.
+
+    The slices of the result are compared, too. All users are one family of the correction, and each slice is another, so that
+    a further slice changes no other p. Values of a slice over fewer users than `min_users` of the result are not tested.
+
+    Args:
+        result: Of `evaluate`, with at least two models.
+        baseline: The model that all others are compared with; None: all pairs.
+        metrics: Texts of metrics of the result; None: all that have a value per user.
+        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`, see `stats`. Which model is better is told by what it looks at: the
+            mean, the rank sums, or the number of users.
+        correction: For testing many pairs, metrics and values of a slice at once: `holm`, `bonferroni`, `benjamini_hochberg`
+            or `none`.
+        alpha: Level of the tests, and of the intervals.
+        n_resamples: Of the bootstrap, from 100.
+        seed: Of the bootstrap: the same users have the same weights for every pair and metric, on every cluster.
+
+    Raises:
+        ConfigError: There is no such model, metric or option.
+
+    Example:
+        >>> from spark_recmetrics.evaluation.spark import evaluate
+        >>> scores = [("pop", user, "xyz"[(n + user) % 3], 1.0 - n / 9) for user in range(6) for n in range(3)]
+        >>> scores += [("als", user, "xyz"[(n + user // 5) % 3], 1.0 - n / 9) for user in range(6) for n in range(3)]
+        >>> predictions = spark.createDataFrame(scores, "model string, user_id int, item_id string, score double")
+        >>> truth = spark.createDataFrame([(user, "x") for user in range(6)], "user_id int, item_id string")
+        >>> print(compare(evaluate(predictions, truth, metrics="mrr", k=3), baseline="pop"))
+        a    b    metric    b - a    95 % interval      p  +/=/-  users  found
+        pop  als  mrr@3   +0.2778  -0.1159..0.6715  0.129  3/2/1      6  no difference found (could show 0.5382)
+    """
+    asked = expand(metrics, None) if metrics is not None else [m for m in result.plan.metrics if m.has_users]
+    known = {str(metric): metric for metric in result.plan.metrics}
+    if not asked:
+        raise ConfigError(f"metrics: expected at least one with a value for each user, found {', '.join(known)}")
+    for metric in asked:
+        if str(metric) not in known:
+            raise ConfigError(f"metrics: {metric} was not evaluated{did_you_mean(str(metric), known)}")
+    return compared(
+        result.kept,
+        result.plan.models,
+        asked,
+        result.convention,
+        baseline=baseline,
+        test=test,
+        correction=correction,
+        alpha=alpha,
+        n_resamples=n_resamples,
+        seed=seed,
+        n_parts=result.plan.n_buckets,
+        slices=result.slices,
+        min_users=result.min_users,
+    )
+
+
+def compared(
+    per_user: DataFrame,
+    models: Sequence[str],
+    metrics: Sequence[Metric],
+    convention: Convention,
+    *,
+    baseline: str | None = None,
+    test: Test = "paired_t",
+    correction: Correction = "holm",
+    alpha: float = 0.05,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    n_parts: int = 32,
+    slices: Sequence[Slice] = (),
+    min_users: int = MIN_USERS,
+) -> Comparison:
+    """Test the differences of models, metric by metric, on the users whom both have a value for.
+
+    Args:
+        per_user: PER_USER of these models and metrics.
+        models: The models.
+        metrics: Metrics with a value per user. A pooled metric, such as RMSE over pairs, is tested by its values per user.
+        convention: Whose users are averaged, and what an undefined value counts.
+        baseline: The model a of every pair; None: all pairs, the earlier name being a.
+        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`.
+        correction: For the family of all pairs and metrics over all users, and for that of the values of each slice: `holm`,
+            `bonferroni`, `benjamini_hochberg` or `none`.
+        alpha: Level.
+        n_resamples: Of the bootstrap, from 100.
+        seed: Of the bootstrap.
+        n_parts: Groups of users.
+        slices: The slices, whose columns and rows PER_USER has.
+        min_users: Values of a slice over fewer users are not tested.
+
+    Raises:
+        ConfigError: There is no such model or option, or a metric has no value per user.
+    """
+    _check(models, baseline)
+    check_options(test, correction, alpha, n_resamples, seed)
+    for metric in metrics:
+        if not metric.has_users:
+            raise ConfigError(f"{metric}: expected a metric with a value for each user, found one without")
+    pairs = [(baseline, other) for other in models if other != baseline] if baseline else list(combinations(models, 2))
+    columns = [tallies(metric, convention)[0] for metric in metrics]
+    asked = Asked(
+        tuple(pairs), tuple(columns), tuple(slices), test == "wilcoxon", n_resamples if test == "bootstrap" else 0, seed
+    )
+    sums: dict[tuple[str, str], dict[tuple[int, int], Any]] = {("all", "all"): {}}
+    with step(per_user.sparkSession, "comparing models"):
+        found = actions.collect_rows(paired_differences(per_user, asked, n_parts=n_parts))
+    for row in found:
+        everybody = row["slice"] == EVERYBODY
+        key = ("all", "all") if everybody else (str(slices[row["slice"]]), row["slice_value"])
+        sums.setdefault(key, {})[row["pair"], row["column"]] = row
+    drawn = seed if test == "bootstrap" else None
+    families: dict[str, list[tuple[tuple[str, str], str, str, Metric, Any, TestResult]]] = {}
+    groups = [("all", "all"), *in_order(slices, {key: own for key, own in sums.items() if key[0] != "all"})]
+    for group in groups:
+        for pair, (a, b) in enumerate(pairs):
+            for column, metric in enumerate(metrics):
+                known = sums[group].get((pair, column))
+                if group[0] != "all" and (known is None or not known["n"]):
+                    continue
+                result = _tested(known, test, alpha, listed=metric.definition.kind == "ranking")
+                if group[0] != "all" and result.n < min_users and result.reason != "no_list":
+                    result = replace(result, statistic=None, p_value=None, reason="small_slice")
+                families.setdefault(group[0], []).append((group, a, b, metric, known, result))
+    rows = []
+    for family in families.values():
+        adjusted = adjust([result.p_value for *_, result in family], correction)
+        rows += [_row(*one, p, alpha, drawn) for one, p in zip(family, adjusted, strict=True)]
+    return Comparison(tuple(rows), alpha)
+
+
+def _check(models: Sequence[str], baseline: str | None) -> None:
+    if len(models) < 2:
+        raise ConfigError(f"models: expected at least two to compare, found {', '.join(models) or 'none'}")
+    if baseline is not None and not isinstance(baseline, str):
+        raise ConfigError(f"baseline: expected the name of a model, found {brief(baseline)}")
+    if baseline is not None and baseline not in models:
+        raise ConfigError(f"baseline: unknown model {baseline!r}{did_you_mean(baseline, models)}")
+
+
+def _tested(known: Any, test: str, alpha: float, *, listed: bool) -> TestResult:
+    # A model without a single list was not there: as in SUMMARY, its values are undefined and not 0.
+    absent = known is not None and listed and not (known["n_lists_a"] and known["n_lists_b"])
+    if known is None or absent:
+        nobody = t_from_moments(0, None, None, alpha=alpha)
+        return replace(nobody, test=test, wins=0, ties=0, losses=0, reason="no_list" if absent else nobody.reason)
+    n, mean, variance = known["n"], known["mean"], known["variance"]
+    wins, losses = known["wins"], known["losses"]
+    ties = n - wins - losses
+    if test == "wilcoxon":
+        ranks = RankSums(wins, losses, known["plus"], known["minus"], known["tied"])
+        result = wilcoxon_from_rank_sums(ranks, ties=ties, mean=mean, variance=variance, alpha=alpha)
+    elif test == "sign":
+        result = sign_from_counts(wins, losses, ties=ties, mean=mean, variance=variance, alpha=alpha)
+    elif test == "bootstrap":
+        replicates = np.array(known["replicates"], dtype=np.float64)  # Spark gives None for one that drew nobody
+        result = bootstrap_from_replicates(mean, replicates, n=n, variance=variance, alpha=alpha)
+    else:
+        result = t_from_moments(n, mean, variance, alpha=alpha)
+    return replace(result, wins=wins, ties=ties, losses=losses, n_left_out=known["n_left_out"])
+
+
+def _row(
+    group: tuple[str, str],
+    a: str,
+    b: str,
+    metric: Metric,
+    known: Any,
+    result: TestResult,
+    p_adjusted: float | None,
+    alpha: float,
+    seed: int | None,
+) -> dict[str, Any]:
+    higher = metric.definition.higher_is_better
+    winner = None
+    if p_adjusted is not None and p_adjusted <= alpha and result.direction:
+        winner = b if (result.direction > 0) == higher else a
+    wins, losses = (result.wins, result.losses) if higher else (result.losses, result.wins)
+    return {
+        "model_a": a,
+        "model_b": b,
+        "slice": group[0],
+        "slice_value": group[1],
+        "metric": str(metric),
+        "k": metric.k,
+        "mean_a": known["mean_a"] if result.n else None,
+        "mean_b": known["mean_b"] if result.n else None,
+        "diff": result.mean_difference,
+        "ci_low": result.ci_low,
+        "ci_high": result.ci_high,
+        "test": result.test,
+        "statistic": result.statistic,
+        "p_value": result.p_value,
+        "p_adjusted": p_adjusted,
+        "effect_size": result.effect_size,
+        "wins": wins,
+        "ties": result.ties,
+        "losses": losses,
+        "n_users": result.n,
+        "smallest_difference": result.smallest_difference,
+        "winner": winner,
+        "reason": result.reason,
+        "seed": seed,
+    }

@@ -1,0 +1,1 @@
+"""The evaluation, on Spark and in memory."""

@@ -1,0 +1,1 @@
+"""From the caller's tables to canonical rows, and the data report."""

@@ -1,0 +1,142 @@
+"""The types of values in the configuration of an evaluation: how each is read, written and described."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Discriminator, PlainSerializer, PlainValidator, Tag, WithJsonSchema
+
+from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
+from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.inputs.data_report import POLICIES, checked_policies
+from spark_recmetrics.job.files.job_file import COUNT_SCHEMA, Count, InputTable, several, whole
+from spark_recmetrics.job.files.source import Keys, shown
+from spark_recmetrics.metrics import Metric, parse
+from spark_recmetrics.metrics.registry import LARGEST_CATALOG
+from spark_recmetrics.metrics.text import named_populations
+from spark_recmetrics.request.slices import Slice, parse_slices
+from spark_recmetrics.storage.locations import Location
+from spark_recmetrics.text import did_you_mean
+
+
+def _metric(value: object) -> Metric:
+    if not isinstance(value, str | Metric):
+        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {shown(value)}")
+    try:
+        return parse(value)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{_torn(value)}") from error
+
+
+def _torn(value: object) -> str:
+    """The tail of a message about a text that a list in YAML has cut at its comma, as it does without quotes."""
+    torn = isinstance(value, str) and len(value) < 100 and "," not in value and value.count("(") != value.count(")")
+    return ": in a list, write a text with a comma in quotes" if torn else ""
+
+
+def _convention(value: object) -> Convention:
+    if isinstance(value, str | Convention):
+        return named_populations(convention(value))
+    if not isinstance(value, dict):
+        raise ConfigError(f"expected the name of a convention, or a mapping of its name and options, found {shown(value)}")
+    found, problems = CONVENTIONS["default"], dict[Keys, str]()
+    for option, chosen in ({"name": "default"} | value).items():
+        try:
+            if option == "name":
+                found = named_populations(convention({"name": chosen}))
+            elif option not in _OPTIONS:
+                raise ConfigError(f"unknown option{did_you_mean(option, _OPTIONS)}")  # noqa: TRY301 - collected below
+            elif option == "users_by_metric":
+                found = named_populations(found.override(users_by_metric=_users_by_metric(chosen)))
+            else:
+                found = found.override(**{option: chosen})
+        except ConfigError as error:  # noqa: PERF203 - one message for all of them
+            problems[(option,)] = str(error).removeprefix(f"{option}: ")
+    if problems:
+        raise several(problems)
+    return found
+
+
+def _users_by_metric(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"expected a mapping of metrics to sets of users, found {shown(value)}")
+    return value
+
+
+def _checks(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"expected a mapping of checks to policies, found {shown(value)}")
+    problems = dict[Keys, str]()
+    for check, policy in value.items():
+        try:
+            checked_policies({check: policy})
+        except ConfigError as error:  # noqa: PERF203 - one message for all of them
+            problems[(check,)] = str(error).removeprefix(f"{check}: ")
+    if problems:
+        raise several(problems)
+    return checked_policies(value)
+
+
+def _slices(value: object) -> tuple[Slice, ...]:
+    if not isinstance(value, list | tuple):
+        raise ConfigError(f"expected a list of slices such as [gender, 'age(18, 35)'], found {shown(value)}")
+    problems = dict[Keys, str]()
+    for place, one in enumerate(value):
+        try:
+            Slice.parse(one)
+        except ConfigError as error:  # noqa: PERF203 - one message for all of them
+            problems[(place,)] = f"{error}{_torn(one)}"
+    if problems:
+        raise several(problems)
+    return parse_slices(value)
+
+
+def spelled_out(chosen: Convention) -> dict[str, Any]:
+    """The convention with all its options."""
+    return {"name": chosen.name, **dict(chosen.options()), "users_by_metric": dict(chosen.users_by_metric)}
+
+
+def _number_of_items(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"expected a location, or the number of items, found {shown(value)}")
+    return whole(value, LARGEST_CATALOG)
+
+
+_OPTIONS: dict[str, Any] = {
+    "name": {"enum": list(CONVENTIONS)},
+    **{option: {"enum": list(values)} for option, values in CHOICES.items()},
+    **{option: {"type": "number"} for option in ("threshold", "beta", "entropy_base")},
+    "users_by_metric": {"type": "object", "additionalProperties": {"enum": list(USER_SETS)}},
+}
+_OPTIONS_SCHEMA = {"type": "object", "properties": _OPTIONS, "additionalProperties": False}
+_CHECKS_SCHEMA = {
+    "type": "object",
+    "properties": {check: {"enum": list(policies)} for check, policies in POLICIES.items()},
+    "additionalProperties": False,
+}
+COUNTS_SCHEMA = {"anyOf": [COUNT_SCHEMA, {"type": "array", "items": COUNT_SCHEMA}, {"type": "null"}]}
+
+CutOffs = Annotated[
+    tuple[Count, ...],
+    BeforeValidator(lambda value: value if isinstance(value, list | tuple | dict) else () if value is None else [value]),
+    WithJsonSchema(COUNTS_SCHEMA),
+]
+MetricText = Annotated[Metric, PlainValidator(_metric), PlainSerializer(str), WithJsonSchema({"type": "string"})]
+ConventionChoice = Annotated[
+    Convention,
+    PlainValidator(_convention),
+    PlainSerializer(spelled_out),
+    WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}, {"type": "string", "pattern": r"^\w+\(.*\)$"}]}),
+]
+Checks = Annotated[dict[str, str], PlainValidator(_checks), WithJsonSchema(_CHECKS_SCHEMA)]
+Slices = Annotated[
+    tuple[Slice, ...],
+    PlainValidator(_slices),
+    PlainSerializer(lambda slices: [str(one) for one in slices]),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+]
+NumberOfItems = Annotated[int, PlainValidator(_number_of_items), WithJsonSchema({**COUNT_SCHEMA, "maximum": LARGEST_CATALOG})]
+Catalog = Annotated[
+    Annotated[InputTable, Tag("[table]")] | Annotated[NumberOfItems, Tag("[number]")],
+    Discriminator(lambda value: "[table]" if isinstance(value, dict | Location) else "[number]"),
+]

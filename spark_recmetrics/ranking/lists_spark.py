@@ -1,0 +1,124 @@
+"""Lists of items: ranked by score, or recommended by a fitted ALS model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, FloatType, IntegerType, IntegralType, StructField, StructType
+
+from spark_recmetrics.columns import Columns
+from spark_recmetrics.conventions import convention as named_convention
+from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.inputs.spark import clean_predictions, column_of, read_predictions
+from spark_recmetrics.metrics.registry import whole_number
+from spark_recmetrics.ranking.window_spark import top_rows
+from spark_recmetrics.request.arguments import check_frames, check_names
+from spark_recmetrics.storage.read import with_examples
+
+
+def rank_items(
+    predictions: DataFrame,
+    *,
+    k: int | None = None,
+    columns: Columns = Columns(),
+    ties: str = "item_asc",
+    nan_scores: str = "error",
+    model_name: str = "model",
+) -> DataFrame:
+    """The ranked lists of every model and user, by score or by a given rank.
+
+    Args:
+        predictions: One row per (model, user, item) with a score or a rank.
+        k: Length to cut at; None: whole lists.
+        columns: The caller's column names.
+        ties: Order of equal scores, see `Convention.ties`.
+        nan_scores: What becomes of NaN and null scores, see `Convention.nan_scores`; `error` fails the job that meets one.
+        model_name: Name of the one model of a frame without a model column.
+
+    Returns:
+        RANKED: `model, user, item, rank, score` (`score` only where there is one, null where it is NaN), `rank` from 1 to k
+        without gaps. Nothing has run yet. Rows with a null id or a rank below 1 are left out; repeated items are not looked
+        for.
+
+    Raises:
+        ConfigError: `k` or another argument is wrong.
+        DataError: A column is missing or of a wrong type.
+
+    Example:
+        >>> scores = spark.createDataFrame(
+        ...     [("ann", "x", 0.5), ("ann", "y", 0.5), ("bob", "y", 0.7), ("cid", "z", 0.1)],
+        ...     "user_id string, item_id string, score double",
+        ... )
+        >>> [tuple(row) for row in rank_items(scores, k=1).orderBy("user").collect()]
+        [('model', 'ann', 'x', 1, 0.5), ('model', 'bob', 'y', 1, 0.7), ('model', 'cid', 'z', 1, 0.1)]
+    """
+    rules = named_convention("default").override(ties=ties, nan_scores=nan_scores)
+    check_frames(columns, {"predictions": predictions})
+    check_names("model_name", [model_name])
+    with with_examples():
+        rows = read_predictions(predictions, columns)
+    if nan_scores == "error" and "score" in rows.columns:
+        fault = F.raise_error(F.lit("rank_items: a score is NaN or null: set nan_scores to drop, last or first"))
+        score = F.col("score")
+        # In the type of the scores: close whole or decimal ones would be ties as doubles.
+        own = fault.cast(rows.schema["score"].dataType)
+        rows = rows.withColumn("score", F.when(F.isnan(score.cast("double")) | score.isNull(), own).otherwise(score))
+    rows = clean_predictions(rows, rules)
+    ranked = top_rows(rows, k=None if k is None else whole_number(k, "k"), convention=rules, trust_rank=False)
+    if "model" not in ranked.columns:
+        ranked = ranked.withColumn("model", F.lit(model_name))
+    return ranked.select(*(name for name in ("model", "user", "item", "rank", "score") if name in ranked.columns))
+
+
+def from_als(model: Any, users: DataFrame | None = None, k: int = 10, *, columns: Columns = Columns()) -> DataFrame:
+    """The recommendations of a fitted ALS model, as predictions that `evaluate` takes: a list for each user.
+
+    ALS recommends what a user has had, too.
+
+    Args:
+        model: A fitted `pyspark.ml.recommendation.ALSModel`.
+        users: The users to recommend to, in a column of the model's name for them or of `columns.user`; None: all it knows.
+        k: Length of the lists.
+        columns: The column names of the result, those of the truth that it will be compared with.
+
+    Returns:
+        `user_id, items`, or as `columns` names them: a row per user, `items` an array of structs (item_id, score), best first.
+
+    Raises:
+        ConfigError: `k` is no whole number from 1, or the model is none of ALS.
+        DataError: `users` has no such column.
+
+    Example:
+        >>> from pyspark.ml.recommendation import ALS
+        >>> rows = [(1, 7, 5.0), (1, 8, 1.0), (2, 7, 4.0), (3, 8, 2.0)]
+        >>> ratings = spark.createDataFrame(rows, "user int, item int, rating float")
+        >>> model = ALS(rank=2, maxIter=2, seed=1, userCol="user", itemCol="item").fit(ratings)
+        >>> from_als(model, k=1).columns, from_als(model, k=1, columns=Columns(user="user", item="item")).columns
+        (['user_id', 'items'], ['user', 'items'])
+    """
+    if not hasattr(model, "recommendForAllUsers"):
+        raise ConfigError(f"model: expected a fitted ALSModel, found {type(model).__name__}")
+    k = whole_number(k, "k")
+    check_frames(columns, {}, users=users)
+    name = model.getUserCol()
+    if users is None:
+        lists = model.recommendForAllUsers(k)
+    else:
+        own = next((column for column in (name, columns.user) if column in users.columns), None)
+        if own is None:
+            raise DataError(
+                f"users: no column {name!r}, the model's name for users, and none named {columns.user!r} (columns.user)"
+            )
+        found = users.schema[own].dataType
+        if not isinstance(found, IntegralType):
+            raise DataError(
+                f"users: column {own!r}: expected whole numbers, by which ALS knows users, found {found.simpleString()}"
+            )
+        lists = model.recommendForUserSubset(users.select(column_of(users, own).alias(name)).distinct(), k)
+    kind = ArrayType(StructType([StructField(columns.item, IntegerType()), StructField(columns.score, FloatType())]))
+    renamed: DataFrame = lists.select(
+        column_of(lists, name).alias(columns.user), F.col("recommendations").cast(kind).alias(columns.items)
+    )
+    return renamed

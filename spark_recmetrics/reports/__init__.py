@@ -1,0 +1,1 @@
+"""Values as text, pages, figures and files. Nothing is computed here."""

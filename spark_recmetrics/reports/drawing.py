@@ -1,0 +1,254 @@
+"""What the figures of results have in common: colours, panels, lines and texts; and a figure as an element of a page."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, NamedTuple
+from xml.etree import ElementTree as ET
+
+from spark_recmetrics.errors import ConfigError, without_extra
+from spark_recmetrics.text import counted, printable
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+Row = Mapping[str, Any]
+
+INK, MUTED, RULE = "#1d2329", "#5b6570", "#d9dee3"
+COLOURS = ("#0072b2", "#d55e00", "#4b0082", "#cc79a7", "#5a3315", "#14213d")
+"""For models, in their order; then again, with other markers."""
+
+MOST_MODELS, MOST_LINES = 12, 40
+"""How many models, and lines of dots, a figure shows. Tables have the rest."""
+
+_MARKERS, _LINES = "osD^vPX", ("-", "--", "-.", ":")
+_LONGEST, _MOST_TEXT_LINES = 30, 3
+WIDE = 4.6  # inches; letters can still be read on a phone
+
+_STYLE: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": INK,
+    "text.parse_math": False,  # a model may be named $x$
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": RULE,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.unicode_minus": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "figure.constrained_layout.use": True,
+}
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Own settings of matplotlib, and no warning of letters that its font lacks: readers have others.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise ConfigError(without_extra("plots need matplotlib", "report")) from error
+    with mpl.rc_context(), warnings.catch_warnings():
+        mpl.rcdefaults()
+        settings: Any = mpl.rcParams
+        settings.update(_STYLE)
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+class Look(NamedTuple):
+    """How a model is drawn."""
+
+    colour: str
+    marker: str
+    line: Any
+
+
+def looks_of(models: Sequence[str]) -> dict[str, Look]:
+    """How each model is drawn, by its name."""
+    return {
+        model: Look(COLOURS[n % len(COLOURS)], _MARKERS[n % len(_MARKERS)], _LINES[n % len(_LINES)])
+        for n, model in enumerate(models)
+    }
+
+
+def panels_of(
+    n_rows: int, n_columns: int, size: tuple[float, float], looks: Mapping[str, Look], heights: Any = None
+) -> tuple[Figure, list[Axes]]:
+    """A figure of this size in inches, and what the legend needs above."""
+    # Not pyplot: it keeps every figure, and chooses a window system.
+    from matplotlib.figure import Figure
+
+    width, height = size
+    legend = math.ceil(len(looks) / _legend_columns(looks, width)) if len(looks) > 1 else 0
+    figure = Figure(figsize=(width, height + 0.2 * legend))
+    panels = figure.subplots(n_rows, n_columns, squeeze=False, height_ratios=heights)
+    return figure, list(panels.ravel())
+
+
+def curve(panel: Axes, places: Sequence[float], points: Sequence[Row | None], look: Look) -> None:
+    """A line through the values, and a band of their intervals; both have a gap where there is none."""
+
+    def column(key: str) -> list[float]:
+        return [math.nan if row is None or finite(row[key]) is None else row[key] for row in points]
+
+    panel.fill_between(places, column("ci_low"), column("ci_high"), color=look.colour, alpha=0.14, linewidth=0)
+    panel.plot(places, column("value"), color=look.colour, marker=look.marker, linestyle=look.line)
+
+
+def dot(panel: Axes, value: float, place: float, row: Row, colour: str, marker: str, *, filled: bool) -> None:
+    """A value at its place, over the line of its interval."""
+    low, high = finite(row["ci_low"]), finite(row["ci_high"])
+    if low is not None and high is not None:
+        panel.plot([low, high], [place, place], color=colour, linewidth=1.4, solid_capstyle="round")
+    # "none" and not white, which would be a filled one on a dark page.
+    panel.plot([value], [place], color=colour, marker=marker, markerfacecolor=colour if filled else "none", linestyle="")
+
+
+def name_lines(panel: Axes, names: Sequence[str]) -> None:
+    """Names of the lines, from above."""
+    panel.set_yticks(range(len(names)), names)
+    panel.set_ylim(len(names) - 0.4, -0.6)
+    panel.tick_params(axis="y", length=0, labelcolor=INK)
+    panel.spines["left"].set_visible(False)
+
+
+def finished(figure: Figure, told: str, looks: Mapping[str, Look], left_out: Mapping[str, int] | None = None) -> Figure:
+    """The figure with a legend of several models, laid out, and with what it shows in words as its label.
+
+    Args:
+        figure: The figure.
+        told: What it shows.
+        looks: The models of the legend.
+        left_out: How many things it does not show, by what one is called.
+    """
+    from matplotlib.lines import Line2D
+
+    if len(looks) > 1:
+        handles = [Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line) for look in looks.values()]
+        columns = _legend_columns(looks, figure.get_figwidth())
+        legend = figure.legend(handles, [str(n) for n in range(len(looks))], loc="outside upper left", ncols=columns)
+        # Set now, since matplotlib leaves out names that begin with an underscore.
+        for text, model in zip(legend.get_texts(), looks, strict=True):
+            text.set_text(short(model))
+    if more := " and ".join(counted(n, f"more {one}") for one, n in (left_out or {}).items() if n > 0):
+        figure.set_figheight(figure.get_figheight() + 0.2)
+        figure.supxlabel(f"{more} in the table", x=0.01, ha="left", fontsize=9, color=MUTED)
+        told = f"{told} {more} in the table."
+    figure.set_label(printable(told))
+    figure.draw_without_rendering()  # all texts are made here, under these settings
+    return figure
+
+
+def _legend_columns(looks: Mapping[str, Look], inches: float) -> int:
+    longest = max(len(short(model)) for model in looks)
+    return max(1, min(len(looks), int(inches / (0.75 + 0.075 * longest))))
+
+
+def short(text: str, longest: int = _LONGEST) -> str:
+    """The text on one line, cut where it is longer."""
+    text = printable(str(text))
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def wrapped(text: str, longest: int) -> str:
+    """The text of a metric on up to three lines, which end between its options.
+
+    A line that is too long even so is cut in its middle: the cut-off stands at its end.
+
+    Example:
+        >>> print(wrapped("bias_disparity_br(items=genre, users=gender)@10", 30))
+        bias_disparity_br(items=genre,
+        users=gender)@10
+        >>> wrapped("intra_list_diversity(features=genre_of_the_item)@10", 30)
+        'intra_list_diversi…he_item)@10'
+    """
+    lines: list[str] = []
+    for piece in re.split(r"(?<=,) ", printable(text)):
+        if lines and len(lines[-1]) + 1 + len(piece) <= longest:
+            lines[-1] = f"{lines[-1]} {piece}"
+        else:
+            lines.append(piece)
+    if len(lines) > _MOST_TEXT_LINES:
+        lines = [*lines[: _MOST_TEXT_LINES - 1], f"… {lines[-1]}"]
+    return "\n".join(line if len(line) <= longest else f"{line[: longest - 12]}…{line[-11:]}" for line in lines)
+
+
+def finite(value: float | None) -> float | None:
+    """The value, if it can be drawn."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+_VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", "#000000": "--ink"}
+_VARIABLES |= {colour: f"--model-{n}" for n, colour in enumerate(COLOURS)}
+
+
+def svg(figure: Figure, prefix: str) -> Markup:
+    """A figure as an element of HTML: text stays text, and colours are variables of the page.
+
+    Args:
+        figure: The figure; its label becomes the alternative text.
+        prefix: Of all ids in it, unlike that of any other figure of the page.
+    """
+    from markupsafe import Markup
+
+    out = BytesIO()
+    figure.set_layout_engine("none")  # it has been laid out, which takes most of the time
+    with drawing():
+        import matplotlib as mpl
+
+        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": prefix}):
+            figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+    root = ET.fromstring(out.getvalue())  # noqa: S314 - matplotlib has just written it
+    for parent in list(root.iter()):
+        for child in list(parent):
+            # A style of the figure would be one of the whole page.
+            if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
+                parent.remove(child)
+    for element in root.iter():
+        for key, value in list(element.items()):
+            if key == "id":
+                element.set(key, f"{prefix}-{value}")
+            elif key == f"{{{XLINK}}}href":
+                element.set(key, f"#{prefix}-{value.removeprefix('#')}")
+            else:
+                own = value.replace("url(#", f"url(#{prefix}-")
+                element.set(key, re.sub(r"#[0-9a-f]{6}\b", _variable, own))
+    width = float(root.get("width", "0").removesuffix("pt")) * 4 / 3
+    for key in ("width", "height", "version"):
+        root.attrib.pop(key, None)
+    root.set("style", f"max-width: {width:.0f}px")
+    root.set("role", "img")
+    root.set("aria-label", str(figure.get_label()))
+    ET.register_namespace("", SVG)
+    ET.register_namespace("xlink", XLINK)
+    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - it has escaped it
+
+
+def _variable(colour: re.Match[str]) -> str:
+    return f"var({_VARIABLES[colour[0]]})" if colour[0] in _VARIABLES else colour[0]

@@ -1,0 +1,1 @@
+"""Runs: their identity, how they are published, and their order."""

@@ -1,0 +1,1 @@
+"""From lists and ground truth to PER_USER."""

@@ -1,0 +1,180 @@
+"""Secrets that a configuration refers to: their values are read here, and covered in whatever a run says.
+
+No value stands in a configuration, in what is printed of it, or in its hash.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.storage.locations import Location, Secret, without_password
+
+COVER = "***"
+"""What stands in place of a secret."""
+
+_NAMED = re.compile(
+    r"password|passwd|passphrase|secret|token|credential|signature|(?:private|account|api|storage)[._-]?key", re.IGNORECASE
+)
+
+# Class names, addresses and files beside a credential, such as fs.s3a.aws.credentials.provider.
+_BESIDE = {"provider", "providers", "endpoint", "url", "file", "keyfile", "path", "type", "expiration"}
+
+
+def names_credential(name: str) -> bool:
+    """Whether an option of this name holds a credential.
+
+    Example:
+        >>> [names_credential(name) for name in ("fs.s3a.secret.key", "fs.s3a.aws.credentials.provider", "header")]
+        [True, False, False]
+    """
+    return _NAMED.search(name) is not None and not _BESIDE & set(re.split(r"[^a-z]+", name.lower()))
+
+
+def covered_override(text: str) -> str:
+    """An override `key=value` as a message may show it: without the value, if a credential may be in it.
+
+    Example:
+        >>> covered_override("inputs.truth.options.password=hunter2"), covered_override("evaluation.k=5")
+        ('inputs.truth.options.password=***', 'evaluation.k=5')
+    """
+    key, equals, value = text.partition("=")
+    return f"{key}{equals}{COVER}" if value and _NAMED.search(text) else without_password(text)
+
+
+class Vault:
+    """The values of the secrets of one run.
+
+    Example:
+        >>> truth = Location(path="s3a://shop/truth", options={"fs.s3a.secret.key": Secret("env:RECMETRICS_EXAMPLE")})
+        >>> os.environ["RECMETRICS_EXAMPLE"] = "hunter2"
+        >>> vault = Vault()
+        >>> vault.options(truth, "inputs.truth")
+        {'fs.s3a.secret.key': 'hunter2'}
+        >>> vault.covered("Access denied with key 'hunter2'")
+        "Access denied with key '***'"
+        >>> del os.environ["RECMETRICS_EXAMPLE"]
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[Secret, str] = {}
+
+    def check(self, tables: Iterable[tuple[str, Location]]) -> None:
+        """Read the secrets that can be read before a session starts.
+
+        Args:
+            tables: Locations with the keys that they stand under.
+
+        Raises:
+            ConfigError: Values are not there; the message has a line for each.
+        """
+        missing = []
+        for key, table in tables:
+            for option, value in table.options.items():
+                try:
+                    if isinstance(value, Secret) and (value.secret.startswith("env:") or not _may_have_dbutils()):
+                        self._value(value, _of(key, option))
+                except ConfigError as error:  # noqa: PERF203 - one message for all of them
+                    missing.append(str(error))
+        if missing:
+            raise ConfigError("\n".join(missing))
+
+    def options(self, table: Location, key: str) -> dict[str, str]:
+        """The options of a table with the values of its secrets.
+
+        Args:
+            table: The location.
+            key: The key that it stands under, for messages.
+
+        Raises:
+            ConfigError: A value is not there.
+        """
+        return {
+            option: self._value(value, _of(key, option)) if isinstance(value, Secret) else value
+            for option, value in table.options.items()
+        }
+
+    def covered(self, text: str) -> str:
+        """The text with `***` for every value that was read, also where it stands quoted or split into lines."""
+        forms = {form for value in self._values.values() for form in _forms(value)}
+        # The longest first, since one value may be a part of another. Spark writes some in other case.
+        written = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
+        return without_password(re.sub(written, COVER, text, flags=re.IGNORECASE) if written else text)
+
+    def _value(self, secret: Secret, key: str) -> str:
+        if secret not in self._values:
+            self._values[secret] = (
+                _from_environment(secret, key) if secret.secret.startswith("env:") else _from_scope(secret, key)
+            )
+        return self._values[secret]
+
+
+def _of(key: str, option: str) -> str:
+    return f"{key}.options" + (f".{option}" if re.fullmatch(r"[\w-]+", option) else f"[{option!r}]")
+
+
+def _from_environment(secret: Secret, key: str) -> str:
+    name = secret.secret.removeprefix("env:")
+    value = os.environ.get(name)
+    if value is None or not value.strip():
+        found = "no such variable" if value is None else "an empty one"
+        raise ConfigError(f"{key}: expected a secret in the environment variable {name}, found {found}: set it for the driver")
+    return value
+
+
+def _from_scope(secret: Secret, key: str) -> str:
+    scope, _, name = secret.secret.partition("/")
+    dbutils = _dbutils()
+    if dbutils is None:
+        raise ConfigError(
+            f"{key}: the secret {secret.secret} is one of Databricks, found no dbutils here: only Databricks has secrets "
+            "of the form scope/key; elsewhere write env:NAME"
+        )
+    try:
+        value = dbutils.secrets.get(scope, name)
+    except Exception as error:
+        reason = f"{str(error).strip() or type(error).__name__}".splitlines()[0]
+        raise ConfigError(
+            f"{key}: cannot read the secret {secret.secret}: {reason}: check scope, key and who may read"
+        ) from error
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(f"{key}: expected a text as secret {secret.secret}, found nothing in it: put it into the scope")
+    return value
+
+
+def _notebook_names() -> dict[str, Any]:
+    """The names of a notebook, where this runs in one."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return {} if shell is None else shell.user_ns
+
+
+def _may_have_dbutils() -> bool:
+    return "dbutils" in _notebook_names() or find_spec("pyspark.dbutils") is not None
+
+
+def _dbutils() -> Any:
+    """The dbutils of Databricks, None elsewhere."""
+    there = _notebook_names().get("dbutils")
+    if there is not None or find_spec("pyspark.dbutils") is None:
+        return there
+    from pyspark.sql import SparkSession
+
+    return import_module("pyspark.dbutils").DBUtils(SparkSession.getActiveSession())
+
+
+def _forms(value: str) -> set[str]:
+    """How a value may stand in a text: as it is, quoted by Python, JSON or an address, on one line, and each of its lines."""
+    lines = [line.strip() for line in value.splitlines()]
+    quoted = (repr(value)[1:-1], json.dumps(value)[1:-1], quote(value), quote(value, safe=""), quote_plus(value))
+    # A short line of a long value says nothing, and would cover half of the text.
+    found = {value, value.strip(), " ".join(value.split()), *quoted, *(line for line in lines if len(line) >= 8)}
+    return found - {""}

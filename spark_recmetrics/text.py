@@ -1,0 +1,95 @@
+"""The errors that users meet. Each has the exit code that the command line ends with."""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+
+def writable(text: str) -> bool:
+    """Whether other processes can be given the text: half of a character pair is no text outside Python."""
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def brief(value: object) -> str:
+    """The value as a message shows it: on one line, and short.
+
+    Example:
+        >>> brief("a"), brief(10**5000), len(brief("x" * 1000))
+        ("'a'", 'int too long to be written', 60)
+    """
+    try:
+        text = " ".join(repr(value).split("\n"))
+    except (ValueError, RecursionError):  # Python refuses to write whole numbers of thousands of digits
+        return f"{type(value).__name__} too long to be written"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things.
+
+    Example:
+        >>> counted(1, "metric"), counted(2, "metric")
+        ('1 metric', '2 metrics')
+    """
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def printable(text: str) -> str:
+    r"""The text on one line, without anything that could move the cursor.
+
+    Example:
+        >>> printable("als\nerror: no such model")
+        'als�error: no such model'
+    """
+    return "".join(char if _stays(unicodedata.category(char)) else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _stays(category: str) -> bool:
+    # Line and paragraph separators are no control characters, and yet break a line.
+    return category[0] != "C" and category not in ("Zl", "Zp")
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """The tail of a message that offers the nearest right name, or lists all where none is near.
+
+    Example:
+        >>> did_you_mean("ndgc", ["map", "ndcg"])
+        "; did you mean 'ndcg'?"
+        >>> did_you_mean("x", ["map", "ndcg"])
+        '; known: map, ndcg'
+    """
+    known = sorted(printable(choice) for choice in choices)  # columns and models may have any name
+    near = get_close_matches(name.lower(), [choice.lower() for choice in known], n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {next(c for c in known if c.lower() == near[0])!r}?"
+    return f"; known: {', '.join(known)}" if known else ""
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """The value as JSON: null for infinity and NaN, which JSON lacks, and times by ISO 8601.
+
+    Example:
+        >>> json_text({"value": float("nan"), "at": datetime(2026, 11, 28)})
+        '{"value": null, "at": "2026-11-28T00:00:00"}'
+    """
+    return json.dumps(_plain(value), allow_nan=False, indent=indent)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(own) for key, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(own) for own in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if hasattr(value, "item"):  # a number of numpy
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

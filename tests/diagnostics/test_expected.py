@@ -1,0 +1,151 @@
+"""What a perfect and a random list must score: closed forms against the kernels, over every order of small lists."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from spark_recmetrics.conventions import CONVENTIONS, convention
+from spark_recmetrics.diagnostics.expected import chance, no_chance, no_perfect_value, perfect_value
+from spark_recmetrics.metrics import DEFINITIONS, Metric, Parameter, RankedBatch, parse, score
+
+RANKING = [definition for definition in DEFINITIONS.values() if definition.kind == "ranking" and definition.accuracy]
+DEFAULT = convention("default")
+
+
+def variants_of(definition):
+    """The metric with each value of each option, or with each pair of values of two."""
+    ways = {}
+    for key, source in definition.options.items():
+        ways[key] = definition.choices(key) or (0.5, 0.8 if isinstance(source, Parameter) else 3.0)
+    for chosen in itertools.product(*ways.values()):
+        yield Metric(definition.name, params=tuple(sorted(zip(ways, chosen, strict=True))))
+
+
+VARIANTS = [
+    *(metric for definition in RANKING for metric in variants_of(definition)),
+    parse("f1(recall, precision, beta=2)"),
+    parse("f1(ndcg, map)"),
+    parse("f1(ndcg(gain=linear, idcg=full_k), map)"),
+]
+KNOWN = [metric for metric in VARIANTS if no_perfect_value(metric, DEFAULT) is None]
+RANDOM = [metric for metric in VARIANTS if no_chance(metric, DEFAULT) is None]
+BOUNDED = ("hit", "map", "mar", "lauc", "matched_auc", "pauc")
+"""Metrics of which a bound of the variance is known, but for `hit`, whose variance it is."""
+
+
+def cuts_of(metric):
+    return (1, 2, 3, 5, 7, None) if metric.definition.has_cut_off else (None,)
+
+
+def values(metric, lists, truth, n_items, judged=None):
+    scores = [[-float(rank) for rank in range(len(items))] for items in lists]
+    n = len(lists)
+    batch = RankedBatch.of(lists, [truth] * n, judged=[judged or {}] * n, scores=scores, n_items=n_items)
+    return score(metric, batch, DEFAULT)
+
+
+def test_what_is_known_and_what_is_not():
+    perfect = {metric.name for metric in KNOWN}
+    assert {d.name for d in RANKING} - perfect == {"ctr", "ess", "matched_auc"}
+    assert {d.name for d in RANKING} - {metric.name for metric in RANDOM} == {"ctr", "ess", "bpref", "pap"}
+    assert len(KNOWN) > 60
+    assert len(RANDOM) > 50
+
+
+@pytest.mark.parametrize("metric", KNOWN, ids=str)
+def test_the_perfect_list(metric):
+    for m, k, n_items in itertools.product((1, 2, 3, 6), cuts_of(metric), (7, 9)):
+        truth = {f"i{place}": 5.0 - place / 2 for place in range(m)}
+        (found,) = values(metric.at(k), [sorted(truth)], truth, n_items)
+        expected = perfect_value(metric.at(k), DEFAULT, m, n_items)
+        if math.isnan(expected) and ("idcg", "all") in metric.params:
+            assert k is not None
+            assert m > k
+            assert 0 < found < 1
+        else:
+            assert found == pytest.approx(expected, abs=1e-12, nan_ok=True), (m, k, n_items)
+
+
+@pytest.mark.parametrize("metric", RANDOM, ids=str)
+def test_the_mean_over_every_order(metric):
+    """Lists that differ in the places of the relevant items alone are equally many."""
+    for c, k in itertools.product((1, 2, 4, 6), cuts_of(metric)):
+        for m in range(1, c + 1):
+            hits = [f"a{place}" for place in range(m)]
+            others = [f"x{place}" for place in range(c - m)]
+            lists = []
+            for places in itertools.combinations(range(c), m):
+                of_hits, of_others = iter(hits), iter(others)
+                lists.append([next(of_hits) if place in places else next(of_others) for place in range(c)])
+            found = values(metric.at(k), lists, dict.fromkeys(hits, 1.0), c, dict.fromkeys(others, 0.0))
+            found = found[~np.isnan(found)]
+            expected = chance(metric.at(k), DEFAULT, m, c)
+            if not len(found):
+                assert math.isnan(expected.mean) or metric.name == "matched_auc"
+                continue
+            assert expected.mean == pytest.approx(found.mean(), abs=1e-12), (m, c, k)
+            variance = found.var()
+            assert expected.variance >= variance - 1e-12, (m, c, k)
+            if metric.name not in BOUNDED or metric.name == "hit":
+                assert expected.variance == pytest.approx(variance, abs=1e-12), (m, c, k)
+            assert np.abs(found - found.mean()).max() <= expected.largest + 1e-12, (m, c, k)
+
+
+def test_by_hand():
+    """Two relevant items of five, the first two places: one hit in 6 of 10 lists, two in 1, none in 3."""
+    assert chance(parse("precision@2"), DEFAULT, 2, 5).mean == pytest.approx((6 * 1 / 2 + 1) / 10)
+    assert chance(parse("hit@2"), DEFAULT, 2, 5).mean == pytest.approx(7 / 10)
+    assert chance(parse("mrr@2"), DEFAULT, 2, 5).mean == pytest.approx(2 / 5 + (3 / 5 * 2 / 4) / 2)
+    assert chance(parse("auc"), DEFAULT, 2, 5) == pytest.approx((1 / 2, 6 / (12 * 2 * 3), 1 / 2))
+    assert perfect_value(parse("mar@3"), DEFAULT, 2) == pytest.approx(3 / 4)
+    assert perfect_value(parse("ndcg(idcg=full_k)@3"), DEFAULT, 1) == pytest.approx(1 / (1 + 1 / math.log2(3) + 1 / 2))
+
+
+ALONE = "among relevant items alone there is nothing to compare"
+FULL_K = "its ideal list has gains of 1 whatever the ratings are"
+GRADED = "its mean is one of the ratings"
+OF_HITS = "it divides by what the list has found"
+OTHER_F = "of an F of these metrics no mean is known"
+
+
+@pytest.mark.parametrize(
+    ("metric", "name", "perfect", "random"),
+    [
+        ("ctr", "default", "it has no best value", "no mean is known for it"),
+        ("rmse", "default", None, "a random order is no predicted rating"),
+        ("bpref", "default", None, "no mean is known for it"),
+        ("matched_auc", "default", ALONE, None),
+        ("auc", "replay", ALONE, None),
+        ("auc", "threshold", None, "lists of judged items are not the catalogue"),
+        ("ndcg", "rectools", None, None),
+        ("ndcg(gain=linear)", "rectools", FULL_K, GRADED),
+        ("ndcg", "laikallm", None, OF_HITS),
+        ("ndcg(gain=linear)", "laikallm", "it is 0 where no relevant item has a gain", GRADED),
+        ("ndcg(gain=linear, idcg=list)", "ranx", None, GRADED),
+        ("map", "laikallm", None, OF_HITS),
+        ("ndcg", "ranx", None, GRADED),
+        ("f1(ndcg, map)", "default", None, OTHER_F),
+        ("f1(auc, map)", "replay", ALONE, OTHER_F),
+    ],
+)
+def test_why_a_value_is_not_known(metric, name, perfect, random):
+    assert no_perfect_value(parse(metric), convention(name)) == perfect
+    assert no_chance(parse(metric), convention(name)) == random
+
+
+@pytest.mark.parametrize("name", CONVENTIONS)
+def test_most_metrics_are_known_under_every_convention(name):
+    rules = convention(name)
+    perfect = {d.name for d in DEFINITIONS.values() if no_perfect_value(Metric(d.name), rules) is None}
+    assert perfect >= {d.name for d in DEFINITIONS.values() if d.accuracy} - {
+        "ctr",
+        "ess",
+        "matched_auc",
+        "auc",
+        "gauc",
+        "lauc",
+    }
