@@ -146,7 +146,7 @@ LIST_ITEMS, LIST_RANKS = "list_items", "list_ranks"
 
 ABOUT_ITEM, ITEM_GROUPS = "about_item", "groups"
 """Columns of what is known of an item: all of it in bytes, see `beside.pack`, null where nothing is; and its groups alone, an
-array of places in `ItemFacts.groups`."""
+array of places in `ItemSummary.groups`."""
 
 KIND = "kind"
 """Column of rows of several tables that move together, which tells them apart."""

@@ -29,14 +29,14 @@ class DataError(RecMetricsError):
 
     Args:
         message: What is wrong, where, what was expected, and what to do.
-        facts: Rows of DATA_REPORT gathered before the data were refused, so that a caller can publish them.
+        data_checks: Rows of DATA_REPORT gathered before the data were refused, so that a caller can publish them.
     """
 
     exit_code = 4
 
-    def __init__(self, message: str, facts: Sequence[tuple[object, ...]] = ()) -> None:
+    def __init__(self, message: str, data_checks: Sequence[tuple[object, ...]] = ()) -> None:
         super().__init__(message)
-        self.facts = tuple(facts)
+        self.data_checks = tuple(data_checks)
 
 
 class PublishError(RecMetricsError):

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 import spark_recmetrics as srm
 from spark_recmetrics.storage import actions
-from spark_recmetrics.storage.row_counts import AGAIN, Watch
+from spark_recmetrics.storage.row_counts import AGAIN, RowCounts
 
 METRICS = ["ndcg@3", "map@3", "hit@1", "auc", "bpref", "mrr", "rmse", "fault@1"]
 SETTINGS = {
@@ -131,7 +131,7 @@ def told(result):
     return {
         "per_user": rows,
         "summary": summary,
-        "facts": [exact(fact) for fact in result.facts],
+        "facts": [exact(fact) for fact in result.data_checks],
         "data_hash": result.data_hash,
     }
 
@@ -139,7 +139,7 @@ def told(result):
 def watched(spark, fault):
     """What is observed of rows that are shuffled, kept, and looked at."""
     rows = spark.range(1000, numPartitions=7).mapInPandas(fault.read, "id long")
-    watch = Watch.of(rows, {"even": rows["id"] % 2 == 0})
+    watch = RowCounts.of(rows, {"even": rows["id"] % 2 == 0})
 
     def look(parts):
         yield from parts

@@ -3,7 +3,7 @@
 It shares no formula with the package. It takes a `Convention` only as a holder of options. `tests/evaluation/test_oracle.py`
 proves it against the golden table; everything else is then proved against it.
 
-    result = evaluate(predictions, truth, convention("default"), [Wanted("ndcg", 10), Wanted("rmse")])
+    result = evaluate(predictions, truth, convention("default"), [MetricSpec("ndcg", 10), MetricSpec("rmse")])
     result.per_user["als", "u1"]["ndcg@10"], result.summary["als", "ndcg@10"]["value"]
 
 Choices that the conventions leave open are marked CHOICE.
@@ -62,7 +62,7 @@ VARIANTS = (
     "bias_disparity_bs(source=truth)",
     "bias_disparity_bd(items=genre, source=truth, users=gender)",
 )
-"""Beside every plain metric: its options, and metrics of metrics."""
+"""SideInfo every plain metric: its options, and metrics of metrics."""
 
 RATING_METRICS = ("rmse", "mse", "mae", "r2", "explained_variance")
 ALWAYS_SKIP = ("auc", "gauc", "lauc", "ctr", "ess", "matched_auc", "average_rank", "r2", "explained_variance", "pop_rsp")
@@ -81,31 +81,31 @@ WITHOUT_CUT_OFF = {"auc", "gauc", "bpref", "r_precision"}
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MetricSpec:
     """A metric to compute: options that are not named here are those of the convention."""
 
     name: str
     k: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    operands: tuple[Wanted, ...] = ()
+    operands: tuple[MetricSpec, ...] = ()
     text: str = ""
 
     @property
     def label(self) -> str:
         return self.text or (self.name if self.k is None else f"{self.name}@{self.k}")
 
-    def at(self, k: int | None) -> Wanted:
-        return Wanted(self.name, k, self.options, self.operands)
+    def at(self, k: int | None) -> MetricSpec:
+        return MetricSpec(self.name, k, self.options, self.operands)
 
     def names(self) -> set[str]:
         """Its own name and those of the metrics that it is made of."""
         return {self.name}.union(*(operand.names() for operand in self.operands))
 
 
-def describe(metric: Any) -> Wanted:
+def describe(metric: Any) -> MetricSpec:
     """The same for a metric of the package, which is only read as name, k, params and operands."""
     operands = tuple(describe(operand) for operand in metric.operands)
-    return Wanted(metric.name, metric.k, dict(metric.params), operands, str(metric))
+    return MetricSpec(metric.name, metric.k, dict(metric.params), operands, str(metric))
 
 
 @dataclass
@@ -161,7 +161,7 @@ def evaluate(
     predictions: Sequence[Mapping[str, Any]],
     truth: Sequence[Mapping[str, Any]],
     convention: Any,
-    metrics: Iterable[Wanted],
+    metrics: Iterable[MetricSpec],
     train: Sequence[Mapping[str, Any]] = (),
     catalog: Collection[Any] | None = None,
     described: Sequence[Mapping[str, Any]] = (),
@@ -288,9 +288,9 @@ def all_cells(
     return cells
 
 
-def ndcg_of(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+def ndcg_of(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:
     """The nDCG of one user with the options of another metric."""
-    return value_of(Wanted("ndcg", metric.k, metric.options), cell, convention)
+    return value_of(MetricSpec("ndcg", metric.k, metric.options), cell, convention)
 
 
 NO_RATING = object()
@@ -383,7 +383,7 @@ def ranked_rows(predictions: Sequence[Mapping[str, Any]], convention: Any) -> di
 # Ranking metrics, one user ------------------------------------------------------------------------------------------------
 
 
-def value_of(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+def value_of(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:
     """The value of one user, None where it is undefined."""
     if metric.name in POOLED:
         return POOLED[metric.name](metric, [cell], convention)
@@ -433,8 +433,8 @@ def value_of(metric: Wanted, cell: Cell, convention: Any) -> float | None:
     raise NotImplementedError(f"the oracle does not know {metric.name}")
 
 
-def operands_of(metric: Wanted) -> list[Wanted]:
-    return [operand.at(metric.k) for operand in metric.operands or (Wanted("precision"), Wanted("recall"))]
+def operands_of(metric: MetricSpec) -> list[MetricSpec]:
+    return [operand.at(metric.k) for operand in metric.operands or (MetricSpec("precision"), MetricSpec("recall"))]
 
 
 def f_beta(first: float | None, second: float | None, beta: float) -> float | None:
@@ -445,7 +445,7 @@ def f_beta(first: float | None, second: float | None, beta: float) -> float | No
     return (1 + beta**2) * first * second / (beta**2 * first + second)
 
 
-def ndcg(metric: Wanted, cell: Cell, convention: Any, k: int, findable: int) -> float | None:
+def ndcg(metric: MetricSpec, cell: Cell, convention: Any, k: int, findable: int) -> float | None:
     gain = metric.options.get("gain", convention.gain)
     idcg = metric.options.get("idcg", convention.idcg)
     discount = metric.options.get("discount", convention.discount)
@@ -474,19 +474,19 @@ def ndcg(metric: Wanted, cell: Cell, convention: Any, k: int, findable: int) -> 
     return dcg(found) / best
 
 
-def r_precision(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+def r_precision(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:
     m = len(cell.relevant)
     return len([item for item in cell.items[:m] if item in cell.relevant]) / m if m else None
 
 
-def rbp(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+def rbp(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:
     if not cell.relevant:
         return None
     p = metric.options.get("p", 0.8)
     return sum((1 - p) * p**place for place, item in enumerate(cell.items[: metric.k]) if item in cell.relevant)
 
 
-def bpref(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+def bpref(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:
     n_relevant, n_others = len(cell.relevant), len(cell.judged) - len(cell.relevant)
     if n_relevant == 0:
         return None
@@ -499,11 +499,11 @@ def bpref(metric: Wanted, cell: Cell, convention: Any) -> float | None:
     return total / n_relevant
 
 
-def average_rank(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+def average_rank(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:
     return next((float(rank) for rank, item in enumerate(cell.items[: metric.k], 1) if item in cell.relevant), None)
 
 
-def confusion(metric: Wanted, cell: Cell, convention: Any) -> tuple[int, int, int, int]:
+def confusion(metric: MetricSpec, cell: Cell, convention: Any) -> tuple[int, int, int, int]:
     """True and false positives, false and true negatives, of all items that there are.
 
     Places that a short list leaves empty count as false positives, but not more of them than there are other items.
@@ -517,18 +517,18 @@ def confusion(metric: Wanted, cell: Cell, convention: Any) -> tuple[int, int, in
     return hits, wrong, len(cell.relevant) - hits, others - wrong
 
 
-def accuracy(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+def accuracy(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:
     tp, fp, fn, tn = confusion(metric, cell, convention)
     return (tp + tn) / (tp + fp + fn + tn) if cell.rows or cell.relevant else None
 
 
-def mcc(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+def mcc(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:
     tp, fp, fn, tn = confusion(metric, cell, convention)
     square = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
     return (tp * tn - fp * fn) / math.sqrt(square) if square else None
 
 
-def the_catalog(metric: Wanted, cell: Cell) -> set[Any]:
+def the_catalog(metric: MetricSpec, cell: Cell) -> set[Any]:
     if cell.catalog is None:
         raise ValueError(f"{metric.label} needs a catalogue")
     return cell.catalog
@@ -545,7 +545,7 @@ class Compared:
     beaten: dict[Any, float]
 
 
-def compare(metric: Wanted, cell: Cell, convention: Any) -> Compared | None:
+def compare(metric: MetricSpec, cell: Cell, convention: Any) -> Compared | None:
     """Every positive against every negative; None where one of them is missing.
 
     CHOICE: an item is compared once, at its best place, even where repeated predictions are kept.
@@ -593,13 +593,13 @@ def level(row: Mapping[str, Any], convention: Any) -> tuple[float, float]:
     return (0, row["score"])
 
 
-def auc(metric: Wanted, cells: list[Cell], convention: Any) -> float | None:
+def auc(metric: MetricSpec, cells: list[Cell], convention: Any) -> float | None:
     compared = [compare(metric, cell, convention) for cell in cells]
     beaten = [value for one in compared if one for value in one.beaten.values()]
     return sum(beaten) / len(beaten) if beaten else None
 
 
-def gauc(metric: Wanted, cells: list[Cell], convention: Any) -> float | None:
+def gauc(metric: MetricSpec, cells: list[Cell], convention: Any) -> float | None:
     """Of one cell its AUC, if that weighs anything."""
     weight = metric.options.get("weight", convention.gauc_weight)
     total = weights = 0.0
@@ -612,7 +612,7 @@ def gauc(metric: Wanted, cells: list[Cell], convention: Any) -> float | None:
     return total / weights if weights else None
 
 
-def lauc(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+def lauc(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:
     found = compare(metric, cell, convention)
     if found is None:
         return None
@@ -621,7 +621,7 @@ def lauc(metric: Wanted, cell: Cell, convention: Any) -> float | None:
     return sum(found.beaten.get(item, 0.0) for item in top) / min(n_positives, metric.k or n_positives)
 
 
-def partial_auc(metric: Wanted, cell: Cell, convention: Any) -> float | None:
+def partial_auc(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:
     """Every relevant item, of `pap` the first k, against each of the first k misses. What is not in the list loses."""
     k = len(cell.items) if metric.k is None else metric.k
     misses = [place for place, item in enumerate(cell.items) if item not in cell.relevant]
@@ -640,11 +640,11 @@ def partial_auc(metric: Wanted, cell: Cell, convention: Any) -> float | None:
 # Metrics of the pairs that lists and truth share, of one user or of many --------------------------------------------------
 
 
-def matched(metric: Wanted, cell: Cell) -> list[Mapping[str, Any]]:
+def matched(metric: MetricSpec, cell: Cell) -> list[Mapping[str, Any]]:
     return [row for row in cell.rows[: metric.k] if row["item"] in cell.judged]
 
 
-def ctr(metric: Wanted, cells: list[Cell], convention: Any) -> float | None:
+def ctr(metric: MetricSpec, cells: list[Cell], convention: Any) -> float | None:
     """CHOICE: a missing score predicts 0."""
     estimator = metric.options.get("estimator", "matching")
     total, count = 0.0, 0
@@ -662,12 +662,12 @@ def ctr(metric: Wanted, cells: list[Cell], convention: Any) -> float | None:
     return total / count if count else None
 
 
-def ess(metric: Wanted, cells: list[Cell], convention: Any) -> float | None:
+def ess(metric: MetricSpec, cells: list[Cell], convention: Any) -> float | None:
     weights = [1 / cell.propensity[row["item"]] for cell in cells for row in matched(metric, cell)]
     return sum(weights) ** 2 / sum(weight**2 for weight in weights) if weights else None
 
 
-def matched_auc(metric: Wanted, cells: list[Cell], convention: Any) -> float | None:
+def matched_auc(metric: MetricSpec, cells: list[Cell], convention: Any) -> float | None:
     """CHOICE: missing scores are tied with each other across lists too, and below or above every number."""
     positives, negatives = [], []
     for cell in cells:
@@ -746,7 +746,7 @@ def variance(values: list[float]) -> float:
     return sum((value - mean) ** 2 for value in values) / len(values)
 
 
-def summarise_rating(metric: Wanted, pairs: Mapping[Any, list[tuple[float, float]]], convention: Any) -> dict[str, Any]:
+def summarise_rating(metric: MetricSpec, pairs: Mapping[Any, list[tuple[float, float]]], convention: Any) -> dict[str, Any]:
     average = metric.options.get("average", convention.rating_average)
     every = [pair for own in pairs.values() for pair in own]
     values = [rating_error(metric.name, own, len(own)) for own in pairs.values()]
@@ -766,11 +766,11 @@ def summarise_rating(metric: Wanted, pairs: Mapping[Any, list[tuple[float, float
 # Means --------------------------------------------------------------------------------------------------------------------
 
 
-def empty_value(metric: Wanted, convention: Any) -> float | None:
+def empty_value(metric: MetricSpec, convention: Any) -> float | None:
     return 0.0 if convention.empty == "zero" and metric.name not in NEVER_ZERO_OF_NOBODY else None
 
 
-def summarise_ranking(metric: Wanted, cells: list[Cell], convention: Any) -> dict[str, Any]:
+def summarise_ranking(metric: MetricSpec, cells: list[Cell], convention: Any) -> dict[str, Any]:
     """CHOICE: F of the means takes both means over the population of F itself; its counts are those of F per user."""
     users = dict(convention.users_by_metric).get(metric.name, OWN_USERS.get(metric.name, convention.users))
     population = [cell for cell in cells if cell.is_in(users)]
@@ -789,7 +789,7 @@ def summarise_ranking(metric: Wanted, cells: list[Cell], convention: Any) -> dic
     return {"value": value, "n_users": n_users, "n_undefined": n_undefined}
 
 
-def mean_over(metric: Wanted, population: list[Cell], convention: Any) -> tuple[float | None, int, int]:
+def mean_over(metric: MetricSpec, population: list[Cell], convention: Any) -> tuple[float | None, int, int]:
     """The mean, the number of users in it, and the number of users whose value is undefined."""
     values = [value_of(metric, cell, convention) for cell in population]
     n_undefined = values.count(None)

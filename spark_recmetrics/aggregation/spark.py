@@ -17,7 +17,7 @@ from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric
 from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.request.intervals import Intervals
-from spark_recmetrics.request.per_user import Wanted
+from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.slices import EVERYBODY, Group, Slice, bands_of, grouped
 from spark_recmetrics.scoring.partial_sums import part_totals
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
@@ -44,7 +44,7 @@ def user_totals(per_user: DataFrame, metrics: Sequence[Metric], convention: Conv
     """
     if PART_TOTALS in per_user.columns:
         return per_user.select(F.inline(PART_TOTALS))
-    wanted = Wanted.of(metrics, convention)
+    wanted = SumSpec.of(metrics, convention)
     kept = _used(per_user, wanted, PASSING)
 
     def of_part(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -54,7 +54,7 @@ def user_totals(per_user: DataFrame, metrics: Sequence[Metric], convention: Conv
     return per_user.select(*kept).mapInPandas(of_part, TOTALS)
 
 
-def _used(per_user: DataFrame, wanted: Wanted, more: Sequence[str]) -> list[str]:
+def _used(per_user: DataFrame, wanted: SumSpec, more: Sequence[str]) -> list[str]:
     """The columns of PER_USER that `part_totals` looks at, and more."""
     named = {tally.column for tally in wanted.tallies}
     pooled = {f"{tally.column}_{of}" for tally in wanted.tallies for of in ("total", "count") if tally.pooled}
@@ -118,7 +118,7 @@ def slice_means(per_user: DataFrame, sliced: Sliced) -> DataFrame:
         `schema.SLICE_MEANS`: a row for each model, slice, value and metric; and a further row with the interval alone where
         values are resampled.
     """
-    wanted = Wanted.of(sliced.metrics, sliced.convention)
+    wanted = SumSpec.of(sliced.metrics, sliced.convention)
     kept = _used(per_user, wanted, [ITEM_SLICE, ITEM_VALUE, *(band.column for band in bands_of(sliced.slices))])
     hashed = [F.xxhash64("user").alias("user_hash")] if sliced.resamples else []
 
@@ -161,7 +161,7 @@ def _part_totals(rows: pd.DataFrame, groups: Sequence[Group], sliced: Sliced) ->
     """The rows of totals."""
     import pandas as pd
 
-    wanted = Wanted.of(sliced.metrics, sliced.convention)
+    wanted = SumSpec.of(sliced.metrics, sliced.convention)
     for place, code, values in groups:
         if place == EVERYBODY:
             continue  # the totals of all users are known

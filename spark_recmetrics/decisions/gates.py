@@ -199,7 +199,7 @@ def problems_of(gates: Sequence[Gate], metrics: Sequence[Metric], *, dated: bool
     return found
 
 
-class Verdict(NamedTuple):
+class GateResult(NamedTuple):
     """One row of GATES: a gate held against one model.
 
     Args:
@@ -248,7 +248,7 @@ def _percent(rate: float) -> str:
 
 def judge(
     gates: Iterable[Gate], rows: Sequence[Row], history: Sequence[Row] = (), comparison: Sequence[Row] = ()
-) -> list[Verdict]:
+) -> list[GateResult]:
     """Hold every gate against the values of a run.
 
     Args:
@@ -287,24 +287,24 @@ def judge(
     return found
 
 
-def _without_model(gate: Gate) -> Verdict:
+def _without_model(gate: Gate) -> GateResult:
     told = "expected a model to hold the gate against, found none in this run"
     if gate.baseline is not None:
         told = f"expected a model beside {gate.baseline} to hold the gate against, found none in this run"
     unknown = (None, 0, None, None, None)
-    return Verdict(gate.text, gate.metric, None, *unknown, gate.severity, told, *_NEVER_TOLD)
+    return GateResult(gate.text, gate.metric, None, *unknown, gate.severity, told, *_NEVER_TOLD)
 
 
 def _judge(
     gate: Gate, model: str, row: Row | None, rows: Sequence[Row], history: Sequence[Row], comparison: Sequence[Row]
-) -> Verdict:
+) -> GateResult:
     value, n_users = (None, 0) if row is None else (row["value"], row["n_users"])
     reference, drop, alarms = Reference(), None, _NEVER_TOLD
 
-    def verdict(reason: str, *, failed: bool) -> Verdict:
+    def verdict(reason: str, *, failed: bool) -> GateResult:
         level = gate.severity if failed else "pass"
         compared = (reference.value, reference.run, drop)
-        return Verdict(gate.text, gate.metric, model, value, n_users, *compared, level, reason, *alarms)
+        return GateResult(gate.text, gate.metric, model, value, n_users, *compared, level, reason, *alarms)
 
     problem = _missed(gate, row)
     if row is None or value is None or problem:

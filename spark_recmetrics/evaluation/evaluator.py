@@ -171,7 +171,7 @@ class Evaluator:
 
 def _warn(outcome: Outcome) -> None:
     """Tell the caller of the caller what makes its values worthless: they come without `warnings`."""
-    apart = [fact.line() for fact in outcome.facts if fact.level == "warn" and fact.check in NEVER_MEET]
+    apart = [fact.line() for fact in outcome.data_checks if fact.level == "warn" and fact.check in NEVER_MEET]
     if told := [*apart, *outcome.emptiness]:
         warnings.warn("\n".join(told), DataWarning, stacklevel=3)
 

@@ -21,7 +21,7 @@ from spark_recmetrics.reports.explanation import explanation
 from spark_recmetrics.scoring.kernel import rating_pairs, rating_values, read_bucket
 from spark_recmetrics.scoring.rating_errors_spark import rating_range
 from spark_recmetrics.side_info.groups_spark import KnownGroups
-from spark_recmetrics.side_info.packed import Beside
+from spark_recmetrics.side_info.packed import SideInfo
 from spark_recmetrics.storage import actions
 from spark_recmetrics.text import did_you_mean
 
@@ -197,7 +197,7 @@ class _Table:
         items = sorted({row["item"] for of_kind in rows.values() for row in of_kind})
         number = {item: place for place, item in enumerate(items)}
         coded = {kind: _coded(of_kind, given[kind].columns, number) for kind, of_kind in rows.items()}
-        found = read_bucket(coded[KIND_LIST], coded[KIND_TRUTH], scoring, Beside(coded.get(KIND_TRAIN)))
+        found = read_bucket(coded[KIND_LIST], coded[KIND_TRUTH], scoring, SideInfo(coded.get(KIND_TRAIN)))
         batch = found.batch
         if not batch.size:
             nobody: list[Any] = [[] for _ in range(scoring.n_models)]

@@ -20,13 +20,13 @@ from spark_recmetrics.inputs.memory import Ids, check_frame, chosen_columns, sam
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
 from spark_recmetrics.metrics.batch import Floats, Ints, Matched
 from spark_recmetrics.metrics.counting import item_values
-from spark_recmetrics.metrics.measuring import GroupFacts, group_values
+from spark_recmetrics.metrics.measuring import GroupSizes, group_values
 from spark_recmetrics.metrics.objectives import read_objectives
-from spark_recmetrics.metrics.recommended import ItemFacts
+from spark_recmetrics.metrics.recommended import ItemSummary
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
-from spark_recmetrics.request.needs import OF_POPULARITY, OF_TRAIN, ROWS_OF_TRAIN, Demand
-from spark_recmetrics.request.per_user import Wanted
+from spark_recmetrics.request.needs import OF_POPULARITY, OF_TRAIN, ROWS_OF_TRAIN, Needs
+from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.runs.identity import Run
 from spark_recmetrics.scoring.kernel import score_bucket
@@ -40,7 +40,7 @@ from spark_recmetrics.side_info.items_memory import (
     known_items,
     popularity_of,
 )
-from spark_recmetrics.side_info.packed import Beside
+from spark_recmetrics.side_info.packed import SideInfo
 from spark_recmetrics.text import brief
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def evaluate_in_memory(
     chosen = expand(metrics, k)
     goals = read_objectives(objectives, chosen)
     rules = named_populations(named_convention(convention, threshold))
-    demand = Demand(chosen, rules)
+    demand = Needs(chosen, rules)
     demand.check()
     if catalog_size is not None:
         catalog_size = whole_number(catalog_size, "catalog_size", LARGEST_CATALOG)
@@ -153,7 +153,7 @@ def evaluate_in_memory(
     of_users = data.users.index.take(per_user["user"].to_numpy(np.int64))
     # The type is named because pandas would look for another one in objects.
     coded = per_user.assign(user=pd.Series(of_users, index=per_user.index, dtype=data.users.index.dtype))
-    found = combined(part_totals(coded, Wanted.of(chosen, rules)).itertuples(index=False))
+    found = combined(part_totals(coded, SumSpec.of(chosen, rules)).itertuples(index=False))
     totals = {name: found[code] for code, name in enumerate(data.models) if code in found}
     counts = counts_in_memory(per_user, len(scoring.counted), catalog_size)
     sums = sums_in_memory(scored, groups.measured, data.beside.items, data.items.groups)
@@ -171,8 +171,10 @@ def evaluate_in_memory(
     # Where nothing is ranked, nothing is said of lists.
     told = totals if ranking else {name: own | {"n_recommended": None, "n_matched": None} for name, own in totals.items()}
     in_both = data.items_in_both(told)
-    facts = data_report(data.seen, told, data.models, judge, has_ratings=data.has_ratings, rated=bool(rating), in_both=in_both)
-    refuse(facts)
+    data_checks = data_report(
+        data.seen, told, data.models, judge, has_ratings=data.has_ratings, rated=bool(rating), in_both=in_both
+    )
+    refuse(data_checks)
     return MemoryResult(
         means={
             name: means(
@@ -188,17 +190,17 @@ def evaluate_in_memory(
             for code, name in enumerate(data.models)
         },
         sliced=pair_means(in_groups),
-        facts=facts,
+        data_checks=data_checks,
         objectives=goals,
         convention=rules,
         run=Run(),
         data_hash=None,
-        warnings=[fact.line() for fact in facts if fact.level == "warn"],
+        warnings=[fact.line() for fact in data_checks if fact.level == "warn"],
         per_user=coded.assign(model=coded["model"].map(dict(enumerate(data.models)))).drop(columns=passing(map(str, coded))),
     )
 
 
-def _check_given(demand: Demand, given: Mapping[str, Any]) -> None:
+def _check_given(demand: Needs, given: Mapping[str, Any]) -> None:
     """Refuse metrics that ask for what is not there, or is not read here.
 
     Args:
@@ -226,9 +228,9 @@ class _Data:
     has_rank: bool
     has_ratings: bool
     rules: Convention
-    items: ItemFacts
-    group_facts: GroupFacts
-    beside: Beside
+    items: ItemSummary
+    group_facts: GroupSizes
+    beside: SideInfo
     seen: Mapping[str, Mapping[str, Any]]
 
     @classmethod
@@ -239,7 +241,7 @@ class _Data:
         beside: Mapping[str, pd.DataFrame | None],
         groups: GroupsInMemory,
         columns: Columns,
-        demand: Demand,
+        demand: Needs,
         rules: Convention,
         threshold: float | None,
         model_name: str,
@@ -318,7 +320,7 @@ class _Data:
 
         grouped, segments = coded("item", items), coded("user", users)
         features = categories = popularity = None
-        facts = ItemFacts()
+        facts = ItemSummary()
         if "item_features" in tables:
             described = tables["item_features"].dropna(subset=["item"])
             features, categories, facts = descriptions_of(described, items.numbers(described["item"]), len(items), columns)
@@ -329,7 +331,7 @@ class _Data:
         of_items, names, of_groups = groups.items(grouped, len(items))
         if rules.ties == "input":
             lists["place"] = np.arange(len(lists))
-        found = Beside(
+        found = SideInfo(
             None if train is None else known[["user", "item"]],
             None if segments is None else groups.segments(segments),
             known_items(popularity, features, categories, of_items),

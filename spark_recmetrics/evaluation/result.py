@@ -17,7 +17,7 @@ from uuid import uuid4
 from spark_recmetrics.aggregation.means import Mean
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError, DataError, PublishError
-from spark_recmetrics.inputs.data_report import EMPTINESS, Fact
+from spark_recmetrics.inputs.data_report import EMPTINESS, DataCheck
 from spark_recmetrics.metrics import COMBINED
 from spark_recmetrics.metrics.objectives import Objectives, Standing
 from spark_recmetrics.reports.markdown import as_markdown
@@ -50,7 +50,7 @@ class Compared(Protocol):
 
 
 class Checked(Protocol):
-    """What a report shows of the result of a gate, a `decisions.gates.Verdict`."""
+    """What a report shows of the result of a gate, a `decisions.gates.GateResult`."""
 
     def _asdict(self) -> dict[str, Any]:
         """The columns of GATES."""
@@ -62,7 +62,7 @@ class Outcome:
 
     Args:
         means: The values of SUMMARY, by model.
-        facts: The rows of DATA_REPORT.
+        data_checks: The rows of DATA_REPORT.
         convention: The definitions that were used.
         run: Identity of the run.
         data_hash: Hash of the truth, whatever the order of its rows.
@@ -89,7 +89,7 @@ class Outcome:
     """
 
     means: Mapping[str, Sequence[Mean]]
-    facts: Sequence[Fact]
+    data_checks: Sequence[DataCheck]
     convention: Convention
     run: Run
     data_hash: str | None
@@ -176,7 +176,7 @@ class Outcome:
             for model, of_model in self.means.items()
         }
         return [
-            *(fact.line() for fact in self.facts if fact.level == "error"),
+            *(fact.line() for fact in self.data_checks if fact.level == "error"),
             *(
                 f"model {printable(model)}: nobody to average for {', '.join(metrics)}"
                 for model, metrics in nobody.items()
@@ -356,7 +356,7 @@ class Outcome:
             "status": self.status,
             "warnings": self.warnings,
             "summary": self.rows,
-            "data_report": [fact._asdict() for fact in self.facts],
+            "data_report": [fact._asdict() for fact in self.data_checks],
             "pareto": [standing._asdict() for standing in self.pareto()],
             "comparison": () if comparison is None else comparison.rows,
             "gates": [verdict._asdict() for verdict in gates],
@@ -382,7 +382,7 @@ class Outcome:
         return Page(
             run=self.rows[0],
             rows=self.rows,
-            facts=self.facts,
+            data_checks=self.data_checks,
             convention=self.convention,
             warnings=[line for line in self.warnings if line not in self.emptiness],
             emptiness=self.emptiness,
@@ -470,15 +470,15 @@ def headline(of_model: Sequence[Mean]) -> Mean:
     return next(mean for mean in of_model if mean.metric == metric)
 
 
-def refuse(facts: Sequence[Fact]) -> None:
+def refuse(data_checks: Sequence[DataCheck]) -> None:
     """Raise for rows that would corrupt a number. Emptiness is no fault of a row: the values are undefined then.
 
     Args:
-        facts: The rows of DATA_REPORT.
+        data_checks: The rows of DATA_REPORT.
 
     Raises:
         DataError: A fact is an error; the message has all of these.
     """
-    wrong = [fact.line() for fact in facts if fact.level == "error" and fact.check not in EMPTINESS]
+    wrong = [fact.line() for fact in data_checks if fact.level == "error" and fact.check not in EMPTINESS]
     if wrong:
-        raise DataError("\n".join(wrong), facts)
+        raise DataError("\n".join(wrong), data_checks)

@@ -34,7 +34,7 @@ from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
 from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.request.arguments import Ranking, check_frames, check_names, check_ranking
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
-from spark_recmetrics.request.needs import OF_TRAIN, Demand
+from spark_recmetrics.request.needs import OF_TRAIN, Needs
 from spark_recmetrics.request.slices import MIN_USERS, Slice
 from spark_recmetrics.runs.identity import Run
 from spark_recmetrics.scoring.partial_sums import SCORE_EDGES, with_pairs
@@ -51,7 +51,7 @@ from spark_recmetrics.side_info.items_spark import (
 )
 from spark_recmetrics.storage import actions, read
 from spark_recmetrics.storage.progress import step
-from spark_recmetrics.storage.row_counts import Watch
+from spark_recmetrics.storage.row_counts import RowCounts
 from spark_recmetrics.storage.schemas import DATA_REPORT, SUMMARY
 from spark_recmetrics.text import brief, did_you_mean
 
@@ -82,7 +82,7 @@ class Result(Outcome):
     @property
     def data_report(self) -> DataFrame:
         """DATA_REPORT: one row per fact about the input."""
-        found: DataFrame = self.per_user.sparkSession.createDataFrame(list(self.facts), DATA_REPORT)
+        found: DataFrame = self.per_user.sparkSession.createDataFrame(list(self.data_checks), DATA_REPORT)
         return found
 
     def explain(self, user: Any, model: str | None = None) -> Explanation:
@@ -214,7 +214,7 @@ def evaluate(
             `result.pareto()`, see `metrics.objectives.read_objectives`.
         model_name: Name of the one model of a frame without a model column.
         models: The models to evaluate; rows of others are left out. None: all there are, found by an extra look at the column.
-        checks: What becomes of faulty rows, by check, such as `{"null_ids": "drop"}`; None: see `facts.POLICIES`.
+        checks: What becomes of faulty rows, by check, such as `{"null_ids": "drop"}`; None: see `data_report.POLICIES`.
         cast_ids: `string`: ids of different types become texts, `10` and `"10"` the same. None: they are refused.
         n_buckets: Groups of users that are scored together, on every model. More of them need less memory per worker; a
             group of about a million recommendations is a good size, or of rows of lists where these come whole.
@@ -277,7 +277,7 @@ def evaluate(
     check_names("model_name", [model_name])
     if models is not None:
         check_names("models", models)
-    needs = Demand(chosen, rules)
+    needs = Needs(chosen, rules)
     needs.check()
     if baseline is not None:
         check_names("baseline", [baseline])
@@ -380,7 +380,7 @@ def evaluate(
             told.users = max((own.get("users_all", 0) for own in totals.values()), default=0)
             in_both = _items_in_both(plan, totals)
         judge = Judge(policies, rules, plan.as_numbers)
-        facts = data_report(
+        data_checks = data_report(
             seen,
             totals,
             names,
@@ -389,8 +389,8 @@ def evaluate(
             rated=bool(needs.rating),
             in_both=in_both,
         )
-        refuse(facts)
-        warnings += [fact.line() for fact in facts if fact.level == "warn"]
+        refuse(data_checks)
+        warnings += [fact.line() for fact in data_checks if fact.level == "warn"]
         listed = counted_in(whole, plan)
         if listed is not None:
             spare.callback(actions.release, listed)
@@ -425,7 +425,7 @@ def evaluate(
             min_users=min_users,
             objectives=goals,
             confidence=slicing.intervals.confidence,
-            facts=facts,
+            data_checks=data_checks,
             convention=rules,
             run=run,
             data_hash=_data_hash(seen["truth"]),
@@ -459,7 +459,7 @@ def _across_users(
     return found
 
 
-def _observed(watch: Watch) -> dict[str, Any]:
+def _observed(watch: RowCounts) -> dict[str, Any]:
     """What was counted of a table; of each fault that there is, a second look finds examples."""
     found = actions.observed(watch)
     keys = [key for key in _EXAMPLE if key in watch.rows.columns]

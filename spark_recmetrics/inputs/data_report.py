@@ -27,7 +27,7 @@ POLICIES: Mapping[str, tuple[str, ...]] = {
 _OF_THE_CONVENTION = ("duplicates", "nan_scores", "negative_gains")
 
 
-class Fact(NamedTuple):
+class DataCheck(NamedTuple):
     """One row of DATA_REPORT."""
 
     check: str
@@ -103,15 +103,15 @@ class Judge(NamedTuple):
         policy = own.get(check) or self.policies.get(check, "error")
         return policy if policy in ("error", "warn", "info") else "warn"
 
-    def counted(self, check: str, table: str, n_rows: int, of: int | None = None, example: str | None = None) -> Fact:
+    def counted(self, check: str, table: str, n_rows: int, of: int | None = None, example: str | None = None) -> DataCheck:
         """A fact that is worth its level where there is one such row at all."""
-        return Fact(check, table, self.level(check) if n_rows else "info", n_rows, n_rows / of if of else None, example)
+        return DataCheck(check, table, self.level(check) if n_rows else "info", n_rows, n_rows / of if of else None, example)
 
-    def needed(self, check: str, table: str, n_rows: int, of: int | None, example: str | None = None) -> Fact:
+    def needed(self, check: str, table: str, n_rows: int, of: int | None, example: str | None = None) -> DataCheck:
         """A fact that is worth its level, an error by default, where there is no such row."""
-        return Fact(check, table, "info" if n_rows else self.level(check), n_rows, n_rows / of if of else None, example)
+        return DataCheck(check, table, "info" if n_rows else self.level(check), n_rows, n_rows / of if of else None, example)
 
-    def fault(self, check: str, table: str, observed: Mapping[str, Any]) -> Fact:
+    def fault(self, check: str, table: str, observed: Mapping[str, Any]) -> DataCheck:
         """A fact about the rows of a table."""
         return self.counted(check, table, observed.get(check) or 0, observed.get("rows"), observed.get(f"{check}_example"))
 
@@ -125,7 +125,7 @@ def data_report(
     has_ratings: bool,
     rated: bool,
     in_both: Mapping[str, tuple[int, int]] = {},
-) -> list[Fact]:
+) -> list[DataCheck]:
     """The rows of DATA_REPORT.
 
     Args:
@@ -137,32 +137,32 @@ def data_report(
         rated: Whether there are rating metrics.
         in_both: By model, how many items of truth it predicts, and how many there are; of models without a pair in common.
     """
-    facts = [
+    data_checks = [
         fact
         for table in observed
         if table not in ("truth", "train")
         for fact in prediction_facts(table, observed[table], judge)
     ]
     # Where rows of a list are missing, its ranks have gaps for that alone.
-    torn = any(fact.check in ("null_ids", "bad_ranks") and fact.table == "predictions" and fact.n_rows for fact in facts)
-    facts += truth_facts(observed["truth"], judge, has_ratings=has_ratings)
-    facts += train_facts(observed["train"]) if "train" in observed else []
+    torn = any(fact.check in ("null_ids", "bad_ranks") and fact.table == "predictions" and fact.n_rows for fact in data_checks)
+    data_checks += truth_facts(observed["truth"], judge, has_ratings=has_ratings)
+    data_checks += train_facts(observed["train"]) if "train" in observed else []
     # Every model is scored against the same truth; without a ranking metric only rows that have a prediction are looked at.
     counted = [sums for sums in totals.values() if sums.get("n_truth_duplicates") is not None]
     if counted:
         most = max(counted, key=lambda sums: sums["n_truth_duplicates"])
-        facts.append(
+        data_checks.append(
             judge.counted("truth_duplicates", "truth", most["n_truth_duplicates"], None, _users(most, "n_truth_duplicates"))
         )
     for model in models:
         own = model_facts(model, totals.get(model, {}), judge, rated=rated)
-        facts += [fact for fact in own if not (torn and fact.check == "rank_faults")]
+        data_checks += [fact for fact in own if not (torn and fact.check == "rank_faults")]
         if model in in_both:
-            facts.append(judge.needed("items_in_both", f"predictions/{model}", *in_both[model]))
-    return facts
+            data_checks.append(judge.needed("items_in_both", f"predictions/{model}", *in_both[model]))
+    return data_checks
 
 
-def prediction_facts(table: str, observed: Mapping[str, Any], judge: Judge) -> list[Fact]:
+def prediction_facts(table: str, observed: Mapping[str, Any], judge: Judge) -> list[DataCheck]:
     """Facts about predictions from what was observed of their rows; nothing is observed of an empty table."""
     infinite = judge.fault("infinite_scores", table, observed)
     return [
@@ -173,7 +173,7 @@ def prediction_facts(table: str, observed: Mapping[str, Any], judge: Judge) -> l
     ]
 
 
-def truth_facts(observed: Mapping[str, Any], judge: Judge, *, has_ratings: bool) -> list[Fact]:
+def truth_facts(observed: Mapping[str, Any], judge: Judge, *, has_ratings: bool) -> list[DataCheck]:
     """Facts about the truth from what was observed of its rows."""
     rows, lowest, highest = observed.get("rows") or 0, observed.get("lowest"), observed.get("highest")
     spread = None if not has_ratings or lowest is None else f"{lowest:g} to {highest:g}"
@@ -187,21 +187,21 @@ def truth_facts(observed: Mapping[str, Any], judge: Judge, *, has_ratings: bool)
     ]
 
 
-def train_facts(observed: Mapping[str, Any]) -> list[Fact]:
+def train_facts(observed: Mapping[str, Any]) -> list[DataCheck]:
     """Facts about training rows. That there are none, or that some are nobody's, refuses nothing."""
     rows, nobodys = observed.get("rows") or 0, observed.get("null_ids") or 0
     share, example = nobodys / rows if rows else None, observed.get("null_ids_example")
     return [
-        Fact("rows", "train", "info" if rows else "warn", rows, None, None),
-        Fact("null_ids", "train", "warn" if nobodys else "info", nobodys, share, example),
+        DataCheck("rows", "train", "info" if rows else "warn", rows, None, None),
+        DataCheck("null_ids", "train", "warn" if nobodys else "info", nobodys, share, example),
     ]
 
 
-def model_facts(model: str, sums: Mapping[str, Any], judge: Judge, *, rated: bool) -> Iterator[Fact]:
+def model_facts(model: str, sums: Mapping[str, Any], judge: Judge, *, rated: bool) -> Iterator[DataCheck]:
     """Facts about lists and users, from the totals of a model's rows of PER_USER. What was not counted has no fact."""
     table, users = f"predictions/{model}", sums.get("users_all", 0)
 
-    def counted(check: str, name: str, of: int | None = None) -> Fact:
+    def counted(check: str, name: str, of: int | None = None) -> DataCheck:
         return judge.counted(check, table, sums[name], of, _users(sums, name))
 
     for check in ("duplicates", "pair_duplicates", "rank_faults", "negative_gains", "beyond_catalog", "beyond_length"):
@@ -219,12 +219,14 @@ def model_facts(model: str, sums: Mapping[str, Any], judge: Judge, *, rated: boo
         yield counted("users_without_truth", "users_without_truth", users)
         yield counted("short_lists", "users_with_short_list", listed)
         yield counted("tied_at_cut", "users_with_tie_at_cut", listed)
-        yield Fact("matched", table, "info", sums["n_matched"], sums["n_matched"] / recommended if recommended else None, None)
+        yield DataCheck(
+            "matched", table, "info", sums["n_matched"], sums["n_matched"] / recommended if recommended else None, None
+        )
     if rated:
         yield judge.needed("users_rated", table, sums.get("users_rated", 0), users)
 
 
-def _unknown(table: str, observed: Mapping[str, Any], judge: Judge) -> list[Fact]:
+def _unknown(table: str, observed: Mapping[str, Any], judge: Judge) -> list[DataCheck]:
     """Items that the catalogue lacks, where there is one."""
     return [judge.fault("unknown_items", table, observed)] if "unknown_items" in observed else []
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_recmetrics.decisions.comparison_spark import Comparison
-    from spark_recmetrics.decisions.gates import Verdict
+    from spark_recmetrics.decisions.gates import GateResult
     from spark_recmetrics.diagnostics.doctor_spark import Check
     from spark_recmetrics.evaluation.spark import Result
     from spark_recmetrics.job.files.config import Config
@@ -68,7 +68,7 @@ class _Evaluated(NamedTuple):
     """What a run has found, and shown: as text on stdout, and as a page."""
 
     result: Result
-    verdicts: list[Verdict]
+    verdicts: list[GateResult]
     comparison: Comparison | None
     told: str
     page: str | None
@@ -94,12 +94,12 @@ def _evaluated(config: Config, outcome: dict[str, Any], user: str | None, vault:
         try:
             result = evaluate_frames(**known, **beside, run=run, before=before)
         except DataError as error:
-            if error.facts:
-                report = spark.createDataFrame(list(error.facts), DATA_REPORT)
+            if error.data_checks:
+                report = spark.createDataFrame(list(error.data_checks), DATA_REPORT)
                 outcome["tables"] = history.publish({"data_report": report}, output, run)
             raise
         try:
-            verdicts: list[Verdict] = []
+            verdicts: list[GateResult] = []
             if config.gates:
                 with step(spark, "gates"):
                     verdicts = judged(config, result.rows, earlier_rows(spark, config), result.per_user)
@@ -147,7 +147,7 @@ def _examined_session() -> Iterator[SparkSession]:
         yield spark
 
 
-def _end(result: Result, verdicts: Sequence[Verdict], *, gated: bool) -> None:
+def _end(result: Result, verdicts: Sequence[GateResult], *, gated: bool) -> None:
     """Show the verdicts, and hold the gates unless that is left to the other job.
 
     Raises:
@@ -247,7 +247,7 @@ def _report(
     config: Config,
     result: Result,
     comparison: Comparison | None,
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[GateResult],
     outcome: dict[str, Any],
     vault: Vault,
 ) -> str | None:
@@ -289,7 +289,7 @@ def _report_end(config: Config, error: Exception, outcome: dict[str, Any], vault
         return
     try:
         from spark_recmetrics.evaluation.result import write_whole
-        from spark_recmetrics.inputs.data_report import Fact
+        from spark_recmetrics.inputs.data_report import DataCheck
         from spark_recmetrics.job.files.source import as_yaml
         from spark_recmetrics.reports.page import Page
 
@@ -299,7 +299,7 @@ def _report_end(config: Config, error: Exception, outcome: dict[str, Any], vault
         page = Page(
             run={**known, "config_hash": config.hash, "data_hash": None, "computed_at": datetime.now(timezone.utc)},
             rows=(),
-            facts=[Fact._make(fact) for fact in error.facts] if isinstance(error, DataError) else (),
+            data_checks=[DataCheck._make(fact) for fact in error.data_checks] if isinstance(error, DataError) else (),
             convention=config.evaluation.chosen_convention,
             warnings=outcome["warnings"],
             emptiness=[printable(line) for line in why.split("\n")],

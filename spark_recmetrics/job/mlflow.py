@@ -23,7 +23,7 @@ from spark_recmetrics.text import brief, json_text, printable
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
-    from spark_recmetrics.decisions.gates import Verdict
+    from spark_recmetrics.decisions.gates import GateResult
 
 
 OWN = "recmetrics."
@@ -135,7 +135,7 @@ def log_to_mlflow(
     prefix: str = "",
     slices: bool = False,
     comparison: Compared | None = None,
-    gates: Sequence[Verdict] = (),
+    gates: Sequence[GateResult] = (),
     history: Sequence[Mapping[str, Any]] = (),
     configuration: str | None = None,
 ) -> Tracked:
@@ -325,7 +325,7 @@ def _as_json(result: Outcome, more: Mapping[str, Any]) -> str:
         "warnings": list(result.warnings),
         **more,
         "summary": result.rows,
-        "data_report": [fact._asdict() for fact in result.facts],
+        "data_report": [fact._asdict() for fact in result.data_checks],
         "pareto": [standing._asdict() for standing in result.pareto()],
     }
     return json_text(found, indent=1)

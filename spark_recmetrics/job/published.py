@@ -15,7 +15,7 @@ from spark_recmetrics.text import printable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_recmetrics.decisions.gates import Verdict
+    from spark_recmetrics.decisions.gates import GateResult
     from spark_recmetrics.job.files.config import Config, Published
     from spark_recmetrics.request.slices import Slice
     from spark_recmetrics.storage.credentials import Vault
@@ -145,7 +145,7 @@ def earlier_rows(spark: SparkSession, config: Config, *, every: bool = False) ->
 
 def judged(
     config: Config, rows: Sequence[dict[str, Any]], earlier: Sequence[dict[str, Any]], per_user: DataFrame
-) -> list[Verdict]:
+) -> list[GateResult]:
     """The verdicts on the gates of the configuration.
 
     Args:
@@ -189,13 +189,13 @@ def _pairs(config: Config, rows: Sequence[dict[str, Any]], per_user: DataFrame) 
     return found
 
 
-def show_gates(verdicts: Sequence[Verdict]) -> None:
+def show_gates(verdicts: Sequence[GateResult]) -> None:
     """Print every verdict."""
     for verdict in verdicts:
         tell(verdict.line())
 
 
-def hold_gates(verdicts: Sequence[Verdict]) -> None:
+def hold_gates(verdicts: Sequence[GateResult]) -> None:
     """End the job where a gate failed.
 
     Raises:

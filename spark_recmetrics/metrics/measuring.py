@@ -22,7 +22,7 @@ from spark_recmetrics.metrics.groups import (
     measured_of,
 )
 from spark_recmetrics.metrics.ranking import gain_of
-from spark_recmetrics.metrics.recommended import ItemFacts, ItemTable, Popularity, recommended
+from spark_recmetrics.metrics.recommended import ItemSummary, ItemTable, Popularity, recommended
 from spark_recmetrics.metrics.registry import Metric, score
 
 Rows = tuple[Ints, Ints | None, Floats | None]
@@ -124,7 +124,7 @@ def user_columns(measured: Iterable[Measured]) -> list[str]:
 
 
 def measure_groups(
-    batch: RankedBatch, members: Members, measured: Sequence[Measured], convention: Convention, facts: ItemFacts
+    batch: RankedBatch, members: Members, measured: Sequence[Measured], convention: Convention, facts: ItemSummary
 ) -> tuple[dict[str, Any], list[tuple[Ints, Floats]]]:
     """What groups have: arrays of one length, an entry for each thing measured, model, group of users and group of items.
 
@@ -202,7 +202,7 @@ def _sums_by(key: Ints, size: int, *weights: Any) -> tuple[Ints, ...]:
 
 
 def _groups_of(
-    items: Ints, grouping: Grouping, table: ItemTable, popularity: Popularity | None, facts: ItemFacts
+    items: Ints, grouping: Grouping, table: ItemTable, popularity: Popularity | None, facts: ItemSummary
 ) -> tuple[Ints, Ints]:
     """Every pair of one of the items and a group that it belongs to: the place of the item, and the number of the group."""
     if grouping.column is None:
@@ -225,7 +225,7 @@ def item_places(measured: Sequence[Measured]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class GroupFacts:
+class GroupSizes:
     """What is known of groups beside lists.
 
     Args:
@@ -294,7 +294,7 @@ def group_values(
     convention: Convention,
     columns: Mapping[Metric, Mapping[str, str]],
     sums: Mapping[tuple[int, int], Sums],
-    facts: GroupFacts,
+    facts: GroupSizes,
     model: int,
 ) -> dict[Metric, GroupValue]:
     """The values of the metrics of groups of one model."""

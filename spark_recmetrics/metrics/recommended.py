@@ -92,7 +92,7 @@ class ItemTable:
         features: (I, D) feature vector of the item, NaN where it has none.
         categories: (I, B) categories of the item, one bit each, `CATEGORIES_A_BLOCK` in a number; 0 where it has none.
         group_starts: (I + 1,) where the groups of an item begin among all groups of items, and where the last one's end.
-        groups: The groups of the items, as places in `ItemFacts.groups`.
+        groups: The groups of the items, as places in `ItemSummary.groups`.
     """
 
     n_rows: Ints
@@ -198,7 +198,7 @@ class Recommended(Part):
 
 
 @dataclass(frozen=True)
-class ItemFacts:
+class ItemSummary:
     """What is known of all items together.
 
     Args:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.conventions import CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError, without_extra
-from spark_recmetrics.inputs.data_report import ADVICE, Fact
+from spark_recmetrics.inputs.data_report import ADVICE, DataCheck
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.reports import plots
 from spark_recmetrics.reports.drawing import MOST_MODELS, svg
@@ -78,7 +78,7 @@ class Page:
     Args:
         run: `job`, `as_of`, `run_id`, `config_hash`, `data_hash` and `computed_at`.
         rows: Rows of SUMMARY; none of a run that ended before it had values.
-        facts: Rows of DATA_REPORT.
+        data_checks: Rows of DATA_REPORT.
         convention: The definitions.
         warnings: Lines, without those of what is empty.
         emptiness: Lines of what is empty and must not be, or why there are no values.
@@ -94,7 +94,7 @@ class Page:
 
     run: Row
     rows: Sequence[Row]
-    facts: Sequence[Fact]
+    data_checks: Sequence[DataCheck]
     convention: Convention
     warnings: Sequence[str]
     emptiness: Sequence[str]
@@ -138,7 +138,7 @@ class Page:
             "evaluated": bool(self.rows),
             "several": len(models_of(self._everybody)) > 1,
             "verdicts": self._verdicts(limit),
-            "facts": _facts(self.facts, limit),
+            "facts": _facts(self.data_checks, limit),
             "warnings": self.warnings[:limit],
             "n_warnings": len(self.warnings),
             "metrics": _definitions(self.rows),
@@ -397,7 +397,7 @@ def _differences(rows: Iterable[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def _facts(facts: Sequence[Fact], limit: int) -> dict[str, Any]:
+def _facts(facts: Sequence[DataCheck], limit: int) -> dict[str, Any]:
     """Rows of DATA_REPORT, the loud ones first."""
     order = ("error", "warn", "info")
     ordered = sorted(facts, key=lambda fact: order.index(fact.level))

@@ -13,7 +13,7 @@ from spark_recmetrics.metrics.registry import Need
 from spark_recmetrics.request.scoring import Scoring
 
 
-class Asked(NamedTuple):
+class InputNeed(NamedTuple):
     """An input that a metric asks for.
 
     Args:
@@ -27,23 +27,23 @@ class Asked(NamedTuple):
     form: str
 
 
-_TRAIN = Asked("the training rows", "train", "one row per user and item that users had before")
-_CATEGORIES = Asked(
+_TRAIN = InputNeed("the training rows", "train", "one row per user and item that users had before")
+_CATEGORIES = InputNeed(
     "categories of items", "item_features", "one row per item, with categories in the column columns.categories"
 )
 
-ASKED: Mapping[Need, Asked] = {
-    "catalog": Asked("the catalogue", "catalog", "one row per item that could be recommended, or their number"),
+ASKED: Mapping[Need, InputNeed] = {
+    "catalog": InputNeed("the catalogue", "catalog", "one row per item that could be recommended, or their number"),
     "popularity": _TRAIN,
     "history": _TRAIN,
-    "features": Asked(
+    "features": InputNeed(
         "features of items", "item_features", "one row per item, with an array of numbers in the column columns.features"
     ),
     "categories": _CATEGORIES,
-    "item_groups": Asked("groups of items", "item_groups", "one row per item, with columns that groups are named by"),
-    "user_groups": Asked("groups of users", "user_segments", "one row per user, with columns that groups are named by"),
+    "item_groups": InputNeed("groups of items", "item_groups", "one row per item, with columns that groups are named by"),
+    "user_groups": InputNeed("groups of users", "user_segments", "one row per user, with columns that groups are named by"),
     "trained_groups": _TRAIN,
-    "baseline": Asked("a baseline", "baseline", "the name of the model that lists are compared with"),
+    "baseline": InputNeed("a baseline", "baseline", "the name of the model that lists are compared with"),
 }
 """What needs are met by."""
 
@@ -58,7 +58,7 @@ ROWS_OF_TRAIN = OF_TRAIN - OF_POPULARITY
 
 
 @dataclass(frozen=True)
-class Demand:
+class Needs:
     """What the metrics need of the caller's tables, with the metric that needs it, for messages.
 
     Args:
@@ -83,7 +83,7 @@ class Demand:
         """The first rating metric, if there is one."""
         return next((str(metric) for metric in self.metrics if metric.definition.kind == "rating"), None)
 
-    def lacking(self, given: Collection[str]) -> Iterator[tuple[Metric, Asked]]:
+    def lacking(self, given: Collection[str]) -> Iterator[tuple[Metric, InputNeed]]:
         """The metrics that ask for what is not there, each with the first of these inputs.
 
         Args:

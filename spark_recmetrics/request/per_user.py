@@ -30,7 +30,7 @@ class Tally(NamedTuple):
         return f"{self.column} {self.users}"
 
 
-class Wanted(NamedTuple):
+class SumSpec(NamedTuple):
     """What has to be known of PER_USER, so that every value of a model can be told.
 
     Args:
@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
     largest_cut: int
 
     @classmethod
-    def of(cls, metrics: Sequence[Metric], convention: Convention) -> Wanted:
+    def of(cls, metrics: Sequence[Metric], convention: Convention) -> SumSpec:
         """What these metrics are made of; those of items and groups are made of something else."""
         metrics = [metric for metric in metrics if metric.definition.by_user]
         found = {tally for metric in metrics for tally in tallies(metric, convention)}

@@ -11,7 +11,7 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics.counting import Counted, counted_by
 from spark_recmetrics.metrics.groups import Measured
 from spark_recmetrics.metrics.rating import Moments
-from spark_recmetrics.metrics.recommended import ItemFacts
+from spark_recmetrics.metrics.recommended import ItemSummary
 from spark_recmetrics.metrics.registry import Definition, Metric, columns_of, cut_offs
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Scoring:
     n_items: int | None = None
     trained: bool = False
     clip: tuple[float, float] | None = None
-    items: ItemFacts = field(default_factory=ItemFacts)
+    items: ItemSummary = field(default_factory=ItemSummary)
     baseline: int | None = None
     of_items: tuple[Metric, ...] = ()
     measured: tuple[Measured, ...] = ()

@@ -36,7 +36,7 @@ from spark_recmetrics.runs.identity import Run
 from spark_recmetrics.storage import actions, write
 from spark_recmetrics.storage.locations import Output
 from spark_recmetrics.storage.progress import step
-from spark_recmetrics.storage.row_counts import Watch
+from spark_recmetrics.storage.row_counts import RowCounts
 from spark_recmetrics.storage.schemas import ATTEMPT, RUN_COLUMNS, RUNS, SPLIT_TABLES, TABLES
 from spark_recmetrics.text import did_you_mean, printable
 from spark_recmetrics.version import __version__
@@ -212,7 +212,7 @@ def _known_table(name: str) -> None:
 
 def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
     """Write the rows of an attempt, and count how many there are."""
-    watch, spark = Watch.of(rows), rows.sparkSession
+    watch, spark = RowCounts.of(rows), rows.sparkSession
     with step(spark, f"writing {name}") as told:
         write.add_partitions(watch.seen(), output, name, _PARTITIONS)
         n_sent: int = actions.observed(watch)["rows"]

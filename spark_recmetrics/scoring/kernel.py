@@ -21,7 +21,7 @@ from spark_recmetrics.metrics.registry import finished
 from spark_recmetrics.ranking.arrays import ListRows, Ranks, rank_rows, scores_of
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import numbered_values
-from spark_recmetrics.side_info.packed import Beside, Trained, read_table
+from spark_recmetrics.side_info.packed import SideInfo, Trained, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ class Bucket(NamedTuple):
 # The square of a very large error is infinite, which is no reason to warn.
 @np.errstate(over="ignore", invalid="ignore")
 def score_bucket(
-    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, beside: Beside, *, of_users: bool = False
+    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, beside: SideInfo, *, of_users: bool = False
 ) -> pd.DataFrame:
     """The rows of PER_USER for one bucket of users.
 
@@ -89,7 +89,7 @@ def score_bucket(
     return pd.DataFrame({**rows, **_in_first_row(added, batch.size)})
 
 
-def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, beside: Beside) -> Bucket:
+def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, beside: SideInfo) -> Bucket:
     """The users of a bucket and what metrics see of them.
 
     Args:

@@ -15,7 +15,7 @@ from spark_recmetrics.metrics.rating import Moments
 if TYPE_CHECKING:
     import pandas as pd
 
-from spark_recmetrics.request.per_user import Wanted
+from spark_recmetrics.request.per_user import SumSpec
 
 N_EXAMPLES = 5
 """How many users are named of those that a check counts."""
@@ -40,7 +40,7 @@ def with_pairs(k: int | None) -> str:
 
 # The square of a very large error is infinite, and how far it is from an infinite mean is no number: no reason to warn.
 @np.errstate(over="ignore", invalid="ignore")
-def part_totals(rows: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
+def part_totals(rows: pd.DataFrame, wanted: SumSpec) -> pd.DataFrame:
     """What a part of the rows of PER_USER adds to the totals: few rows, however many users there are.
 
     Args:

@@ -35,7 +35,7 @@ from spark_recmetrics.metrics.measuring import item_places
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.ranking.window_spark import first_behind, top_rows, without_repeats
 from spark_recmetrics.request.needs import ROWS_OF_TRAIN
-from spark_recmetrics.request.per_user import Wanted
+from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.exchange_spark import gathered, mixed
 from spark_recmetrics.scoring.rating_errors_spark import rating_errors
@@ -43,7 +43,7 @@ from spark_recmetrics.scoring.workers_spark import score_lists, score_users
 from spark_recmetrics.side_info.bands_spark import Bands, with_bands
 from spark_recmetrics.side_info.groups_spark import KnownGroups
 from spark_recmetrics.side_info.items_spark import KnownItems, with_items
-from spark_recmetrics.storage.row_counts import Watch
+from spark_recmetrics.storage.row_counts import RowCounts
 
 if TYPE_CHECKING:
     from spark_recmetrics.conventions import Convention
@@ -140,15 +140,17 @@ class Plan:
         return self.inputs.rating_table == "predictions" and self.convention.rating_clip == "none"
 
     @cached_property
-    def watched(self) -> dict[str, Watch]:
+    def watched(self) -> dict[str, RowCounts]:
         """Of each table that is read: its observation, rows and counts."""
         inputs = self.inputs
         reads = dict.fromkeys((*(["predictions"] if self.scoring else []), *([inputs.rating_table] if self.rating else [])))
         more = truth_counts(inputs.truth, self.convention, has_ratings=inputs.has_ratings)
-        found = {"truth": Watch.of(inputs.truth, truth_faults(inputs.truth), more)}
+        found = {"truth": RowCounts.of(inputs.truth, truth_faults(inputs.truth), more)}
         if inputs.train is not None and self.scoring and self.scoring.needs & ROWS_OF_TRAIN:
-            found["train"] = Watch.of(inputs.train, train_faults(inputs.train))
-        return found | {table: Watch.of(inputs.predicted[table], prediction_faults(inputs.predicted[table])) for table in reads}
+            found["train"] = RowCounts.of(inputs.train, train_faults(inputs.train))
+        return found | {
+            table: RowCounts.of(inputs.predicted[table], prediction_faults(inputs.predicted[table])) for table in reads
+        }
 
     @cached_property
     def as_numbers(self) -> set[str]:
@@ -178,7 +180,7 @@ class Plan:
     def per_user(self) -> DataFrame:
         """PER_USER."""
         rated = [self._rated()] if self.rating and not (self.scoring and self.rates_lists) else []
-        wanted = None if rated else Wanted.of(self.metrics, self.convention)
+        wanted = None if rated else SumSpec.of(self.metrics, self.convention)
         scored = []
         if self.scoring is not None:
             how = self.scoring, self.models, wanted, self.item_slices

@@ -45,13 +45,13 @@ from spark_recmetrics.columns import (
 from spark_recmetrics.metrics.arrays import numbered, places_of
 from spark_recmetrics.metrics.counting import item_columns
 from spark_recmetrics.metrics.measuring import item_places
-from spark_recmetrics.request.per_user import Wanted
+from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import Slice, opened, values_of
 from spark_recmetrics.scoring.chunks import arrays_together, frames_of, frames_of_arrays, users_together
 from spark_recmetrics.scoring.kernel import score_bucket
 from spark_recmetrics.scoring.partial_sums import part_totals
-from spark_recmetrics.side_info.packed import Beside, split
+from spark_recmetrics.side_info.packed import SideInfo, split
 from spark_recmetrics.storage.schemas import TOTALS
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def score_users(
     truth: DataFrame,
     scoring: Scoring,
     models: Sequence[str],
-    wanted: Wanted | None = None,
+    wanted: SumSpec | None = None,
     slices: Sequence[Slice] = (),
 ) -> DataFrame:
     """Per-user values of every metric that can be computed from the first rows of lists.
@@ -108,7 +108,7 @@ def score_lists(
     columns: Mapping[int, StructType],
     scoring: Scoring,
     models: Sequence[str],
-    wanted: Wanted | None = None,
+    wanted: SumSpec | None = None,
     slices: Sequence[Slice] = (),
 ) -> DataFrame:
     """Per-user values of every metric, out of whole lists in any order.
@@ -142,14 +142,14 @@ def score_lists(
             items = frames.get(KIND_ITEM) if items is None else items
             if not (len(frames[KIND_LIST]) or len(frames[KIND_TRUTH]) or KIND_TRAIN in frames):
                 continue  # nobody to score
-            beside = Beside(frames.get(KIND_TRAIN), frames.get(KIND_SEGMENT), items)
+            beside = SideInfo(frames.get(KIND_TRAIN), frames.get(KIND_SEGMENT), items)
             scored = score(frames[KIND_LIST], frames[KIND_TRUTH], beside)
             yield from pa.Table.from_pandas(scored, schema=sent, preserve_index=False).to_batches()
 
     return rows.mapInArrow(of_partition, schema)
 
 
-def _schema(given: StructType, scoring: Scoring, wanted: Wanted | None, slices: Sequence[Slice]) -> StructType:
+def _schema(given: StructType, scoring: Scoring, wanted: SumSpec | None, slices: Sequence[Slice]) -> StructType:
     """The columns of what is scored."""
     labels = {metric.slug: {"label": str(metric)} for metric in (*scoring.metrics, *scoring.rating)}
     return StructType(
@@ -173,11 +173,11 @@ def _schema(given: StructType, scoring: Scoring, wanted: Wanted | None, slices: 
 
 
 def _scorer(
-    scoring: Scoring, models: Sequence[str], wanted: Wanted | None, slices: Sequence[Slice]
-) -> Callable[[pd.DataFrame, pd.DataFrame, Beside], pd.DataFrame]:
+    scoring: Scoring, models: Sequence[str], wanted: SumSpec | None, slices: Sequence[Slice]
+) -> Callable[[pd.DataFrame, pd.DataFrame, SideInfo], pd.DataFrame]:
     """From lists, truth and what is known beside to the rows of their users, and of slices."""
 
-    def score(lists: pd.DataFrame, truth: pd.DataFrame, beside: Beside) -> pd.DataFrame:
+    def score(lists: pd.DataFrame, truth: pd.DataFrame, beside: SideInfo) -> pd.DataFrame:
         import pandas as pd
 
         rows = score_bucket(lists, truth, scoring, beside)
@@ -222,7 +222,7 @@ def _group_fields() -> list[StructField]:
 
 
 def _of_items(
-    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, slices: Sequence[Slice], beside: Beside
+    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, slices: Sequence[Slice], beside: SideInfo
 ) -> Iterator[pd.DataFrame]:
     """The rows of each value of each slice of items."""
     judged = scoring.convention.candidates == "judged"

@@ -13,7 +13,7 @@ import numpy as np
 from spark_recmetrics.columns import TABLE_OF
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.groups import Measured, group_columns
-from spark_recmetrics.metrics.measuring import GroupFacts, all_measured, groupings_of, user_columns
+from spark_recmetrics.metrics.measuring import GroupSizes, all_measured, groupings_of, user_columns
 from spark_recmetrics.side_info.descriptions import groups_in
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class GroupsInMemory:
         }
         return cls(chosen, measured, {table: own for table, own in tables.items() if len(own) > 1})
 
-    def items(self, table: pd.DataFrame | None, size: int) -> tuple[list[Any] | None, tuple[tuple[str, str], ...], GroupFacts]:
+    def items(self, table: pd.DataFrame | None, size: int) -> tuple[list[Any] | None, tuple[tuple[str, str], ...], GroupSizes]:
         """The groups of each of so many items, as places among names; these, by column and name; and how large groups are.
 
         Args:
@@ -70,7 +70,7 @@ class GroupsInMemory:
             DataError: A column holds what cannot be groups, or too many of them.
         """
         if table is None:
-            return None, (), GroupFacts()
+            return None, (), GroupSizes()
         of_columns = {
             column: groups_in("item", column, table[f"group {column}"])
             for column in dict.fromkeys(one.column for one in groupings_of(self.measured) if one.column is not None)
@@ -82,7 +82,7 @@ class GroupsInMemory:
             found[item] = np.array(
                 [place[column, name] for column, own in of_columns.items() for name in sorted(own[row])], int
             )
-        return found[:-1], tuple(place), GroupFacts(sizes, len(table))
+        return found[:-1], tuple(place), GroupSizes(sizes, len(table))
 
     def segments(self, table: pd.DataFrame) -> pd.DataFrame:
         """`user`, and `segment_0`, `segment_1`, … for the columns that users are grouped by.

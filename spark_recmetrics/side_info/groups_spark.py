@@ -15,12 +15,12 @@ from spark_recmetrics.columns import ITEM_GROUPS
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.groups import Measured, group_columns
 from spark_recmetrics.metrics.measuring import (
-    GroupFacts,
+    GroupSizes,
     all_measured,
     groupings_of,
     user_columns,
 )
-from spark_recmetrics.request.needs import Demand
+from spark_recmetrics.request.needs import Needs
 from spark_recmetrics.request.slices import Slice, parse_slices
 from spark_recmetrics.side_info.bands_spark import ALL_IDS, band_counts, check_bands, read_bands, repeated_ids
 from spark_recmetrics.storage import actions
@@ -53,7 +53,7 @@ class KnownGroups:
     items: DataFrame | None = None
     names: tuple[tuple[str, str], ...] = ()
     segments: DataFrame | None = None
-    facts: GroupFacts = field(default_factory=GroupFacts)
+    facts: GroupSizes = field(default_factory=GroupSizes)
 
 
 def column_slice(name: str) -> Slice:
@@ -122,7 +122,7 @@ def named_columns(
     return group_columns(metrics, known)
 
 
-def know_groups(inputs: Inputs, demand: Demand, chosen: Mapping[Metric, Mapping[str, str]], columns: Columns) -> KnownGroups:
+def know_groups(inputs: Inputs, demand: Needs, chosen: Mapping[Metric, Mapping[str, str]], columns: Columns) -> KnownGroups:
     """What metrics need to know of groups. Of items and users nothing comes to the driver but how many each group has.
 
     Args:
@@ -143,14 +143,14 @@ def know_groups(inputs: Inputs, demand: Demand, chosen: Mapping[Metric, Mapping[
         own = {place: column_slice(name).bands[0].column for place, name in enumerate(of_users)}
         values = [F.col(name).alias(f"segment_{place}") for place, name in own.items()]
         segments = found.select("user", *values)
-    names, facts = list[tuple[str, str]](), GroupFacts()
+    names, facts = list[tuple[str, str]](), GroupSizes()
     if of_items:
         found, n_items = _bands("item", of_items, inputs, columns)
         sizes: dict[str, dict[str, int]] = {name: {} for name in of_items}
         for row in sorted(actions.collect_rows(group_sizes(found, of_items)), key=lambda row: (row["place"], row["group"])):
             sizes[of_items[row["place"]]][row["group"]] = row["n_items"]
         names = [(column, group) for column, groups in sizes.items() for group in groups]
-        items, facts = item_groups(found, names), GroupFacts(sizes, n_items)
+        items, facts = item_groups(found, names), GroupSizes(sizes, n_items)
     return KnownGroups(chosen, measured, items, tuple(names), segments, facts)
 
 

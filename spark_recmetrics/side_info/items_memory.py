@@ -11,7 +11,7 @@ import numpy as np
 from spark_recmetrics.columns import ABOUT_ITEM, ITEM_GROUPS
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics.batch import Ints
-from spark_recmetrics.metrics.recommended import ItemFacts, Popularity, category_bits
+from spark_recmetrics.metrics.recommended import ItemSummary, Popularity, category_bits
 from spark_recmetrics.side_info.descriptions import (
     CATEGORIES_FORM,
     FEATURES_FORM,
@@ -77,7 +77,7 @@ def description_columns(needs: Collection[str], columns: Columns) -> dict[str, s
     return found | ({"categories": columns.categories} if "categories" in needs else {})
 
 
-def descriptions_of(table: pd.DataFrame, place: Ints, n_items: int, columns: Columns) -> tuple[Any, Any, ItemFacts]:
+def descriptions_of(table: pd.DataFrame, place: Ints, n_items: int, columns: Columns) -> tuple[Any, Any, ItemSummary]:
     """Features and categories of each item, None where they are not known, and what is known of all items.
 
     Args:
@@ -112,7 +112,7 @@ def descriptions_of(table: pd.DataFrame, place: Ints, n_items: int, columns: Col
         codes = np.zeros((n_items + 1, bits.shape[1]), dtype=np.int64)
         codes[place] = bits
         codes = codes[:-1]
-    return matrix, codes, ItemFacts(n_features=size, n_categories=len(names))
+    return matrix, codes, ItemSummary(n_features=size, n_categories=len(names))
 
 
 class _Vector(NamedTuple):

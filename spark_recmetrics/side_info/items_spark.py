@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField, StructType
 
 from spark_recmetrics.columns import ABOUT_ITEM, ITEM_GROUPS
-from spark_recmetrics.metrics.recommended import CATEGORIES_A_BLOCK, ItemFacts
+from spark_recmetrics.metrics.recommended import CATEGORIES_A_BLOCK, ItemSummary
 from spark_recmetrics.side_info.descriptions import MOST_CATEGORIES
 from spark_recmetrics.side_info.packed import pack
 
@@ -67,7 +67,7 @@ class KnownItems:
     """
 
     rows: DataFrame | None = None
-    facts: ItemFacts = field(default_factory=ItemFacts)
+    facts: ItemSummary = field(default_factory=ItemSummary)
     beside: bool = True
 
 
@@ -321,7 +321,7 @@ def know_items(
         return KnownItems()
     names = [] if described is None else list(described.categories)
     n_features = 0 if described is None else described.n_features
-    facts = ItemFacts(popularity, n_features, len(names), groups.names)
+    facts = ItemSummary(popularity, n_features, len(names), groups.names)
     rows = actions.materialise(
         item_sides(trained, None if described is None else described.rows, groups.items, names, n_features, n_parts)
     )

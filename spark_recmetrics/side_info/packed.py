@@ -11,7 +11,7 @@ import numpy as np
 
 from spark_recmetrics.columns import ABOUT_ITEM, KIND, KIND_ITEM, KIND_SEGMENT, KIND_TRAIN, KIND_TRUTH
 from spark_recmetrics.metrics.batch import Floats, Ints
-from spark_recmetrics.metrics.recommended import ItemFacts, ItemTable
+from spark_recmetrics.metrics.recommended import ItemSummary, ItemTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ from spark_recmetrics.metrics.arrays import places_of
 
 
 @dataclass(frozen=True)
-class Beside:
+class SideInfo:
     """What comes beside lists and truth, where it is needed.
 
     Args:
@@ -37,20 +37,20 @@ class Beside:
     items: pd.DataFrame | None = None
 
 
-def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, Beside]:
+def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, SideInfo]:
     """Truth, and what came beside it.
 
     Args:
         rows: Truth; with `KIND`, rows of all kinds together.
     """
     if KIND not in rows:
-        return rows, Beside()
+        return rows, SideInfo()
     kind = rows[KIND].to_numpy()
     truth, train, segments, items = (rows[kind == one] for one in (KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM))
     if len(items):
         # It is null in the other rows.
         truth, train = (part.drop(columns=ABOUT_ITEM) for part in (truth, train))
-    return truth, Beside(*(part if len(part) else None for part in (train, segments, items)))
+    return truth, SideInfo(*(part if len(part) else None for part in (train, segments, items)))
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,13 @@ def pack(numbers: Ints, features: Floats, groups: Iterable[Ints]) -> list[bytes]
     Args:
         numbers: (I, 2 + B) training rows of the item, users who have one, and its categories, a bit each.
         features: (I, D) feature vector, NaN where there is none.
-        groups: (I,) places in `ItemFacts.groups`.
+        groups: (I,) places in `ItemSummary.groups`.
     """
     fixed = np.concatenate([numbers.astype("<i8"), features.astype("<f8").view("<i8")], axis=1)
     return [row.tobytes() + own.astype("<i8").tobytes() for row, own in zip(fixed, groups, strict=True)]
 
 
-def read_table(sources: Sequence[tuple[pd.DataFrame, Ints]], size: int, facts: ItemFacts) -> ItemTable:
+def read_table(sources: Sequence[tuple[pd.DataFrame, Ints]], size: int, facts: ItemSummary) -> ItemTable:
     """What is known of the items of a bucket.
 
     Args:

@@ -18,7 +18,7 @@ from spark_recmetrics.errors import reason_of
 from spark_recmetrics.storage.row_counts import AGAIN
 
 if TYPE_CHECKING:
-    from spark_recmetrics.storage.row_counts import Watch
+    from spark_recmetrics.storage.row_counts import RowCounts
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def count_distinct(frame: DataFrame) -> int:
     return found
 
 
-def observed(watch: Watch) -> dict[str, Any]:
+def observed(watch: RowCounts) -> dict[str, Any]:
     """What a finished job observed of the rows of a table.
 
     Spark loses an observation where it finds that a branch of the plan cannot give a row, for instance beside an empty
@@ -123,7 +123,7 @@ def observed(watch: Watch) -> dict[str, Any]:
     return watch.rows.agg(*watch.counts).collect()[0].asDict()
 
 
-def _told(watch: Watch) -> dict[str, Any]:
+def _told(watch: RowCounts) -> dict[str, Any]:
     """What Spark says of an observation; nothing if it was lost."""
     told = dict[str, Any]()
 

@@ -16,7 +16,7 @@ _PARTITION_BITS = 33
 """`monotonically_increasing_id` has the partition above these bits and the place of the row in it below."""
 
 
-class Watch(NamedTuple):
+class RowCounts(NamedTuple):
     """What is counted of a table while it is read.
 
     Spark adds up what tasks have counted. Where an executor is lost and with it what its tasks had written, they run again
@@ -37,7 +37,7 @@ class Watch(NamedTuple):
     counts: Sequence[Column]
 
     @classmethod
-    def of(cls, rows: DataFrame, faults: Mapping[str, Column] = {}, more: Sequence[Column] = ()) -> Watch:
+    def of(cls, rows: DataFrame, faults: Mapping[str, Column] = {}, more: Sequence[Column] = ()) -> RowCounts:
         """A new observation of these rows."""
         counted = [F.count(F.lit(1)).alias("rows"), *(F.count_if(fault).alias(check) for check, fault in faults.items())]
         return cls(Observation(), rows, faults, [*counted, *more])

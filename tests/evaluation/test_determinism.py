@@ -12,7 +12,7 @@ import random_data
 
 import spark_recmetrics as srm
 from spark_recmetrics.storage import actions
-from spark_recmetrics.storage.row_counts import Watch
+from spark_recmetrics.storage.row_counts import RowCounts
 
 pytestmark = pytest.mark.spark
 
@@ -52,7 +52,7 @@ def found_in(result, users=lambda user: user, items=lambda item: item):
         (row["model"], row["metric"], row["slice_value"]): (row["value"], row["n_users"], row["n_undefined"])
         for row in result.rows
     }
-    facts = [fact[:5] for fact in result.facts]
+    facts = [fact[:5] for fact in result.data_checks]
     result.release()
     return rows, means, facts
 
@@ -143,7 +143,7 @@ def test_o2_equal_scores_have_one_order(spark):
     for n_partitions in (1, 7, 200):
         result = srm.evaluate(lists.repartition(n_partitions), truth, metrics=["hit@1", "ndcg@1"], n_buckets=2)
         assert result.to_dict() == {f"m{n}": {"hit@1": 0.0, "ndcg@1": 0.0} for n in range(20)}, "a stands before b"
-        tied = [fact for fact in result.facts if fact.check == "tied_at_cut"]
+        tied = [fact for fact in result.data_checks if fact.check == "tied_at_cut"]
         assert [(fact.n_rows, fact.level) for fact in tied] == [(1, "warn")] * 20
         assert any("tied_at_cut = 1" in warning for warning in result.warnings)
 
@@ -171,7 +171,7 @@ def test_rows_that_spark_counts_twice_are_counted_once(spark, caplog):
     rows = spark.range(1000, numPartitions=5)
     for sort, warned in ((False, False), (True, True)):
         caplog.clear()
-        watch = Watch.of(rows, {"even": rows["id"] % 2 == 0})
+        watch = RowCounts.of(rows, {"even": rows["id"] % 2 == 0})
         seen = watch.seen()
         assert seen.columns == rows.columns
         actions.collect_rows(seen.orderBy(seen["id"] % 3) if sort else seen)

@@ -278,7 +278,7 @@ def test_lists_and_windows_rank_alike_bit_for_bit(spark, options, case):
     for other in (lists, declared):
         for name, values in window.to_dict().items():
             assert other.to_dict()[name] == pytest.approx(values, abs=1e-12)
-    facts = [[fact[:4] for fact in one.facts if fact.check != "beyond_length"] for one in (window, lists, declared)]
+    facts = [[fact[:4] for fact in one.data_checks if fact.check != "beyond_length"] for one in (window, lists, declared)]
     assert facts[0] == facts[1] == facts[2]
 
 
@@ -502,7 +502,7 @@ def test_repeats_that_are_left_out_are_counted(spark, given):
         result = evaluate_case(spark, case, rules, metrics=["ndcg"], ranking=ranking)
         rows = rows_by_cell(result)
         assert {cell: row["n_duplicates"] for cell, row in rows.items()} == {cell: expected.get(cell, 0) for cell in rows}
-        for fact in result.facts:
+        for fact in result.data_checks:
             if fact.check == "duplicates":
                 n = sum(n for (model, _), n in expected.items() if fact.table == f"predictions/{model}")
                 assert (fact.n_rows, fact.level) == (n, "warn" if n else "info")
@@ -561,7 +561,7 @@ def test_i1_ids_of_different_types(spark):
 def test_rows_that_are_refused(spark, predictions, truth, message):
     with pytest.raises(srm.DataError, match=message) as caught:
         pairs(spark, predictions, truth)
-    assert any(fact.level == "error" and fact.n_rows == 1 for fact in caught.value.facts)
+    assert any(fact.level == "error" and fact.n_rows == 1 for fact in caught.value.data_checks)
 
 
 @pytest.mark.by_turns
@@ -610,7 +610,7 @@ def test_p5_nobody_to_average_is_undefined(spark):
 @pytest.mark.connect
 def test_k9_a_threshold_above_the_scale(spark):
     result = pairs(spark, [("u", "a", 1.0)], [("u", "a", 5.0)], metrics="hit", k=1, threshold=10)
-    fact = next(fact for fact in result.facts if fact.check == "relevant")
+    fact = next(fact for fact in result.data_checks if fact.check == "relevant")
     assert (fact.n_rows, fact.share, fact.level, result.status) == (0, 0.0, "error", "undefined")
 
 
@@ -860,7 +860,9 @@ def test_no_user_in_common_is_refused_and_no_pair_is_undefined(spark):
     lists, truth = [("zz", "q", 1.0)], [("u", "a", 5.0)]
     with pytest.raises(srm.DataError, match=r"predictions/model: users_in_both = 0 \(0.000%\)") as caught:
         pairs(spark, lists, truth, metrics=["hit@1", "mae"])
-    assert {fact.check for fact in caught.value.facts} >= {"rows", "users", "users_in_both"}, "the report can be published"
+    assert {fact.check for fact in caught.value.data_checks} >= {"rows", "users", "users_in_both"}, (
+        "the report can be published"
+    )
     result = pairs(spark, lists, truth, metrics=["hit@1", "mae"], checks={"users_in_both": "warn"})
     assert result.to_dict() == {"model": {"hit@1": 0.0, "mae": None}}
     assert pairs(spark, [("u", "q", 1.0)], [("u", "a", 5.0)], metrics="mae").to_dict() == {"model": {"mae": None}}

@@ -222,7 +222,7 @@ def unlike_the_oracle(result: Any, predictions: Any, truth: Any, rules: Any, mor
     """What is wrong with the numbers, where the oracle can say."""
     found = result.to_dict()
     without_list = {
-        fact.table.partition("/")[2] for fact in result.facts if fact.check == "users_with_list" and not fact.n_rows
+        fact.table.partition("/")[2] for fact in result.data_checks if fact.check == "users_with_list" and not fact.n_rows
     }
     for model in without_list:
         # Nothing is known of a model that recommends nothing, or nothing up to the cut-off.
@@ -554,7 +554,7 @@ def test_faulty_rows_on_spark(spark: Any, kind: str) -> None:
     with pytest.raises(srm.DataError) as caught:
         srm.evaluate(lists, judged, **more)
     assert caught.value.exit_code == 4
-    facts = {(fact[0], fact[1]): fact[3] for fact in caught.value.facts}
+    facts = {(fact[0], fact[1]): fact[3] for fact in caught.value.data_checks}
     assert {key: facts[key] for key in counted} == counted
     result = srm.evaluate(lists, judged, convention=LENIENT, checks={"null_ids": "drop", "bad_propensities": "drop"}, **more)
     clean = [dict(zip(("model", "user", "item", "score"), row, strict=True)) for row in predictions if None not in row[:3]]

@@ -12,8 +12,8 @@ from oracle import (
     GOLDEN_METRICS,
     GOLDEN_PREDICTIONS,
     GOLDEN_TRUTH,
+    MetricSpec,
     Result,
-    Wanted,
     all_cells,
     evaluate,
     random_case,
@@ -27,7 +27,7 @@ LOG2_3 = math.log2(3)
 
 
 def one_user(
-    items: str | list | dict, truth: dict | list | str, metrics: list[Wanted], how: Convention = DEFAULT, **more
+    items: str | list | dict, truth: dict | list | str, metrics: list[MetricSpec], how: Convention = DEFAULT, **more
 ) -> dict:
     """The per-user row of a single user; `truth` is a dict from item to rating, or a list of items."""
     ratings = truth if isinstance(truth, dict) else None
@@ -36,7 +36,7 @@ def one_user(
 
 
 def value(
-    items: str | list | dict, truth: dict | list | str, metric: Wanted, how: Convention = DEFAULT, **more
+    items: str | list | dict, truth: dict | list | str, metric: MetricSpec, how: Convention = DEFAULT, **more
 ) -> float | None:
     """The value of a single user."""
     return one_user(items, truth, [metric], how, **more)[metric.label]
@@ -62,12 +62,12 @@ def rated(**users: str | dict) -> list[dict]:
     return rows
 
 
-def summary(predictions: list[dict], truth: list[dict], metric: Wanted, how: Convention = DEFAULT, **more) -> tuple:
+def summary(predictions: list[dict], truth: list[dict], metric: MetricSpec, how: Convention = DEFAULT, **more) -> tuple:
     found = evaluate(predictions, truth, how, [metric], **more).summary["m", metric.label]
     return found["value"], found["n_users"], found["n_undefined"]
 
 
-def users_of(predictions: list[dict], truth: list[dict], metric: Wanted, how: Convention = DEFAULT, **more) -> dict:
+def users_of(predictions: list[dict], truth: list[dict], metric: MetricSpec, how: Convention = DEFAULT, **more) -> dict:
     """The value of every user."""
     found = evaluate(predictions, truth, how, [metric], **more).per_user
     return {user: row[metric.label] for (_, user), row in found.items()}
@@ -85,14 +85,14 @@ def test_golden_names_every_convention_but_our_own():
 @pytest.mark.parametrize("name", GOLDEN)
 @pytest.mark.parametrize("metric", GOLDEN_METRICS)
 def test_golden_table(name, metric):
-    result = evaluate(GOLDEN_PREDICTIONS, GOLDEN_TRUTH, CONVENTIONS[name], [Wanted(metric, GOLDEN_K)])
+    result = evaluate(GOLDEN_PREDICTIONS, GOLDEN_TRUTH, CONVENTIONS[name], [MetricSpec(metric, GOLDEN_K)])
     assert result.summary["model", f"{metric}@3"]["value"] == pytest.approx(GOLDEN[name][metric], abs=1e-6)
 
 
 def test_golden_data_with_ranks_instead_of_scores():
     rows = [{**row, "rank": round(1 / row["score"]), "score": 0.0} for row in GOLDEN_PREDICTIONS]
     for name in GOLDEN:
-        result = evaluate(rows, GOLDEN_TRUTH, CONVENTIONS[name], [Wanted(metric, GOLDEN_K) for metric in GOLDEN_METRICS])
+        result = evaluate(rows, GOLDEN_TRUTH, CONVENTIONS[name], [MetricSpec(metric, GOLDEN_K) for metric in GOLDEN_METRICS])
         found = {metric: result.summary["model", f"{metric}@3"]["value"] for metric in GOLDEN_METRICS}
         assert found == pytest.approx(GOLDEN[name], abs=1e-6)
 
@@ -101,7 +101,7 @@ class TestCases:
     """Small inputs behind public bug reports, by their id."""
 
     def test_d1_a_repeated_prediction(self):
-        asked = [Wanted("recall", 3), Wanted("precision", 3), Wanted("ndcg", 3)]
+        asked = [MetricSpec("recall", 3), MetricSpec("precision", 3), MetricSpec("ndcg", 3)]
         row = one_user("aaa", ["a", "b"], asked, FIRST)
         assert row["recall@3"] == Fraction(1, 2)
         assert row["precision@3"] == pytest.approx(Fraction(1, 3))
@@ -115,7 +115,7 @@ class TestCases:
         assert kept["ndcg@3"] == pytest.approx(1.306574, abs=1e-6)
 
     def test_d2_d3_d4_repeated_truth(self):
-        asked = [Wanted("precision", 3), Wanted("recall", 3), Wanted("hit", 3), Wanted("map", 2)]
+        asked = [MetricSpec("precision", 3), MetricSpec("recall", 3), MetricSpec("hit", 3), MetricSpec("map", 2)]
         row = one_user([1, 2, 3], [1, 1], asked, FIRST)
         assert row["precision@3"] == pytest.approx(Fraction(1, 3))
         assert row["recall@3"] == row["hit@3"] == row["n_relevant"] == row["n_truth"] == 1
@@ -131,27 +131,27 @@ class TestCases:
         rows = [{"model": "m", "user": "u", "item": item, "score": 0.5} for item in ("b", "a")]
         truth = [{"user": "u", "item": "b"}]
         for ties, hit in [("item_asc", 0), ("item_desc", 1), ("input", 0)]:
-            assert summary(rows, truth, Wanted("hit", 1), DEFAULT.override(ties=ties)) == (hit, 1, 0)
+            assert summary(rows, truth, MetricSpec("hit", 1), DEFAULT.override(ties=ties)) == (hit, 1, 0)
 
     def test_o3_scores_that_are_nan(self):
         rows = [{"model": "m", "user": "u", "item": i, "score": s} for i, s in [("a", math.nan), ("b", 0.9), ("c", 0.5)]]
         truth = [{"user": "u", "item": "b"}]
         for nan_scores, mrr in [("drop", 1), ("last", 1), ("first", Fraction(1, 2))]:
-            assert summary(rows, truth, Wanted("mrr"), DEFAULT.override(nan_scores=nan_scores)) == (mrr, 1, 0)
+            assert summary(rows, truth, MetricSpec("mrr"), DEFAULT.override(nan_scores=nan_scores)) == (mrr, 1, 0)
         with pytest.raises(ValueError, match="without a number"):
-            summary(rows, truth, Wanted("mrr"))
+            summary(rows, truth, MetricSpec("mrr"))
 
     def test_k2_map(self):
         asked = [
-            Wanted("map", 2, text="min_k"),
-            Wanted("map", 2, {"normalizer": "relevant"}, text="relevant"),
-            Wanted("map", text="uncut"),
+            MetricSpec("map", 2, text="min_k"),
+            MetricSpec("map", 2, {"normalizer": "relevant"}, text="relevant"),
+            MetricSpec("map", text="uncut"),
         ]
         row = one_user([1, 9, 8, 2], [1, 2, 3, 4], asked)
         assert (row["min_k"], row["relevant"], row["uncut"]) == (Fraction(1, 2), Fraction(1, 4), Fraction(3, 8))
 
     def test_n4_gains(self):
-        asked = [Wanted("ndcg", 2, {"gain": gain}, text=gain) for gain in ("binary", "linear", "exponential")]
+        asked = [MetricSpec("ndcg", 2, {"gain": gain}, text=gain) for gain in ("binary", "linear", "exponential")]
         row = one_user("ba", {"a": 3, "b": 1}, asked)
         assert row["binary"] == 1
         assert row["linear"] == pytest.approx((1 + 3 / LOG2_3) / (3 + 1 / LOG2_3))
@@ -164,39 +164,41 @@ class TestCases:
         ratings = [-0.89, -0.53, -0.47, 0.39, 0.56]
         rows = [{"model": "m", "user": "u", "item": item, "score": score} for item, score in enumerate(scores)]
         truth = [{"user": "u", "item": item, "rating": rating} for item, rating in enumerate(ratings)]
-        value, _, _ = summary(rows, truth, Wanted("ndcg", options={"gain": "linear"}), DEFAULT.override(relevance="present"))
+        value, _, _ = summary(
+            rows, truth, MetricSpec("ndcg", options={"gain": "linear"}), DEFAULT.override(relevance="present")
+        )
         assert value == pytest.approx(0.604471, abs=1e-6)
 
     def test_n6_nothing_relevant_is_undefined_and_nothing_found_is_zero(self):
         truth = [{"user": "u1", "item": "a", "rating": 0.0}, {"user": "u2", "item": "b", "rating": 1.0}]
         rows = ranked(u1="a", u2="a")
         everyone = DEFAULT.override(users="truth")
-        assert summary(rows, truth, Wanted("ndcg", 1), everyone) == (0, 1, 1)
-        assert summary(rows, truth, Wanted("ndcg", 1), everyone.override(undefined="zero")) == (0, 2, 1)
-        assert summary(rows[:1], truth[:1], Wanted("ndcg", 1), everyone) == (None, 0, 1)
-        assert summary(rows[:1], truth[:1], Wanted("ndcg", 1), everyone.override(empty="zero")) == (0, 0, 1)
+        assert summary(rows, truth, MetricSpec("ndcg", 1), everyone) == (0, 1, 1)
+        assert summary(rows, truth, MetricSpec("ndcg", 1), everyone.override(undefined="zero")) == (0, 2, 1)
+        assert summary(rows[:1], truth[:1], MetricSpec("ndcg", 1), everyone) == (None, 0, 1)
+        assert summary(rows[:1], truth[:1], MetricSpec("ndcg", 1), everyone.override(empty="zero")) == (0, 0, 1)
 
     def test_p1_p2_populations(self):
         truth = [{"user": 1, "item": "a"}, {"user": 2, "item": "b"}]
         rows = [{"model": model, "user": user, "item": item, "score": 1.0} for model, user, item in
                 [("A", 1, "a"), ("A", 2, "b"), ("B", 1, "a")]]  # fmt: skip
-        over_truth = evaluate(rows, truth, DEFAULT, [Wanted("recall", 1)]).summary
+        over_truth = evaluate(rows, truth, DEFAULT, [MetricSpec("recall", 1)]).summary
         assert over_truth["A", "recall@1"] == {"value": 1, "n_users": 2, "n_undefined": 0}
         assert over_truth["B", "recall@1"] == {"value": Fraction(1, 2), "n_users": 2, "n_undefined": 0}
-        covered = evaluate(rows, truth, DEFAULT.override(users="truth_and_predicted"), [Wanted("recall", 1)]).summary
+        covered = evaluate(rows, truth, DEFAULT.override(users="truth_and_predicted"), [MetricSpec("recall", 1)]).summary
         assert covered["B", "recall@1"] == {"value": 1, "n_users": 1, "n_undefined": 0}
 
     def test_p3_a_user_without_truth_counts_for_all_only(self):
         rows = [*ranked(u="a", v="a"), {"model": "other", "user": "w", "item": "a", "score": 1.0}]
         truth = [{"user": "u", "item": "a"}]
         for users, n_users in [("relevant", 1), ("truth", 1), ("predicted", 2), ("truth_and_predicted", 1), ("all", 3)]:
-            value = summary(rows, truth, Wanted("hit", 1), DEFAULT.override(users=users))
+            value = summary(rows, truth, MetricSpec("hit", 1), DEFAULT.override(users=users))
             assert value == (pytest.approx(1 / n_users), n_users, 0)
 
     def test_a8_a_rating_that_is_nan(self):
         rows = [{"model": "m", "user": "u", "item": item, "score": score} for item, score in [("a", 4.0), ("b", math.nan)]]
         truth = [{"user": "u", "item": item, "rating": rating} for item, rating in [("a", 4.0), ("b", 3.0)]]
-        assert summary(rows, truth, Wanted("rmse"), DEFAULT.override(nan_scores="drop")) == (0, 1, 0)
+        assert summary(rows, truth, MetricSpec("rmse"), DEFAULT.override(nan_scores="drop")) == (0, 1, 0)
 
 
 class TestRatings:
@@ -222,36 +224,36 @@ class TestRatings:
     def test_average(self, average, mae, mse, rmse):
         how = DEFAULT.override(rating_average=average)
         for name, value in [("mae", mae), ("mse", mse), ("rmse", rmse)]:
-            assert summary(self.ROWS, self.TRUTH, Wanted(name), how) == (pytest.approx(float(value)), 2, 0)
+            assert summary(self.ROWS, self.TRUTH, MetricSpec(name), how) == (pytest.approx(float(value)), 2, 0)
 
     @pytest.mark.parametrize("convention_of", ["default", "warprec", "laikallm_doc"])
     def test_average_of_the_text_wins_over_the_convention(self, convention_of):
         how = convention(convention_of)
         for average, mae in [("pairs", Fraction(8, 3)), ("users", 4), ("per_user", 3)]:
-            assert summary(self.ROWS, self.TRUTH, Wanted("mae", options={"average": average}), how)[0] == close(mae)
+            assert summary(self.ROWS, self.TRUTH, MetricSpec("mae", options={"average": average}), how)[0] == close(mae)
 
     def test_per_user(self):
-        result = evaluate(self.ROWS, self.TRUTH, DEFAULT, [Wanted("mae")])
+        result = evaluate(self.ROWS, self.TRUTH, DEFAULT, [MetricSpec("mae")])
         assert {user: row["mae"] for (_, user), row in result.per_user.items()} == {"u": 2, "v": 4, "w": None}
 
     def test_clip(self):
         # Truth lies in [0, 5], so that 9 becomes 5.
         clipped = DEFAULT.override(rating_clip="truth_range")
-        assert summary(self.ROWS, self.TRUTH, Wanted("mae"), clipped)[0] == pytest.approx(4 / 3)
+        assert summary(self.ROWS, self.TRUTH, MetricSpec("mae"), clipped)[0] == pytest.approx(4 / 3)
 
     def test_positive_rows(self):
         rows = [*self.ROWS, {"model": "m", "user": "v", "item": "b", "score": 5.0}]
-        assert summary(rows, self.TRUTH, Wanted("mae"))[0] == Fraction(13, 4)
+        assert summary(rows, self.TRUTH, MetricSpec("mae"))[0] == Fraction(13, 4)
         positive = DEFAULT.override(rating_rows="positive")
-        assert summary(rows, self.TRUTH, Wanted("mae"), positive)[0] == pytest.approx(8 / 3)
+        assert summary(rows, self.TRUTH, MetricSpec("mae"), positive)[0] == pytest.approx(8 / 3)
 
     def test_positive_rows_and_clip(self):
         # The lowest of the ratings above 0 is 1.
         how = DEFAULT.override(rating_rows="positive", rating_clip="truth_range")
-        assert summary(self.ROWS, self.TRUTH, Wanted("mae"), how)[0] == Fraction(1 + 2 + 0, 3)
+        assert summary(self.ROWS, self.TRUTH, MetricSpec("mae"), how)[0] == Fraction(1 + 2 + 0, 3)
 
     def test_nobody(self):
-        assert summary(self.ROWS[3:], self.TRUTH, Wanted("mae")) == (None, 0, 0)
+        assert summary(self.ROWS[3:], self.TRUTH, MetricSpec("mae")) == (None, 0, 0)
 
 
 class TestExplained:
@@ -265,30 +267,30 @@ class TestExplained:
         # Pairs: SST 24/5 and SSE 6; errors 0, 0, 1, -1, 2 of variance 26/25, ratings of variance 24/25.
         for average in ("pairs", "users"):
             for metric, how in [
-                (Wanted(name, options={"average": average}), DEFAULT.override(rating_average="per_user")),
-                (Wanted(name), DEFAULT.override(rating_average=average, undefined="zero")),
+                (MetricSpec(name, options={"average": average}), DEFAULT.override(rating_average="per_user")),
+                (MetricSpec(name), DEFAULT.override(rating_average=average, undefined="zero")),
             ]:
                 assert summary(self.ROWS, self.TRUTH, metric, how) == (close(value), 3, 1)
         for undefined in ("skip", "zero"):
             how = DEFAULT.override(rating_average="per_user", undefined=undefined)
-            assert summary(self.ROWS, self.TRUTH, Wanted(name), how) == (Fraction(1, 2), 2, 1)
+            assert summary(self.ROWS, self.TRUTH, MetricSpec(name), how) == (Fraction(1, 2), 2, 1)
 
     def test_per_user(self):
         for name in ("r2", "explained_variance"):
-            assert users_of(self.ROWS, self.TRUTH, Wanted(name)) == {"u": 1, "v": 0, "w": None}
+            assert users_of(self.ROWS, self.TRUTH, MetricSpec(name)) == {"u": 1, "v": 0, "w": None}
 
     def test_ratings_that_are_all_alike(self):
         truth = rated(u={"a": 3.0, "b": 3.0}, v={"a": 3.0})
         for name in ("r2", "explained_variance"):
-            assert summary(self.ROWS, truth, Wanted(name)) == (None, 0, 2)
-            assert summary(self.ROWS, truth, Wanted(name), DEFAULT.override(empty="zero")) == (None, 0, 2)
+            assert summary(self.ROWS, truth, MetricSpec(name)) == (None, 0, 2)
+            assert summary(self.ROWS, truth, MetricSpec(name), DEFAULT.override(empty="zero")) == (None, 0, 2)
 
     def test_a9(self):
         rows = ranked(u=dict(zip("abcde", (0.1, 0.3, 0.2, 0.5, 0.7), strict=True)))
         truth = rated(u=dict(zip("abcde", (0.0, 0.1, 0.2, 0.3, 0.4), strict=True)))
-        assert summary(rows, truth, Wanted("explained_variance")) == (close(Fraction(48, 100)), 1, 0)
+        assert summary(rows, truth, MetricSpec("explained_variance")) == (close(Fraction(48, 100)), 1, 0)
         # SSE .18 over SST .1.
-        assert summary(rows, truth, Wanted("r2")) == (close(Fraction(-8, 10)), 1, 0)
+        assert summary(rows, truth, MetricSpec("r2")) == (close(Fraction(-8, 10)), 1, 0)
 
 
 # Of ten items u has seen two; b and c are tied, and j is not listed.
@@ -325,22 +327,22 @@ class TestAuc:
         for k in (1, 2, 3, 4, 9, None):
             found = sum(beaten.get(item, 0) for item in places[:k])
             right[f"lauc@{k}"] = found / Fraction(min(len(beaten), k or 9))
-        asked = [Wanted("auc", options=options), Wanted("gauc", options=options)]
-        asked += [Wanted("lauc", k, options, text=f"lauc@{k}") for k in (1, 2, 3, 4, 9, None)]
+        asked = [MetricSpec("auc", options=options), MetricSpec("gauc", options=options)]
+        asked += [MetricSpec("lauc", k, options, text=f"lauc@{k}") for k in (1, 2, 3, 4, 9, None)]
         row = one_user(U_LIST, U_TRUTH, asked, train=U_SEEN, catalog=CATALOG)
         assert {label: row[label] for label in right} == {label: close(value) for label, value in right.items()}
         as_rules = DEFAULT.override(auc_ties=ties, auc_negatives=negatives)
-        without = Wanted("auc", options={"candidates": candidates})
+        without = MetricSpec("auc", options={"candidates": candidates})
         assert value(U_LIST, U_TRUTH, without, as_rules, train=U_SEEN, catalog=CATALOG) == close(right["auc"])
 
     def test_lauc_by_hand(self):
         for k, right in [(1, Fraction(9, 10)), (2, Fraction(9, 20)), (3, Fraction(17, 30)), (None, Fraction(17, 30))]:
-            assert value(U_LIST, U_TRUTH, Wanted("lauc", k), train=U_SEEN, catalog=CATALOG) == close(right)
+            assert value(U_LIST, U_TRUTH, MetricSpec("lauc", k), train=U_SEEN, catalog=CATALOG) == close(right)
 
     def test_a_relevant_item_that_was_seen_is_no_positive(self):
         seen = [{"user": "u", "item": "a"}, {"user": "other", "item": "b"}]
         for candidates, right in [("unseen", Fraction(6, 8)), ("all", Fraction(13, 16)), ("listed", Fraction(1, 4))]:
-            metric = Wanted("auc", options={"candidates": candidates})
+            metric = MetricSpec("auc", options={"candidates": candidates})
             assert value("cadb", "ab", metric, train=seen, catalog=CATALOG) == close(right)
 
     def test_summaries(self):
@@ -354,13 +356,13 @@ class TestAuc:
             "recommended": (Fraction(21, 10) + Fraction(16, 9)) / 5,
         }
         for how in (DEFAULT, DEFAULT.override(undefined="zero")):
-            assert users_of(rows, truth, Wanted("auc"), how, train=train, catalog=CATALOG) == values
-            pooled = summary(rows, truth, Wanted("auc"), how, train=train, catalog=CATALOG)
+            assert users_of(rows, truth, MetricSpec("auc"), how, train=train, catalog=CATALOG) == values
+            pooled = summary(rows, truth, MetricSpec("auc"), how, train=train, catalog=CATALOG)
             assert pooled == (close((Fraction(21, 10) + Fraction(8, 9)) / 4), 2, 1)
             for weight, right in weighted.items():
-                metric = Wanted("gauc", options={"weight": weight})
+                metric = MetricSpec("gauc", options={"weight": weight})
                 assert summary(rows, truth, metric, how, train=train, catalog=CATALOG) == (close(right), 2, 1)
-            assert summary(rows, truth, Wanted("lauc", 2), how, train=train, catalog=CATALOG) == (
+            assert summary(rows, truth, MetricSpec("lauc", 2), how, train=train, catalog=CATALOG) == (
                 close((Fraction(9, 20) + Fraction(8, 9)) / 2),
                 2,
                 1,
@@ -368,47 +370,51 @@ class TestAuc:
 
     def test_a1_nothing_but_relevant_items(self):
         rows, truth = ranked(u="ab", v="cd"), rated(u="ab", v="d")
-        listed = Wanted("gauc", options={"candidates": "listed"})
+        listed = MetricSpec("gauc", options={"candidates": "listed"})
         assert summary(rows, truth, listed, DEFAULT.override(undefined="zero")) == (0, 1, 1)
         assert summary(rows[:2], truth[:2], listed) == (None, 0, 1)
-        assert value("ab", CATALOG, Wanted("auc"), catalog=CATALOG) is None
-        assert value("ab", CATALOG, Wanted("auc", options={"negatives": "plus_one"}), catalog=CATALOG) == 1
+        assert value("ab", CATALOG, MetricSpec("auc"), catalog=CATALOG) is None
+        assert value("ab", CATALOG, MetricSpec("auc", options={"negatives": "plus_one"}), catalog=CATALOG) == 1
 
     def test_a2_mean_over_users_and_over_rows(self):
         rows, truth = ranked(u1="ab", u2="abcdefgh"), rated(u1="a", u2="ah")
         options = {"candidates": "listed"}
-        assert users_of(rows, truth, Wanted("auc", options=options)) == {"u1": 1, "u2": Fraction(1, 2)}
-        assert summary(rows, truth, Wanted("gauc", options=options)) == (Fraction(3, 4), 2, 0)
-        assert summary(rows, truth, Wanted("gauc", options={**options, "weight": "recommended"})) == (
+        assert users_of(rows, truth, MetricSpec("auc", options=options)) == {"u1": 1, "u2": Fraction(1, 2)}
+        assert summary(rows, truth, MetricSpec("gauc", options=options)) == (Fraction(3, 4), 2, 0)
+        assert summary(rows, truth, MetricSpec("gauc", options={**options, "weight": "recommended"})) == (
             close(Fraction(3, 5)),
             2,
             0,
         )
-        assert summary(rows, truth, Wanted("gauc", options={**options, "weight": "relevant"})) == (close(Fraction(2, 3)), 2, 0)
-        assert summary(rows, truth, Wanted("auc", options=options)) == (close(Fraction(2, 3)), 2, 0)
+        assert summary(rows, truth, MetricSpec("gauc", options={**options, "weight": "relevant"})) == (
+            close(Fraction(2, 3)),
+            2,
+            0,
+        )
+        assert summary(rows, truth, MetricSpec("auc", options=options)) == (close(Fraction(2, 3)), 2, 0)
 
     def test_the_worst_ranking_of_warprec_is_not_0(self):
         for items in (CATALOG, "abc"):
-            assert value(items, "j", Wanted("auc"), convention("warprec"), catalog=CATALOG) == close(Fraction(1, 10))
+            assert value(items, "j", MetricSpec("auc"), convention("warprec"), catalog=CATALOG) == close(Fraction(1, 10))
         # Of two of them the second is no negative.
-        assert value(CATALOG, "ij", Wanted("auc"), convention("warprec"), catalog=CATALOG) == close(Fraction(1, 9))
-        assert value(CATALOG, "j", Wanted("auc"), catalog=CATALOG) == 0
+        assert value(CATALOG, "ij", MetricSpec("auc"), convention("warprec"), catalog=CATALOG) == close(Fraction(1, 9))
+        assert value(CATALOG, "j", MetricSpec("auc"), catalog=CATALOG) == 0
 
     def test_sampled_candidates(self):
-        listed = Wanted("auc", options={"candidates": "listed"})
+        listed = MetricSpec("auc", options={"candidates": "listed"})
         assert value(CATALOG, "j", listed) == 0
         assert value(CATALOG, "a", listed) == 1
-        assert value(CATALOG, "j", Wanted("auc", options={"candidates": "listed", "negatives": "plus_one"})) == close(0.1)
+        assert value(CATALOG, "j", MetricSpec("auc", options={"candidates": "listed", "negatives": "plus_one"})) == close(0.1)
         assert value("abc", "j", listed) is None
 
     def test_a_user_without_a_list(self):
         truth = rated(u="b", v="ab")
         for options, right in [({}, Fraction(1, 2)), ({"ties": "order"}, 0)]:
-            assert users_of(ranked(u="b"), truth, Wanted("auc", options=options), catalog=CATALOG) == {"u": 1, "v": right}
-        worst = users_of(ranked(u="b"), truth, Wanted("auc"), convention("warprec"), catalog=CATALOG)
+            assert users_of(ranked(u="b"), truth, MetricSpec("auc", options=options), catalog=CATALOG) == {"u": 1, "v": right}
+        worst = users_of(ranked(u="b"), truth, MetricSpec("auc"), convention("warprec"), catalog=CATALOG)
         assert worst == {"u": 1, "v": close(Fraction(1, 9))}
         # There is no candidate in its list, so that its value would weigh nothing.
-        weighted = Wanted("gauc", options={"weight": "recommended"})
+        weighted = MetricSpec("gauc", options={"weight": "recommended"})
         for how in (DEFAULT, DEFAULT.override(undefined="zero")):
             assert users_of(ranked(u="b"), truth, weighted, how, catalog=CATALOG) == {"u": 1, "v": None}
             assert summary(ranked(u="b"), truth, weighted, how, catalog=CATALOG) == (1, 1, 1)
@@ -419,35 +425,35 @@ class TestAuc:
         for nan_scores, half, order in [("last", Fraction(1, 4), Fraction(1, 2)), ("first", Fraction(3, 4), 1)]:
             how = DEFAULT.override(nan_scores=nan_scores)
             for ties, right in [("half", half), ("order", order)]:
-                assert value(rows, "a", Wanted("auc", options={"candidates": "listed", "ties": ties}), how) == right
+                assert value(rows, "a", MetricSpec("auc", options={"candidates": "listed", "ties": ties}), how) == right
 
     def test_ranks_are_never_tied(self):
         rows = [{"model": "m", "user": "u", "item": item, "rank": rank} for rank, item in enumerate("xay", 1)]
         for row in (rows, [{**row, "score": 0.0} for row in rows]):
             for ties in ("half", "order"):
-                metric = Wanted("auc", options={"candidates": "listed", "ties": ties})
+                metric = MetricSpec("auc", options={"candidates": "listed", "ties": ties})
                 assert summary(row, rated(u="a"), metric) == (Fraction(1, 2), 1, 0)
 
     def test_judged_lists(self):
         how = convention("threshold")
         truth = rated(u={"a": 5.0, "b": 1.0, "c": 5.0})
         # Of the join a, b are left; c has no prediction and x no judgement.
-        assert summary(ranked(u="xba"), truth, Wanted("auc", options={"candidates": "listed"}), how) == (0, 1, 0)
-        assert summary(ranked(u="xba"), truth, Wanted("auc"), how, catalog="abcx") == (close(Fraction(2, 3)), 1, 0)
+        assert summary(ranked(u="xba"), truth, MetricSpec("auc", options={"candidates": "listed"}), how) == (0, 1, 0)
+        assert summary(ranked(u="xba"), truth, MetricSpec("auc"), how, catalog="abcx") == (close(Fraction(2, 3)), 1, 0)
 
     def test_repeats_that_are_kept_are_compared_once(self):
         how = DEFAULT.override(duplicates="keep")
         for negatives, right in [("exact", 0), ("plus_one", Fraction(1, 2))]:
-            assert value("xxpp", "p", Wanted("auc", options={"candidates": "listed", "negatives": negatives}), how) == right
+            assert value("xxpp", "p", MetricSpec("auc", options={"candidates": "listed", "negatives": negatives}), how) == right
 
     def test_the_catalogue_has_every_item(self):
         for more in ({"catalog": "ab"}, {"catalog": "abx", "train": [{"user": "v", "item": "y"}]}, {"catalog": "bx"}):
             with pytest.raises(ValueError, match="not in the catalogue"):
-                value("ax", "b", Wanted("hit", 1), **more)
-        for metric in (Wanted("auc"), Wanted("lauc", 2), Wanted("accuracy", 2), Wanted("mcc")):
+                value("ax", "b", MetricSpec("hit", 1), **more)
+        for metric in (MetricSpec("auc"), MetricSpec("lauc", 2), MetricSpec("accuracy", 2), MetricSpec("mcc")):
             with pytest.raises(ValueError, match="needs a catalogue"):
                 value("ax", "b", metric)
-        assert value("ax", "b", Wanted("auc"), catalog="abxa") == close(Fraction(1 - 1))
+        assert value("ax", "b", MetricSpec("auc"), catalog="abxa") == close(Fraction(1 - 1))
 
 
 class TestMatched:
@@ -458,17 +464,21 @@ class TestMatched:
 
     def test_ctr_of_5_and_2(self):
         rows, truth = ranked(u="ax", v="yb", w="z"), rated(u={"a": 5.0}, v={"b": 2.0}, t="a")
-        assert summary(rows, truth, Wanted("ctr", 2)) == (Fraction(7, 2), 2, 2)
-        assert summary(rows, truth, Wanted("ctr", 1)) == (5, 1, 3)
-        assert users_of(rows, truth, Wanted("ctr")) == {"u": 5, "v": 2, "w": None, "t": None}
+        assert summary(rows, truth, MetricSpec("ctr", 2)) == (Fraction(7, 2), 2, 2)
+        assert summary(rows, truth, MetricSpec("ctr", 1)) == (5, 1, 3)
+        assert users_of(rows, truth, MetricSpec("ctr")) == {"u": 5, "v": 2, "w": None, "t": None}
         unrated = [{"user": row["user"], "item": row["item"]} for row in truth]
-        assert summary(rows, unrated, Wanted("ctr")) == (1, 2, 2)
+        assert summary(rows, unrated, MetricSpec("ctr")) == (1, 2, 2)
 
     def test_what_was_not_clicked_counts_though_it_is_not_relevant(self):
         rows = ranked(u="abc")
-        assert summary(rows, rated(u={"a": 1.0, "b": 0.0}), Wanted("ctr")) == (Fraction(1, 2), 1, 0)
+        assert summary(rows, rated(u={"a": 1.0, "b": 0.0}), MetricSpec("ctr")) == (Fraction(1, 2), 1, 0)
         how = DEFAULT.override(nan_scores="last")
-        assert summary(rows, rated(u={"a": 1.0, "b": None, "c": math.nan}), Wanted("ctr"), how) == (close(Fraction(1, 3)), 1, 0)
+        assert summary(rows, rated(u={"a": 1.0, "b": None, "c": math.nan}), MetricSpec("ctr"), how) == (
+            close(Fraction(1, 3)),
+            1,
+            0,
+        )
 
     @pytest.mark.parametrize(
         ("name", "options", "k", "pooled", "of_users"),
@@ -486,7 +496,7 @@ class TestMatched:
         ],
     )
     def test_propensities(self, name, options, k, pooled, of_users):
-        metric = Wanted(name, k, options)
+        metric = MetricSpec(name, k, options)
         assert summary(self.ROWS, self.TRUTH, metric) == (close(pooled), 2, 1)
         found = users_of(self.ROWS, self.TRUTH, metric)
         assert found == {**{user: close(value) for user, value in of_users.items()}, "t": None}
@@ -494,30 +504,30 @@ class TestMatched:
     def test_a_list_without_a_matched_pair(self):
         rows, truth = ranked(u={"x": 0.5}), rated(u={"a": (1.0, 0.5)})
         for options, right in [({}, (None, 0, 1)), ({"estimator": "ips"}, (0, 1, 0)), ({"estimator": "dr"}, (0.5, 1, 0))]:
-            assert summary(rows, truth, Wanted("ctr", 3, options)) == right
-        assert summary(rows, truth, Wanted("ess", 3), DEFAULT.override(undefined="zero")) == (None, 0, 1)
+            assert summary(rows, truth, MetricSpec("ctr", 3, options)) == right
+        assert summary(rows, truth, MetricSpec("ess", 3), DEFAULT.override(undefined="zero")) == (None, 0, 1)
 
     def test_two_propensities_of_one_pair(self):
         with pytest.raises(ValueError, match="two propensities"):
-            summary(self.ROWS, [*self.TRUTH, {**self.TRUTH[0], "propensity": 1.0}], Wanted("ess"), FIRST)
+            summary(self.ROWS, [*self.TRUTH, {**self.TRUTH[0], "propensity": 1.0}], MetricSpec("ess"), FIRST)
 
     def test_population(self):
         rows, truth = ranked(u="a", v="b", w="z"), rated(u={"a": 4.0}, v={"b": 0.0}, t="a")
         for users in ("relevant", "truth_and_predicted"):
-            assert summary(rows, truth, Wanted("ctr"), DEFAULT.override(users=users)) == (2, 2, 2)
-            assert summary(rows, truth, Wanted("matched_auc"), DEFAULT.override(users=users))[2] == 4
+            assert summary(rows, truth, MetricSpec("ctr"), DEFAULT.override(users=users)) == (2, 2, 2)
+            assert summary(rows, truth, MetricSpec("matched_auc"), DEFAULT.override(users=users))[2] == 4
         only = DEFAULT.override(users_by_metric={"ctr": "relevant"})
-        assert summary(rows, truth, Wanted("ctr"), only) == (4, 1, 1)
+        assert summary(rows, truth, MetricSpec("ctr"), only) == (4, 1, 1)
 
     def test_matched_auc(self):
         rows = ranked(u={"a": 0.9, "b": 0.5}, v={"e": 0.6, "c": 0.5}, w={"f": 0.55, "x": 0.1})
         truth = rated(u={"a": 1.0, "b": 0.0}, v={"c": 1.0, "e": 0.0}, w="f", t="a")
         # a beats b and e; c is tied with b; f beats b.
-        assert summary(rows, truth, Wanted("matched_auc")) == (close(Fraction(7, 12)), 3, 2)
-        assert users_of(rows, truth, Wanted("matched_auc")) == {"u": 1, "v": 0, "w": None, "t": None}
+        assert summary(rows, truth, MetricSpec("matched_auc")) == (close(Fraction(7, 12)), 3, 2)
+        assert users_of(rows, truth, MetricSpec("matched_auc")) == {"u": 1, "v": 0, "w": None, "t": None}
         # a and f against e.
-        assert summary(rows, truth, Wanted("matched_auc", 1)) == (Fraction(1, 2), 3, 4)
-        assert summary(rows[4:], truth, Wanted("matched_auc")) == (None, 0, 4)
+        assert summary(rows, truth, MetricSpec("matched_auc", 1)) == (Fraction(1, 2), 3, 4)
+        assert summary(rows[4:], truth, MetricSpec("matched_auc")) == (None, 0, 4)
 
 
 class TestMoreRanking:
@@ -532,18 +542,18 @@ class TestMoreRanking:
         ],
     )
     def test_r_precision(self, items, truth, right):
-        assert value(items, truth, Wanted("r_precision")) == (None if right is None else close(right))
+        assert value(items, truth, MetricSpec("r_precision")) == (None if right is None else close(right))
 
     def test_rbp(self):
         for metric, right in [
-            (Wanted("rbp"), Fraction(41, 125)),  # .2 (1 + .64)
-            (Wanted("rbp", 2), Fraction(1, 5)),
-            (Wanted("rbp", 3, {"p": 0.5}), Fraction(5, 8)),
-            (Wanted("rbp", 9, {"p": 0.5}), Fraction(5, 8)),
+            (MetricSpec("rbp"), Fraction(41, 125)),  # .2 (1 + .64)
+            (MetricSpec("rbp", 2), Fraction(1, 5)),
+            (MetricSpec("rbp", 3, {"p": 0.5}), Fraction(5, 8)),
+            (MetricSpec("rbp", 9, {"p": 0.5}), Fraction(5, 8)),
         ]:
             assert value("axb", "abz", metric) == close(right)
-        assert value("xa", "a", Wanted("rbp", options={"p": 0.5})) == Fraction(1, 4)
-        assert value("xa", "", Wanted("rbp")) is None
+        assert value("xa", "a", MetricSpec("rbp", options={"p": 0.5})) == Fraction(1, 4)
+        assert value("xa", "", MetricSpec("rbp")) is None
 
     @pytest.mark.parametrize(
         ("items", "relevant", "others", "right"),
@@ -560,12 +570,12 @@ class TestMoreRanking:
     )
     def test_bpref(self, items, relevant, others, right):
         truth = {**dict.fromkeys(relevant, 1.0), **dict.fromkeys(others, 0.0)}
-        assert value(items, truth, Wanted("bpref")) == (None if right is None else close(right))
+        assert value(items, truth, MetricSpec("bpref")) == (None if right is None else close(right))
 
     def test_bpref_of_judged_lists(self):
         truth = {"a": 5.0, "b": 5.0, "x": 1.0, "y": 1.0}
-        assert value("qxa", truth, Wanted("bpref"), convention("threshold")) == 0
-        assert value("qax", truth, Wanted("bpref"), convention("threshold")) == 1
+        assert value("qxa", truth, MetricSpec("bpref"), convention("threshold")) == 0
+        assert value("qax", truth, MetricSpec("bpref"), convention("threshold")) == 1
 
     @pytest.mark.parametrize(
         ("items", "truth", "k", "denominator", "accuracy", "mcc"),
@@ -590,39 +600,39 @@ class TestMoreRanking:
         liked = rated(u=truth, other="a")
         for name, right in [("accuracy", accuracy), ("mcc", mcc)]:
             expected = None if right is None else close(right)
-            metric = Wanted(name, k, {"denominator": denominator})
+            metric = MetricSpec(name, k, {"denominator": denominator})
             assert users_of(rows, liked, metric, catalog=catalog)["u"] == expected
             how = DEFAULT.override(precision_denominator=denominator)
-            assert users_of(rows, liked, Wanted(name, k), how, catalog=catalog)["u"] == expected
+            assert users_of(rows, liked, MetricSpec(name, k), how, catalog=catalog)["u"] == expected
 
     def test_neither_list_nor_relevant_item_is_not_accurate(self):
         rows, truth = ranked(u="ab"), rated(u="ab", v={"a": 0.0})
-        assert users_of(rows, truth, Wanted("accuracy", 2), catalog="abcd") == {"u": 1, "v": None}
+        assert users_of(rows, truth, MetricSpec("accuracy", 2), catalog="abcd") == {"u": 1, "v": None}
         everyone = DEFAULT.override(users="all", undefined="zero")
-        assert summary(rows, truth, Wanted("accuracy", 2), everyone, catalog="abcd") == (Fraction(1, 2), 2, 1)
+        assert summary(rows, truth, MetricSpec("accuracy", 2), everyone, catalog="abcd") == (Fraction(1, 2), 2, 1)
         # TP 0, FP 2, FN 0: the value of v is 0/0, and 0, which is no correlation, where the convention says so.
-        assert summary(rows, truth, Wanted("mcc", 2), everyone, catalog="abcd") == (Fraction(1, 2), 2, 1)
-        assert summary(rows, truth, Wanted("mcc", 2), DEFAULT.override(users="all"), catalog="abcd") == (1, 1, 1)
+        assert summary(rows, truth, MetricSpec("mcc", 2), everyone, catalog="abcd") == (Fraction(1, 2), 2, 1)
+        assert summary(rows, truth, MetricSpec("mcc", 2), DEFAULT.override(users="all"), catalog="abcd") == (1, 1, 1)
 
     def test_average_rank(self):
         rows, truth = ranked(u="xa", v="wxyab", w="x"), rated(u="a", v="ab", w="a")
         for undefined in ("skip", "zero"):
             how = DEFAULT.override(undefined=undefined)
-            assert summary(rows, truth, Wanted("average_rank"), how) == (3, 2, 1)
-            assert summary(rows, truth, Wanted("average_rank", 3), how) == (2, 1, 2)
-        assert users_of(rows, truth, Wanted("average_rank", 4)) == {"u": 2, "v": 4, "w": None}
+            assert summary(rows, truth, MetricSpec("average_rank"), how) == (3, 2, 1)
+            assert summary(rows, truth, MetricSpec("average_rank", 3), how) == (2, 1, 2)
+        assert users_of(rows, truth, MetricSpec("average_rank", 4)) == {"u": 2, "v": 4, "w": None}
 
 
 def test_n_recommended_is_cut_at_the_largest_k():
-    assert one_user("abcde", ["a"], [Wanted("hit", 2), Wanted("ndcg", 3), Wanted("mae")])["n_recommended"] == 3
-    assert one_user("abcde", ["a"], [Wanted("hit", 2), Wanted("ndcg")])["n_recommended"] == 5
+    assert one_user("abcde", ["a"], [MetricSpec("hit", 2), MetricSpec("ndcg", 3), MetricSpec("mae")])["n_recommended"] == 3
+    assert one_user("abcde", ["a"], [MetricSpec("hit", 2), MetricSpec("ndcg")])["n_recommended"] == 5
 
 
 @pytest.mark.parametrize("name", ["auc", "gauc"])
 def test_n_recommended_is_not_cut_where_a_metric_looks_behind_k(name):
-    part = Wanted(name, 2, {"candidates": "listed"})
-    for metric in (part, Wanted("f1", 2, operands=(Wanted("hit"), part), text="of two")):
-        row = one_user("abxyz", ["a"], [Wanted("hit", 1), metric])
+    part = MetricSpec(name, 2, {"candidates": "listed"})
+    for metric in (part, MetricSpec("f1", 2, operands=(MetricSpec("hit"), part), text="of two")):
+        row = one_user("abxyz", ["a"], [MetricSpec("hit", 1), metric])
         assert row["n_recommended"] == 5
         assert row[metric.label] == 1
 
@@ -630,9 +640,13 @@ def test_n_recommended_is_not_cut_where_a_metric_looks_behind_k(name):
 def test_f_of_means():
     rows, truth = ranked(u="ab", v="x"), [{"user": "u", "item": "a"}, {"user": "v", "item": "y"}]
     # u: precision 1/2, recall 1; v: 0 and 0.
-    assert summary(rows, truth, Wanted("f1", 2)) == (pytest.approx(1 / 3), 2, 0)
+    assert summary(rows, truth, MetricSpec("f1", 2)) == (pytest.approx(1 / 3), 2, 0)
     p, r = Fraction(1, 4), Fraction(1, 2)
-    assert summary(rows, truth, Wanted("f1", 2), DEFAULT.override(f1="of_means")) == (pytest.approx(2 * p * r / (p + r)), 2, 0)
+    assert summary(rows, truth, MetricSpec("f1", 2), DEFAULT.override(f1="of_means")) == (
+        pytest.approx(2 * p * r / (p + r)),
+        2,
+        0,
+    )
 
 
 class TestRandomCase:
@@ -641,7 +655,7 @@ class TestRandomCase:
     SEEDS = range(40)
 
     def results(self) -> list[Result]:
-        asked = [Wanted("ndcg", 3), Wanted("rmse")]
+        asked = [MetricSpec("ndcg", 3), MetricSpec("rmse")]
         return [evaluate(case.predictions, case.truth, DEFAULT, asked) for case in map(random_case, self.SEEDS)]
 
     def test_the_same_seed_gives_the_same_rows(self):
@@ -670,7 +684,7 @@ class TestRandomCase:
         assert any(row["n_truth"] and not row["n_relevant"] for row in rows), "no relevant item"
 
     def test_ties_decide(self):
-        asked = [Wanted("ndcg", 3)]
+        asked = [MetricSpec("ndcg", 3)]
         case = random_case(0)
         found = [
             evaluate(case.predictions, case.truth, DEFAULT.override(ties=ties), asked).per_user
@@ -702,13 +716,13 @@ class TestRandomCase:
     def test_propensities(self):
         case = random_case(3, propensities=True, duplicates=True)
         assert {row["propensity"] for row in case.truth} == {0.1, 0.25, 0.5, 1.0}
-        evaluate(**vars(case), convention=FIRST, metrics=[Wanted("ess")])
+        evaluate(**vars(case), convention=FIRST, metrics=[MetricSpec("ess")])
         without = random_case(3, duplicates=True)
         assert case.train == without.train
         assert [{**row, "propensity": None} for row in without.truth] == [{**row, "propensity": None} for row in case.truth]
 
     def test_undefined_auc_of_both_kinds(self):
-        asked = [Wanted("auc"), Wanted("auc", options={"negatives": "plus_one"}, text="plus_one"), Wanted("ctr", 3)]
+        asked = [MetricSpec("auc"), MetricSpec("auc", options={"negatives": "plus_one"}, text="plus_one"), MetricSpec("ctr", 3)]
         rows = [row for case in map(random_case, self.SEEDS)
                 for row in evaluate(**vars(case), convention=DEFAULT, metrics=asked).per_user.values()]  # fmt: skip
         assert any(row["n_relevant"] and row["plus_one"] is None for row in rows), "all that is relevant was seen"

@@ -25,7 +25,7 @@ def run(spark, predictions, truth, metrics="hit", **options):
 
 def fact(source, check: str, table: str = "predictions/model") -> tuple[str, int, float | None, str | None]:
     """Level, number, share and examples of a fact of a result or of an error."""
-    (found,) = (fact for fact in source.facts if (fact.check, fact.table) == (check, table))
+    (found,) = (fact for fact in source.data_checks if (fact.check, fact.table) == (check, table))
     return found.level, found.n_rows, found.share, found.example
 
 
@@ -156,7 +156,7 @@ def test_impossible_propensities_are_named_whatever_they_would_make_of_a_mean(sp
         with pytest.raises(srm.DataError) as caught:
             run(spark, lists, logged, metric, k=None)
         assert fact(caught.value, "bad_propensities", "truth") == ("error", 1, 1 / 4, "user u, item a")
-        assert [found.check for found in caught.value.facts if found.level == "error"] == ["bad_propensities"]
+        assert [found.check for found in caught.value.data_checks if found.level == "error"] == ["bad_propensities"]
 
 
 @pytest.mark.by_turns
@@ -168,7 +168,7 @@ def test_infinite_scores_are_named_whatever_they_would_make_of_a_mean(spark, met
     with pytest.raises(srm.DataError) as caught:
         run(spark, lists, spark.createDataFrame(truth, f"{TRUTH}, propensity double"), metrics, k=None)
     assert fact(caught.value, "infinite_scores", "predictions")[:3] == ("error", 3, 3 / 4)
-    assert [found.check for found in caught.value.facts if found.level == "error"] == ["infinite_scores"]
+    assert [found.check for found in caught.value.data_checks if found.level == "error"] == ["infinite_scores"]
 
 
 HUGE = [("u", "a", 1e200), ("u", "b", -1e200), ("v", "a", 3.0), ("v", "b", 1e308), ("w", "a", 1.0)]
@@ -505,7 +505,7 @@ def test_training_rows_that_are_nobodys_are_counted_and_none_at_all_is_told(spar
     assert "user v, item null" in line
     assert line.startswith("train: null_ids = 2 (50.000%), e.g. user ")
     assert line.endswith(": a user, item or model is null: remove these rows")
-    assert [fact[2:4] for fact in found.facts if fact[:2] == ("rows", "train")] == [("info", 4)]
+    assert [fact[2:4] for fact in found.data_checks if fact[:2] == ("rows", "train")] == [("info", 4)]
     frames = [
         pd.DataFrame(own, columns=["user_id", "item_id", *more])
         for own, *more in ((lists, "score"), (truth, "rating"), (rows,))

@@ -22,7 +22,7 @@ from spark_recmetrics.conventions import CONVENTIONS
 from spark_recmetrics.diagnostics.doctor_spark import examine
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.evaluation.result import Outcome, refuse
-from spark_recmetrics.inputs.data_report import Fact
+from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.job.cli import RESULT_MARK, main
 from spark_recmetrics.job.files.config import json_schema, load
 from spark_recmetrics.metrics import parse
@@ -521,13 +521,13 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_stays_on_its_line(name: str) -> None:
-    fact = Fact("users_with_list", f"predictions/{name}", "error", 1, None, f"users {name}")
+    fact = DataCheck("users_with_list", f"predictions/{name}", "error", 1, None, f"users {name}")
     assert len(fact.line().splitlines()) == 1
     assert "\x1b" not in fact.line()
     assert len(did_you_mean("zzz", [name, "b"]).splitlines()) == 1
     nobody = Mean(parse("hit@1"), None, 0, 0, None)
     outcome = Outcome(
-        means={name: [nobody]}, facts=[fact], convention=CONVENTIONS["default"], run=Run(), data_hash=None, warnings=[]
+        means={name: [nobody]}, data_checks=[fact], convention=CONVENTIONS["default"], run=Run(), data_hash=None, warnings=[]
     )
     assert [len(line.splitlines()) for line in outcome.emptiness] == [1, 1]
     with pytest.raises(DataError) as caught:

@@ -19,7 +19,7 @@ from spark_recmetrics.conventions import convention
 from spark_recmetrics.decisions.comparison_spark import Comparison
 from spark_recmetrics.errors import ConfigError, PublishError
 from spark_recmetrics.evaluation.evaluator import evaluate_in_memory
-from spark_recmetrics.inputs.data_report import Fact
+from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.reports import drawing as canvas
 from spark_recmetrics.reports import page as page_module
 from spark_recmetrics.reports.tables import findings, headline_of
@@ -174,7 +174,7 @@ def refused(**more):
     run = dict.fromkeys(("run_id", "config_hash", "data_hash"), "x" * 16)
     run |= {"job": "nightly", "as_of": "2026-11-28", "computed_at": datetime(2026, 11, 29, 3, 30, tzinfo=timezone.utc)}
     lines = ["truth: null_users = 1: expected ids <b>"]
-    facts = [Fact("null_users", "truth", "error", 1, 0.25, None)]
+    facts = [DataCheck("null_users", "truth", "error", 1, 0.25, None)]
     rules = convention("default")
     more = {"emptiness": lines, "facts": facts, "ended": "the run was refused", **more}
     return page_module.Page(run=run, rows=(), convention=rules, warnings=(), confidence=0.95, **more)
@@ -392,7 +392,7 @@ def test_run_hashes_versions_and_configuration(read):
 def test_the_data_report_is_whole(read):
     result, _ = everything()
     data = read.text("data")
-    for fact in result.facts:
+    for fact in result.data_checks:
         assert f"{fact.table} {fact.check}" in data
     for line in result.warnings:
         assert line in data
@@ -686,7 +686,7 @@ def test_json(tmp_path):
     assert found["summary"][0]["value"] is None
     assert [row["value"] for row in found["summary"][1:]] == [row["value"] for row in result.rows[1:]]
     assert found["summary"][0]["computed_at"] == result.rows[0]["computed_at"].isoformat()
-    assert [row["check"] for row in found["data_report"]] == [fact.check for fact in result.facts]
+    assert [row["check"] for row in found["data_report"]] == [fact.check for fact in result.data_checks]
     path = tmp_path / "all.json"
     more = {"comparison": small_comparison(ci_low=-math.inf), "gates": small_gates(result)}
     whole = json.loads(result.to_json(path, **more).read_text())

@@ -52,7 +52,7 @@ from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKE
 from spark_recmetrics.metrics.objectives import Point, checked_objectives
 from spark_recmetrics.request.arguments import Ranking, check_ranking
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
-from spark_recmetrics.request.needs import OF_TRAIN, Demand
+from spark_recmetrics.request.needs import OF_TRAIN, Needs
 from spark_recmetrics.request.slices import COUNTED, MIN_USERS, bands_of, by_side
 from spark_recmetrics.stats.many import Correction, Test, check_options
 from spark_recmetrics.text import did_you_mean
@@ -220,7 +220,7 @@ class Evaluation(Section):
     @property
     def reads_train(self) -> bool:
         """Whether a metric or a slice looks at training rows."""
-        asked = Demand(self.expanded, self.chosen_convention).all
+        asked = Needs(self.expanded, self.chosen_convention).all
         by_metric = bool(asked & OF_TRAIN)
         return by_metric or any(band.name in COUNTED.values() for band in bands_of(self.slices))
 
@@ -327,7 +327,7 @@ class Config(Job):
         there = {name for name in type(self.inputs).model_fields if getattr(self.inputs, name) is not None}
         there |= set() if baseline is None else {"baseline"}
         written = self.evaluation.written
-        lacking = dict(Demand(list(written.values()), self.evaluation.chosen_convention).lacking(there))
+        lacking = dict(Needs(list(written.values()), self.evaluation.chosen_convention).lacking(there))
         for keys, metric in written.items():
             if metric in lacking:
                 asked = lacking[metric]
