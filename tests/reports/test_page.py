@@ -174,9 +174,9 @@ def refused(**more):
     run = dict.fromkeys(("run_id", "config_hash", "data_hash"), "x" * 16)
     run |= {"job": "nightly", "as_of": "2026-11-28", "computed_at": datetime(2026, 11, 29, 3, 30, tzinfo=timezone.utc)}
     lines = ["truth: null_users = 1: expected ids <b>"]
-    facts = [DataCheck("null_users", "truth", "error", 1, 0.25, None)]
+    checks = [DataCheck("null_users", "truth", "error", 1, 0.25, None)]
     rules = convention("default")
-    more = {"emptiness": lines, "facts": facts, "ended": "the run was refused", **more}
+    more = {"emptiness": lines, "data_checks": checks, "ended": "the run was refused", **more}
     return page_module.Page(run=run, rows=(), convention=rules, warnings=(), confidence=0.95, **more)
 
 
