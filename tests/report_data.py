@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from spark_recmetrics.decisions.comparison_spark import Comparison
-from spark_recmetrics.decisions.gates import Gate, judge
+from spark_recmetrics.decisions.gates import Gate, check_gates
 from spark_recmetrics.evaluation.memory import evaluate_in_memory
 
 NIGHTS = ("2026-11-26", "2026-11-27", "2026-11-28")
@@ -69,7 +69,7 @@ def small_history(result, metrics=("mrr@2",)):
 
 
 def small_gates(result, **limits):
-    return judge([Gate("mrr@2", **(limits or {"min": 0.5}))], result.rows)
+    return check_gates([Gate("mrr@2", **(limits or {"min": 0.5}))], result.rows)
 
 
 def everything(first="als", second="popularity"):

@@ -36,7 +36,7 @@ def tell(context: Any) -> None:
     task = context["ti"]
     result = task.xcom_pull(task_ids=task.task_id, key=KEY) or {}
     why = (result.get("error") or {}).get("message") or context.get("exception")
-    failed = [gate for gate in result.get("gates", []) if gate["verdict"] == "fail"]
+    failed = [gate for gate in result.get("gates", []) if gate["result"] == "fail"]
     gates = [f"{gate['gate']}, {gate['model']}: {gate['reason']}" for gate in failed]
     text = "\n".join([f"{task.dag_id}.{task.task_id} as of {context['ds']} failed: {why}", *gates])
     logging.getLogger(__name__).error(text)

@@ -99,23 +99,23 @@ display(losers)
 
 # COMMAND ----------
 
-from spark_recmetrics.decisions.gates import Gate, judge
+from spark_recmetrics.decisions.gates import Gate, check_gates
 
 gates = [
     Gate("ndcg@10", model=candidate, min=0.1, min_users=20),
     Gate("ndcg@10", model=candidate, max_drop=0.0, against=f"model({baseline})", significant=True),
 ]
-verdicts = judge(gates, result.rows, comparison=comparison.rows)
-for verdict in verdicts:
-    print(verdict.line())
-print(result.to_html(dbutils.widgets.get("report"), comparison=comparison, gates=verdicts))
+gate_results = check_gates(gates, result.rows, comparison=comparison.rows)
+for row in gate_results:
+    print(row.line())
+print(result.to_html(dbutils.widgets.get("report"), comparison=comparison, gates=gate_results))
 
 # COMMAND ----------
 
 import json
 
 better = [row["metric"] for row in comparison.rows if row["winner"] == candidate]
-passed = all(verdict.verdict == "pass" for verdict in verdicts)
+passed = all(row.result == "pass" for row in gate_results)
 decision = {
     "candidate": candidate,
     "decision": "go live" if passed and better else "no reason to change" if passed else "stay",

@@ -29,7 +29,7 @@ from spark_recmetrics.text import brief, did_you_mean, printable
 
 Severity = Literal["fail", "warn"]
 Missing = Literal["pass", "fail"]
-Significant = Literal[False, True, "all_nights"]
+Significant = Literal[False, True, "all_runs"]
 
 _AGAINST = re.compile(
     r"(?P<kind>previous)|(?P<median>median)\((?P<n>[1-9]\d{0,2})\)|(?P<run>run|model)\((?P<name>.+)\)", re.DOTALL
@@ -42,10 +42,10 @@ N_TARGET = 90
 """Nights at which the interval over all nights is narrowest. It is 3 % wider at 365 than one made for a year, and a fifth
 narrower at the 30th."""
 
-FEWEST_NIGHTS = 30
+FEWEST_RUNS = 30
 """Before, an interval over all nights promises too much, see `stats.confidence_sequence`."""
 
-NIGHTS_A_YEAR = 365
+RUNS_PER_YEAR = 365
 
 NOISE = 1e-12
 """Values that differ by less, of 1 or of themselves, are the same: sums in another order differ so."""
@@ -78,10 +78,10 @@ class Gate:
         against: The reference: `previous`, the last run of the job before this one; `median(N)` of the last N runs;
             `run(ID)`; or `model(NAME)` of this run.
         significant: The drop against `model(NAME)` must be significant, too, for the gate to fail. True: that of this night, by
-            a paired t test at 5 %. `all_nights`: the mean drop of all nights of the job must be beyond what is allowed with its
+            a paired t test at 5 %. `all_runs`: the mean drop of all nights of the job must be beyond what is allowed with its
             whole 95 % confidence sequence. At most 5 % of such gates ever fail by chance, however many nights they are held.
         min_users: The value must rest on as many users.
-        missing: What a missing reference means, as on the first night, and fewer than 30 nights for `all_nights`: `pass` or
+        missing: What a missing reference means, as on the first night, and fewer than 30 nights for `all_runs`: `pass` or
             `fail`.
         severity: `fail` ends the job with exit code 3, `warn` only tells.
 
@@ -91,7 +91,7 @@ class Gate:
     Example:
         >>> Gate("ndcg@10", max_drop_share=0.02, against="previous").text
         'ndcg@10: max_drop_share 0.02 against previous'
-        >>> Gate("ndcg@10", max_drop=0, against="model(popularity)", significant="all_nights").text
+        >>> Gate("ndcg@10", max_drop=0, against="model(popularity)", significant="all_runs").text
         'ndcg@10: max_drop 0 against model(popularity), significant over all nights'
         >>> Gate("ndcg@10")
         Traceback (most recent call last):
@@ -114,8 +114,8 @@ class Gate:
         for name, choices in (("missing", get_args(Missing)), ("severity", get_args(Severity))):
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name}: expected {' or '.join(choices)}, found {getattr(self, name)!r}")
-        if not (isinstance(self.significant, bool) or self.significant == "all_nights"):
-            raise ConfigError(f"significant: expected true, false or all_nights, found {self.significant!r}")
+        if not (isinstance(self.significant, bool) or self.significant == "all_runs"):
+            raise ConfigError(f"significant: expected true, false or all_runs, found {self.significant!r}")
         if not self.limits:
             raise ConfigError(f"expected one of {', '.join(_LIMITS)}, found none")
         for name, limit in self.limits.items():
@@ -160,19 +160,19 @@ class Gate:
     @property
     def needs_history(self) -> bool:
         """Whether earlier runs are looked at."""
-        return self.against is not None and (self.baseline is None or self.significant == "all_nights")
+        return self.against is not None and (self.baseline is None or self.significant == "all_runs")
 
     @property
     def needs_pairs(self) -> bool:
         """Whether the users of this run are paired: for the test, or for how often the gate fails by chance."""
         of_users = parse(self.metric).has_users
-        return of_users and self.baseline is not None and self.significant != "all_nights"
+        return of_users and self.baseline is not None and self.significant != "all_runs"
 
     @property
     def text(self) -> str:
         """The condition on one line."""
         bounds = ", ".join(f"{name} {limit:g}" for name, limit in self.limits.items())
-        tested = {True: ", significant", "all_nights": ", significant over all nights"}.get(self.significant, "")
+        tested = {True: ", significant", "all_runs": ", significant over all nights"}.get(self.significant, "")
         return f"{self.metric}: {bounds}" + (f" against {self.against}{tested}" if self.against else "")
 
 
@@ -211,11 +211,11 @@ class GateResult(NamedTuple):
         reference: What it was compared with; None: with nothing, or there was none.
         reference_run: The run of the reference, where it is of one run.
         drop: By how much the value is worse than the reference; below 0 it is better.
-        verdict: `pass`, `warn` or `fail`.
+        result: `pass`, `warn` or `fail`.
         reason: Why, in words.
         false_alarm_rate: The chance that a night fails the gate by its drop while in truth there is none; None: there is no
             drop, or it cannot be told.
-        false_alarm_rate_year: The chance that one of 365 independent nights does; of `all_nights`, at most that.
+        false_alarm_rate_year: The chance that one of 365 independent nights does; of `all_runs`, at most that.
     """
 
     gate: str
@@ -226,27 +226,27 @@ class GateResult(NamedTuple):
     reference: float | None
     reference_run: str | None
     drop: float | None
-    verdict: str
+    result: str
     reason: str
     false_alarm_rate: float | None
     false_alarm_rate_year: float | None
 
     def line(self) -> str:
-        """The verdict on one line, with how often chance alone would fail the gate."""
+        """The result on one line, with how often chance alone would fail the gate."""
         alarms = ""
         if self.false_alarm_rate is not None:
             alarms = f"; false alarms: {_percent(self.false_alarm_rate)} of nights"
         elif self.false_alarm_rate_year is not None:
             alarms = f"; false alarms: at most {_percent(self.false_alarm_rate_year)} of years"
         named = "no model" if self.model is None else self.model
-        return printable(f"{self.verdict.upper():<4}  {named}: {self.gate}: {self.reason}{alarms}")
+        return printable(f"{self.result.upper():<4}  {named}: {self.gate}: {self.reason}{alarms}")
 
 
 def _percent(rate: float) -> str:
     return f"{100 * rate:.2g} %" if rate >= 1e-4 else "below 0.01 %"
 
 
-def judge(
+def check_gates(
     gates: Iterable[Gate], rows: Sequence[Row], history: Sequence[Row] = (), comparison: Sequence[Row] = ()
 ) -> list[GateResult]:
     """Hold every gate against the values of a run.
@@ -259,7 +259,7 @@ def judge(
             for gates that ask for significance, and for the rate of false alarms.
 
     Returns:
-        A verdict for each gate and model. A gate fails without data, too: where its metric was not computed or is undefined,
+        A result for each gate and model. A gate fails without data, too: where its metric was not computed or is undefined,
         with too few users, where the run has no model to hold it against, and where the reference was computed under another
         convention.
 
@@ -268,7 +268,7 @@ def judge(
         >>> now |= {"value": 0.5, "n_users": 16, "std": 0.5, "convention": "default", "higher_is_better": True}
         >>> now |= {"data_hash": "d2", "computed_at": 2}
         >>> before = {**now, "run_id": "r1", "as_of": "1", "value": 0.75, "data_hash": "d1"}
-        >>> found = judge([Gate("hit@1", max_drop=0.1, against="previous")], [now], [before])
+        >>> found = check_gates([Gate("hit@1", max_drop=0.1, against="previous")], [now], [before])
         >>> print(found[0].reason)
         0.5 is 0.25 worse than 0.75 of run r1, and the truth is another, allowed are 0.1
         >>> round(found[0].false_alarm_rate, 3)
@@ -301,23 +301,23 @@ def _judge(
     value, n_users = (None, 0) if row is None else (row["value"], row["n_users"])
     reference, drop, alarms = Reference(), None, _NEVER_TOLD
 
-    def verdict(reason: str, *, failed: bool) -> GateResult:
+    def result(reason: str, *, failed: bool) -> GateResult:
         level = gate.severity if failed else "pass"
         compared = (reference.value, reference.run, drop)
         return GateResult(gate.text, gate.metric, model, value, n_users, *compared, level, reason, *alarms)
 
     problem = _missed(gate, row)
     if row is None or value is None or problem:
-        return verdict(problem or "expected a value, found none", failed=True)
+        return result(problem or "expected a value, found none", failed=True)
     if gate.against is None:
-        return verdict(f"{value:.6g} is within its bounds", failed=False)
+        return result(f"{value:.6g} is within its bounds", failed=False)
     reference = _reference(gate, row, rows, history)
     if reference.problem is not None:
-        return verdict(reference.problem, failed=True)
+        return result(reference.problem, failed=True)
     left_out = f" (left out: {reference.left_out})" if reference.left_out else ""
     if reference.value is None:
         told = f"no earlier value to compare with{left_out}: missing is {gate.missing}"
-        return verdict(told, failed=gate.missing == "fail")
+        return result(told, failed=gate.missing == "fail")
     drop = drop_of(row, reference.value)
     named = ((reference.run and f" of run {reference.run}") or f" of {gate.against}") + left_out
     if abs(drop) <= _slack(value):
@@ -325,37 +325,37 @@ def _judge(
     else:
         told = f"{value:.6g} is {abs(drop):.6g} {'worse' if drop > 0 else 'better'} than {reference.value:.6g}{named}"
     told += ", and the truth is another" if reference.other_data else ""
-    if gate.significant == "all_nights":
+    if gate.significant == "all_runs":
         nights = drops_against(row, reference.value, history, gate.baseline or "", partial(_allowed, gate))
-        if len(nights.beyond) < FEWEST_NIGHTS:
-            few = f"{told}; {nights.text} of the {FEWEST_NIGHTS} that are needed: missing is {gate.missing}"
-            return verdict(few, failed=gate.missing == "fail")
+        if len(nights.beyond) < FEWEST_RUNS:
+            few = f"{told}; {nights.text} of the {FEWEST_RUNS} that are needed: missing is {gate.missing}"
+            return result(few, failed=gate.missing == "fail")
         alarms = _Alarms(None, ALPHA)
         look = confidence_sequence([(1, beyond, None) for beyond in nights.beyond], n_target=N_TARGET, alpha=ALPHA)[-1]
         told += f"; over {nights.text} {_told_mean(look, nights.allowed)}, allowed are {nights.allowed:.6g}"
         # Without any spread there is no interval, and no doubt either.
         least = look.mean if look.ci_low is None else look.ci_low
-        return verdict(told, failed=least is not None and least > _slack(value))
+        return result(told, failed=least is not None and least > _slack(value))
     allowed = _allowed(gate, reference.value)
     pair = _pair_of(gate, row, comparison)
     alarms = _alarms(gate, row, reference, pair, allowed)
     if drop <= allowed + _slack(value):
-        return verdict(told, failed=False)
+        return result(told, failed=False)
     told += f", allowed are {allowed:.6g}"
     if gate.significant:
         if pair is None or pair["p_value"] is None:
-            return verdict(f"{told}; whether that is chance cannot be told", failed=True)
+            return result(f"{told}; whether that is chance cannot be told", failed=True)
         # The test is of values per user, which a pooled value may contradict.
         worse = pair["diff"] < 0 if row["higher_is_better"] else pair["diff"] > 0
         if not worse:
-            return verdict(f"{told}, but the mean of its {pair['n_users']} users is not worse", failed=False)
+            return result(f"{told}, but the mean of its {pair['n_users']} users is not worse", failed=False)
         told_p = f"p = {pair['p_value']:.3g}"
         if pair["p_value"] >= ALPHA:
             least = pair["smallest_difference"]
             shown = "" if least is None else f"; {pair['n_users']} users could show {least:.3g}"
-            return verdict(f"{told}, which may be chance ({told_p}{shown})", failed=False)
+            return result(f"{told}, which may be chance ({told_p}{shown})", failed=False)
         told += f" ({told_p}, {pair['n_users']} users)"
-    return verdict(told, failed=True)
+    return result(told, failed=True)
 
 
 def _allowed(gate: Gate, reference: float) -> float:
@@ -388,7 +388,7 @@ def _alarms(gate: Gate, row: Row, reference: Reference, pair: Row | None, allowe
         # Of a pooled value only the test has a known rate: what is allowed is in another unit than the mean of its users.
         half, limit = (pair["ci_high"] - pair["ci_low"]) / 2, 0.0 if spread is None else allowed
         rate = false_alarm_rate(half, pair["n_users"], allowed=limit, tested=bool(gate.significant), alpha=ALPHA)
-    return _NEVER_TOLD if rate is None else _Alarms(rate, -math.expm1(NIGHTS_A_YEAR * math.log1p(-rate)))
+    return _NEVER_TOLD if rate is None else _Alarms(rate, -math.expm1(RUNS_PER_YEAR * math.log1p(-rate)))
 
 
 _Z = NormalDist().inv_cdf(1 - ALPHA / 2)

@@ -239,7 +239,7 @@ class Outcome:
         Args:
             path: The file; folders are made, and a file that is there is replaced as a whole.
             comparison: Of `compare`.
-            gates: Of `gates.judge`.
+            gates: Of `gates.check_gates`.
             history: Rows of `read_history` of this job, `.collect()` of the frame: this run and earlier ones.
             configuration: What else a reader should know of the run, as text.
 
@@ -278,7 +278,7 @@ class Outcome:
 
         Args:
             comparison: Of `compare`.
-            gates: Of `gates.judge`.
+            gates: Of `gates.check_gates`.
 
         Example:
             >>> import pandas as pd
@@ -294,7 +294,7 @@ class Outcome:
         """
         return as_markdown(
             self.rows,
-            verdicts=[verdict._asdict() for verdict in gates],
+            gate_results=[row._asdict() for row in gates],
             comparison=() if comparison is None else comparison.rows,
             standings=self.pareto(),
             warnings=self.warnings,
@@ -347,7 +347,7 @@ class Outcome:
         Args:
             path: The file; folders are made, and a file that is there is replaced as a whole.
             comparison: Of `compare`.
-            gates: Of `gates.judge`.
+            gates: Of `gates.check_gates`.
 
         Raises:
             PublishError: The file cannot be written.
@@ -359,7 +359,7 @@ class Outcome:
             "data_report": [fact._asdict() for fact in self.data_checks],
             "pareto": [standing._asdict() for standing in self.pareto()],
             "comparison": () if comparison is None else comparison.rows,
-            "gates": [verdict._asdict() for verdict in gates],
+            "gates": [row._asdict() for row in gates],
         }
         return write_whole(path, json_text(found, indent=1) + "\n")
 
@@ -387,7 +387,7 @@ class Outcome:
             warnings=[line for line in self.warnings if line not in self.emptiness],
             emptiness=self.emptiness,
             confidence=self.confidence,
-            verdicts=[verdict._asdict() for verdict in gates],
+            gate_results=[row._asdict() for row in gates],
             comparison=() if comparison is None else comparison.rows,
             alpha=0.05 if comparison is None else comparison.alpha,
             standings=self.pareto(),

@@ -54,7 +54,7 @@ def run_evaluation(config: Config, outcome: dict[str, Any], user: str | None, va
         raise
     lost = _track(config, found, outcome)
     try:
-        _end(found.result, found.verdicts, gated=gated)
+        _end(found.result, found.gate_results, gated=gated)
     except (DataError, GateError):
         if lost is not None:  # the job ends with one error, and this is not it
             tell(f"warning: {lost}")
@@ -68,7 +68,7 @@ class _Evaluated(NamedTuple):
     """What a run has found, and shown: as text on stdout, and as a page."""
 
     result: Result
-    verdicts: list[GateResult]
+    gate_results: list[GateResult]
     comparison: Comparison | None
     told: str
     page: str | None
@@ -99,26 +99,26 @@ def _evaluated(config: Config, outcome: dict[str, Any], user: str | None, vault:
                 outcome["tables"] = history.publish({"data_report": report}, output, run)
             raise
         try:
-            verdicts: list[GateResult] = []
+            gate_results: list[GateResult] = []
             if config.gates:
                 with step(spark, "gates"):
-                    verdicts = judged(config, result.rows, earlier_rows(spark, config), result.per_user)
+                    gate_results = judged(config, result.rows, earlier_rows(spark, config), result.per_user)
             frames = {name: getattr(result, name) for name in ("data_report", "per_user", "summary")}
-            if verdicts:
-                frames["gates"] = spark.createDataFrame(verdicts, GATES)
+            if gate_results:
+                frames["gates"] = spark.createDataFrame(gate_results, GATES)
             comparison = _compared(config, result, outcome)
             if comparison is not None:
                 frames["comparison"] = comparison.to_spark(spark)
             outcome["tables"] = history.publish(frames, output, run)
         finally:
             result.release()
-        outcome["gates"] = [verdict._asdict() for verdict in verdicts]
+        outcome["gates"] = [row._asdict() for row in gate_results]
         outcome["pareto"] = [standing._asdict() for standing in result.pareto()]
         outcome |= {"status": result.status, "models": result.to_dict(), "n_users": result.n_users}
         # What is empty is the error that the job ends with.
         own = [line for line in result.warnings if line not in result.emptiness]
         outcome["warnings"] = [*own, *outcome["warnings"]]
-        page = _report(spark, config, result, comparison, verdicts, outcome, vault)
+        page = _report(spark, config, result, comparison, gate_results, outcome, vault)
         told = _told(config, result, outcome, comparison)
         tell(told)
         for name, place in outcome["tables"].items():
@@ -128,7 +128,7 @@ def _evaluated(config: Config, outcome: dict[str, Any], user: str | None, vault:
         if user is not None:
             with step(spark, "lists of a user"):
                 _show_user(result, user)
-    return _Evaluated(result, verdicts, comparison, told, page)
+    return _Evaluated(result, gate_results, comparison, told, page)
 
 
 @contextmanager
@@ -147,8 +147,8 @@ def _examined_session() -> Iterator[SparkSession]:
         yield spark
 
 
-def _end(result: Result, verdicts: Sequence[GateResult], *, gated: bool) -> None:
-    """Show the verdicts, and hold the gates unless that is left to the other job.
+def _end(result: Result, gate_results: Sequence[GateResult], *, gated: bool) -> None:
+    """Show the results of the gates, and hold the gates unless that is left to the other job.
 
     Raises:
         DataError: There is nobody to average.
@@ -156,10 +156,10 @@ def _end(result: Result, verdicts: Sequence[GateResult], *, gated: bool) -> None
     """
     if result.status != "ok":
         raise DataError("\n".join(result.emptiness))
-    show_gates(verdicts)
+    show_gates(gate_results)
     if gated:
-        hold_gates(verdicts)
-    elif verdicts:
+        hold_gates(gate_results)
+    elif gate_results:
         tell("--no-gates: a gate that fails ends the command gate, and not this one")
 
 
@@ -247,7 +247,7 @@ def _report(
     config: Config,
     result: Result,
     comparison: Comparison | None,
-    verdicts: Sequence[GateResult],
+    gate_results: Sequence[GateResult],
     outcome: dict[str, Any],
     vault: Vault,
 ) -> str | None:
@@ -268,7 +268,7 @@ def _report(
         with step(spark, "report"):
             page = result.as_html(
                 comparison=comparison,
-                gates=verdicts,
+                gates=gate_results,
                 history=published_rows(spark, config.located(config.output), config.job, list(dict.fromkeys(told))),
                 configuration=as_yaml(config.resolved()),
             )

@@ -145,7 +145,7 @@ def log_to_mlflow(
     or infinite is left out, counted in the metric `n_undefined_metrics`, named in the tag `recmetrics.undefined`, and told in a
     warning. `n_users` is the number of users behind the first ranking metric that judges. Parameters are `recmetrics.job`,
     `.as_of`, `.convention`, `.threshold`, `.config_hash`, `.data_hash` and `.version`, as far as they are known; tags
-    `recmetrics.model`, `.run_id`, `.status` and, where there are verdicts, `.gates`. Artefacts are `recmetrics/result.json`,
+    `recmetrics.model`, `.run_id`, `.status` and, where there are gates, `.gates`. Artefacts are `recmetrics/result.json`,
     with all rows of SUMMARY, DATA_REPORT, COMPARISON and GATES, `recmetrics/report.txt`, and where the extra `report` is
     installed `recmetrics/report.html`, the page of `to_html`.
 
@@ -187,8 +187,8 @@ def log_to_mlflow(
     check_installed()
     if isinstance(result, Outcome) and can_be_made():
         page = result.as_html(comparison=comparison, gates=gates, history=history, configuration=configuration)
-    verdicts = [verdict._asdict() for verdict in gates]
-    found = {"gates": verdicts, "comparison": [] if comparison is None else comparison.rows}
+    gate_results = [row._asdict() for row in gates]
+    found = {"gates": gate_results, "comparison": [] if comparison is None else comparison.rows}
     return track(result, options, page=page, more=found)
 
 
@@ -207,7 +207,7 @@ def track(
         options: What is logged, and where.
         report: The text for `report.txt`; None: the text of the result, and the warnings.
         page: The text for `report.html`; None: there is none.
-        more: Fields that `result.json` has, too. The worst verdict of `gates` is a tag.
+        more: Fields that `result.json` has, too. The worst result of `gates` is a tag.
 
     Raises:
         ConfigError: MLflow is not installed.
@@ -218,8 +218,8 @@ def track(
     check_installed()
     texts = {"result.json": _as_json(result, more or {}), "report.txt": _report(result) if report is None else report}
     texts |= {} if page is None else {"report.html": page}
-    verdicts = (more or {}).get("gates", ())
-    tags = {"gates": gates_told(verdicts)[0]} if verdicts else {}
+    gate_results = (more or {}).get("gates", ())
+    tags = {"gates": gates_told(gate_results)[0]} if gate_results else {}
     logs = {model: _Log.of(result, model, options, tags) for model in result.means}
     try:
         runs, kept = _written(result, logs, options, texts)

@@ -40,10 +40,10 @@ def run_gates(config: Config, outcome: dict[str, Any], vault: Vault) -> None:
             advice = "run evaluate first, with the same configuration but for gates"
             raise DataError(f"{output.table('summary')}: expected {expected}, found {found}: {advice}")
         per_user = rows_of_run(spark, output, Run(config.run_id, config.as_of), table="per_user")
-        verdicts = judged(config, rows, published, per_user)
-    outcome |= {"status": "ok", "gates": [verdict._asdict() for verdict in verdicts]}
-    show_gates(verdicts)
-    hold_gates(verdicts)
+        gate_results = judged(config, rows, published, per_user)
+    outcome |= {"status": "ok", "gates": [row._asdict() for row in gate_results]}
+    show_gates(gate_results)
+    hold_gates(gate_results)
 
 
 def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) -> None:
@@ -146,7 +146,7 @@ def earlier_rows(spark: SparkSession, config: Config, *, every: bool = False) ->
 def judged(
     config: Config, rows: Sequence[dict[str, Any]], earlier: Sequence[dict[str, Any]], per_user: DataFrame
 ) -> list[GateResult]:
-    """The verdicts on the gates of the configuration.
+    """The results of the gates of the configuration.
 
     Args:
         config: The configuration.
@@ -154,9 +154,9 @@ def judged(
         earlier: Those of earlier runs.
         per_user: PER_USER of this run, for gates that pair users.
     """
-    from spark_recmetrics.decisions.gates import judge
+    from spark_recmetrics.decisions.gates import check_gates
 
-    return judge(config.gates, rows, earlier, _pairs(config, rows, per_user))
+    return check_gates(config.gates, rows, earlier, _pairs(config, rows, per_user))
 
 
 def _pairs(config: Config, rows: Sequence[dict[str, Any]], per_user: DataFrame) -> list[Mapping[str, Any]]:
@@ -189,18 +189,18 @@ def _pairs(config: Config, rows: Sequence[dict[str, Any]], per_user: DataFrame) 
     return found
 
 
-def show_gates(verdicts: Sequence[GateResult]) -> None:
-    """Print every verdict."""
-    for verdict in verdicts:
-        tell(verdict.line())
+def show_gates(gate_results: Sequence[GateResult]) -> None:
+    """Print the result of every gate."""
+    for row in gate_results:
+        tell(row.line())
 
 
-def hold_gates(verdicts: Sequence[GateResult]) -> None:
+def hold_gates(gate_results: Sequence[GateResult]) -> None:
     """End the job where a gate failed.
 
     Raises:
         GateError: One did.
     """
-    failed = [verdict.line() for verdict in verdicts if verdict.verdict == "fail"]
+    failed = [row.line() for row in gate_results if row.result == "fail"]
     if failed:
         raise GateError("\n".join(failed))

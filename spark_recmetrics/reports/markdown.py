@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 def as_markdown(
     rows: Sequence[Mapping[str, Any]],
     *,
-    verdicts: Sequence[Mapping[str, Any]] = (),
+    gate_results: Sequence[Mapping[str, Any]] = (),
     comparison: Sequence[Mapping[str, Any]] = (),
     standings: Sequence[Standing] = (),
     warnings: Sequence[str] = (),
     confidence: float = 0.95,
     alpha: float = 0.05,
 ) -> str:
-    """A result as Markdown of GitHub, for pull requests: verdict, gates, values, objectives, differences, warnings.
+    """A result as Markdown of GitHub, for pull requests: summary, gates, values, objectives, differences, warnings.
 
     Names are texts there, whatever they look like: no link, no mention, no HTML.
 
     Args:
         rows: Rows of SUMMARY; those of slices are left out.
-        verdicts: Rows of GATES.
+        gate_results: Rows of GATES.
         comparison: Rows of COMPARISON; those of slices are left out.
         standings: Of each model and cut-off of the objectives.
         warnings: Lines.
@@ -58,12 +58,12 @@ def as_markdown(
     """
     everybody = [row for row in rows if row["slice"] == "all"]
     models = models_of(everybody)
-    level, told = gates_told(verdicts)
-    blocks = [f"**{level.upper()}**: {told}"] if verdicts else []
+    level, told = gates_told(gate_results)
+    blocks = [f"**{level.upper()}**: {told}"] if gate_results else []
     blocks.append("\n".join(f"- {_plain(text)}" for text in findings(rows, comparison, confidence, alpha)))
-    if verdicts:
-        lines = [[v["verdict"].upper(), v["model"] or "no model", v["gate"], v["reason"]] for v in verdicts]
-        blocks.append(_pipes(["verdict", "model", "gate", "why"], [[_plain(cell) for cell in line] for line in lines]))
+    if gate_results:
+        lines = [[row["result"].upper(), row["model"] or "no model", row["gate"], row["reason"]] for row in gate_results]
+        blocks.append(_pipes(["result", "model", "gate", "why"], [[_plain(cell) for cell in line] for line in lines]))
     lines = []
     for metric, of_model in by_metric(everybody).items():
         best = best_values(list(of_model.values()))

@@ -60,7 +60,7 @@ _LIMITS, _FIGURES = (150, 50, 15, 5), 12
 """How many lines a table has, at most; the first that makes the page small enough. And how many figures of a kind there are."""
 
 _FAILED = 3
-"""How many verdicts that failed stand in the first lines of the page; all of them stand in its table."""
+"""How many failed gates are in the first lines of the page; all of them stand in its table."""
 
 _NIGHTS = 4
 """How many metrics are drawn over the nights."""
@@ -83,13 +83,13 @@ class Page:
         warnings: Lines, without those of what is empty.
         emptiness: Lines of what is empty and must not be, or why there are no values.
         confidence: Of the intervals.
-        verdicts: Rows of GATES.
+        gate_results: Rows of GATES.
         comparison: Rows of COMPARISON.
         alpha: The level of the comparison.
         standings: Of each model and cut-off of the objectives.
         history: Rows of SUMMARY of this run and earlier ones.
         configuration: The configuration as text.
-        ended: How a run without values ended, as the verdict says it.
+        ended: How a run without values ended, as the first line of the page says it.
     """
 
     run: Row
@@ -99,7 +99,7 @@ class Page:
     warnings: Sequence[str]
     emptiness: Sequence[str]
     confidence: float
-    verdicts: Sequence[Row] = ()
+    gate_results: Sequence[Row] = ()
     comparison: Sequence[Row] = ()
     alpha: float = 0.05
     standings: Sequence[Standing] = ()
@@ -122,7 +122,7 @@ class Page:
         return text
 
     def fragment(self) -> str:
-        """The verdict and the values alone, for a notebook.
+        """The summary and the values alone, for a notebook.
 
         Raises:
             ConfigError: jinja2 is not installed.
@@ -137,7 +137,7 @@ class Page:
             "head": self._head(),
             "evaluated": bool(self.rows),
             "several": len(models_of(self._everybody)) > 1,
-            "verdicts": self._verdicts(limit),
+            "gates": self._gates(limit),
             "facts": _facts(self.data_checks, limit),
             "warnings": self.warnings[:limit],
             "n_warnings": len(self.warnings),
@@ -175,10 +175,10 @@ class Page:
             "history": self._history(draw, models),
         }
 
-    def _verdicts(self, limit: int) -> dict[str, Any]:
-        """The verdicts, the bad ones first. One that failed is never left out."""
-        ordered = sorted(self.verdicts, key=lambda row: ("fail", "warn", "pass").index(row["verdict"]))
-        shown = ordered[: max(limit, sum(row["verdict"] == "fail" for row in ordered))]
+    def _gates(self, limit: int) -> dict[str, Any]:
+        """The results of the gates, failures first. One that failed is never left out."""
+        ordered = sorted(self.gate_results, key=lambda row: ("fail", "warn", "pass").index(row["result"]))
+        shown = ordered[: max(limit, sum(row["result"] == "fail" for row in ordered))]
         texts = ({key: printable(row[key]) for key in ("gate", "reason")} for row in shown)
         lines = [{**row, "model": row["model"] or "no model", **own} for row, own in zip(shown, texts, strict=True)]
         return {"lines": lines, "more": len(ordered) - len(shown)}
@@ -216,17 +216,17 @@ class Page:
         return [row for row in self.rows if row["slice"] == "all"]
 
     def _head(self) -> dict[str, Any]:
-        level, told = gates_told(self.verdicts)
+        level, told = gates_told(self.gate_results)
         if self.emptiness:
             level, told = "fail", self.ended or "values are undefined: there is nobody to average"
         found = findings(self.rows, self.comparison, self.confidence, self.alpha) if self.rows else []
         failed = [
             printable(f"{row['model']} fails {row['gate']}: {row['reason']}.")
-            for row in self.verdicts
-            if row["verdict"] == "fail"
+            for row in self.gate_results
+            if row["result"] == "fail"
         ]
         if len(failed) > _FAILED:
-            failed[_FAILED:] = [f"{counted(len(failed) - _FAILED, 'more verdict')} of gates that failed below."]
+            failed[_FAILED:] = [f"{counted(len(failed) - _FAILED, 'more failed gate')} below."]
         computed: datetime = self.run["computed_at"]
         return {
             "level": level,

@@ -351,25 +351,25 @@ def leading_first(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted(rows, key=lambda row: place.get((row["model_a"], row["model_b"]), len(place)))
 
 
-def gates_told(verdicts: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """The worst verdict of the gates, `none` without any, and how many there are of it.
+def gates_told(gate_results: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The worst result of the gates, `none` without any, and how many there are of it.
 
     Args:
-        verdicts: Rows of GATES.
+        gate_results: Rows of GATES.
 
     Example:
-        >>> gates_told([{"verdict": "pass"}, {"verdict": "fail"}])
-        ('fail', 'gates failed: 1 of 2 verdicts')
+        >>> gates_told([{"result": "pass"}, {"result": "fail"}])
+        ('fail', 'gates failed: 1 of 2')
     """
-    n = {level: sum(row["verdict"] == level for row in verdicts) for level in ("fail", "warn")}
-    if not verdicts:
+    n = {level: sum(row["result"] == level for row in gate_results) for level in ("fail", "warn")}
+    if not gate_results:
         return "none", "no gates were held"
-    total = counted(len(verdicts), "verdict")
+    total = len(gate_results)
     if n["fail"]:
         return "fail", f"gates failed: {n['fail']} of {total}"
     if n["warn"]:
         return "warn", f"gates passed with warnings: {n['warn']} of {total}"
-    return "pass", f"gates passed: {total}"
+    return "pass", f"gates passed: {total} of {total}"
 
 
 def findings(

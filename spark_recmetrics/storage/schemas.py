@@ -65,13 +65,13 @@ GATES = StructType(
         StructField("reference", DoubleType()),
         StructField("reference_run", StringType()),
         StructField("drop", DoubleType()),
-        StructField("verdict", StringType()),
+        StructField("result", StringType()),
         StructField("reason", StringType()),
         StructField("false_alarm_rate", DoubleType()),
         StructField("false_alarm_rate_year", DoubleType()),
     ]
 )
-"""One row per gate and model; `verdict` is `pass`, `warn` or `fail`."""
+"""One row per gate and model; `result` is `pass`, `warn` or `fail`."""
 
 COMPARISON = StructType(
     [

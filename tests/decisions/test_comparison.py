@@ -406,4 +406,4 @@ def test_a_baseline_that_is_missing_tonight_is_a_warning_and_the_values_are_publ
     told = json.loads(capsys.readouterr().out.strip().splitlines()[-1].removeprefix(RESULT_MARK))
     assert "comparison: expected baseline 'gone' among the models, found a, b: not compared" in told["warnings"]
     assert set(told["tables"]) == {"data_report", "per_user", "summary", "gates"}
-    assert [gate["verdict"] for gate in told["gates"]] == ["pass", "fail"]
+    assert [gate["result"] for gate in told["gates"]] == ["pass", "fail"]

@@ -13,7 +13,7 @@ import pytest
 import spark_recmetrics as srm
 from spark_recmetrics import stats
 from spark_recmetrics.decisions import gates
-from spark_recmetrics.decisions.gates import Gate, judge
+from spark_recmetrics.decisions.gates import Gate, check_gates
 from spark_recmetrics.job.cli import RESULT_MARK, main
 from spark_recmetrics.reports.tables import history_table
 
@@ -45,14 +45,14 @@ def pair(old, new, **more):
 
 
 def held(gate, rows, history=(), comparison=()):
-    (found,) = judge([gate], rows if isinstance(rows, list) else [rows], history, comparison)
+    (found,) = check_gates([gate], rows if isinstance(rows, list) else [rows], history, comparison)
     return found
 
 
-def verdict(*given):
-    """The verdict and the reason of one gate."""
+def result_of(*given):
+    """The result and the reason of one gate."""
     found = held(*given)
-    return found.verdict, found.reason
+    return found.result, found.reason
 
 
 @pytest.mark.parametrize(
@@ -68,20 +68,20 @@ def verdict(*given):
     ],
 )
 def test_bounds_of_the_value(bounds, value, expected):
-    assert verdict(Gate("ndcg@10", **bounds), row(value)) == expected
+    assert result_of(Gate("ndcg@10", **bounds), row(value)) == expected
 
 
 def test_a_metric_or_model_that_the_run_lacks_fails():
     told = ("fail", "expected a value, found none: the run has no such model and metric")
-    assert verdict(Gate("map@10", min=0.0), row(0.5)) == told
-    assert verdict(Gate("ndcg@10", model="other", min=0.0), row(0.5)) == told
+    assert result_of(Gate("map@10", min=0.0), row(0.5)) == told
+    assert result_of(Gate("ndcg@10", model="other", min=0.0), row(0.5)) == told
 
 
-def test_every_model_has_a_verdict_but_the_baseline():
+def test_every_model_has_a_result_but_the_baseline():
     rows = [row(0.5), row(0.3, "pop"), row(0.2, "random")]
-    assert [found.model for found in judge([Gate("ndcg@10", min=0.0)], rows)] == ["als", "pop", "random"]
+    assert [found.model for found in check_gates([Gate("ndcg@10", min=0.0)], rows)] == ["als", "pop", "random"]
     against = Gate("ndcg@10", max_drop=0.0, against="model(pop)")
-    assert [(found.model, found.verdict, found.reference) for found in judge([against], rows)] == [
+    assert [(found.model, found.result, found.reference) for found in check_gates([against], rows)] == [
         ("als", "pass", 0.3),
         ("random", "fail", 0.3),
     ]
@@ -91,10 +91,10 @@ def test_a_gate_does_not_vanish_with_its_model():
     """The model that should be held against pop has no row tonight."""
     found = held(Gate("ndcg@10", max_drop=0.0, against="model(pop)"), row(0.5, "pop"))
     told = "expected a model beside pop to hold the gate against, found none in this run"
-    assert (found.model, found.value, found.n_users, found.verdict, found.reason) == (None, None, 0, "fail", told)
+    assert (found.model, found.value, found.n_users, found.result, found.reason) == (None, None, 0, "fail", told)
     assert found.line() == f"FAIL  no model: ndcg@10: max_drop 0 against model(pop): {told}"
-    assert verdict(Gate("ndcg@10", max_drop=0.0, against="model(pop)", severity="warn"), row(0.5, "pop"))[0] == "warn"
-    assert verdict(Gate("ndcg@10", min=0.2), []) == (
+    assert result_of(Gate("ndcg@10", max_drop=0.0, against="model(pop)", severity="warn"), row(0.5, "pop"))[0] == "warn"
+    assert result_of(Gate("ndcg@10", min=0.2), []) == (
         "fail",
         "expected a model to hold the gate against, found none in this run",
     )
@@ -112,19 +112,19 @@ def test_a_gate_does_not_vanish_with_its_model():
 )
 def test_the_previous_run(drop, expected):
     history = [night(27, 0.55), night(26, 0.1), night(28, 0.9), night(29, 0.9)]
-    assert verdict(Gate("ndcg@10", against="previous", **drop), row(0.5), history) == expected
+    assert result_of(Gate("ndcg@10", against="previous", **drop), row(0.5), history) == expected
 
 
 @pytest.mark.parametrize("value", [0.306491, 0.306491 + 1e-14, 0.306491 - 1e-14])
 def test_a_value_that_has_not_moved_is_the_same(value):
-    found = verdict(Gate("ndcg@10", max_drop=0.0, against="previous"), row(value), [night(27, 0.306491)])
+    found = result_of(Gate("ndcg@10", max_drop=0.0, against="previous"), row(value), [night(27, 0.306491)])
     assert found == ("pass", "0.306491 is the same as 0.306491 of run r27")
 
 
 def test_direction_is_that_of_the_metric():
     now, before = row(1.0, metric="rmse", higher_is_better=False), night(27, 0.9, metric="rmse")
-    assert verdict(Gate("rmse", max_drop=0.05, against="previous"), now, [before])[0] == "fail"
-    assert verdict(Gate("rmse", max_drop=0.05, against="previous"), {**now, "value": 0.8}, [before]) == (
+    assert result_of(Gate("rmse", max_drop=0.05, against="previous"), now, [before])[0] == "fail"
+    assert result_of(Gate("rmse", max_drop=0.05, against="previous"), {**now, "value": 0.8}, [before]) == (
         "pass",
         "0.8 is 0.1 better than 0.9 of run r27",
     )
@@ -132,12 +132,12 @@ def test_direction_is_that_of_the_metric():
 
 def test_the_median_of_the_last_runs_and_one_by_name():
     history = [night(day, value) for day, value in ((20, 9.0), (24, 0.5), (25, 0.7), (26, 0.6))]
-    assert verdict(Gate("ndcg@10", max_drop=0.05, against="median(3)"), row(0.5), history) == (
+    assert result_of(Gate("ndcg@10", max_drop=0.05, against="median(3)"), row(0.5), history) == (
         "fail",
         "0.5 is 0.1 worse than 0.6 of median(3), allowed are 0.05",
     )
-    assert verdict(Gate("ndcg@10", max_drop=0.05, against="run(r24)"), row(0.5), history)[0] == "pass"
-    assert verdict(Gate("ndcg@10", max_drop=0.05, against="run(r99)"), row(0.5), history) == (
+    assert result_of(Gate("ndcg@10", max_drop=0.05, against="run(r24)"), row(0.5), history)[0] == "pass"
+    assert result_of(Gate("ndcg@10", max_drop=0.05, against="run(r99)"), row(0.5), history) == (
         "fail",
         "expected run r99 in the history, found none with this model and metric",
     )
@@ -145,8 +145,8 @@ def test_the_median_of_the_last_runs_and_one_by_name():
 
 def test_of_two_runs_of_one_day_the_last_counts():
     history = [night(27, 0.9, computed_at=1), night(27, 0.5, computed_at=2) | {"run_id": "again"}]
-    found = judge([Gate("ndcg@10", max_drop=0.0, against="previous")], [row(0.5)], history)
-    assert [(one.verdict, one.reference_run) for one in found] == [("pass", "again")]
+    found = check_gates([Gate("ndcg@10", max_drop=0.0, against="previous")], [row(0.5)], history)
+    assert [(one.result, one.reference_run) for one in found] == [("pass", "again")]
 
 
 NO_ORDER = "{} before it, found {}, and nobody knows which is earlier: give labels of one form, such as 2026-11-28 or 0042, or"
@@ -173,7 +173,7 @@ NO_ORDER = "{} before it, found {}, and nobody knows which is earlier: give labe
 def test_labels_that_text_does_not_order_are_no_reference(now, before, expected):
     history = [row(0.5, as_of=label, run_id=f"r{label}", computed_at=place) for place, label in enumerate(before)]
     for against in ("previous", "median(1)"):
-        found = verdict(Gate("ndcg@10", max_drop=0.1, against=against), row(0.5, as_of=now), history)
+        found = result_of(Gate("ndcg@10", max_drop=0.1, against=against), row(0.5, as_of=now), history)
         assert (found[0], found[1][: len(expected[1])]) == expected
 
 
@@ -181,10 +181,10 @@ def test_labels_that_text_does_not_order_are_no_reference(now, before, expected)
 def test_the_first_night(missing):
     gate = Gate("ndcg@10", max_drop=0.0, against="previous", missing=missing)
     for history in ([], [night(27, 0.5, metric="map@10")], [night(29, None)]):
-        assert verdict(gate, row(0.5), history) == (missing, f"no earlier value to compare with: missing is {missing}")
+        assert result_of(gate, row(0.5), history) == (missing, f"no earlier value to compare with: missing is {missing}")
     told = f"no earlier value to compare with (left out: 1 without a value): missing is {missing}"
     for history in ([night(27, None)], [night(27, math.inf)], [night(27, 0.5, model="pop")]):
-        assert verdict(gate, row(0.5), history) == (missing, told)
+        assert result_of(gate, row(0.5), history) == (missing, told)
 
 
 def test_nights_without_a_value_are_told():
@@ -200,11 +200,11 @@ def test_nights_without_a_value_are_told():
 
 def test_another_convention_fails_and_other_data_are_told():
     gate = Gate("ndcg@10", max_drop=0.0, against="previous")
-    assert verdict(gate, row(0.5), [night(27, 0.5, convention="recbole")]) == (
+    assert result_of(gate, row(0.5), [night(27, 0.5, convention="recbole")]) == (
         "fail",
         "expected convention default of the reference, found recbole",
     )
-    assert verdict(gate, row(0.5), [night(27, 0.4, data_hash="e")]) == (
+    assert result_of(gate, row(0.5), [night(27, 0.4, data_hash="e")]) == (
         "pass",
         "0.5 is 0.1 better than 0.4 of run r27, and the truth is another",
     )
@@ -213,7 +213,7 @@ def test_another_convention_fails_and_other_data_are_told():
 def test_a_baseline_without_a_value_fails():
     gate = Gate("ndcg@10", max_drop=0.0, against="model(pop)")
     for rows in ([row(0.5)], [row(0.5), row(None, "pop")], [row(0.5), row(math.inf, "pop")], [row(0.5), row(math.nan, "pop")]):
-        assert verdict(gate, rows) == ("fail", "expected a value of model pop to compare with, found none")
+        assert result_of(gate, rows) == ("fail", "expected a value of model pop to compare with, found none")
 
 
 def test_o6_the_order_of_a_sum_trips_no_gate():
@@ -221,8 +221,8 @@ def test_o6_the_order_of_a_sum_trips_no_gate():
     one, other = sum(values) / 6, sum(sorted(values)) / 6
     assert abs(one - other) < 1e-12
     gate = Gate("ndcg@10", max_drop=0.0, against="previous")
-    assert verdict(gate, row(min(one, other)), [night(27, max(one, other))])[0] == "pass"
-    assert verdict(gate, row(one - 1e-9), [night(27, one)])[0] == "fail"
+    assert result_of(gate, row(min(one, other)), [night(27, max(one, other))])[0] == "pass"
+    assert result_of(gate, row(one - 1e-9), [night(27, one)])[0] == "fail"
 
 
 BOTH = [row(0.5), row(0.6, "pop")]
@@ -243,7 +243,7 @@ TOLD = "0.5 is 0.1 worse than 0.6 of model(pop), allowed are 0"
 def test_a_drop_that_must_be_significant(more, expected):
     gate = Gate("ndcg@10", max_drop=0.0, against="model(pop)", significant=True)
     tested = pair([0.5, 0.6, 0.7, 0.6], [0.5, 0.3, 0.7, 0.5], smallest_difference=0.3)
-    assert verdict(gate, BOTH, (), [tested | more]) == expected
+    assert result_of(gate, BOTH, (), [tested | more]) == expected
 
 
 def test_a_significant_difference_in_the_other_direction_is_no_drop():
@@ -251,10 +251,10 @@ def test_a_significant_difference_in_the_other_direction_is_no_drop():
     gate = Gate("ndcg@10", max_drop=0.0, against="model(pop)", significant=True)
     better = pair([0.1, 0.2, 0.3, 0.4], [0.2, 0.3, 0.4, 0.6])
     assert better["p_value"] < 0.05
-    assert verdict(gate, BOTH, (), [better]) == ("pass", f"{TOLD}, but the mean of its 4 users is not worse")
+    assert result_of(gate, BOTH, (), [better]) == ("pass", f"{TOLD}, but the mean of its 4 users is not worse")
     # Errors that are lower are better.
     rows = [one | {"higher_is_better": False, "value": 1.1 - one["value"]} for one in BOTH]
-    assert verdict(gate, rows, (), [better])[0] == "fail"
+    assert result_of(gate, rows, (), [better])[0] == "fail"
 
 
 # False alarms -------------------------------------------------------------------------------------------------------------
@@ -284,10 +284,10 @@ def test_the_rate_of_false_alarms_against_a_model(fields, rate):
     assert found.line().endswith(f"; false alarms: {100 * rate:g} % of nights")
 
 
-def test_the_rate_is_stated_whatever_the_verdict():
+def test_the_rate_is_stated_whatever_the_result():
     better = [row(0.7, std=0.3), row(0.6, "pop", std=0.3)]
     found = held(Gate("ndcg@10", max_drop=0.0, significant=True, **AGAINST_MODEL), better, (), [USERS])
-    assert (found.verdict, found.false_alarm_rate) == ("pass", pytest.approx(0.025))
+    assert (found.result, found.false_alarm_rate) == ("pass", pytest.approx(0.025))
     found = held(Gate("ndcg@10", max_drop=9.0, **AGAINST_MODEL), better, (), [pair(*np.random.default_rng(0).random((2, 50)))])
     assert 0 <= found.false_alarm_rate < 1e-9
     assert found.line().endswith("; false alarms: below 0.01 % of nights")
@@ -355,29 +355,29 @@ def over(drops, first=1, **more):
     return rows[-1], [own for of_night in rows[:-1] for own in of_night]
 
 
-ALWAYS = Gate("ndcg@10", max_drop=0.01, against="model(pop)", significant="all_nights")
+ALWAYS = Gate("ndcg@10", max_drop=0.01, against="model(pop)", significant="all_runs")
 DROPS = [0.02, 0.04, 0.03, 0.01] * 10
 
 
 @pytest.mark.parametrize("missing", ["pass", "fail"])
-def test_all_nights_need_thirty(missing):
-    gate = Gate("ndcg@10", max_drop=0.01, against="model(pop)", significant="all_nights", missing=missing)
+def test_all_runs_need_thirty(missing):
+    gate = Gate("ndcg@10", max_drop=0.01, against="model(pop)", significant="all_runs", missing=missing)
     told = "0.57 is 0.03 worse than 0.6 of model(pop); {} of the 30 that are needed: missing is {}"
-    assert verdict(gate, *over([0.03])) == (missing, told.format("1 night", missing))
+    assert result_of(gate, *over([0.03])) == (missing, told.format("1 night", missing))
     found = held(gate, *over([*DROPS[:28], 0.03]))
-    assert (found.verdict, found.reason) == (missing, told.format("29 nights", missing))
+    assert (found.result, found.reason) == (missing, told.format("29 nights", missing))
     assert (found.false_alarm_rate, found.false_alarm_rate_year) == (None, None)
     assert held(gate, *over([0.03] * 30)).reason.startswith("0.57 is 0.03 worse than 0.6 of model(pop); over 30 nights a mean")
 
 
-def test_the_mean_drop_of_all_nights_decides_and_not_that_of_tonight():
+def test_the_mean_drop_of_all_runs_decides_and_not_that_of_tonight():
     """The last night is a good one."""
     (look,) = stats.confidence_sequence([(40, 0.025, np.var(DROPS, ddof=1))], n_target=90)
     assert look.ci_low > 0.01
     found = held(ALWAYS, *over(DROPS))
     interval = f"a mean drop of 0.025 (95 % interval {look.ci_low:.3g}..{look.ci_high:.3g}), allowed are 0.01"
     assert found.reason == f"0.59 is 0.01 worse than 0.6 of model(pop); over 40 nights {interval}"
-    assert (found.verdict, found.drop, found.reference) == ("fail", pytest.approx(0.01), 0.6)
+    assert (found.result, found.drop, found.reference) == ("fail", pytest.approx(0.01), 0.6)
     assert (found.false_alarm_rate, found.false_alarm_rate_year) == (None, 0.05)
     assert found.line().endswith("; false alarms: at most 5 % of years")
     assert found.gate == "ndcg@10: max_drop 0.01 against model(pop), significant over all nights"
@@ -393,24 +393,24 @@ def test_the_mean_drop_of_all_nights_decides_and_not_that_of_tonight():
         ({"max_drop": 9.0, "max_drop_share": 0.01 / 0.6}, "fail"),
     ],
 )
-def test_what_is_allowed_over_all_nights(fields, expected):
-    gate = Gate("ndcg@10", against="model(pop)", significant="all_nights", **fields)
-    assert held(gate, *over(DROPS)).verdict == expected
+def test_what_is_allowed_over_all_runs(fields, expected):
+    gate = Gate("ndcg@10", against="model(pop)", significant="all_runs", **fields)
+    assert held(gate, *over(DROPS)).result == expected
     # Better by as much is never a failure, and where lower is better the same drop is an improvement.
-    assert held(gate, *over([-drop for drop in DROPS])).verdict == "pass"
-    assert held(gate, *over(DROPS, higher_is_better=False)).verdict == "pass"
-    assert held(gate, *over([-drop for drop in DROPS], old=0.6, higher_is_better=False)).verdict == expected
+    assert held(gate, *over([-drop for drop in DROPS])).result == "pass"
+    assert held(gate, *over(DROPS, higher_is_better=False)).result == "pass"
+    assert held(gate, *over([-drop for drop in DROPS], old=0.6, higher_is_better=False)).result == expected
 
 
 def test_the_share_that_is_allowed_is_one_of_each_night():
     """References of 1 and 2 take turns, and drops of a tenth of them; a tenth is allowed, and so is a bit more."""
     rows = [both(day, 0.1 * (1 + day % 2) + 0.001 * (-1) ** (day // 2), old=1.0 + day % 2) for day in range(1, 41)]
     tonight, history = rows[-1], [own for of_night in rows[:-1] for own in of_night]
-    gate = {"metric": "ndcg@10", "against": "model(pop)", "significant": "all_nights"}
+    gate = {"metric": "ndcg@10", "against": "model(pop)", "significant": "all_runs"}
     found = held(Gate(**gate, max_drop_share=0.1), tonight, history)
     assert found.reason.endswith(", allowed are 0.15")
-    assert found.verdict == "pass"
-    assert held(Gate(**gate, max_drop_share=0.098), tonight, history).verdict == "fail"
+    assert found.result == "pass"
+    assert held(Gate(**gate, max_drop_share=0.098), tonight, history).result == "fail"
     # Were all drops held against the mean of what is allowed, their spread would hide this.
     spread = [0.1 * (1 + day % 2) for day in range(1, 41)]
     assert stats.confidence_sequence([(1, d - 0.147, None) for d in spread], n_target=90)[-1].ci_low < 0
@@ -446,12 +446,12 @@ def test_nights_that_do_not_count():
 def test_nights_without_spread():
     constant = held(ALWAYS, *over([0.02] * 30))
     assert constant.reason.endswith("; over 30 nights a mean drop of 0.02, the same every night, allowed are 0.01")
-    assert constant.verdict == "fail"
-    assert held(ALWAYS, *over([0.0] * 30)).verdict == "pass"
-    nothing = Gate("ndcg@10", max_drop=0, against="model(pop)", significant="all_nights")
-    assert held(nothing, *over([0.0] * 30)).verdict == "pass"
+    assert constant.result == "fail"
+    assert held(ALWAYS, *over([0.0] * 30)).result == "pass"
+    nothing = Gate("ndcg@10", max_drop=0, against="model(pop)", significant="all_runs")
+    assert held(nothing, *over([0.0] * 30)).result == "pass"
     # The same users summed in another order: differences of the last bit, all in one direction.
-    assert held(nothing, *over([1e-15, 2e-15] * 20)).verdict == "pass"
+    assert held(nothing, *over([1e-15, 2e-15] * 20)).result == "pass"
 
 
 def test_a_year_of_gates_without_a_difference():
@@ -468,21 +468,21 @@ def test_a_year_of_gates_without_a_difference():
         nightly.append(failed.any())
         share.append(failed.mean())
         looks = stats.confidence_sequence([(1, d, None) for d in mean], n_target=gates.N_TARGET, alpha=gates.ALPHA)
-        always.append(any(look.ci_low > 0 for look in looks[gates.FEWEST_NIGHTS - 1 :]))
+        always.append(any(look.ci_low > 0 for look in looks[gates.FEWEST_RUNS - 1 :]))
     assert np.mean(share) == pytest.approx(0.025, abs=0.003)
     assert np.mean(nightly) > 0.99
     assert np.mean(always) <= gates.ALPHA
 
 
-def test_the_gate_over_all_nights_is_the_sequence_night_by_night():
+def test_the_gate_over_all_runs_is_the_sequence_night_by_night():
     """No difference for 60 nights, and then one of a fifth of the spread of a night."""
     rng = np.random.default_rng(4)
     drops = rng.normal(size=365) * 0.01 + np.where(np.arange(365) < 60, 0, 0.002)
     looks = stats.confidence_sequence([(1, d, None) for d in drops], n_target=gates.N_TARGET)
-    gate, history, found = Gate("ndcg@10", max_drop=0, against="model(pop)", significant="all_nights"), [], []
+    gate, history, found = Gate("ndcg@10", max_drop=0, against="model(pop)", significant="all_runs"), [], []
     for day, drop in enumerate(drops, 1):
         tonight = both(day, drop)
-        found.append(held(gate, tonight, history).verdict)
+        found.append(held(gate, tonight, history).result)
         history += tonight
     expected = ["fail" if look.ci_low is not None and look.ci_low > 0 else "pass" for look in looks]
     assert found[29:] == expected[29:]
@@ -512,16 +512,16 @@ def test_the_gate_over_all_nights_is_the_sequence_night_by_night():
         ({"max_drop": 0.1, "against": "median(0)"}, r"against: expected previous, median\(N\)"),
         ({"max_drop": 0.1, "against": "previous", "significant": True}, r"significant: expected against: model\(NAME\)"),
         (
-            {"max_drop": 0.1, "against": "median(7)", "significant": "all_nights"},
+            {"max_drop": 0.1, "against": "median(7)", "significant": "all_runs"},
             r"significant: expected against: model\(NAME\)",
         ),
         (
             {"max_drop": 0.1, "against": "model(a)", "significant": "often"},
-            "significant: expected true, false or all_nights, found 'often'",
+            "significant: expected true, false or all_runs, found 'often'",
         ),
         (
             {"max_drop": 0.1, "against": "model(a)", "significant": 1},
-            "significant: expected true, false or all_nights, found 1",
+            "significant: expected true, false or all_runs, found 1",
         ),
         ({"min": 0.1, "min_users": -1}, "min_users: expected a whole number from 0, found -1"),
         ({"min": 0.1, "severity": "loud"}, "severity: expected fail or warn, found 'loud'"),
@@ -536,17 +536,17 @@ def test_what_is_no_gate_is_refused(fields, told):
 
 
 def test_a_model_may_have_any_name():
-    """Those of a table may hold line breaks and parentheses; in the verdict they stay on one line."""
+    """Those of a table may hold line breaks and parentheses; in the result they stay on one line."""
     for name in ("a\n1", "a)", "model(b)", "  "):
         gate = Gate("ndcg@10", max_drop=0.0, against=f"model({name})")
         assert gate.baseline == name
         found = held(gate, [row(0.5), row(0.4, name)])
-        assert (found.verdict, found.reference) == ("pass", 0.4)
+        assert (found.result, found.reference) == ("pass", 0.4)
         assert len(found.line().splitlines()) == 1
 
 
 def test_bounds_may_be_one_value():
-    assert verdict(Gate("ndcg@10", min=0.5, max=0.5), row(0.5))[0] == "pass"
+    assert result_of(Gate("ndcg@10", min=0.5, max=0.5), row(0.5))[0] == "pass"
 
 
 # The job ------------------------------------------------------------------------------------------------------------------
@@ -590,7 +590,7 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
     ]
     code, first, captured = job("evaluate", capsys, as_of="2026-11-27", found=("a", "a"), gates=gates)
     assert code == 0
-    assert [gate["verdict"] for gate in first["gates"]] == ["pass", "pass"]
+    assert [gate["result"] for gate in first["gates"]] == ["pass", "pass"]
     assert "PASS  model: hit@1: max_drop 0.1 against previous: no earlier value to compare with" in captured.out
 
     result = tmp_path / "result.json"
@@ -600,12 +600,12 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
     assert f"error: FAIL  model: hit@1: max_drop 0.1 against previous: {told}" in captured.err
     assert second == json.loads(result.read_text())
     assert (second["status"], second["error"]["type"]) == ("ok", "GateError")
-    assert [(gate["verdict"], gate["reference"]) for gate in second["gates"]] == [("fail", 1.0), ("warn", None)]
+    assert [(gate["result"], gate["reference"]) for gate in second["gates"]] == [("fail", 1.0), ("warn", None)]
     assert set(second["tables"]) == {"data_report", "per_user", "summary", "gates"}
     published = srm.read_history(spark, str(tmp_path / "out"), table="gates").where("as_of = '2026-11-28'")
     # Values 1, 1 before and 0, 1 now: the standard error is sqrt(1/2) / sqrt(2) = 1/2, and 0.1 is a fifth of it.
     rate = pytest.approx(1 - NormalDist().cdf(0.2))
-    columns = ("verdict", "drop", "false_alarm_rate")
+    columns = ("result", "drop", "false_alarm_rate")
     assert sorted(tuple(row[name] for name in columns) for row in published.collect()) == [
         ("fail", 0.5, rate),
         ("warn", None, None),
@@ -614,7 +614,7 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
     summary = srm.read_history(spark, str(tmp_path / "out")).where("as_of = '2026-11-28'")
     assert [row["value"] for row in summary.collect()] == [0.5]
 
-    # Apart from the evaluation: the same verdict for the run that is published, and nothing written.
+    # Apart from the evaluation: the same result for the run that is published, and nothing written.
     again, third, _ = job("gate", capsys, gates=gates)
     assert (again, third["gates"]) == (3, second["gates"])
     assert main(["history", "--config", str(tmp_path / "conf.json"), "--metric", "HIT@1"]) == 0
@@ -677,10 +677,10 @@ def test_a_gate_fails_and_is_published_without_its_model(job, spark, tmp_path, c
     """The only model of the run is the one that others are to be held against."""
     gates = [{"metric": "hit@1", "max_drop": 0, "against": "model(model)"}]
     code, outcome, captured = job("evaluate", capsys, gates=gates)
-    assert (code, outcome["gates"][0]["model"], outcome["gates"][0]["verdict"]) == (3, None, "fail")
+    assert (code, outcome["gates"][0]["model"], outcome["gates"][0]["result"]) == (3, None, "fail")
     assert "FAIL  no model: hit@1: max_drop 0 against model(model): expected a model beside model" in captured.out
     (row,) = srm.read_history(spark, str(tmp_path / "out"), table="gates").collect()
-    assert (row["model"], row["verdict"]) == (None, "fail")
+    assert (row["model"], row["result"]) == (None, "fail")
     assert job("gate", capsys, gates=gates)[0] == 3
 
 
@@ -699,26 +699,26 @@ def test_a_night_after_a_refused_one_is_a_first_night(job, spark, tmp_path, caps
     assert main(["history", "--config", str(tmp_path / "conf.json"), "--metric", "hit@1"]) == 4
     assert "expected runs of job evaluate with hit@1, found none" in capsys.readouterr().err
     code, outcome, captured = job("evaluate", capsys, gates=gates)
-    assert (code, outcome["gates"][0]["verdict"]) == (0, "pass")
+    assert (code, outcome["gates"][0]["result"]) == (0, "pass")
     assert "no earlier value to compare with: missing is pass" in captured.out
 
 
 @pytest.mark.spark
 @pytest.mark.once
-def test_a_night_of_two_tasks_shows_its_verdicts_and_only_the_second_fails(job, spark, tmp_path, capsys):
+def test_a_night_of_two_tasks_shows_its_results_and_only_the_second_fails(job, spark, tmp_path, capsys):
     """As schedulers run it: the first task judges, publishes and writes the page, the second ends the pipeline."""
     gates = [{"metric": "hit@1", "min": 0.9}, {"metric": "hit@1", "max_drop": 0.1, "against": "previous"}]
     assert job("evaluate", capsys, "--no-gates", as_of="2026-11-27", found=("a", "a"), gates=gates)[0] == 0
     code, first, captured = job("evaluate", capsys, "--no-gates", gates=gates)
     assert (code, first["exit_code"], first["status"], first["error"]) == (0, 0, "ok", None)
-    assert [verdict["verdict"] for verdict in first["gates"]] == ["fail", "fail"]
+    assert [gate["result"] for gate in first["gates"]] == ["fail", "fail"]
     assert "FAIL  model: hit@1: min 0.9: 0.5 is below 0.9" in captured.out
     assert "--no-gates: a gate that fails ends the command gate, and not this one" in captured.out
     page = (tmp_path / "2026-11-28.html").read_text()
-    assert "Gates failed: 2 of 2 verdicts" in page
+    assert "Gates failed: 2 of 2" in page
     assert "0.5 is below 0.9" in page
     rows = srm.read_history(spark, str(tmp_path / "out"), table="gates").where("as_of = '2026-11-28'").collect()
-    assert [row["verdict"] for row in rows] == ["fail", "fail"]
+    assert [row["result"] for row in rows] == ["fail", "fail"]
     code, second, captured = job("gate", capsys, gates=gates)
     assert (code, second["gates"]) == (3, first["gates"])
     assert "error: FAIL  model: hit@1: min 0.9" in captured.err
@@ -803,14 +803,14 @@ def test_a_drop_that_is_chance_passes_and_one_that_is_not_fails(spark, tmp_path,
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.heavy
-def test_a_gate_over_all_nights_reads_them_from_the_history(spark, tmp_path, capsys, monkeypatch):
+def test_a_gate_over_all_runs_reads_them_from_the_history(spark, tmp_path, capsys, monkeypatch):
     """Three nights with a truth of their own: b misses one, two and three of the ten users that a serves."""
-    monkeypatch.setattr(gates, "FEWEST_NIGHTS", 3)
+    monkeypatch.setattr(gates, "FEWEST_RUNS", 3)
     conf = {
         "as_of": "0",
         "inputs": {"predictions": {"path": f"{tmp_path}/{{as_of}}"}, "truth": {"path": f"{tmp_path}/truth-{{as_of}}"}},
         "evaluation": {"top_k": 1, "metrics": ["hit"], "n_buckets": 2},
-        "gates": [{"metric": "hit@1", "max_drop": 0, "against": "model(a)", "significant": "all_nights"}],
+        "gates": [{"metric": "hit@1", "max_drop": 0, "against": "model(a)", "significant": "all_runs"}],
         "output": {"path": str(tmp_path / "out")},
     }
     path = tmp_path / "conf.json"
@@ -841,12 +841,12 @@ def test_a_gate_over_all_nights_reads_them_from_the_history(spark, tmp_path, cap
         ({"metric": "hit@1", "min": "high"}, "gates[0].min: expected a finite number, found 'high'"),
         ({"metric": "hit@1", "max_drop": 0.1, "against": "previous"}, "gates[0].against: previous needs an as_of"),
         (
-            {"metric": "hit@1", "max_drop": 0.1, "against": "model(a)", "significant": "all_nights"},
-            "gates[0].significant: all_nights needs an as_of",
+            {"metric": "hit@1", "max_drop": 0.1, "against": "model(a)", "significant": "all_runs"},
+            "gates[0].significant: all_runs needs an as_of",
         ),
         (
             {"metric": "hit@1", "max_drop": 0.1, "against": "model(a)", "significant": "often"},
-            "gates[0].significant: expected one of False, True or 'all_nights', found 'often'",
+            "gates[0].significant: expected one of False, True or 'all_runs', found 'often'",
         ),
         (
             {"metric": "matched_auc@1", "max_drop": 0.1, "against": "model(a)", "significant": True},

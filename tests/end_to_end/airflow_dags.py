@@ -169,7 +169,7 @@ def test_a_night_with_spark_submit(tmp_path):
     assert results["evaluate"]["models"]["als"]["mrr@5"] == pytest.approx(MRR)
     assert results["evaluate"]["gates"] == results["gate"]["gates"]
     assert results["evaluate"]["run_id"] == results["gate"]["run_id"]
-    assert [(gate["verdict"], gate["value"]) for gate in results["gate"]["gates"]] == [("pass", pytest.approx(MRR))]
+    assert [(gate["result"], gate["value"]) for gate in results["gate"]["gates"]] == [("pass", pytest.approx(MRR))]
     assert (tmp_path / "results" / "summary").is_dir()
 
 
@@ -177,7 +177,7 @@ def test_a_gate_fails_once_and_says_why(tmp_path):
     results, states, log = run("recmetrics_pyspark", 0.8, tmp_path)
     assert states == {"evaluate": ("success", 1), "gate": ("failed", 1)}, log[-5000:]
     assert results["gate"]["exit_code"] == 3
-    assert [gate["verdict"] for gate in results["gate"]["gates"]] == ["fail"]
+    assert [gate["result"] for gate in results["gate"]["gates"]] == ["fail"]
     assert f"recmetrics_pyspark.gate as of {AS_OF} failed: " in log
     assert "mrr@5: min 0.8, als: 0.75 is below 0.8" in log
 
@@ -236,7 +236,7 @@ def test_a_night_on_databricks(tmp_path, monkeypatch):
         server.shutdown()
     assert states == {"evaluate": ("success", 1), "gate": ("failed", 1)}, log[-5000:]
     assert results["evaluate"]["models"]["als"]["mrr@5"] == pytest.approx(MRR)
-    assert [gate["verdict"] for gate in results["gate"]["gates"]] == ["fail"]
+    assert [gate["result"] for gate in results["gate"]["gates"]] == ["fail"]
     assert "mrr@5: min 0.8, als: 0.75 is below 0.8" in log
     bundle = yaml.safe_load((ROOT / "databricks.yml").read_text())["resources"]["jobs"]["nightly_serverless"]
     needed = ["/Volumes/a/b/c.whl", *bundle["environments"][0]["spec"]["dependencies"][1:]]

@@ -178,7 +178,7 @@ def test_the_tasks_of_a_night_run(serverless, tables, tmp_path, capsys, monkeypa
     assert evaluated["report"] == str(tmp_path / "reports" / f"{AS_OF}.html")
     assert "als has the best value" in Path(evaluated["report"]).read_text()
     assert set(evaluated["tracking"]["mlflow"]) == {"als", "popularity"}
-    assert [gate["verdict"] for gate in held["gates"]] == ["pass"] * 3
+    assert [gate["result"] for gate in held["gates"]] == ["pass"] * 3
     assert read_history(serverless, Output(table_prefix="default.hosts_nightly_")).count() > 0
 
 

@@ -98,8 +98,8 @@ def test_the_report_is_written_before_a_failed_gate_ends_the_run(job, tmp_path, 
     assert f"report       {result['report']}" in out
     text = Path(result["report"]).read_text()
     assert sorted(path.name for path in (tmp_path / "reports").iterdir()) == ["2026-11-27.html", "2026-11-28.html"]
-    n_verdicts = len(result["gates"])
-    assert f"Gates failed: {n_verdicts} of {n_verdicts} verdicts" in text
+    n_gates = len(result["gates"])
+    assert f"Gates failed: {n_gates} of {n_gates}" in text
     assert "hit@1 over 2 nights, 2026-11-27 to 2026-11-28." in text
     for section in ("gates", "values", "differences", "history", "data", "definitions", "run"):
         assert f'<section aria-labelledby="{section}">' in text

@@ -13,7 +13,7 @@ import pytest
 from report_data import small_comparison
 
 import spark_recmetrics as srm
-from spark_recmetrics.decisions.gates import Gate, judge
+from spark_recmetrics.decisions.gates import Gate, check_gates
 from spark_recmetrics.evaluation.memory import evaluate_in_memory
 from spark_recmetrics.job import mlflow as tracking
 from spark_recmetrics.job.cli import RESULT_MARK, main
@@ -133,14 +133,18 @@ def test_the_page_is_an_artefact(client, monkeypatch):
     pytest.importorskip("matplotlib", reason="the extra report is optional, and not installed here")
     result = two_models()
     gate = Gate("ndcg@10", min=2.0)
-    more = {"comparison": small_comparison("a", "b"), "gates": judge([gate], result.rows), "configuration": "job: nightly"}
+    more = {
+        "comparison": small_comparison("a", "b"),
+        "gates": check_gates([gate], result.rows),
+        "configuration": "job: nightly",
+    }
     run = client.get_run(srm.log_to_mlflow(result, history=result.rows, **more).runs["a"])
     page = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/report.html")
     for told in ("is below 2", "a minus b", "job: nightly"):
         assert told in page
     assert run.data.tags["recmetrics.gates"] == "fail"
     found = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/result.json"))
-    assert [row["verdict"] for row in found["gates"]] == ["fail", "fail"]
+    assert [row["result"] for row in found["gates"]] == ["fail", "fail"]
     assert [row["metric"] for row in found["comparison"]] == ["mrr@2", "hit@1", "mrr@2"]
     monkeypatch.setitem(sys.modules, "jinja2", None)
     bare = client.get_run(srm.log_to_mlflow(result).runs["a"])
@@ -255,11 +259,11 @@ def test_earlier_runs_that_must_not_be_deleted_are_a_warning(client, monkeypatch
 
 
 def test_json_of_what_a_job_knows_has_no_infinity(client):
-    gate = {"verdict": "fail", "value": math.inf, "reference": np.float64("nan"), "n_users": np.int64(3), "why": ("a", None)}
+    gate = {"result": "fail", "value": math.inf, "reference": np.float64("nan"), "n_users": np.int64(3), "why": ("a", None)}
     tracked = tracking.track(one_model(), tracking.Mlflow(), more={"gates": [gate]})
     place = client.get_run(tracked.runs["model"]).info.artifact_uri
     found = json.loads(mlflow.artifacts.load_text(f"{place}/recmetrics/result.json"))
-    assert found["gates"] == [{"verdict": "fail", "value": None, "reference": None, "n_users": 3, "why": ["a", None]}]
+    assert found["gates"] == [{"result": "fail", "value": None, "reference": None, "n_users": 3, "why": ["a", None]}]
 
 
 def test_a_server_that_is_down_is_told_without_the_password(client, monkeypatch):
@@ -352,7 +356,7 @@ def test_a_job_logs_what_it_has_published(job, client):
     assert text.partition("\n")[0] in out
     assert outcome["report"] is None, "no file is asked for"
     page = mlflow.artifacts.load_text(f"{found.info.artifact_uri}/recmetrics/report.html")
-    assert "Gates failed: 1 of 2 verdicts" in page
+    assert "Gates failed: 1 of 2" in page
 
 
 @pytest.mark.spark
@@ -370,7 +374,7 @@ def test_a_tracker_that_fails_does_not_lose_the_night(job, spark, client, tmp_pa
     assert (code, outcome["error"]["type"]) == (5, "PublishError")
     assert srm.read_history(spark, str(tmp_path / "out")).count() == 2, "one run of two models: the second took its place"
     gate = {"metric": "hit@1", "min": 0.1}
-    assert job({**down, "on_error": "fail"}, gates=[gate])[0] == 3, "the verdict is the stronger one"
+    assert job({**down, "on_error": "fail"}, gates=[gate])[0] == 3, "the result of the gate is the stronger one"
 
 
 def test_where_a_night_is_logged_is_no_part_of_its_run_id(tmp_path):

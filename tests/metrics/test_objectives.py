@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import spark_recmetrics as srm
-from spark_recmetrics.decisions.gates import Gate, judge
+from spark_recmetrics.decisions.gates import Gate, check_gates
 from spark_recmetrics.job import cli
 from spark_recmetrics.job.files.config import load
 from spark_recmetrics.metrics import COMBINED, DEFINITIONS, parse
@@ -285,9 +285,9 @@ def test_an_undefined_objective_makes_the_value_undefined_and_is_told():
 
 def test_a_gate_holds_for_them():
     gates = [Gate("hypervolume@1", min=0.2), Gate("euc_distance@1", max_drop=1.0, against="model(als)")]
-    found = {(one.model, one.metric): one.verdict for one in judge(gates, in_memory(WANTED).rows)}
+    found = {(one.model, one.metric): one.result for one in check_gates(gates, in_memory(WANTED).rows)}
     volumes = {"als": "pass", "none": "fail", "pop": "pass"}
-    assert {model: verdict for (model, metric), verdict in found.items() if metric == "hypervolume@1"} == volumes
+    assert {model: result for (model, metric), result in found.items() if metric == "hypervolume@1"} == volumes
     # The distance of none is 3.16 and that of als 2.06.
     assert (found["none", "euc_distance@1"], found["pop", "euc_distance@1"]) == ("fail", "pass")
 

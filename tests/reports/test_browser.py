@@ -60,7 +60,7 @@ def test_the_page_opens_without_an_error_and_asks_for_nothing(browser, page, wid
     browser.open(page.as_uri(), width=width)
     assert browser.log("browser") == []
     assert {address.partition(":")[0] for address in browser.requests()} <= {"file", "data"}
-    assert browser.run("return document.title").endswith("Gates failed: 1 of 2 verdicts")
+    assert browser.run("return document.title").endswith("Gates failed: 1 of 2")
     assert browser.run("return document.scripts.length") == 0
 
 

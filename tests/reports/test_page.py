@@ -86,10 +86,10 @@ def test_every_section_is_there_in_order(read):
     assert linked == [f"#{section}" for section in found]
 
 
-def test_the_verdict_comes_first(read):
+def test_the_summary_comes_first(read):
     head = read.text("head")
-    assert "✓ Gates passed: 2 verdicts" not in head  # popularity has 3/8, and the gate is at 1/2
-    assert "✗ Gates failed: 1 of 2 verdicts" in head
+    assert "✓ Gates passed: 2 of 2" not in head  # popularity has 3/8, and the gate is at 1/2
+    assert "✗ Gates failed: 1 of 2" in head
     assert "popularity fails mrr@2: min 0.5: 0.375 is below 0.5." in head
     assert "mrr@1: als has the best value, 0.5000" in head
     assert "✗ fail popularity mrr@2: min 0.5 0.375 is below 0.5" in read.text("gates")
@@ -152,15 +152,15 @@ def test_a_gate_that_failed_is_never_cut(tmp_path, monkeypatch):
     monkeypatch.setattr(page_module, "_LIMITS", (3,))
     result = small_result(metrics=["mrr"], k=2)
     passes, fails = small_gates(result, min=0.1), small_gates(result, min=2.0)
-    warns = [one._replace(verdict="warn") for one in passes]
+    warns = [one._replace(result="warn") for one in passes]
     found = page_of(result, tmp_path, gates=[*passes, *warns, *fails, *fails])
     assert [one["class"] for one in found.all("span") if "chip" in one["class"]][:4] == ["chip fail"] * 4
-    assert "4 more verdicts, none of which failed, are in the table gates." in found.text("gates")
+    assert "4 more results, none of which failed, are in the table gates." in found.text("gates")
     found = page_of(result, tmp_path, gates=[*passes, *warns, *fails[:1]])
     chips = [one["class"] for one in found.all("span") if "chip" in one["class"]][:3]
     assert chips == ["chip fail", "chip warn", "chip warn"]
-    assert "2 more verdicts" in found.text("gates")
-    assert "more verdicts" not in page_of(result, tmp_path, gates=fails).text("gates")
+    assert "2 more results" in found.text("gates")
+    assert "more results" not in page_of(result, tmp_path, gates=fails).text("gates")
 
 
 def test_more_warnings_than_the_page_has_are_counted(tmp_path, monkeypatch):
@@ -345,7 +345,7 @@ def test_of_many_models_the_best_are_shown_and_the_baseline(tmp_path):
     assert "29 more models in the table" in found.text("values")
     assert [one["aria-label"].partition(" ")[0] for one in of_pairs] == shown[:-13:-1]
     assert "28 more pairs have no figure." in found.text("differences")
-    # The verdict names the pairs of the best, and counts the rest.
+    # The summary names the pairs of the best, and counts the rest.
     pairs = [{**row, "metric": "mrr@1", "k": 1} for row in pairs]
     head = page_of(result, tmp_path, comparison=Comparison(tuple(pairs), 0.05)).text("head")
     assert "34 more pairs of models are in the table of differences." in head
@@ -587,12 +587,12 @@ def test_markdown():
     other = 1.959964 * 0.25 / 2
     interval = f"{0.75 - half:.4f}..{0.75 + half:.4f}"
     assert text.splitlines()[:14] == [
-        "**FAIL**: gates failed: 1 of 2 verdicts",
+        "**FAIL**: gates failed: 1 of 2",
         "",
         f"- mrr@2: als has the best value, 0.7500 (95 % interval {interval}, 4 users), before popularity with 0.3750.",
         "- als is better than popularity: by 0.3750 on average of 4 users, p &#60; .001.",
         "",
-        "| verdict | model | gate | why |",
+        "| result | model | gate | why |",
         "| --- | --- | --- | --- |",
         "| PASS | als | mrr@2: min 0.5 | 0.75 is within its bounds |",
         "| FAIL | popularity | mrr@2: min 0.5 | 0.375 is below 0.5 |",
@@ -691,6 +691,6 @@ def test_json(tmp_path):
     more = {"comparison": small_comparison(ci_low=-math.inf), "gates": small_gates(result)}
     whole = json.loads(result.to_json(path, **more).read_text())
     assert [row["ci_low"] for row in whole["comparison"]] == [None, -0.25, 0.25]
-    assert [(row["model"], row["verdict"]) for row in whole["gates"]] == [("als", "pass"), ("popularity", "fail")]
+    assert [(row["model"], row["result"]) for row in whole["gates"]] == [("als", "pass"), ("popularity", "fail")]
     pareto = json.loads(in_two_ways({"als": "x", "pop": "y"}).to_json(path).read_text())["pareto"]
     assert [(row["k"], row["model"], row["dominated_by"]) for row in pareto][:2] == [(1, "als", []), (1, "pop", ["als"])]
