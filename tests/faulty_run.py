@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 import spark_recmetrics as srm
 from spark_recmetrics.storage import actions
-from spark_recmetrics.storage.row_counts import AGAIN, RowCounts
+from spark_recmetrics.storage.row_counts import RECOUNTED, RowCounts
 
 METRICS = ["ndcg@3", "map@3", "hit@1", "auc", "bpref", "mrr", "rmse", "fault@1"]
 SETTINGS = {
@@ -145,10 +145,10 @@ def watched(spark, fault):
         yield from parts
         fault.strike("score")
 
-    kept = actions.materialise(watch.seen().repartition(3, "id").mapInPandas(look, "id long"))
+    kept = actions.materialize(watch.observed_rows().repartition(3, "id").mapInPandas(look, "id long"))
     actions.collect_rows(kept.agg({"id": "max"}))
     actions.release(kept)
-    return actions.observed(watch)
+    return actions.observed_counts(watch)
 
 
 def main(master, folder, *faults):
@@ -159,13 +159,13 @@ def main(master, folder, *faults):
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     case = random_data.merged_cases(range(2), duplicates=True)
-    again, observed = [], actions.observed
+    again, observed = [], actions.observed_counts
 
     def listen(watch):
-        again.append(watch.observation.get[AGAIN])
+        again.append(watch.observation.get[RECOUNTED])
         return observed(watch)
 
-    actions.observed = listen
+    actions.observed_counts = listen
     for n, name in enumerate(("none", *faults)):
         again.clear()
         kind, place = name.split("-") if n else ("none", "")

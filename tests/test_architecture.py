@@ -113,7 +113,7 @@ FORBIDDEN = {
     **dict.fromkeys(("monotonically_increasing_id", "rand", "randn", "sample", "dropDuplicates", "drop_duplicates"), RETRY),
     **dict.fromkeys(("current_timestamp", "current_date", "uuid", "shuffle", "first_value", "any_value"), RETRY),
     **dict.fromkeys(("expr", "sql", "selectExpr"), SQL),
-    "cache": "only storage.actions.materialise keeps tables",
+    "cache": "only storage.actions.materialize keeps tables",
 }
 # Of the numbers it looks only at the partition and at whether a row is the first one, which a second try has, too.
 # Where there is no context, jobs have no names.

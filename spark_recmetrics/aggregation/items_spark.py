@@ -79,7 +79,7 @@ def counted_in(kept: DataFrame, plan: Plan) -> DataFrame | None:
     if not any(plan.n_of_items):
         return None
     found = counted_items(kept, item_columns(*plan.n_of_items), plan.inputs.catalog, parts_of_items(plan.n_buckets))
-    return actions.materialise(found)
+    return actions.materialize(found)
 
 
 def item_counts(items: DataFrame | None, plan: Plan) -> dict[tuple[int, int], ItemCounts]:

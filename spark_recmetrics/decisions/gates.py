@@ -12,16 +12,16 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import Metric, parse
-from spark_recmetrics.runs.order import (
+from spark_recmetrics.runs.references import (
     Reference,
     Row,
     drop_of,
     drops_against,
-    is_known,
-    is_same,
+    has_value,
     last_reference,
     model_reference,
     run_reference,
+    same_metric,
     variance_of,
 )
 from spark_recmetrics.stats import Interval, confidence_sequence, false_alarm_rate
@@ -397,7 +397,7 @@ _Z = NormalDist().inv_cdf(1 - ALPHA / 2)
 def _pair_of(gate: Gate, row: Row, comparison: Sequence[Row]) -> Row | None:
     """The row of COMPARISON with the model of the gate and its baseline."""
     models = (gate.baseline, row["model"])
-    return next((own for own in comparison if is_same(own, row) and (own["model_a"], own["model_b"]) == models), None)
+    return next((own for own in comparison if same_metric(own, row) and (own["model_a"], own["model_b"]) == models), None)
 
 
 def _told_mean(look: Interval, allowed: float) -> str:
@@ -417,7 +417,7 @@ def _missed(gate: Gate, row: Row | None) -> str | None:
     if row is None:
         return "expected a value, found none: the run has no such model and metric"
     value = row["value"]
-    if not is_known(row):
+    if not has_value(row):
         return "expected a value, found an undefined one"
     if row["n_users"] < gate.min_users:
         return f"expected at least {gate.min_users} users, found {row['n_users']}"

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics.errors import PublishError
 from spark_recmetrics.storage import actions, write
-from spark_recmetrics.storage.locations import without_password
+from spark_recmetrics.storage.credentials import without_password
 from spark_recmetrics.text import printable
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _setting(spark: SparkSession, name: str, key: str) -> Check:
 
 def _cache(spark: SparkSession) -> Check:
     # A plan of its own: the session would take an equal one of the caller's for this, and give it back.
-    kept = actions.materialise(spark.range(1).select(F.lit("spark_recmetrics doctor").alias("probe")))
+    kept = actions.materialize(spark.range(1).select(F.lit("spark_recmetrics doctor").alias("probe")))
     try:
         actions.collect_rows(kept)
         is_kept = actions.is_kept(kept)
@@ -246,7 +246,7 @@ def _output(spark: SparkSession, output: Output | None) -> Check:
         return Check("ok", "output", "skipped, no configuration was given", "add --config FILE to try to write there")
     where = output.table("*")
     try:
-        remains = write.try_output(spark, output)
+        remains = write.probe_output(spark, output)
     except PublishError as error:
         return Check(
             "FAIL", "output", f"{output.format} to {where}: {error}", "check the location, the format, and who may write there"

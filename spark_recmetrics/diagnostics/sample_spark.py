@@ -73,7 +73,7 @@ class Sample:
     share: float
 
     @classmethod
-    @read.with_examples()
+    @read.example_in_errors()
     def of(cls, whole: Setup) -> Sample:
         """The users whose hashes are smallest.
 
@@ -92,7 +92,7 @@ class Sample:
         given: dict[str, Any] = {"columns": setup.columns, "cast_ids": setup.cast_ids, "n_buckets": setup.n_buckets}
         inputs = read_inputs(setup.predictions, setup.truth, train=setup.train, catalog=catalog, **given)
         for frame in few.values():
-            actions.materialise(frame)
+            actions.materialize(frame)
         overlap = Overlap(inputs, setup.metrics, setup.convention, setup.checks, setup.models, setup.model_name)
         return cls(setup, overlap, n_users, share)
 

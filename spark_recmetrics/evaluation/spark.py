@@ -300,7 +300,7 @@ def evaluate(
     if max_per_user is not None and all(metric.definition.kind == "rating" for metric in chosen):
         warnings.append("max_per_user is not looked at: none of the metrics looks at lists")
     drops = "drop" in (rules.nan_scores, *policies.values())
-    with read.with_examples():
+    with read.example_in_errors():
         inputs = read_inputs(
             predictions,
             truth,
@@ -336,9 +336,9 @@ def evaluate(
     if compared is not None and compared not in names:
         raise ConfigError(f"baseline: unknown model {compared!r}{did_you_mean(compared, names)}")
     with ExitStack() as spare:
-        with step(spark, "items and groups"), read.with_examples():
+        with step(spark, "items and groups"), read.example_in_errors():
             trained = kept_training(inputs, needs.all, spare)
-            of_groups, described, popularity, bands = actions.at_once(
+            of_groups, described, popularity, bands = actions.in_parallel(
                 spark,
                 lambda: know_groups(inputs, needs, grouped, columns),
                 lambda: know_descriptions(inputs, needs.all, columns),
@@ -366,7 +366,7 @@ def evaluate(
         )
         if before is not None:
             before()
-        kept = actions.materialise(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
+        kept = actions.materialize(with_bands(plan.per_user, bands["user"]) if "user" in bands else plan.per_user)
         lost = spare.enter_context(ExitStack())  # unless there is a result, which keeps it
         lost.callback(actions.release, kept)
         # A row without a model is nobody's.
@@ -395,7 +395,7 @@ def evaluate(
         if listed is not None:
             spare.callback(actions.release, listed)
         with step(spark, "adding up"):
-            across, (counts, in_lists), in_users = actions.at_once(
+            across, (counts, in_lists), in_users = actions.in_parallel(
                 spark,
                 lambda: _across_users(whole, totals, plan),
                 lambda: (item_counts(listed, plan), item_sums(listed, plan)),
@@ -461,7 +461,7 @@ def _across_users(
 
 def _observed(watch: RowCounts) -> dict[str, Any]:
     """What was counted of a table; of each fault that there is, a second look finds examples."""
-    found = actions.observed(watch)
+    found = actions.observed_counts(watch)
     keys = [key for key in _EXAMPLE if key in watch.rows.columns]
     told = (F.concat(F.lit(f"{key} "), F.coalesce(F.col(key).cast("string"), F.lit("null"))) for key in keys)
     ids = F.concat_ws(", ", *told)

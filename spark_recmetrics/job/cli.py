@@ -25,7 +25,7 @@ from spark_recmetrics.metrics import COMBINED, DEFINITIONS
 from spark_recmetrics.reports.tables import RESULT_MARK, unmarked
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.locations import Location
-from spark_recmetrics.storage.progress import shown
+from spark_recmetrics.storage.progress import show_steps
 from spark_recmetrics.text import counted, json_text, printable
 from spark_recmetrics.version import __version__
 
@@ -299,11 +299,11 @@ def _reported(
         config = load(arguments)
         outcome |= {"job": config.job, "run_id": config.run_id, "as_of": config.as_of, "config_hash": config.hash}
         vault.check((dotted(keys), place) for keys, place in places(config) if isinstance(place, Location))
-        with _covered_log(vault), shown():
+        with _covered_log(vault), show_steps():
             job(config, outcome, vault)
         code = 0
     except RecMetricsError as error:
-        message = vault.covered(str(error))
+        message = vault.masked(str(error))
         code = _told(message, error.exit_code)
         outcome["error"] = {"type": type(error).__name__, "message": message}
     except KeyboardInterrupt:
@@ -311,9 +311,9 @@ def _reported(
         outcome["error"] = {"type": "KeyboardInterrupt", "message": "interrupted"}
     except Exception as error:  # noqa: BLE001 - the outcome of a job must be told whatever it is
         code = 1
-        for line in vault.covered(traceback.format_exc()).expandtabs(4).rstrip("\n").split("\n"):
+        for line in vault.masked(traceback.format_exc()).expandtabs(4).rstrip("\n").split("\n"):
             print(unmarked(printable(line)), file=sys.stderr)  # spark-submit shows it on its stdout
-        outcome["error"] = {"type": type(error).__name__, "message": reason_of(error, vault.covered)}
+        outcome["error"] = {"type": type(error).__name__, "message": reason_of(error, vault.masked)}
     outcome["exit_code"] = code
     text = json_text(outcome)
     if result_file is not None:
@@ -329,8 +329,8 @@ def _covered_log(vault: Vault) -> Iterator[None]:
     def cover(record: logging.LogRecord) -> bool:
         if record.exc_info:
             trace = "".join(traceback.format_exception(*record.exc_info)).rstrip()
-            record.exc_info, record.exc_text = None, vault.covered(trace)
-        record.msg, record.args = vault.covered(record.getMessage()), ()
+            record.exc_info, record.exc_text = None, vault.masked(trace)
+        record.msg, record.args = vault.masked(record.getMessage()), ()
         return True
 
     handlers = list(logging.getLogger().handlers)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_recmetrics.evaluation.spark import Result
     from spark_recmetrics.job.files.config import Config
     from spark_recmetrics.job.files.split_config import SplitConfig
-    from spark_recmetrics.splits.sides_spark import SplitReport
+    from spark_recmetrics.splits import SplitReport
     from spark_recmetrics.storage.credentials import Vault
 
 
@@ -295,7 +295,7 @@ def _report_end(config: Config, error: Exception, outcome: dict[str, Any], vault
 
         known = {key: getattr(config, key) for key in ("job", "as_of", "run_id")}
         is_ours = isinstance(error, RecMetricsError)
-        why = vault.covered(str(error)) if is_ours else reason_of(error, vault.covered)
+        why = vault.masked(str(error)) if is_ours else reason_of(error, vault.masked)
         page = Page(
             run={**known, "config_hash": config.hash, "data_hash": None, "computed_at": datetime.now(timezone.utc)},
             rows=(),
@@ -319,7 +319,7 @@ def _tell_report(outcome: Mapping[str, Any]) -> None:
 
 
 def _unwritten(error: Exception, vault: Vault) -> str:
-    return f"report: not written: {reason_of(error, vault.covered)}"
+    return f"report: not written: {reason_of(error, vault.masked)}"
 
 
 def run_split(config: SplitConfig, outcome: dict[str, Any], vault: Vault) -> None:
@@ -380,14 +380,14 @@ def _reader(spark: SparkSession, config: Config, vault: Vault) -> Callable[[Loca
 def _inputs(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
     """The frames of the configuration."""
     from spark_recmetrics.inputs.spark import union_models
-    from spark_recmetrics.storage.read import with_examples
+    from spark_recmetrics.storage.read import example_in_errors
 
     inputs, read = config.inputs, _reader(spark, config, vault)
     found: dict[str, Any] = {"model_name": config.model_name}
 
     def union(tables: dict[str, Location], key: str) -> DataFrame:
         frames = {model: read(place, f"models.{model}.{key}") for model, place in tables.items()}
-        with with_examples():
+        with example_in_errors():
             return union_models(key, frames, config.columns, config.inputs.cast_ids)
 
     for key in ("predictions", "rating_predictions", "truth", "train", "catalog"):

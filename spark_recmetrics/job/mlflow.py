@@ -18,7 +18,7 @@ from spark_recmetrics.evaluation.result import Compared, Outcome, headline
 from spark_recmetrics.reports.page import can_be_made
 from spark_recmetrics.reports.tables import gates_told, slice_table
 from spark_recmetrics.request.slices import Slice, in_order
-from spark_recmetrics.storage.locations import without_password
+from spark_recmetrics.storage.credentials import without_password
 from spark_recmetrics.text import brief, json_text, printable
 from spark_recmetrics.version import __version__
 

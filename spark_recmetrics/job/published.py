@@ -120,14 +120,14 @@ def history_of(config: Published, metric: str, last: int) -> str:
     from spark_recmetrics.metrics import parse
     from spark_recmetrics.reports.tables import history_table
     from spark_recmetrics.runs.history_spark import published_rows
-    from spark_recmetrics.runs.order import form_of
+    from spark_recmetrics.runs.order import label_format
 
     with session() as spark:
         rows = published_rows(spark, config.located(config.output), config.job, [str(parse(metric))])
     if not rows:
         where = config.located(config.output).table("summary")
         raise DataError(f"{where}: expected runs of job {config.job} with {parse(metric)}, found none: check --metric and job")
-    of_form = {form_of(as_of): as_of for as_of in sorted({row["as_of"] for row in rows}, reverse=True)}
+    of_form = {label_format(as_of): as_of for as_of in sorted({row["as_of"] for row in rows}, reverse=True)}
     text = f"{config.job}, {parse(metric)}\n\n{history_table(rows, last)}"
     if len(of_form) == 1:
         return text

@@ -15,7 +15,7 @@ from spark_recmetrics.inputs.spark import clean_predictions, column_of, read_pre
 from spark_recmetrics.metrics.registry import whole_number
 from spark_recmetrics.ranking.window_spark import top_rows
 from spark_recmetrics.request.arguments import check_frames, check_names
-from spark_recmetrics.storage.read import with_examples
+from spark_recmetrics.storage.read import example_in_errors
 
 
 def rank_items(
@@ -57,7 +57,7 @@ def rank_items(
     rules = named_convention("default").override(ties=ties, nan_scores=nan_scores)
     check_frames(columns, {"predictions": predictions})
     check_names("model_name", [model_name])
-    with with_examples():
+    with example_in_errors():
         rows = read_predictions(predictions, columns)
     if nan_scores == "error" and "score" in rows.columns:
         fault = F.raise_error(F.lit("rank_items: a score is NaN or null: set nan_scores to drop, last or first"))

@@ -35,7 +35,7 @@ from spark_recmetrics.reports.drawing import (
 )
 from spark_recmetrics.reports.tables import leading, leading_first, models_of
 from spark_recmetrics.request.slices import slice_name
-from spark_recmetrics.runs.order import changes, newest_nights
+from spark_recmetrics.runs.order import changes, newest_runs
 from spark_recmetrics.text import brief, counted, did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequen
     metric = known[0] if metric is None and known else metric
     if metric is None or metric not in known:
         raise ConfigError(f"metric: expected rows of {metric or 'a metric'}, found none{_known(metric or '', known)}")
-    nights = newest_nights([row for row in found if row["metric"] == metric], last)
+    nights = newest_runs([row for row in found if row["metric"] == metric], last)
     # A model of tonight may have no earlier night, and keeps its colour.
     there = {model for _, of_night in nights for model in of_night}
     if models and not isinstance(models, str) and not there.intersection(models):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.metrics.objectives import equal
 from spark_recmetrics.request.slices import slice_name
-from spark_recmetrics.runs.order import changes, newest_nights
+from spark_recmetrics.runs.order import changes, newest_runs
 from spark_recmetrics.text import counted, printable
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
         <BLANKLINE>
         als  ▃█▁
     """
-    nights = newest_nights(rows, last)
+    nights = newest_runs(rows, last)
     models = list(dict.fromkeys(model for _, of_night in nights for model in sorted(of_night)))
     table, before = [["as_of", *(printable(model) for model in models), "changed"]], None
     for as_of, of_night in nights:

@@ -121,12 +121,13 @@ def publish(frames: Mapping[str, DataFrame], output: Output, run: Run) -> dict[s
         committed = _attempts(spark, output, identity)
         # Not a look for the attempt itself: another process may have superseded and removed it already.
         if all(known.sequence < sequence for known in committed):
+            place = write.destination(output, "runs")
             raise PublishError(
-                f"{write.place(output, 'runs')}: expected the entry of this run, found none after it was written: nothing was "
+                f"{place}: expected the entry of this run, found none after it was written: nothing was "
                 "published; see that nothing else writes into or cleans this place, and run again"
             )
         _clean_up(output, identity, committed)
-    return {name: write.place(output, name) for name in frames}
+    return {name: write.destination(output, name) for name in frames}
 
 
 def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *, table: str = "summary") -> DataFrame:
@@ -162,9 +163,8 @@ def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *
     with step(spark, "what is published"):
         rows = _rows(spark, output, table)
     if rows is None:
-        raise DataError(
-            f"{write.place(output, table)}: expected published runs, found none: check the output, or run an evaluation first"
-        )
+        place = write.destination(output, table)
+        raise DataError(f"{place}: expected published runs, found none: check the output, or run an evaluation first")
     return rows
 
 
@@ -175,7 +175,7 @@ def _rows(spark: SparkSession, output: Output, table: str) -> DataFrame | None:
         return None
     declared = [(known.attempt, n) for known in _newest(_attempts(spark, output)) if (n := known.n_rows.get(table))]
     schema = StructType([*columns.values(), *_PARTITION_FIELDS])
-    rows = write.published(spark, output, table, schema) if declared else None
+    rows = write.published_table(spark, output, table, schema) if declared else None
     if rows is None:  # no run has a row, or the rows of all are lost
         return spark.createDataFrame([], schema).drop(ATTEMPT)
     # A list of values, not a join: partitions of other attempts are not even opened.
@@ -214,18 +214,18 @@ def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
     """Write the rows of an attempt, and count how many there are."""
     watch, spark = RowCounts.of(rows), rows.sparkSession
     with step(spark, f"writing {name}") as told:
-        write.add_partitions(watch.seen(), output, name, _PARTITIONS)
-        n_sent: int = actions.observed(watch)["rows"]
+        write.add_partitions(watch.observed_rows(), output, name, _PARTITIONS)
+        n_sent: int = actions.observed_counts(watch)["rows"]
 
         def arrived() -> DataFrame | None:
-            there = write.published(spark, output, name, rows.schema)
+            there = write.published_table(spark, output, name, rows.schema)
             return None if there is None else there.where(F.col(ATTEMPT) == attempt).agg(*watch.counts)
 
-        n_found = sum(row["rows"] for row in actions.collect_again(arrived))
+        n_found = sum(row["rows"] for row in actions.collect_with_retry(arrived))
         told.rows = n_sent
     if n_found != n_sent:
         raise PublishError(
-            f"{write.place(output, name)}: expected {n_sent} rows of this run, found {n_found} after they were written: "
+            f"{write.destination(output, name)}: expected {n_sent} rows of this run, found {n_found} after they were written: "
             "nothing was published; see that nothing else writes into or cleans this place, and run again"
         )
     return n_sent
@@ -238,7 +238,7 @@ def _attempts(spark: SparkSession, output: Output, identity: Mapping[str, str] |
     """The committed attempts that are in `runs`, of one run or of all."""
 
     def entries() -> DataFrame | None:
-        runs = write.published(spark, output, "runs", RUNS)
+        runs = write.published_table(spark, output, "runs", RUNS)
         if runs is None:
             return None
         for column, value in (identity or {}).items():
@@ -246,7 +246,7 @@ def _attempts(spark: SparkSession, output: Output, identity: Mapping[str, str] |
         return runs.select(*_PARTITIONS, "sequence", "committed_at", "table", "n_rows")
 
     found: dict[str, dict[str, int]] = {}
-    rows = actions.collect_again(entries)
+    rows = actions.collect_with_retry(entries)
     for row in rows:
         found.setdefault(row[ATTEMPT], {})[row["table"]] = row["n_rows"]
     return [
@@ -264,7 +264,7 @@ def _published_columns(spark: SparkSession, output: Output) -> dict[str, dict[st
     """The columns of each table that were published so far, by name; those of the first run come first."""
 
     def entries() -> DataFrame | None:
-        runs = write.published(spark, output, "runs", RUNS)
+        runs = write.published_table(spark, output, "runs", RUNS)
         if runs is None:
             return None
         if ATTEMPT not in runs.columns:
@@ -272,8 +272,8 @@ def _published_columns(spark: SparkSession, output: Output) -> dict[str, dict[st
         # Almost all runs have the same columns, and their texts are long.
         return runs.groupBy("table", "columns").agg(F.min("committed_at").alias("since"))
 
-    kinds = actions.collect_again(entries)
-    there = write.published(spark, output, "runs") if any(row["columns"] is None for row in kinds) else None
+    kinds = actions.collect_with_retry(entries)
+    there = write.published_table(spark, output, "runs") if any(row["columns"] is None for row in kinds) else None
     if there is not None:
         raise _not_ours(output, "runs", there)
     found: dict[str, dict[str, StructField]] = {}
@@ -293,9 +293,9 @@ def _refuse_other_columns(spark: SparkSession, staged: Mapping[str, DataFrame], 
     """
     published = _published_columns(spark, output)
     for name, rows in staged.items():
-        place = write.place(output, name)
+        place = write.destination(output, name)
         # Files with committed rows are ours, and need no look into them for their columns.
-        frame = write.published(spark, output, name) if output.path is None or name not in published else None
+        frame = write.published_table(spark, output, name) if output.path is None or name not in published else None
         if frame is not None and not {*_PARTITIONS} <= set(frame.columns):
             raise _not_ours(output, name, frame)
         in_catalog = output.path is None and frame is not None
@@ -317,7 +317,7 @@ def _refuse_other_columns(spark: SparkSession, staged: Mapping[str, DataFrame], 
 
 def _not_ours(output: Output, name: str, found: DataFrame) -> PublishError:
     return PublishError(
-        f"{write.place(output, name)}: expected a table that this package has published, with the columns "
+        f"{write.destination(output, name)}: expected a table that this package has published, with the columns "
         f"{', '.join(_PARTITIONS)}, found the columns {printable(', '.join(found.columns))}: give another {_key(output)}"
     )
 

@@ -161,7 +161,9 @@ class Plan:
     @cached_property
     def predicted(self) -> Mapping[str, DataFrame]:
         """Clean predictions, `model` a number, by table."""
-        return {table: self.clean(watch.seen()) for table, watch in self.watched.items() if table in self.inputs.predicted}
+        return {
+            table: self.clean(watch.observed_rows()) for table, watch in self.watched.items() if table in self.inputs.predicted
+        }
 
     def clean(self, predictions: DataFrame) -> DataFrame:
         """Canonical predictions as they are scored: without faulty rows, `model` a number."""
@@ -174,7 +176,7 @@ class Plan:
     @cached_property
     def truth(self) -> DataFrame:
         """Clean truth."""
-        return clean_truth(self.watched["truth"].seen(), self.convention, self.policies)
+        return clean_truth(self.watched["truth"].observed_rows(), self.convention, self.policies)
 
     @cached_property
     def per_user(self) -> DataFrame:
@@ -213,7 +215,7 @@ class Plan:
         needs = self.scoring.needs if self.scoring else frozenset()
         tables = {KIND_TRUTH: self.judged}
         if "train" in self.watched:
-            train = self.watched["train"].seen().where(F.col("user").isNotNull() & F.col("item").isNotNull())
+            train = self.watched["train"].observed_rows().where(F.col("user").isNotNull() & F.col("item").isNotNull())
             tables[KIND_TRAIN] = self._described(train) if "trained_groups" in needs else train
         if self.groups.segments is not None:
             tables[KIND_SEGMENT] = self.groups.segments

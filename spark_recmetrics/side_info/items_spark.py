@@ -246,7 +246,7 @@ def kept_training(inputs: Inputs, needs: Collection[str], spare: ExitStack) -> D
     """Items by `catalog.trained_items`, kept in the cluster until `spare` is closed; None where no metric needs them."""
     if inputs.train is None or not OF_POPULARITY & set(needs):
         return None
-    rows = actions.materialise(trained_items(inputs.train, audience="audience" in needs))
+    rows = actions.materialize(trained_items(inputs.train, audience="audience" in needs))
     spare.callback(actions.release, rows)
     return rows
 
@@ -265,7 +265,7 @@ def know_popularity(trained: DataFrame | None, inputs: Inputs, needs: Collection
     train, audience = inputs.train, "audience" in needs
     if trained is None or train is None:
         return None
-    counts, n_users = actions.at_once(
+    counts, n_users = actions.in_parallel(
         train.sparkSession,
         lambda: sorted((row["n_rows"], row["n_items"]) for row in actions.collect_rows(popularity_counts(trained))),
         lambda: actions.count_distinct(trained_users(train)) if audience else 0,
@@ -322,7 +322,7 @@ def know_items(
     names = [] if described is None else list(described.categories)
     n_features = 0 if described is None else described.n_features
     facts = ItemSummary(popularity, n_features, len(names), groups.names)
-    rows = actions.materialise(
+    rows = actions.materialize(
         item_sides(trained, None if described is None else described.rows, groups.items, names, n_features, n_parts)
     )
     spare.callback(actions.release, rows)

@@ -18,7 +18,7 @@ from spark_recmetrics.metrics.registry import whole_number
 from spark_recmetrics.request.arguments import check_frames
 from spark_recmetrics.runs import history_spark as history
 from spark_recmetrics.runs.identity import Run
-from spark_recmetrics.splits.sides_spark import BITS, FOLD, KEPT, N_OF_USER, PLACE, SIDE, TIME, Folds, Split, SplitReport, Table
+from spark_recmetrics.splits.split_spark import BITS, FOLD, KEPT, N_OF_USER, PLACE, SIDE, TIME, Folds, Split, SplitReport, Table
 from spark_recmetrics.splits.times_spark import TIME_TYPES, clock_of
 from spark_recmetrics.storage import actions, read
 from spark_recmetrics.storage.locations import Output
@@ -282,7 +282,7 @@ def publish(split: Split | Folds, output: Output, run: Run = Run()) -> dict[str,
     taken = [name for name in (*RUN_COLUMNS, ATTEMPT) if name in names]
     if taken:
         raise DataError(f"rows: expected no column {', '.join(taken)}, which published tables have: rename it first")
-    actions.materialise(split.rows)
+    actions.materialize(split.rows)
     try:
         for report in split.reports:
             if not (report.n_train_rows and report.n_test_rows):
@@ -306,7 +306,7 @@ def _dealt(split: Folds) -> DataFrame:
 # The table ------------------------------------------------------------------------------------------------------------------
 
 
-@read.with_examples()
+@read.example_in_errors()
 def _read(
     rows: DataFrame,
     columns: Columns,

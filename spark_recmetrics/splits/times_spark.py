@@ -27,10 +27,22 @@ class Clock:
     Args:
         kind: `instant` for timestamps, `wall` for timestamps without a zone, `date`, or `number`.
         zone: Name of the zone that cuts without a zone, and the times of a wall, are meant in.
+
+    Raises:
+        ConfigError: There is no such zone.
     """
 
     kind: Literal["instant", "wall", "date", "number"]
     zone: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.zone is None:
+            return
+        try:
+            ZoneInfo(self.zone)
+        except (OSError, TypeError, ValueError, KeyError) as error:
+            expected = "the name of a time zone such as Europe/Berlin or UTC"
+            raise ConfigError(f"zone: expected {expected}, found {self.zone!r}") from error
 
     def number(self, times: Column) -> Column:
         """The times as whole numbers in their order: microseconds, days, or the numbers that they are."""
@@ -126,30 +138,12 @@ def _is_shown(moment: datetime) -> bool:
 
 
 def clock_of(kind: DataType, zone: str | None) -> Clock:
-    """The clock of a column of one of TIME_TYPES.
-
-    Raises:
-        ConfigError: There is no such zone.
-    """
-    if zone is not None:
-        try:
-            ZoneInfo(zone)
-        except (OSError, TypeError, ValueError, KeyError) as error:
-            raise ConfigError(f"zone: expected the name of a time zone such as Europe/Berlin or UTC, found {zone!r}") from error
+    """The clock of a column of one of TIME_TYPES."""
     if isinstance(kind, TimestampType):
         return Clock("instant", zone)
     if isinstance(kind, TimestampNTZType):
         return Clock("wall", zone)
     return Clock("date" if isinstance(kind, DateType) else "number", zone)
-
-
-def clock_of_instants(zone: str | None) -> Clock:
-    """The clock of a column of timestamps.
-
-    Raises:
-        ConfigError: There is no such zone.
-    """
-    return clock_of(TimestampType(), zone)
 
 
 def _moment(value: object) -> date:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_recmetrics.errors import reason_of
-from spark_recmetrics.storage.row_counts import AGAIN
+from spark_recmetrics.storage.row_counts import RECOUNTED
 
 if TYPE_CHECKING:
     from spark_recmetrics.storage.row_counts import RowCounts
@@ -24,6 +24,10 @@ _log = logging.getLogger(__name__)
 
 NOT_ON_SERVERLESS = "NOT_SUPPORTED_WITH_SERVERLESS"
 """The error class of Databricks for what serverless compute does not let a session do."""
+
+NOT_FOUND = re.compile("PATH_NOT_FOUND|PATH_DOES_NOT_EXIST|UNABLE_TO_INFER_SCHEMA|DELTA_TABLE_NOT_FOUND")
+"""What Spark and Delta say of a path without files, or with a log of Delta that another run has just begun. A killed run may
+leave an empty folder, or such a log."""
 
 _GONE = re.compile("FILE_NOT_EXIST|FileNotFoundException|File .* does not exist")
 """What Spark says where a file was removed between looking for it and reading it."""
@@ -39,7 +43,7 @@ _PATIENCE = 10.0
 """Seconds until an observation of a finished job counts as lost. Spark tells it in less than one."""
 
 
-def at_once(spark: SparkSession, *looks: Callable[[], Any]) -> list[Any]:
+def in_parallel(spark: SparkSession, *looks: Callable[[], Any]) -> list[Any]:
     """What several looks at tables find, by their order. Their jobs share the cluster, which small ones leave idle alone.
 
     Args:
@@ -85,7 +89,7 @@ def collect_rows(frame: DataFrame) -> list[Row]:
     return frame.collect()
 
 
-def collect_again(look: Callable[[], DataFrame | None], tries: int = RETRIES) -> list[Row]:
+def collect_with_retry(look: Callable[[], DataFrame | None], tries: int = RETRIES) -> list[Row]:
     """The rows of a small table that others may be cleaning; none where there is no table.
 
     Args:
@@ -99,7 +103,7 @@ def collect_again(look: Callable[[], DataFrame | None], tries: int = RETRIES) ->
         if not tries or not _GONE.search(str(error)):
             raise
         _log.debug("looking again: %s", reason_of(error))
-    return collect_again(look, tries - 1)
+    return collect_with_retry(look, tries - 1)
 
 
 def count_distinct(frame: DataFrame) -> int:
@@ -108,7 +112,7 @@ def count_distinct(frame: DataFrame) -> int:
     return found
 
 
-def observed(watch: RowCounts) -> dict[str, Any]:
+def observed_counts(watch: RowCounts) -> dict[str, Any]:
     """What a finished job observed of the rows of a table.
 
     Spark loses an observation where it finds that a branch of the plan cannot give a row, for instance beside an empty
@@ -116,7 +120,7 @@ def observed(watch: RowCounts) -> dict[str, Any]:
     its own then.
     """
     found = _told(watch)
-    if "rows" in found and found.pop(AGAIN, None) == 0:
+    if "rows" in found and found.pop(RECOUNTED, None) == 0:
         return found
     if found:
         _log.warning("tasks were run again and counted rows again; they are counted once more in a job of their own")
@@ -145,7 +149,7 @@ def example_values(frame: DataFrame, n: int = 5, sep: str = ", ") -> str:
     return sep.join(str(row[0]) for row in frame.orderBy(frame.columns[0]).limit(n).collect())
 
 
-def materialise(frame: DataFrame) -> DataFrame:
+def materialize(frame: DataFrame) -> DataFrame:
     """The frame kept after its first use, so that later readers do not compute it again.
 
     A session that refuses to keep it (serverless compute does) computes it anew for each reader, to the same rows.
@@ -158,7 +162,7 @@ def materialise(frame: DataFrame) -> DataFrame:
 
 
 def is_kept(frame: DataFrame) -> bool:
-    """Whether the session keeps a frame of `materialise`; one that lets nobody ask keeps nothing."""
+    """Whether the session keeps a frame of `materialize`; one that lets nobody ask keeps nothing."""
     try:
         level = frame.storageLevel
     except PySparkException as error:
@@ -168,7 +172,7 @@ def is_kept(frame: DataFrame) -> bool:
 
 
 def release(frame: DataFrame) -> None:
-    """Give back what `materialise` holds."""
+    """Give back what `materialize` holds."""
     try:
         frame.unpersist()
     except PySparkException as error:

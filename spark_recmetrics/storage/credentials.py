@@ -10,16 +10,74 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.storage.locations import Location, Secret, without_password
 
-COVER = "***"
+if TYPE_CHECKING:
+    from spark_recmetrics.storage.locations import Location
+
+MASK = "***"
 """What stands in place of a secret."""
+
+CREDENTIALS_IN_ADDRESS = (
+    "expected an address without a password, found one, which is not shown here: give it as an option "
+    "{secret: env:NAME} of the table, or in the settings of Spark; that of MLflow as MLFLOW_TRACKING_USERNAME and "
+    "MLFLOW_TRACKING_PASSWORD"
+)
+"""What is said of an address with a password in it."""
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A reference to a value that stands nowhere in the configuration. `credentials.Vault` reads it.
+
+    Args:
+        secret: `env:NAME` for a variable of the driver's environment, or `scope/key` for a secret of Databricks.
+
+    Raises:
+        ConfigError: It is no such reference. The message does not repeat it, since it may be the value itself.
+
+    Example:
+        >>> Secret("env:S3_SECRET")
+        Secret(secret='env:S3_SECRET')
+        >>> Secret("hunter2")
+        Traceback (most recent call last):
+        spark_recmetrics.errors.ConfigError: expected env:NAME or scope/key, found another text, which is not shown here
+    """
+
+    secret: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.secret, str) or not re.fullmatch(r"env:[A-Za-z_]\w*|[\w.@-]+/[\w.@-]+", self.secret, re.ASCII):
+            found = "another text" if isinstance(self.secret, str) else type(self.secret).__name__
+            raise ConfigError(f"expected env:NAME or scope/key, found {found}, which is not shown here")
+
+
+def without_password(text: str) -> str:
+    """The text with `***` for the password of every address in it.
+
+    Example:
+        >>> without_password("cannot read s3a://ann:hunter2@bucket/truth"), without_password("hdfs://host:8020/truth")
+        ('cannot read s3a://ann:***@bucket/truth', 'hdfs://host:8020/truth')
+        >>> without_password("jdbc:db://host/shop?user=ann&password=hunter2")
+        'jdbc:db://host/shop?user=ann&password=***'
+    """
+    return _PASSWORD.sub(r"\1\2***", text)
+
+
+# A password in front of a host may hold slashes; a port has none behind it but the path. Names of parameters are those of
+# JDBC and of signed addresses of object stores.
+_PASSWORD = re.compile(
+    r"(://[^/\s:@?#]*:)(?!\d+(?:[/?#]|$)|\*\*\*@)\S+(?=@)"
+    r"|([?&;](?:[\w.-]*(?:password|passwd|pwd|secret|token|signature)|sig)=)(?!\*\*\*)[^&;\s'\"]+",
+    re.IGNORECASE,
+)
+
 
 _NAMED = re.compile(
     r"password|passwd|passphrase|secret|token|credential|signature|(?:private|account|api|storage)[._-]?key", re.IGNORECASE
@@ -39,27 +97,28 @@ def names_credential(name: str) -> bool:
     return _NAMED.search(name) is not None and not _BESIDE & set(re.split(r"[^a-z]+", name.lower()))
 
 
-def covered_override(text: str) -> str:
+def masked_override(text: str) -> str:
     """An override `key=value` as a message may show it: without the value, if a credential may be in it.
 
     Example:
-        >>> covered_override("inputs.truth.options.password=hunter2"), covered_override("evaluation.k=5")
+        >>> masked_override("inputs.truth.options.password=hunter2"), masked_override("evaluation.k=5")
         ('inputs.truth.options.password=***', 'evaluation.k=5')
     """
     key, equals, value = text.partition("=")
-    return f"{key}{equals}{COVER}" if value and _NAMED.search(text) else without_password(text)
+    return f"{key}{equals}{MASK}" if value and _NAMED.search(text) else without_password(text)
 
 
 class Vault:
     """The values of the secrets of one run.
 
     Example:
+        >>> from spark_recmetrics.storage.locations import Location
         >>> truth = Location(path="s3a://shop/truth", options={"fs.s3a.secret.key": Secret("env:RECMETRICS_EXAMPLE")})
         >>> os.environ["RECMETRICS_EXAMPLE"] = "hunter2"
         >>> vault = Vault()
         >>> vault.options(truth, "inputs.truth")
         {'fs.s3a.secret.key': 'hunter2'}
-        >>> vault.covered("Access denied with key 'hunter2'")
+        >>> vault.masked("Access denied with key 'hunter2'")
         "Access denied with key '***'"
         >>> del os.environ["RECMETRICS_EXAMPLE"]
     """
@@ -102,12 +161,12 @@ class Vault:
             for option, value in table.options.items()
         }
 
-    def covered(self, text: str) -> str:
+    def masked(self, text: str) -> str:
         """The text with `***` for every value that was read, also where it stands quoted or split into lines."""
         forms = {form for value in self._values.values() for form in _forms(value)}
         # The longest first, since one value may be a part of another. Spark writes some in other case.
         written = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
-        return without_password(re.sub(written, COVER, text, flags=re.IGNORECASE) if written else text)
+        return without_password(re.sub(written, MASK, text, flags=re.IGNORECASE) if written else text)
 
     def _value(self, secret: Secret, key: str) -> str:
         if secret not in self._values:

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.storage.credentials import CREDENTIALS_IN_ADDRESS, Secret, without_password
 from spark_recmetrics.text import did_you_mean
 
 FileFormat = Literal["parquet", "csv", "json", "orc", "delta"]
@@ -77,53 +78,6 @@ def plain_text(value: object) -> str:
     return value
 
 
-def without_password(text: str) -> str:
-    """The text with `***` for the password of every address in it.
-
-    Example:
-        >>> without_password("cannot read s3a://ann:hunter2@bucket/truth"), without_password("hdfs://host:8020/truth")
-        ('cannot read s3a://ann:***@bucket/truth', 'hdfs://host:8020/truth')
-        >>> without_password("jdbc:db://host/shop?user=ann&password=hunter2")
-        'jdbc:db://host/shop?user=ann&password=***'
-    """
-    return _PASSWORD.sub(r"\1\2***", text)
-
-
-# A password in front of a host may hold slashes; a port has none behind it but the path. Names of parameters are those of
-# JDBC and of signed addresses of object stores.
-_PASSWORD = re.compile(
-    r"(://[^/\s:@?#]*:)(?!\d+(?:[/?#]|$)|\*\*\*@)\S+(?=@)"
-    r"|([?&;](?:[\w.-]*(?:password|passwd|pwd|secret|token|signature)|sig)=)(?!\*\*\*)[^&;\s'\"]+",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True)
-class Secret:
-    """A reference to a value that stands nowhere in the configuration. `credentials.Vault` reads it.
-
-    Args:
-        secret: `env:NAME` for a variable of the driver's environment, or `scope/key` for a secret of Databricks.
-
-    Raises:
-        ConfigError: It is no such reference. The message does not repeat it, since it may be the value itself.
-
-    Example:
-        >>> Secret("env:S3_SECRET")
-        Secret(secret='env:S3_SECRET')
-        >>> Secret("hunter2")
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: expected env:NAME or scope/key, found another text, which is not shown here
-    """
-
-    secret: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.secret, str) or not re.fullmatch(r"env:[A-Za-z_]\w*|[\w.@-]+/[\w.@-]+", self.secret, re.ASCII):
-            found = "another text" if isinstance(self.secret, str) else type(self.secret).__name__
-            raise ConfigError(f"expected env:NAME or scope/key, found {found}, which is not shown here")
-
-
 def option_value(value: object) -> str | Secret:
     """The value of a reader's option: a text, or a mapping `{secret: env:NAME}` for a reference.
 
@@ -169,16 +123,8 @@ def _one_of(first: str, first_value: str | None, second: str, second_value: str 
         found = "neither" if first_value is None else "both"
         raise ConfigError(f"expected either {first} or {second}, found {found}")
     if isinstance(first_value, str) and without_password(first_value) != first_value:
-        raise ConfigError(f"{first}: {PLAIN_ADDRESS}")
+        raise ConfigError(f"{first}: {CREDENTIALS_IN_ADDRESS}")
     return plain_text(second_value if first_value is None else first_value)
-
-
-PLAIN_ADDRESS = (
-    "expected an address without a password, found one, which is not shown here: give it as an option "
-    "{secret: env:NAME} of the table, or in the settings of Spark; that of MLflow as MLFLOW_TRACKING_USERNAME and "
-    "MLFLOW_TRACKING_PASSWORD"
-)
-"""What is said of an address with a password in it."""
 
 
 @dataclass(frozen=True)

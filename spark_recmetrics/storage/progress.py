@@ -27,7 +27,7 @@ _terminal: TextIO | None = None
 
 
 @dataclass
-class Seen:
+class StepCounts:
     """What a step has seen, as far as it is known without a Spark job of its own."""
 
     rows: int | None = None
@@ -35,7 +35,7 @@ class Seen:
 
 
 @contextmanager
-def step(spark: SparkSession, text: str) -> Iterator[Seen]:
+def step(spark: SparkSession, text: str) -> Iterator[StepCounts]:
     """Give the Spark jobs of a block their name, and log at its end what it saw and how long it took.
 
     A block within another has no line of its own. One that fails has none, either: its error is told.
@@ -47,7 +47,7 @@ def step(spark: SparkSession, text: str) -> Iterator[Seen]:
     Yields:
         What the block may fill.
     """
-    outer, begun, seen = _around.get(), time.monotonic(), Seen()
+    outer, begun, seen = _around.get(), time.monotonic(), StepCounts()
     path = f"{outer}: {text}" if outer else text
     token = _around.set(path)
     try:
@@ -63,7 +63,7 @@ def step(spark: SparkSession, text: str) -> Iterator[Seen]:
 
 
 @contextmanager
-def shown() -> Iterator[None]:
+def show_steps() -> Iterator[None]:
     """Show the steps of a job: on a terminal as they are, else among the other lines of the log."""
     global _terminal
     level, before = _log.level, (_log.propagate, _terminal)

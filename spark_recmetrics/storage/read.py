@@ -13,13 +13,14 @@ from pyspark.sql import functions as F
 from spark_recmetrics.columns import DECIMAL_COMMA, WrongTypeError, is_decimal_comma
 from spark_recmetrics.errors import DataError, reason_of
 from spark_recmetrics.storage import csv_files
+from spark_recmetrics.storage.actions import NOT_FOUND
 from spark_recmetrics.text import brief, printable
 
 if TYPE_CHECKING:
     from spark_recmetrics.storage.credentials import Vault
     from spark_recmetrics.storage.locations import Location
 
-from spark_recmetrics.storage.names import NOTHING_THERE, quoted, quoted_part
+from spark_recmetrics.storage.identifiers import quoted, quoted_part
 
 _log = logging.getLogger(__name__)
 
@@ -58,8 +59,8 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
     except Exception as error:  # noqa: BLE001 - it is told, but for the values of secrets
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
         # Spark quotes options in what it says. The error itself is left out of the chain for the same reason.
-        reason = reason_of(error, vault.covered)
-        found_none = NOTHING_THERE.search(str(error))
+        reason = reason_of(error, vault.masked)
+        found_none = NOT_FOUND.search(str(error))
         advice = (None if found_none else csv_files.other_format(location)) or "check the location and the format"
         raise DataError(f"{key}: cannot read {where}: {reason}: {advice}") from None
     if lost:
@@ -70,7 +71,7 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
 
 
 @contextmanager
-def with_examples() -> Iterator[None]:
+def example_in_errors() -> Iterator[None]:
     """Tell of a column of texts, where another type was expected, one of its texts, or that the table has no rows.
 
     A reader of text files makes texts of a column where a single value is no number, and where there is no row.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-AGAIN = "counted again"
+RECOUNTED = "counted again"
 """How many partitions were counted more than once."""
 
 _AT = "place of the row in its partition"
@@ -42,7 +42,7 @@ class RowCounts(NamedTuple):
         counted = [F.count(F.lit(1)).alias("rows"), *(F.count_if(fault).alias(check) for check, fault in faults.items())]
         return cls(Observation(), rows, faults, [*counted, *more])
 
-    def seen(self) -> DataFrame:
+    def observed_rows(self) -> DataFrame:
         """The rows, which are counted where they are read. It can be asked for once."""
         # A task that is run again is of the same partition, and gives its first row the same number.
         at = F.col(_AT)
@@ -50,6 +50,6 @@ class RowCounts(NamedTuple):
         # The position of 0 is that of 1. Of more than 32,768 partitions some share one, and look as if counted again.
         partition = F.bitmap_bit_position(F.shiftright(at, _PARTITION_BITS) + 1)
         different = F.bitmap_count(F.bitmap_construct_agg(F.when(first, partition)))
-        again = (F.count_if(first) - different).alias(AGAIN)
+        again = (F.count_if(first) - different).alias(RECOUNTED)
         counted = self.rows.withColumn(_AT, F.monotonically_increasing_id()).observe(self.observation, *self.counts, again)
         return counted.drop(_AT)

@@ -236,7 +236,7 @@ SPLIT_REPORT = StructType(
         StructField("min_test_time", StringType()),
     ]
 )
-"""One row per split, or per fold: the fields of `sides.SplitReport`."""
+"""One row per split, or per fold: the fields of `splits.SplitReport`."""
 
 SPLIT_TABLES = ("folds", "split_report", "test", "train")
 """The tables of a split: `train` and `test`, or `folds`, and the report."""

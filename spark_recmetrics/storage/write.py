@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from spark_recmetrics.storage.locations import Output
 
-from spark_recmetrics.storage.actions import NOT_ON_SERVERLESS, RETRIES
-from spark_recmetrics.storage.names import NOTHING_THERE, quoted, quoted_part
+from spark_recmetrics.storage.actions import NOT_FOUND, NOT_ON_SERVERLESS, RETRIES
+from spark_recmetrics.storage.identifiers import quoted, quoted_part
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _CONFLICT = re.compile(
 """What Delta says where another writer has changed the table meanwhile: names of its error classes and exceptions."""
 
 
-def published(spark: SparkSession, output: Output, name: str, schema: StructType | None = None) -> DataFrame | None:
+def published_table(spark: SparkSession, output: Output, name: str, schema: StructType | None = None) -> DataFrame | None:
     """A table of the output as it is now, or None where there is none yet.
 
     Args:
@@ -45,7 +45,7 @@ def published(spark: SparkSession, output: Output, name: str, schema: StructType
     Raises:
         PublishError: What is there cannot be read as a table of that format.
     """
-    target = place(output, name)
+    target = destination(output, name)
     try:
         if output.path is None:
             if not spark.catalog.tableExists(target):
@@ -57,7 +57,7 @@ def published(spark: SparkSession, output: Output, name: str, schema: StructType
             frame = (reader if schema is None or output.format == "delta" else reader.schema(schema)).load(target)
         _ = frame.schema  # Spark Connect looks a table up when its schema is asked for
     except Exception as error:
-        if NOTHING_THERE.search(str(error)):
+        if NOT_FOUND.search(str(error)):
             return None
         raise PublishError(
             f"{target}: expected a table of spark-recmetrics in format {output.format}, found what cannot be read: "
@@ -78,7 +78,7 @@ def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Seque
     Raises:
         PublishError: The rows cannot be written.
     """
-    target = place(output, name)
+    target = destination(output, name)
     for again in range(RETRIES, -1, -1):
         try:
             _add_partitions(rows, output, target, partitions)
@@ -91,7 +91,7 @@ def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Seque
         return
 
 
-def try_output(spark: SparkSession, output: Output) -> str | None:
+def probe_output(spark: SparkSession, output: Output) -> str | None:
     """Write a table of one row where the output tables go, as they are written, and remove it. No other table is touched.
 
     Returns:
@@ -106,7 +106,7 @@ def try_output(spark: SparkSession, output: Output) -> str | None:
         # Nobody has a table of this name, so none is replaced and none is dropped.
         name = f"probe_{secrets.token_hex(8)}"
         add_partitions(rows, output, name, ["part"])
-        target = place(output, name)
+        target = destination(output, name)
         try:
             if hasattr(spark.catalog, "dropTable"):  # from Spark 4.2 on; the parser of Delta refuses the statement
                 spark.catalog.dropTable(target)
@@ -120,7 +120,7 @@ def try_output(spark: SparkSession, output: Output) -> str | None:
     made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     add_partitions(rows, output, probe.name, ["part"])
     if not probe.is_dir():
-        return place(output, probe.name)
+        return destination(output, probe.name)
     try:
         shutil.rmtree(probe)
     except OSError:
@@ -171,12 +171,12 @@ def _refresh(spark: SparkSession, target: str) -> None:
         _log.debug("not refreshed: %s", reason_of(error))
 
 
-def place(output: Output, name: str) -> str:
+def destination(output: Output, name: str) -> str:
     """Path of a table of the output, or its name in the catalog, quoted.
 
     Example:
         >>> from spark_recmetrics.storage.locations import Output
-        >>> place(Output(table_prefix="my-cat.recs.nightly_"), "summary")
+        >>> destination(Output(table_prefix="my-cat.recs.nightly_"), "summary")
         '`my-cat`.`recs`.`nightly_summary`'
     """
     return output.table(name) if output.path is not None else quoted(output.table(name))

@@ -1008,8 +1008,8 @@ def test_close_whole_numbers_are_different_ids_of_groups(spark):
 @pytest.mark.parametrize("why", ["refused before", "refused behind", "a result"])
 def test_nothing_stays_in_the_cluster_but_a_result(spark, monkeypatch, why):
     kept, released = [], []
-    materialise, release = actions.materialise, actions.release
-    monkeypatch.setattr(actions, "materialise", lambda frame: kept.append(materialise(frame)) or kept[-1])
+    materialize, release = actions.materialize, actions.release
+    monkeypatch.setattr(actions, "materialize", lambda frame: kept.append(materialize(frame)) or kept[-1])
     monkeypatch.setattr(actions, "release", lambda frame: released.append(frame) or release(frame))
     predictions = spark.createDataFrame([(1, item, 1.0) for item in "abcd"], "user_id int, item_id string, score double")
     truth = spark.createDataFrame([(1, "a")], "user_id int, item_id string")

@@ -172,8 +172,8 @@ def test_rows_that_spark_counts_twice_are_counted_once(spark, caplog):
     for sort, warned in ((False, False), (True, True)):
         caplog.clear()
         watch = RowCounts.of(rows, {"even": rows["id"] % 2 == 0})
-        seen = watch.seen()
+        seen = watch.observed_rows()
         assert seen.columns == rows.columns
         actions.collect_rows(seen.orderBy(seen["id"] % 3) if sort else seen)
-        assert actions.observed(watch) == {"rows": 1000, "even": 500}
+        assert actions.observed_counts(watch) == {"rows": 1000, "even": 500}
         assert ("counted once more" in caplog.text) == warned

@@ -763,7 +763,7 @@ def test_predictions_are_sorted_once_for_all_metrics(spark, monkeypatch, capsys)
 
         return then_run
 
-    for name in ("materialise", "collect_rows"):
+    for name in ("materialize", "collect_rows"):
         monkeypatch.setattr(actions, name, planned(getattr(actions, name)))
     case = oracle.random_case(6, ratings=True)
     known = {"models": ["als", "few", "pop"], **known_beside(spark, case)}

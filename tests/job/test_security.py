@@ -28,8 +28,8 @@ from spark_recmetrics.job.files.config import json_schema, load
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.runs.history_spark import publish
 from spark_recmetrics.storage import credentials
-from spark_recmetrics.storage.credentials import Vault, covered_override, names_credential
-from spark_recmetrics.storage.locations import Location, Output, Secret, TableFormat, without_password
+from spark_recmetrics.storage.credentials import Secret, Vault, masked_override, names_credential, without_password
+from spark_recmetrics.storage.locations import Location, Output, TableFormat
 from spark_recmetrics.storage.read import read_table
 from spark_recmetrics.storage.write import quoted
 from spark_recmetrics.text import did_you_mean, printable
@@ -316,8 +316,8 @@ def test_other_addresses_stay(address: str) -> None:
 
 
 def test_overrides_are_shown_without_what_may_be_a_credential(refused: Refused) -> None:
-    assert covered_override("evaluation.k=5") == "evaluation.k=5"
-    assert covered_override("inputs.truth={path: x, options: {token: hunter2}}") == "inputs.truth=***"
+    assert masked_override("evaluation.k=5") == "evaluation.k=5"
+    assert masked_override("inputs.truth={path: x, options: {token: hunter2}}") == "inputs.truth=***"
     (line,) = refused(SMALLEST.replace("/t", "s3://ann:hunter2@b"), "inputs.truth.path.x=5")[1:]
     assert line == "--set inputs.truth.path.x=5: inputs.truth.path is 's3://ann:***@b': there is no inputs.truth.path.x"
 
@@ -380,9 +380,9 @@ def test_scopes_are_read_through_dbutils(monkeypatch, place: str) -> None:
         monkeypatch.setattr(credentials, "find_spec", lambda name: name == "pyspark.dbutils")
     vault = Vault()
     vault.check([("inputs.x", SCOPED)])
-    assert vault.covered(VALUE) == VALUE, "nothing is asked for before there is a session"
+    assert vault.masked(VALUE) == VALUE, "nothing is asked for before there is a session"
     assert vault.options(SCOPED, "inputs.x") == {"password": VALUE, "sep": ";"}
-    assert vault.covered(VALUE) == "***"
+    assert vault.masked(VALUE) == "***"
     with pytest.raises(ConfigError) as caught:
         vault.options(Location(path="/p", options={"password": Secret("recs/no")}), "inputs.x")
     assert str(caught.value) == (
@@ -412,11 +412,11 @@ def test_values_are_covered_however_they_are_written(monkeypatch, value: str) ->
     texts += [value + "longer", value.replace("hunter", "Hunter")]
     texts += value.strip().splitlines()[:3]
     for text in texts:
-        covered = vault.covered(f"Spark says: {text}.")
+        covered = vault.masked(f"Spark says: {text}.")
         assert untold(covered), text
         assert covered.startswith("Spark says: ")
         assert "***" in covered
-    assert vault.covered("nothing here") == "nothing here"
+    assert vault.masked("nothing here") == "nothing here"
 
 
 def test_tracebacks_logs_and_the_result_are_covered(monkeypatch, write: Write, tmp_path, capsys, caplog) -> None:

@@ -247,10 +247,10 @@ def test_a_file_that_goes_while_it_is_read_is_looked_for_again(n_gone, n_looks):
             raise PublishError("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file")
 
     if n_gone < n_looks:
-        assert actions.collect_again(look) == []
+        assert actions.collect_with_retry(look) == []
     else:
         with pytest.raises(PublishError, match="FILE_NOT_EXIST"):
-            actions.collect_again(look)
+            actions.collect_with_retry(look)
     assert len(looks) == n_looks
 
 

@@ -20,7 +20,7 @@ from spark_recmetrics.evaluation import spark as pipeline
 from spark_recmetrics.job.cli import main
 from spark_recmetrics.runs import history_spark as history
 from spark_recmetrics.storage import progress
-from spark_recmetrics.storage.progress import Seen, shown, step
+from spark_recmetrics.storage.progress import StepCounts, show_steps, step
 
 DESCRIPTION = "spark.job.description"
 LISTS = [
@@ -172,12 +172,12 @@ def test_no_job_is_started_for_it(spark, session_kind, monkeypatch):
         srm.compare(evaluate(spark))
         return len(seen_by_spark(spark).keys() - before.keys())
 
-    with shown():
+    with show_steps():
         told = n_jobs()
 
     class Silent:
         def __enter__(self):
-            return Seen()
+            return StepCounts()
 
         def __exit__(self, *_):
             pass
@@ -194,7 +194,7 @@ def test_a_description_is_given_back_after_an_error(spark, session_kind, caplog)
     context.setJobDescription("mine")
 
     def fail():
-        with shown(), step(spark, "outer"), step(spark, "inner") as told:
+        with show_steps(), step(spark, "outer"), step(spark, "inner") as told:
             assert context.getLocalProperty(DESCRIPTION) == "spark-recmetrics: outer: inner"
             told.rows = 1
             raise ValueError("no good")
@@ -246,7 +246,7 @@ class Context:
 @pytest.mark.parametrize("session", [Context(), object()])
 def test_a_job_without_a_name_is_done(session, caplog):
     """Where Spark has no context, or refuses it."""
-    with shown(), step(session, "scoring") as told:
+    with show_steps(), step(session, "scoring") as told:
         told.rows = 1234567
         told.users = 1
     assert messages(caplog) == ["scoring: 1,234,567 rows, 1 user, 0.0 s"]
@@ -256,7 +256,7 @@ def test_a_short_step_has_its_line_too(caplog, monkeypatch):
     """So that every night has the same lines."""
     times = iter([1.0, 1.0, 1.0, 3.25])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
-    with shown():
+    with show_steps():
         for name in ("gates", "adding up"):
             with step(object(), name):
                 pass
@@ -271,7 +271,7 @@ class Terminal(io.StringIO):
 def test_a_terminal_has_the_line_alone_and_once(monkeypatch, caplog):
     monkeypatch.setattr(sys, "stderr", Terminal())
     for _ in range(2):
-        with shown(), step(object(), "scoring") as told:
+        with show_steps(), step(object(), "scoring") as told:
             told.rows = 2
     assert sys.stderr.getvalue() == 2 * "scoring: 2 rows, 0.0 s\n"
     assert messages(caplog) == []
@@ -290,7 +290,7 @@ def test_a_terminal_follows_the_tasks_of_connect(spark, session_kind, monkeypatc
         return number
 
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with shown(), step(spark, "scoring"):
+    with show_steps(), step(spark, "scoring"):
         spark.range(1).select(F.udf(slow, "bigint")("id")).collect()
     text = sys.stderr.getvalue()
     assert re.search(r"\rscoring: \d of [12] tasks *\r", text)
@@ -333,6 +333,6 @@ def test_a_job_on_a_terminal(job, tmp_path):
 def test_a_job_without_stderr_tells_nobody(monkeypatch, caplog):
     """So schedulers start one that was told `2>&-`."""
     monkeypatch.setattr(sys, "stderr", None)
-    with shown(), step(object(), "scoring"):
+    with show_steps(), step(object(), "scoring"):
         pass
     assert messages(caplog) == ["scoring: 0.0 s"]

@@ -14,7 +14,7 @@ from spark_recmetrics.inputs.spark import union_models
 from spark_recmetrics.storage import actions
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.locations import Location
-from spark_recmetrics.storage.read import read_table, with_examples
+from spark_recmetrics.storage.read import example_in_errors, read_table
 
 pytestmark = pytest.mark.spark
 
@@ -23,14 +23,14 @@ def test_looks_have_the_order_they_were_given_in(spark):
     def look(n):
         return lambda: spark.range(n).count()
 
-    assert actions.at_once(spark, *map(look, [5, 3, 9])) == [5, 3, 9]
-    assert actions.at_once(spark) == []
+    assert actions.in_parallel(spark, *map(look, [5, 3, 9])) == [5, 3, 9]
+    assert actions.in_parallel(spark) == []
 
 
 def test_looks_are_at_once(spark):
     # Each waits for the other one, which would take for ever one behind the other.
     both = threading.Barrier(2, timeout=60)
-    assert sorted(actions.at_once(spark, both.wait, both.wait)) == [0, 1]
+    assert sorted(actions.in_parallel(spark, both.wait, both.wait)) == [0, 1]
 
 
 def test_the_first_error_is_raised_when_all_have_ended(spark):
@@ -41,7 +41,7 @@ def test_the_first_error_is_raised_when_all_have_ended(spark):
         raise ValueError(text)
 
     with pytest.raises(ValueError, match=r"^one$"):
-        actions.at_once(spark, lambda: spark.range(3).count(), lambda: fail("one"), lambda: fail("two"))
+        actions.in_parallel(spark, lambda: spark.range(3).count(), lambda: fail("one"), lambda: fail("two"))
     assert sorted(ended) == ["one", "two"]
 
 
@@ -52,7 +52,7 @@ def test_a_thread_that_does_not_begin_is_an_error(spark, monkeypatch):
 
     monkeypatch.setattr(actions, "InheritableThread", Dead)
     with pytest.raises(RuntimeError, match="did not begin"):
-        actions.at_once(spark, lambda: 1)
+        actions.in_parallel(spark, lambda: 1)
 
 
 @pytest.mark.once
@@ -60,7 +60,7 @@ def test_looks_belong_to_the_job_group_of_the_caller(spark):
     context = spark.sparkContext
     context.setJobGroup("mine", "told")
     try:
-        found = actions.at_once(spark, lambda: (spark.range(3).count(), context.getLocalProperty("spark.jobGroup.id")))
+        found = actions.in_parallel(spark, lambda: (spark.range(3).count(), context.getLocalProperty("spark.jobGroup.id")))
         assert found == [(3, "mine")]
         assert context.statusTracker().getJobIdsForGroup("mine")
     finally:
@@ -71,7 +71,7 @@ def test_looks_belong_to_the_job_group_of_the_caller(spark):
 def test_without_threads_that_know_the_session_looks_are_one_behind_the_other(spark, monkeypatch):
     monkeypatch.setattr(actions, "_THREADS_HAVE_SESSION", False)
     own = threading.current_thread()
-    assert actions.at_once(spark, threading.current_thread, lambda: spark.range(4).count()) == [own, 4]
+    assert actions.in_parallel(spark, threading.current_thread, lambda: spark.range(4).count()) == [own, 4]
 
 
 # Files without types ------------------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def test_a_file_of_a_header_alone_has_no_rows(spark, tmp_path, cast_ids):
     with pytest.raises(srm.DataError, match=NO_ROWS.format("rows")):
         srm.splits.temporal(empty, cut=3, columns=srm.Columns(), time="rating")
     models = {"a": lists, "b": empty.withColumnRenamed("rating", "score")}
-    with pytest.raises(srm.DataError, match=NO_ROWS.format("predictions of b")), with_examples():
+    with pytest.raises(srm.DataError, match=NO_ROWS.format("predictions of b")), example_in_errors():
         union_models("predictions", models, srm.Columns(), cast_ids)
 
 

@@ -19,8 +19,13 @@ from typing import Any
 import yaml
 
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.storage.credentials import COVER, covered_override, names_credential
-from spark_recmetrics.storage.locations import PLAIN_ADDRESS, without_password
+from spark_recmetrics.storage.credentials import (
+    CREDENTIALS_IN_ADDRESS,
+    MASK,
+    masked_override,
+    names_credential,
+    without_password,
+)
 from spark_recmetrics.text import brief, writable
 
 if sys.version_info >= (3, 11):
@@ -122,7 +127,7 @@ class Source:
 
     def override(self, text: str, place: str | None = None) -> None:
         """Change one value: `key.key=value`, `key[0]=value`, `key['a.b']=value`; the value is read as in YAML."""
-        place = place or f"--set {covered_override(text)}"
+        place = place or f"--set {masked_override(text)}"
         path, equals, value = text.partition("=")
         steps = list(_STEP.finditer(path))
         if not equals or not steps or "".join(step[0] for step in steps) != path:
@@ -176,7 +181,7 @@ class Source:
                 elif refusal := _credential(keys, key, item):
                     self.report(here, refusal)
                     self.refused.add(here)
-                    value[key] = COVER  # no later message shows it
+                    value[key] = MASK  # no later message shows it
                 elif told := _unwritable(key) or _unwritable(item):
                     self.report(here, told)
                     self.refused.add(here)
@@ -285,7 +290,7 @@ class Source:
 def _credential(keys: Keys, key: str | int, item: object) -> str | None:
     """Why a value may not stand in a file, if it is a credential."""
     if isinstance(item, str) and without_password(item) != item:
-        return PLAIN_ADDRESS
+        return CREDENTIALS_IN_ADDRESS
     if keys[-1:] != ("options",) or not isinstance(item, str | int | float) or not names_credential(str(key)):
         return None
     return "expected a reference to the value, found the value itself: write {secret: env:NAME}, and set that variable"

@@ -149,12 +149,12 @@ class SplitConfig(Job):
 
 
 def _temporal_problems(options: SplitOptions) -> dict[Keys, str]:
-    from spark_recmetrics.splits.times_spark import clock_of_instants
+    from spark_recmetrics.splits.times_spark import Clock
 
     if (options.cut is None) == (options.test_share is None):
         return {(): f"expected either cut or test_share, found {'neither' if options.cut is None else 'both'}"}
     try:
-        clock = clock_of_instants(options.zone)
+        clock = Clock("instant", options.zone)
     except ConfigError as error:
         return {("zone",): str(error).removeprefix("zone: ")}
     if not isinstance(options.cut, str) or (len(options.cut.strip()) == len("2026-03-29") and options.zone is None):

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import re
 
-NOTHING_THERE = re.compile("PATH_NOT_FOUND|PATH_DOES_NOT_EXIST|UNABLE_TO_INFER_SCHEMA|DELTA_TABLE_NOT_FOUND")
-"""What Spark and Delta say of a path without files, or with a log of Delta that another run has just begun. A killed run may
-leave an empty folder, or such a log."""
-
 
 def quoted(name: str) -> str:
     """The name of a catalog table with every part quoted once, so that hyphens and blanks can stand in it.
