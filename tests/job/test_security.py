@@ -5,16 +5,11 @@ from __future__ import annotations
 import ast
 import json
 import logging
-import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any, get_args
-from urllib.parse import quote, quote_plus
 
 import pytest
-import yaml
+from job_data import ROOT, SMALLEST, VALUE, WITH_SECRETS, Refused, Write, outcome_of, untold
 
 from spark_recmetrics import Run, read_history
 from spark_recmetrics.aggregation.means import Mean
@@ -24,74 +19,11 @@ from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.evaluation.result import Outcome, refuse
 from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.job.cli import RESULT_MARK, main
-from spark_recmetrics.job.files.config import json_schema, load
+from spark_recmetrics.job.files.config import load
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.runs.history_spark import publish
-from spark_recmetrics.storage import credentials
-from spark_recmetrics.storage.credentials import Secret, Vault, masked_override, names_credential, without_password
-from spark_recmetrics.storage.locations import Location, Output, TableFormat
-from spark_recmetrics.storage.read import read_table
-from spark_recmetrics.storage.write import quoted
+from spark_recmetrics.storage.locations import Output, TableFormat
 from spark_recmetrics.text import did_you_mean, printable
-
-ROOT = Path(__file__).resolve().parents[2]
-VALUE = "hunter2-öß"
-"""A password that no message may hold, in none of the forms that it is written in."""
-
-SMALLEST = """\
-inputs:
-  predictions: {path: /p}
-  truth: {path: /t}
-output: {path: /out}
-"""
-WITH_SECRETS = """\
-inputs:
-  predictions: {path: /p, options: {fs.s3a.secret.key: {secret: env:RECMETRICS_TEST_A}}}
-  truth: {path: /t, options: {fs.s3a.secret.key: {secret: env:RECMETRICS_TEST_B}, sep: env:x}}
-output: {path: /out}
-"""
-Write = Callable[..., Path]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def write_file(content: str, name: str = "c.yaml") -> Path:
-        path = tmp_path / name
-        path.write_text(content, encoding="utf-8")
-        return path
-
-    return write_file
-
-
-@pytest.fixture
-def refused(write: Write) -> Callable[..., list[str]]:
-    """The lines of the error, without the folder of the file."""
-
-    def lines(content: str, *overrides: str, name: str = "c.yaml") -> list[str]:
-        path = write(content, name)
-        with pytest.raises(ConfigError) as caught:
-            load(path, overrides)
-        return str(caught.value).replace(f"{path.parent}/", "").split("\n")
-
-    return lines
-
-
-Refused = Callable[..., list[str]]
-
-
-def untold(text: str) -> bool:
-    """Whether a text holds nothing of the password."""
-    return "hunter2" not in text.lower()
-
-
-def outcome_of(out: str) -> dict[str, Any]:
-    (line,) = [line for line in out.splitlines() if line.startswith(RESULT_MARK)]
-    assert out.splitlines()[-1] == line
-    found: dict[str, Any] = json.loads(line.removeprefix(f"{RESULT_MARK} "))
-    return found
-
-
-# A configuration runs nothing
 
 
 @pytest.mark.parametrize(
@@ -146,185 +78,6 @@ def test_no_code_is_made_of_text() -> None:
                 assert not banned & {alias.name for alias in node.names} | {getattr(node, "module", "")} & banned, path.name
 
 
-# References to secrets
-
-
-def test_a_reference_is_read_and_a_text_keeps_its_meaning(write: Write) -> None:
-    config = load(write(WITH_SECRETS))
-    assert config.inputs.truth.options == {"fs.s3a.secret.key": Secret("env:RECMETRICS_TEST_B"), "sep": "env:x"}
-    scoped = load(write(SMALLEST), ["inputs.truth.options.password={secret: recs.prod/s3-key}"])
-    assert scoped.inputs.truth.options == {"password": Secret("recs.prod/s3-key")}
-
-
-def test_the_value_is_in_no_hash_and_in_nothing_that_is_printed(write: Write, monkeypatch, capsys) -> None:
-    path = write(WITH_SECRETS)
-    hashes = set()
-    for value in (VALUE, "another"):
-        monkeypatch.setenv("RECMETRICS_TEST_A", value)
-        monkeypatch.setenv("RECMETRICS_TEST_B", value)
-        config = load(path)
-        hashes.add((config.hash, config.run_id))
-        for command in ("explain-config", "validate-config"):
-            assert main([command, "--config", str(path)]) == 0
-    printed = capsys.readouterr().out
-    assert len(hashes) == 1
-    assert untold(printed + repr(config) + str(config.resolved()))
-    assert "secret: env:RECMETRICS_TEST_A" in printed
-    assert load(path, ["inputs.truth.options['fs.s3a.secret.key']={secret: env:OTHER}"]).hash != config.hash
-
-
-@pytest.mark.parametrize("key", ["train", "catalog", "rating_predictions"])
-def test_every_table_may_have_one(write: Write, refused: Refused, monkeypatch, key: str) -> None:
-    content = SMALLEST.replace(
-        "inputs:", f"inputs:\n  {key}: {{path: /x, options: {{token: {{secret: env:RECMETRICS_TEST_A}}}}}}"
-    )
-    table = getattr(load(write(content)).inputs, key)
-    monkeypatch.setenv("RECMETRICS_TEST_A", VALUE)
-    assert Vault().options(table, f"inputs.{key}") == {"token": VALUE}
-    (line,) = refused(content.replace("{secret: env:RECMETRICS_TEST_A}", "5"))
-    assert line.startswith(f"c.yaml:2: inputs.{key}.options.token: expected a reference to the value")
-    (line,) = refused(content.replace("token: {secret: env:RECMETRICS_TEST_A}", "header: 5"))
-    assert line == f"c.yaml:2: inputs.{key}.options.header: expected a text, found 5: write it in quotes"
-
-
-@pytest.mark.parametrize("name", ["r.yaml", "r.json"])
-def test_what_is_resolved_reads_as_the_same_configuration(write: Write, name: str) -> None:
-    config = load(write(WITH_SECRETS))
-    text = json.dumps(config.resolved()) if name.endswith("json") else yaml.safe_dump(config.resolved())
-    again = load(write(text, name))
-    assert again == config
-    assert again.hash == config.hash
-
-
-def test_the_schema_has_both_forms() -> None:
-    option = json_schema()["$defs"]["Location"]["properties"]["options"]["additionalProperties"]
-    assert option["anyOf"][0] == {"type": "string"}
-    assert option["anyOf"][1]["required"] == list(option["anyOf"][1]["properties"]) == ["secret"]
-    assert option["anyOf"][1]["additionalProperties"] is False
-
-
-def test_the_documented_alternative_is_valid(write: Write) -> None:
-    text = (ROOT / "conf" / "evaluate.yaml").read_text(encoding="utf-8")
-    lines = text[text.index("    # options:") :].splitlines()[:3]
-    options = yaml.safe_load("\n".join(line.replace("    # ", "", 1).partition(" # ")[0] for line in lines))["options"]
-    found = load(write(SMALLEST), [f"inputs.truth.options={json.dumps(options)}"]).inputs.truth.options
-    assert list(found.values()) == [Secret("env:S3_SECRET")]
-
-
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        ("{secret: hunter2}", "expected env:NAME or scope/key, found another text, which is not shown here"),
-        ("{secret: 'env:hunter2!'}", "expected env:NAME or scope/key, found another text, which is not shown here"),
-        ("{secret: 'hunter2/a+b=='}", "expected env:NAME or scope/key, found another text, which is not shown here"),
-        ("{secret: 'env:'}", "expected env:NAME or scope/key, found another text, which is not shown here"),
-        ("{secret: a/b/c}", "expected env:NAME or scope/key, found another text, which is not shown here"),
-        ("{secret: [hunter2]}", "expected env:NAME or scope/key, found list, which is not shown here"),
-        (
-            "{secert: hunter2}",
-            "expected a text, or {secret: env:NAME} or {secret: scope/key}, found a mapping of other keys",
-        ),
-        ("{secret: env:A, value: hunter2}", "expected a text, or {secret: env:NAME} or {secret: scope/key}, found a mapping"),
-        ("{}", "expected a text, or {secret: env:NAME} or {secret: scope/key}, found a mapping of other keys"),
-    ],
-)
-def test_wrong_references_are_told_by_key_and_not_shown(refused: Refused, value: str, told: str) -> None:
-    content = SMALLEST.replace("{path: /t}", f"{{path: /t, fromat: x, options: {{header: {value}}}}}")
-    lines = sorted(refused(content))
-    assert lines[0] == "c.yaml:3: inputs.truth.fromat: unknown key; did you mean 'format'?"
-    assert lines[1].startswith(f"c.yaml:3: inputs.truth.options.header: {told}")
-    assert len(lines) == 2
-    assert untold(str(lines))
-
-
-@pytest.mark.parametrize("key", ["path", "table", "format"])
-def test_only_options_may_be_secrets(refused: Refused, key: str) -> None:
-    lines = refused(SMALLEST.replace("{path: /t}", f"{{{key}: {{secret: env:A}}}}"))
-    assert any(line.startswith(f"c.yaml:3: inputs.truth.{key}: expected ") for line in lines)
-    assert "expected a text" in refused(SMALLEST, "model_name={secret: env:A}")[0]
-
-
-# Values that may not stand in a file
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        *dict.fromkeys(
-            ("password", "sslPassword", "fs.s3a.secret.key", "fs.s3a.session.token", "fs.azure.account.key.shop.example"), True
-        ).items(),
-        *dict.fromkeys(("fs.azure.account.oauth2.client.secret", "fs.gs.auth.service.account.private.key"), True).items(),
-        *dict.fromkeys(("header", "sep", "nullValue", "fs.s3a.aws.credentials.provider", "fs.s3a.endpoint"), False).items(),
-        *dict.fromkeys(("fs.azure.account.oauth2.token.file", "fs.s3a.access.key"), False).items(),
-    ],
-)
-def test_names_of_credentials(name: str, *, expected: bool) -> None:
-    assert names_credential(name) == expected
-
-
-@pytest.mark.parametrize("value", ["hunter2", "'hunter2'", "123454321", "true"])
-def test_a_plain_credential_is_refused_where_it_stands(refused: Refused, value: str) -> None:
-    told = "expected a reference to the value, found the value itself: write {secret: env:NAME}, and set that variable"
-    content = SMALLEST.replace("  truth: {path: /t}", f"  truth:\n    path: /t\n    options:\n      password: {value}")
-    (line,) = refused(content)
-    assert line == f"c.yaml:6: inputs.truth.options.password: {told}"
-    for override in (f"inputs.truth.options.password={value}", f"inputs.truth={{path: /t, options: {{password: {value}}}}}"):
-        (line,) = refused(SMALLEST, override)
-        assert line == f"--set {override.partition('=')[0]}=***: inputs.truth.options.password: {told}"
-    models = f"{{models: {{als: {{predictions: {{path: /p, options: {{secret: {value}}}}}}}}}, truth: {{path: /t}}}}"
-    (line,) = refused(f"output: {{path: /o}}\ninputs: {models}\n")
-    assert line == f"c.yaml:2: inputs.models.als.predictions.options.secret: {told}"
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "s3a://ann:hunter2@bucket/truth",
-        "s3a://ann:hunter2/with+slash@bucket/{as_off}",
-        "https://host.example/truth?sv=1&sig=hunter2",
-        "jdbc:postgresql://host/shop?user=ann&password=hunter2",
-        "jdbc:sqlserver://host;databaseName=shop;password=hunter2",
-    ],
-)
-@pytest.mark.parametrize("key", ["inputs.truth.path", "inputs.predictions.path", "output.path", "inputs.truth.options.url"])
-def test_an_address_with_a_password_is_refused(refused: Refused, key: str, address: str) -> None:
-    (line,) = refused(SMALLEST, f"{key}={address}")
-    assert line.startswith("--set ")
-    assert f"{key}: expected an address without a password, found one, which is not shown here: " in line
-    assert untold(line)
-    for kind in (Location, Output):
-        with pytest.raises(ConfigError, match=r"^path: expected an address without a password") as caught:
-            kind(path=address)
-        assert untold(str(caught.value))
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "hdfs://host:8020/a@b",
-        "s3://bucket/a:b@c",
-        "abfss://box@shop.example/x@y:z",
-        "/data/{as_of}/x?y=1",
-        "C:/x:y@z",
-        "/tokens=3/x",
-        "s3a://ann:***@bucket",
-    ],
-)
-def test_other_addresses_stay(address: str) -> None:
-    assert without_password(address) == address
-    assert Location(path=address).path == address
-
-
-def test_overrides_are_shown_without_what_may_be_a_credential(refused: Refused) -> None:
-    assert masked_override("evaluation.k=5") == "evaluation.k=5"
-    assert masked_override("inputs.truth={path: x, options: {token: hunter2}}") == "inputs.truth=***"
-    (line,) = refused(SMALLEST.replace("/t", "s3://ann:hunter2@b"), "inputs.truth.path.x=5")[1:]
-    assert line == "--set inputs.truth.path.x=5: inputs.truth.path is 's3://ann:***@b': there is no inputs.truth.path.x"
-
-
-# Reading values
-
-
 def test_missing_variables_are_told_together_before_a_session_starts(write: Write, monkeypatch, capsys) -> None:
     monkeypatch.setattr("spark_recmetrics.job.evaluate.session", lambda: pytest.fail("a session was started"))
     monkeypatch.delenv("RECMETRICS_TEST_A", raising=False)
@@ -343,80 +96,10 @@ def test_missing_variables_are_told_together_before_a_session_starts(write: Writ
     assert outcome_of(printed.out)["error"] == {"type": "ConfigError", "message": "\n".join(lines)}
 
 
-SCOPED = Location(path="/p", options={"password": Secret("recs/key"), "sep": ";"})
-
-
-class Scopes:
-    """As much of dbutils as is used."""
-
-    def __init__(self, *_: object) -> None:
-        self.secrets = self
-
-    def get(self, scope: str, key: str) -> str:
-        if (scope, key) != ("recs", "key"):
-            raise PermissionError(f"no {scope}/{key} for you\nmore")
-        return VALUE
-
-
-def test_scopes_need_databricks(monkeypatch, write: Write, capsys) -> None:
-    told = r"^inputs\.x\.options\.password: the secret recs/key is one of Databricks, found no dbutils here: .* write env:NAME$"
-    for read in (lambda: Vault().options(SCOPED, "inputs.x"), lambda: Vault().check([("inputs.x", SCOPED)])):
-        with pytest.raises(ConfigError, match=told):
-            read()
+def test_a_scope_outside_databricks_is_found_before_a_session_starts(monkeypatch, write: Write, capsys) -> None:
     monkeypatch.setattr("spark_recmetrics.job.evaluate.session", lambda: pytest.fail("a session was started"))
     assert main(["evaluate", "--config", str(write(WITH_SECRETS.replace("env:RECMETRICS_TEST_A", "recs/key")))]) == 2
     assert "found no dbutils here" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("place", ["notebook", "job"])
-def test_scopes_are_read_through_dbutils(monkeypatch, place: str) -> None:
-    if place == "notebook":
-        shell = SimpleNamespace(user_ns={"dbutils": Scopes()})
-        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    else:
-        module = ModuleType("pyspark.dbutils")
-        module.DBUtils = Scopes  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "pyspark.dbutils", module)
-        monkeypatch.setattr(credentials, "find_spec", lambda name: name == "pyspark.dbutils")
-    vault = Vault()
-    vault.check([("inputs.x", SCOPED)])
-    assert vault.masked(VALUE) == VALUE, "nothing is asked for before there is a session"
-    assert vault.options(SCOPED, "inputs.x") == {"password": VALUE, "sep": ";"}
-    assert vault.masked(VALUE) == "***"
-    with pytest.raises(ConfigError) as caught:
-        vault.options(Location(path="/p", options={"password": Secret("recs/no")}), "inputs.x")
-    assert str(caught.value) == (
-        "inputs.x.options.password: cannot read the secret recs/no: no recs/no for you: check scope, key and who may read"
-    )
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "hunter2",
-        VALUE,
-        "hunter2'\"\\x",
-        "-----BEGIN KEY-----\nhunter2AAAA\nBBBBhunter2\n-----END KEY-----\n",
-        " hunter2 ",
-        "hunter2\ttab",
-        "hunter2 with/slash&more=1",
-    ],
-)
-def test_values_are_covered_however_they_are_written(monkeypatch, value: str) -> None:
-    monkeypatch.setenv("RECMETRICS_TEST_A", value)
-    monkeypatch.setenv("RECMETRICS_TEST_B", value + "longer")
-    vault = Vault()
-    for name in "AB":
-        vault.options(Location(path="/p", options={"password": Secret(f"env:RECMETRICS_TEST_{name}")}), "inputs.x")
-    texts = [value, repr(value), json.dumps(value), quote(value), quote_plus(value), " ".join(value.split())]
-    texts += [value + "longer", value.replace("hunter", "Hunter")]
-    texts += value.strip().splitlines()[:3]
-    for text in texts:
-        covered = vault.masked(f"Spark says: {text}.")
-        assert untold(covered), text
-        assert covered.startswith("Spark says: ")
-        assert "***" in covered
-    assert vault.masked("nothing here") == "nothing here"
 
 
 def test_tracebacks_logs_and_the_result_are_covered(monkeypatch, write: Write, tmp_path, capsys, caplog) -> None:
@@ -445,20 +128,6 @@ def test_tracebacks_logs_and_the_result_are_covered(monkeypatch, write: Write, t
     assert "ValueError: cause with ***" in caplog.text
     handlers = logging.getLogger().handlers
     assert not any(getattr(f, "__name__", "") == "cover" for handler in handlers for f in handler.filters), "it is undone"
-
-
-@pytest.mark.spark
-def test_what_spark_says_of_a_table_is_covered(spark, monkeypatch, tmp_path) -> None:
-    """Spark quotes a wrong `modifiedAfter`, which stands here for a credential that a storage refuses."""
-    monkeypatch.setenv("RECMETRICS_TEST_A", VALUE)
-    (tmp_path / "t.csv").write_text("a\n1\n")
-    place = Location(path=str(tmp_path / "t.csv"), format="csv", options={"modifiedAfter": Secret("env:RECMETRICS_TEST_A")})
-    with pytest.raises(DataError) as caught:
-        read_table(spark, place, "inputs.truth", Vault())
-    assert str(caught.value).startswith("inputs.truth: cannot read csv at ")
-    assert "the provided timestamp: ***" in str(caught.value)
-    assert untold(str(caught.value))
-    assert caught.value.__cause__ is None
 
 
 def write_tables(folder: Path, model: str = "als") -> dict[str, Any]:
@@ -501,8 +170,6 @@ def test_a_run_uses_a_secret_and_tells_nobody(spark, monkeypatch, tmp_path, caps
     assert {one.name for one, text in written.items() if not untold(text)} == {"truth.csv"}, "where the test has put it"
     assert not any("hunter2" in str(one) for one in written)
 
-
-# Names
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -597,54 +264,6 @@ def test_no_table_is_published_as_text() -> None:
             if "csv" in imported or called in ("csv", "to_csv", "to_excel", "to_clipboard"):
                 writers.append(path.name)
     assert writers == ["result.py"]
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("a.b", "`a`.`b`"),
-        ("my-cat.recs.`a.b`", "`my-cat`.`recs`.`a.b`"),
-        ("`my-cat`.`s`.`t`", "`my-cat`.`s`.`t`"),
-        ("a-b.c.d", "`a-b`.`c`.`d`"),
-        ("a; DROP TABLE b", "`a; DROP TABLE b`"),
-        ("a`; DROP TABLE b", "`a``; DROP TABLE b`"),
-        ("`a`; DROP TABLE b", "```a``; DROP TABLE b`"),
-        ("`a``b`.c", "`a``b`.`c`"),
-    ],
-)
-def test_names_of_tables_stay_names(name: str, expected: str) -> None:
-    assert quoted(name) == expected
-
-
-@pytest.mark.spark
-@pytest.mark.once
-def test_i5_tables_with_hyphens_and_dots_are_read(spark) -> None:
-    """In a catalog of a database in memory: that of Spark itself has letters, digits and underscores only."""
-    spark._jvm.java.lang.System.setProperty("derby.stream.error.file", os.devnull)
-    catalog = "spark.sql.catalog.my-cat"
-    settings = {
-        catalog: "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
-        f"{catalog}.url": "jdbc:derby:memory:names;create=true",
-        f"{catalog}.driver": "org.apache.derby.jdbc.EmbeddedDriver",
-    }
-    for key, value in settings.items():
-        spark.conf.set(key, value)
-    try:
-        spark.sql("CREATE NAMESPACE `my-cat`.`s-1`")
-        for name in ("`my-cat`.`s-1`.`t`", "`my-cat`.`s-1`.`t.u`"):
-            spark.createDataFrame([("u", name)], "user_id string, item_id string").writeTo(name).create()
-        for name, same in (
-            ("my-cat.s-1.t", "`my-cat`.`s-1`.`t`"),
-            ("`my-cat`.`s-1`.`t`", "`my-cat`.`s-1`.`t`"),
-            ("my-cat.s-1.`t.u`", "`my-cat`.`s-1`.`t.u`"),
-        ):
-            (row,) = read_table(spark, Location(table=name), "inputs.truth", Vault()).collect()
-            assert row["item_id"] == same
-        with pytest.raises(DataError, match=r"^inputs\.truth: cannot read table 'my-cat\.s-1\.t\.u': "):
-            read_table(spark, Location(table="my-cat.s-1.t.u"), "inputs.truth", Vault())
-    finally:
-        for key in settings:
-            spark.conf.unset(key)
 
 
 def test_the_token_of_a_remote_session_is_not_told(monkeypatch) -> None:

@@ -1,0 +1,195 @@
+"""What the files of all jobs have in common: as_of in paths, hash and run id, errors of pydantic in our words."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from job_data import CONF, SMALLEST, Refused, Write
+
+from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.job.files.config import load
+from spark_recmetrics.storage.locations import Location
+
+
+def test_missing_sections(refused: Refused) -> None:
+    assert refused("job: x\n") == [
+        "c.yaml: inputs: missing: this key has no default",
+        "c.yaml: output: missing: this key has no default",
+    ]
+
+
+def resolved_paths(node: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        yield (*keys, key)
+        yield from resolved_paths(value, (*keys, key))
+
+
+RESOLVED = load(CONF / "demo.yaml").resolved()
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["ndcg@0", "f1(", "{as_of}"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(keys=st.sampled_from(list(resolved_paths(RESOLVED))), value=ANYTHING)
+def test_any_value_anywhere_is_read_or_refused(write: Write, keys: tuple[Any, ...], value: Any) -> None:
+    changed = json.loads(json.dumps(RESOLVED))
+    place = changed
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    try:
+        config = load(write(json.dumps(changed), "c.json"))
+    except ConfigError as error:
+        assert all(line.isprintable() and "c.json: " in line for line in str(error).split("\n"))  # noqa: PT017
+    else:
+        assert json.dumps(config.resolved(), allow_nan=False)
+
+
+def test_errors_of_file_and_overrides_stand_together(refused: Refused) -> None:
+    assert refused(SMALLEST + "jub: x\nevaluation: {k: 0}\n", "evaluation.k=5", "evaluation.threshold=x") == [
+        "c.yaml:5: jub: unknown key; did you mean 'job'?",
+        "--set evaluation.threshold=x: evaluation.threshold: expected a finite number, found 'x'",
+    ]
+
+
+PLACED = """\
+inputs:
+  models: {als: {predictions: {path: "/p/{as_of}/{a,b}"}}}
+  truth: {path: "/t/{as_of}"}
+  train: {path: "/s/{as_of}"}
+  catalog: {path: "/c/{as_of}"}
+output: {path: "/out/{as_of}"}
+"""
+
+
+def test_placeholder_is_filled_in_and_not_hashed(write: Write) -> None:
+    config = load(write(PLACED), as_of="2026-11-28")
+    inputs = config.inputs
+    assert config.as_of == "2026-11-28"
+    assert inputs.models is not None
+    assert inputs.train is not None
+    assert isinstance(inputs.catalog, Location)
+    places = (inputs.models["als"].predictions, inputs.truth, inputs.train, inputs.catalog)
+    found = [config.located(place).path for place in places]
+    assert found == ["/p/2026-11-28/{a,b}", "/t/2026-11-28", "/s/2026-11-28", "/c/2026-11-28"]
+    assert config.located(config.output).table("summary") == "/out/2026-11-28/summary"
+    assert config.located(Location(table="{as_of}")) == Location(table="{as_of}")
+    assert inputs.truth.path == "/t/{as_of}"
+    other = load(write(PLACED), as_of="2026-11-29")
+    assert (other.hash, other.run_id == config.run_id) == (config.hash, False)
+    assert load(write(f"{PLACED}as_of: x\n"), ["as_of=2026-11-28"]).run_id == config.run_id
+
+
+def test_a_placeholder_without_as_of_is_refused_by_key(refused: Refused) -> None:
+    assert refused(PLACED) == [
+        f"c.yaml:{line}: {key}.path: {path!r} needs an as_of: give --as-of, or as_of in the file"
+        for line, key, path in (
+            (2, "inputs.models.als.predictions", "/p/{as_of}/{a,b}"),
+            (3, "inputs.truth", "/t/{as_of}"),
+            (4, "inputs.train", "/s/{as_of}"),
+            (5, "inputs.catalog", "/c/{as_of}"),
+            (6, "output", "/out/{as_of}"),
+        )
+    ]
+
+
+@pytest.mark.parametrize("as_of", ["2026-02-28", "2028-02-29T23:59", "2026-13", "20261301", "2026-13-011", "v2026-13-01"])
+def test_a_label_that_is_a_day_or_no_date_is_taken(write: Write, as_of: str) -> None:
+    assert load(write(SMALLEST), as_of=as_of).as_of == as_of
+
+
+@pytest.mark.parametrize("as_of", ["", "a b", "a/b", "..", "a\n", "²", "\ud800", '"', "${x}"])
+def test_as_of_of_the_command_line_is_checked(write: Write, as_of: str) -> None:
+    with pytest.raises(ConfigError, match=r"^--as-of .*: as_of: expected a text (of the|without control) characters[^\n]*$"):
+        load(write(SMALLEST), as_of=as_of)
+
+
+def test_as_of_of_the_command_line_is_the_strongest(write: Write) -> None:
+    config = load(write(f"{SMALLEST}as_of: a\n"), ["as_of=b"], "20261128")
+    assert config.as_of == "20261128"
+
+
+@pytest.mark.parametrize("name", ["[table]", "[key]", "catalog"])
+def test_models_may_be_named_like_parts_of_a_message(refused: Refused, name: str) -> None:
+    models = json.dumps({name: {"predictions": {"path": "/p", "fromat": "csv"}}})
+    (line,) = refused(f"inputs: {{truth: {{path: /t}}, models: {models}}}\noutput: {{path: /o}}\n")
+    assert line.endswith(".predictions.fromat: unknown key; did you mean 'format'?")
+
+
+def test_hash_stands_for_the_meaning_and_not_for_the_text(write: Write) -> None:
+    config = load(write(SMALLEST))
+    assert re.fullmatch("[0-9a-f]{16}", config.hash)
+    assert re.fullmatch("r[0-9a-f]{12}", config.run_id)
+    same = [
+        ("evaluation: {top_k: 10}", []),
+        ("evaluation: {k: [10], metrics: [Precision, recall, nDCG, map, MRR, hit_rate]}", []),
+        ("evaluation: {convention: {name: default, relevance: positive}}", []),
+        ("columns: {item: item_id}", []),
+        ("as_of: x", []),
+        ("report: /r.html", []),
+        ("job: x", ["job=evaluate"]),
+    ]
+    assert {load(write(f"{SMALLEST}{text}\n"), overrides).hash for text, overrides in same} == {config.hash}
+    others = [
+        "job: x",
+        "evaluation: {top_k: 5}",
+        "evaluation: {convention: mllib}",
+        "evaluation: {threshold: 1}",
+        "model_name: x",
+    ]
+    hashes = {load(write(f"{SMALLEST}{text}\n")).hash for text in others}
+    assert len(hashes | {config.hash}) == len(others) + 1
+
+
+def test_run_id_depends_on_job_as_of_and_configuration(write: Write) -> None:
+    given = [([], None), ([], "a"), ([], "b"), (["job=x"], "a")]
+    ids = [load(write(SMALLEST), overrides, as_of).run_id for overrides, as_of in given]
+    assert len(set(ids)) == len(ids)
+    assert ids[1] == load(write(SMALLEST), ["as_of=a"]).run_id
+
+
+def test_hash_does_not_change_between_processes(write: Write) -> None:
+    path = write(SMALLEST + "evaluation: {convention: jurity}\n")
+    code = "import sys; from spark_recmetrics.job.files.config import load; print(load(sys.argv[1]).hash)"
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONHASHSEED": "7"},
+    )
+    assert run.stdout.strip() == load(path).hash
+
+
+def test_reading_is_quick_and_starts_nothing(write: Write) -> None:
+    path = write(SMALLEST + "evaluation: {k: 0}\n")
+    code = """
+import sys, time
+from spark_recmetrics.job.files.config import load
+from spark_recmetrics.errors import ConfigError
+try:
+    load(sys.argv[1])
+except ConfigError as error:
+    print(error.exit_code, time.process_time() < 3, "pandas" in sys.modules)  # time of this process: others may be busy
+from pyspark.sql import SparkSession
+print(SparkSession.getActiveSession())
+"""
+    run = subprocess.run([sys.executable, "-W", "error", "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["2", "True", "False", "None"]

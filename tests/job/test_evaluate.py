@@ -1,0 +1,239 @@
+"""The evaluation job: the tables that it publishes, its inputs, and the exit code of each kind of failure."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from job_data import LISTS, TRUTH, result_of
+
+from spark_recmetrics import Output, read_history
+from spark_recmetrics.job.cli import RESULT_MARK, main
+
+
+@pytest.mark.spark
+@pytest.mark.core
+def test_evaluate_writes_its_tables_and_says_where(job, spark, tmp_path, capsys):
+    code = main(["evaluate", "--config", job(), "--result-json", str(tmp_path / "result.json")])
+    out, outcome = result_of(capsys)
+    assert code == 0
+    assert outcome == json.loads((tmp_path / "result.json").read_text())
+    assert (outcome["status"], outcome["exit_code"], outcome["as_of"], outcome["job"]) == ("ok", 0, "2026-11-28", "nightly")
+    assert outcome["n_users"] == {"als": 2, "pop": 2}
+    assert outcome["models"]["als"]["hit@1"] == 0.5
+    assert outcome["models"]["als"]["mae"] == pytest.approx((4.2 + 3.3) / 2)
+    ndcg = 0.5 / math.log2(3)
+    assert outcome["models"]["pop"] == pytest.approx({"hit@1": 0.0, "hit@2": 0.5, "ndcg@1": 0.0, "ndcg@2": ndcg, "mae": 4.0})
+    assert "hit" in out
+    out = str(tmp_path / "out")
+    assert outcome["tables"] == {name: f"{out}/{name}" for name in ("data_report", "per_user", "summary")}
+    summary = read_history(spark, out)
+    assert summary.count() == 10
+    assert {(row["run_id"], str(row["as_of"])) for row in summary.collect()} == {(outcome["run_id"], "2026-11-28")}
+    per_user = read_history(spark, out, table="per_user")
+    assert {(row["model"], row["user"]) for row in per_user.collect()} == {
+        (m, f"u{n}") for m in ("als", "pop") for n in (1, 2, 3)
+    }
+    assert "label" in next(field for field in per_user.schema.fields if field.name == "hit_at_1").metadata
+    report = read_history(spark, out, table="data_report")
+    assert report.where("check = 'rows' and table = 'truth'").first()["n_rows"] == 3
+
+
+@pytest.mark.spark
+@pytest.mark.heavy
+def test_a_repeated_run_replaces_its_own_rows_and_no_others(job, spark, tmp_path, capsys):
+    conf = job()
+    runs = []
+    for day in ("2026-11-27", "2026-11-28", "2026-11-28"):
+        assert main(["evaluate", "--config", conf, "--as-of", day]) == 0
+        runs.append(result_of(capsys)[1])
+    assert runs[1]["run_id"] == runs[2]["run_id"] != runs[0]["run_id"]
+    for table, n in (("summary", 10), ("per_user", 6)):
+        for frame in (read_history(spark, tmp_path / "out", table=table), spark.read.parquet(runs[0]["tables"][table])):
+            rows = frame.groupBy("run_id").count().collect()
+            assert {row["run_id"]: row["count"] for row in rows} == {runs[0]["run_id"]: n, runs[1]["run_id"]: n}
+
+
+@pytest.mark.spark
+@pytest.mark.heavy
+def test_catalog_tables(job, spark, capsys):
+    for name in ("summary", "per_user", "data_report", "runs"):
+        spark.sql(f"drop table if exists nightly_{name}")
+    conf = job(output={"path": None, "table_prefix": "default.nightly_"})
+    for _ in range(2):
+        assert main(["evaluate", "--config", conf]) == 0
+    outcome = result_of(capsys)[1]
+    assert outcome["tables"]["summary"] == "`default`.`nightly_summary`"
+    assert read_history(spark, Output(table_prefix="default.nightly_")).count() == 10
+    assert main(["evaluate", "--config", conf, "--set", "evaluation.metrics=[map]"]) == 5
+    outcome = result_of(capsys)[1]
+    assert outcome["error"]["type"] == "PublishError"
+    assert "nightly_per_user" in outcome["error"]["message"]
+    assert outcome["tables"] == {}
+
+
+@pytest.mark.spark
+@pytest.mark.heavy
+def test_inputs_in_other_formats_and_one_location_per_model(job, spark, tmp_path, capsys):
+    (tmp_path / "als.csv").write_text("user_id,item_id,score\nu1,b,0.9\nu2,b,0.5\n")
+    (tmp_path / "pop.json").write_text('{"user_id": "u1", "item_id": "b", "score": 3.0}\n')
+    spark.createDataFrame([("u1", "b", 4.5)], "user_id string, item_id string, score double").write.orc(
+        str(tmp_path / "ratings")
+    )
+    spark.createDataFrame(TRUTH, "user_id string, item_id string, rating double").write.mode("overwrite").saveAsTable(
+        "truth_table"
+    )
+    models = {
+        "als": {
+            "predictions": {"path": str(tmp_path / "als.csv"), "format": "csv"},
+            "rating_predictions": {"path": str(tmp_path / "ratings"), "format": "orc"},
+        },
+        "pop": {"predictions": {"path": str(tmp_path / "pop.json"), "format": "json"}},
+    }
+    conf = job(inputs={"predictions": None, "models": models, "truth": {"table": "truth_table"}})
+    assert main(["evaluate", "--config", conf]) == 0
+    outcome = result_of(capsys)[1]
+    assert outcome["models"]["als"] == {"hit@1": 1.0, "hit@2": 1.0, "ndcg@1": 1.0, "ndcg@2": 1.0, "mae": 0.5}
+    assert outcome["models"]["pop"] == pytest.approx({"hit@1": 0.5, "hit@2": 0.5, "ndcg@1": 0.5, "ndcg@2": 0.5, "mae": 2.0})
+
+
+@pytest.mark.spark
+@pytest.mark.heavy
+def test_train_and_catalog(job, spark, tmp_path, capsys):
+    """In AUC the seen item of u1 is no candidate; with it, one of three others stands above the relevant one."""
+    spark.createDataFrame([("u1", "a")], "user_id string, item_id string").write.parquet(str(tmp_path / "train" / "2026-11-28"))
+    (tmp_path / "items.csv").write_text("item_id\na\nb\nc\nd\nd\n")
+    known = {
+        "train": {"path": str(tmp_path / "train" / "{as_of}")},
+        "catalog": {"path": str(tmp_path / "items.csv"), "format": "csv"},
+    }
+    conf = job(inputs=known, evaluation={"metrics": ["auc"]})
+    assert main(["evaluate", "--config", conf]) == 0
+    assert result_of(capsys)[1]["models"] == {"als": {"auc": 1.0}, "pop": {"auc": pytest.approx((1 + 1 / 3) / 2)}}
+    assert main(["evaluate", "--config", conf, "--set", "inputs.train=", "--set", "inputs.catalog=4"]) == 0
+    found = result_of(capsys)[1]["models"]
+    assert found == {"als": {"auc": pytest.approx((2 / 3 + 1) / 2)}, "pop": {"auc": pytest.approx((2 / 3 + 1 / 3) / 2)}}
+    assert main(["evaluate", "--config", conf, "--as-of", "2026-11-29"]) == 4
+    message = result_of(capsys)[1]["error"]["message"]
+    assert f"inputs.train: cannot read parquet at '{tmp_path}/train/2026-11-29'" in message
+
+
+@pytest.mark.spark
+@pytest.mark.connect
+def test_lists_in_arrays(job, spark, tmp_path, capsys):
+    conf = job(evaluation={"metrics": ["mrr"]})
+    frame = spark.createDataFrame([("u1", ["a", "b"]), ("u2", ["b"])], "user_id string, items array<string>")
+    frame.write.parquet(str(tmp_path / "arrays"))
+    assert main(["evaluate", "--config", conf, "--set", f"inputs.predictions.path={tmp_path}/arrays"]) == 0
+    assert result_of(capsys)[1]["models"] == {"model": {"mrr@1": 0.5, "mrr@2": 0.75}}
+
+
+@pytest.mark.spark
+@pytest.mark.once
+@pytest.mark.heavy
+def test_no_cut_off_is_the_whole_list(job, capsys):
+    assert main(["evaluate", "--config", job(evaluation={"top_k": [], "metrics": ["mrr"]})]) == 0
+    assert result_of(capsys)[1]["models"] == {"als": {"mrr": 0.75}, "pop": {"mrr": 0.25}}
+
+
+def test_a_missing_catalog_is_found_before_a_session_starts(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("spark_recmetrics.job.evaluate.session", lambda: pytest.fail("a session was started"))
+    conf = tmp_path / "conf.yaml"
+    conf.write_text(
+        "inputs:\n  predictions: {path: a}\n  truth: {path: b}\noutput: {path: out}\nevaluation:\n  metrics: [mrr, mcc]\n"
+    )
+    assert main(["evaluate", "--config", str(conf)]) == 2
+    message = result_of(capsys)[1]["error"]["message"]
+    assert message.startswith(f"{conf}:6: evaluation.metrics[1]: mcc needs the catalogue: give inputs.catalog")
+
+
+@pytest.mark.spark
+def test_refused_data_end_with_4_and_a_report(job, spark, capsys):
+    code = main(["evaluate", "--config", job(predictions=[*LISTS, LISTS[0]])])
+    captured = capsys.readouterr()
+    outcome = json.loads(captured.out.strip().splitlines()[-1].removeprefix(RESULT_MARK))
+    assert (code, outcome["exit_code"], outcome["status"]) == (4, 4, "failed")
+    assert "error: predictions/als: duplicates = 1, e.g. users u1" in captured.err
+    assert list(outcome["tables"]) == ["data_report"]
+    report = spark.read.parquet(outcome["tables"]["data_report"])
+    assert report.where("check = 'duplicates' and level = 'error'").count() == 1
+
+
+@pytest.mark.spark
+@pytest.mark.connect
+def test_an_infinite_score_ends_with_4_and_a_report(job, spark, capsys):
+    conf = job(predictions=[*LISTS, ("als", "u9", "a", math.inf)], truth=[*TRUTH, ("u9", "a", 3.0)])
+    assert main(["evaluate", "--config", conf, "--set", "evaluation.metrics=[rmse]"]) == 4
+    captured = capsys.readouterr()
+    outcome = json.loads(captured.out.strip().splitlines()[-1].removeprefix(RESULT_MARK))
+    assert "error: predictions: infinite_scores = 1 (" in captured.err
+    report = spark.read.parquet(outcome["tables"]["data_report"])
+    assert report.where("check = 'infinite_scores' and level = 'error'").count() == 1
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_nobody_to_average_ends_with_4_after_everything_is_written(job, spark, capsys):
+    code = main(["evaluate", "--config", job(), "--set", "evaluation.threshold=10"])
+    outcome = result_of(capsys)[1]
+    assert (code, outcome["exit_code"], outcome["status"]) == (4, 4, "undefined")
+    assert outcome["models"]["als"]["hit@1"] is None
+    assert "truth: relevant = 0 (0.000%)" in outcome["error"]["message"]
+    assert spark.read.parquet(outcome["tables"]["summary"]).where("value is not null and metric <> 'mae'").count() == 0
+
+
+@pytest.mark.spark
+@pytest.mark.connect
+@pytest.mark.parametrize("empty", ["predictions", pytest.param("truth", marks=pytest.mark.heavy)])
+def test_p5_an_empty_table_ends_with_4_and_the_result_file_is_written(job, spark, tmp_path, capsys, empty):
+    file = tmp_path / "result.json"
+    assert main(["evaluate", "--config", job(**{empty: []}), "--result-json", str(file)]) == 4
+    told = json.loads(file.read_text())
+    assert told == result_of(capsys)[1]
+    assert (told["exit_code"], told["status"], told["error"]["type"]) == (4, "undefined", "DataError")
+    nobody = dict.fromkeys(["hit@1", "hit@2", "ndcg@1", "ndcg@2", "mae"])
+    models = ["model"] if empty == "predictions" else ["als", "pop"]
+    assert told["models"] == dict.fromkeys(models, nobody)
+    assert told["n_users"] == dict.fromkeys(models, 0)
+    assert f"{empty}: rows = 0" in told["error"]["message"]
+    summary = spark.read.parquet(told["tables"]["summary"])
+    assert (summary.count(), summary.where("value is not null").count()) == (5 * len(models), 0)
+
+
+@pytest.mark.by_turns
+@pytest.mark.spark
+@pytest.mark.parametrize("key", ["predictions", "truth"])
+def test_a_missing_path_ends_with_4_and_names_key_and_path(job, capsys, key):
+    code = main(["evaluate", "--config", job(), "--set", f"inputs.{key}.path=/nowhere/at/all"])
+    captured = capsys.readouterr()
+    assert code == 4
+    assert f"error: inputs.{key}: cannot read parquet at '/nowhere/at/all'" in captured.err
+
+
+@pytest.mark.by_turns
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "location", [{"format": "orc"}, {"format": "csv", "options": {"header": "maybe"}}, {"path": "foo://bar"}]
+)
+def test_a_location_that_cannot_be_read_ends_with_4(job, tmp_path, capsys, location):
+    truth = {"path": str(tmp_path / "truth"), **location}
+    assert main(["evaluate", "--config", job(inputs={"truth": truth})]) == 4
+    assert "inputs.truth: cannot read" in result_of(capsys)[1]["error"]["message"]
+
+
+@pytest.mark.spark
+def test_an_output_that_cannot_be_written_ends_with_5(job, tmp_path, capsys, monkeypatch):
+    released = []
+    monkeypatch.setattr("spark_recmetrics.storage.actions.release", released.append)
+    (tmp_path / "file").write_text("")
+    assert main(["evaluate", "--config", job(output={"path": str(tmp_path / "file")})]) == 5
+    assert "cannot write" in result_of(capsys)[1]["error"]["message"]
+    assert len(released) == 1, "PER_USER must not stay in a session that goes on"
+    released[0].unpersist()
+
+
+@pytest.mark.spark
+def test_a_borrowed_session_is_left_running(job, spark):
+    assert main(["evaluate", "--config", job()]) == 0
+    assert spark.range(1).count() == 1

@@ -1,0 +1,86 @@
+"""The result line: one line, whatever happens and whatever is named like it."""
+
+from __future__ import annotations
+
+import pytest
+from job_data import ALS, result_of
+
+from spark_recmetrics.job.cli import RESULT_MARK, main
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_an_error_that_nobody_expected_says_what_the_jvm_said(job, tmp_path, capsys):
+    """A file of parquet whose pages are broken and whose schema is not: that is found where rows are counted."""
+    conf = job()
+    file = max((tmp_path / "truth").glob("*.parquet"), key=lambda one: one.stat().st_size)
+    content = bytearray(file.read_bytes())
+    content[4:60] = bytes(56)
+    file.write_bytes(content)
+    file.with_name(f".{file.name}.crc").unlink()
+    assert main(["evaluate", "--config", conf]) == 1
+    message = result_of(capsys)[1]["error"]["message"]
+    assert file.name in message
+    assert "An error occurred while calling" not in message
+
+
+@pytest.mark.spark
+@pytest.mark.once
+@pytest.mark.heavy
+def test_one_line_begins_with_the_mark_whatever_is_named_like_it(job, spark, tmp_path, capsys):
+    name = f'{RESULT_MARK} {{"status": "ok"}}'
+    lists = [(model, f"u{n}", item, 0.5) for n in range(1, 4) for model, item in ((name, "b"), ("a", "c"))]
+    users = spark.createDataFrame([(f"u{n}", name) for n in range(1, 4)], f"user_id string, {RESULT_MARK} string")
+    users.write.parquet(str(tmp_path / "users"))
+    path = job(
+        lists,
+        job=RESULT_MARK,
+        inputs={"user_segments": {"path": str(tmp_path / "users")}},
+        evaluation={"slices": [RESULT_MARK], "min_users": 1},
+        comparison={"correction": "none"},
+    )
+    assert main(["evaluate", "--config", path, "--explain-user", "u1"]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith(RESULT_MARK)] == [out.splitlines()[-1]]
+    for line in (f" {RESULT_MARK}, as of 2026-11-28", f" {name}  a ", f" {RESULT_MARK} = {name}", f" {RESULT_MARK}: a diff"):
+        assert f"\n{line}" in f"\n{out}", line
+    assert main(["compare", "--config", path]) == 0
+    assert capsys.readouterr().out.count(f"\n{RESULT_MARK}") == 1
+    assert main(["history", "--config", path, "--metric", "hit@1"]) == 0
+    assert RESULT_MARK not in [line[: len(RESULT_MARK)] for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.spark
+@pytest.mark.connect
+def test_a_hostile_model_name_stays_in_its_line(job, capsys):
+    name = f'x\n{RESULT_MARK} {{"status": "ok"}}\x1b[31m\u6a21'
+    lists = [(name, *row[1:]) for row in ALS]
+    assert main(["evaluate", "--config", job(predictions=lists)]) == 0
+    out, outcome = result_of(capsys)
+    assert out.count(f"\n{RESULT_MARK}") == 1
+    assert "\x1b" not in out
+    assert list(outcome["models"]) == [name]
+
+
+def test_a_result_file_that_cannot_be_written_is_found_first(tmp_path, capsys):
+    code = main(["evaluate", "--config", "no.yaml", "--result-json", str(tmp_path / "no" / "result.json")])
+    assert code == 2
+    assert "--result-json" in result_of(capsys)[1]["error"]["message"]
+
+
+def test_an_unexpected_error_ends_with_1_and_is_told(monkeypatch, capsys):
+    def fail(*_):
+        raise RuntimeError("the disk is on fire")
+
+    monkeypatch.setattr("spark_recmetrics.job.cli._load", fail)
+    assert main(["evaluate", "--config", "x.yaml"]) == 1
+    assert result_of(capsys)[1]["error"] == {"type": "RuntimeError", "message": "the disk is on fire"}
+
+
+def test_an_interrupt_ends_with_130(monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("spark_recmetrics.job.cli._load", interrupt)
+    assert main(["evaluate", "--config", "x.yaml"]) == 130
+    assert result_of(capsys)[1]["exit_code"] == 130
