@@ -1,4 +1,4 @@
-"""Gates: what a value must reach, and how far it may fall behind a reference, before a pipeline goes on."""
+"""Gates: conditions on the metrics of a run. A gate that fails stops a pipeline."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _AGAINST = re.compile(
 )
 
 ALPHA = 0.05
-"""A drop with a smaller p is significant; and the chance of ever being wrong over all nights."""
+"""Significance level: of the test in one run, and of the confidence sequence over all runs."""
 
 N_TARGET = 90
-"""Nights at which the interval over all nights is narrowest. It is 3 % wider at 365 than one made for a year, and a fifth
-narrower at the 30th."""
+"""Number of runs at which the confidence sequence is narrowest. Compared with a target of 365 runs, it is a fifth narrower
+after 30 runs and 3 % wider after 365."""
 
 FEWEST_RUNS = 30
-"""Before, an interval over all nights promises too much, see `stats.confidence_sequence`."""
+"""With fewer runs the confidence sequence is too narrow, see `stats.confidence_sequence`."""
 
 RUNS_PER_YEAR = 365
 
 NOISE = 1e-12
-"""Values that differ by less, of 1 or of themselves, are the same: sums in another order differ so."""
+"""Values that differ by less, absolute or relative, are equal: the order of summation changes the last bits."""
 
 
 class _Strict:
-    """Tells the reader of a configuration that a text which looks like a number is none."""
+    """Makes pydantic reject strings that look like numbers."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         return {**handler(source), "strict": True}
@@ -65,34 +65,33 @@ _Number = Annotated[float, _Strict()]
 class Gate:
     """One condition on one metric of each model.
 
-    `min` and `max` bound the value itself. `max_drop` and `max_drop_share` bound by how much it is worse than the reference
-    `against`: reference less value where higher is better, value less reference where lower is; as a share of the reference.
+    `min` and `max` bound the value. `max_drop` and `max_drop_share` bound how much worse the value is than the reference
+    `against`: reference - value where higher is better, value - reference where lower is better.
 
     Args:
-        metric: Text of the metric, such as `ndcg@10`.
-        model: The model; None: every model but that of `against: model(NAME)`.
-        min: The value must not be below.
-        max: The value must not be above.
-        max_drop: How much worse than the reference it may be.
-        max_drop_share: How much worse as a share of the reference, above 0.
-        against: The reference: `previous`, the last run of the job before this one; `median(N)` of the last N runs;
-            `run(ID)`; or `model(NAME)` of this run.
-        significant: The drop against `model(NAME)` must be significant, too, for the gate to fail. True: that of this night, by
-            a paired t test at 5 %. `all_runs`: the mean drop of all nights of the job must be beyond what is allowed with its
-            whole 95 % confidence sequence. At most 5 % of such gates ever fail by chance, however many nights they are held.
-        min_users: The value must rest on as many users.
-        missing: What a missing reference means, as on the first night, and fewer than 30 nights for `all_runs`: `pass` or
-            `fail`.
-        severity: `fail` ends the job with exit code 3, `warn` only tells.
+        metric: Metric, such as `ndcg@10`.
+        model: Model to check. None: all models, except the reference of `against: model(NAME)`.
+        min: Lowest value that passes.
+        max: Highest value that passes.
+        max_drop: Largest drop that passes, at least 0.
+        max_drop_share: Largest drop that passes, as a share of the reference, at least 0.
+        against: Reference: `previous`, the previous run of the job; `median(N)`, the median of the last N runs; `run(ID)`,
+            a run by its id; or `model(NAME)`, another model of the same run.
+        significant: Whether a drop against `model(NAME)` must also be statistically significant to fail. True: the drop of this
+            run, by a paired t test at 5 %. `all_runs`: the 95 % confidence sequence of the mean drop over all runs of the job
+            must lie above the allowed drop. At most 5 % of such gates ever fail by chance, whatever the number of runs.
+        min_users: Fewest evaluated users that the value needs.
+        missing: Result if there is no reference (first run), or `all_runs` has fewer than 30 runs: `pass` or `fail`.
+        severity: `fail` ends the job with exit code 3, `warn` only reports.
 
     Raises:
-        ConfigError: The fields do not make a condition.
+        ConfigError: A field is invalid, or the fields contradict each other.
 
     Example:
         >>> Gate("ndcg@10", max_drop_share=0.02, against="previous").text
         'ndcg@10: max_drop_share 0.02 against previous'
         >>> Gate("ndcg@10", max_drop=0, against="model(popularity)", significant="all_runs").text
-        'ndcg@10: max_drop 0 against model(popularity), significant over all nights'
+        'ndcg@10: max_drop 0 against model(popularity), significant over all runs'
         >>> Gate("ndcg@10")
         Traceback (most recent call last):
         spark_recmetrics.errors.ConfigError: expected one of min, max, max_drop, max_drop_share, found none
@@ -111,40 +110,44 @@ class Gate:
     severity: Severity = "fail"
 
     def __post_init__(self) -> None:
+        self._check_options()
+        self._check_limits()
+        self._check_reference()
+        object.__setattr__(self, "metric", str(parse(self.metric)))
+
+    def _check_options(self) -> None:
         for name, choices in (("missing", get_args(Missing)), ("severity", get_args(Severity))):
             if getattr(self, name) not in choices:
                 raise ConfigError(f"{name}: expected {' or '.join(choices)}, found {getattr(self, name)!r}")
         if not (isinstance(self.significant, bool) or self.significant == "all_runs"):
             raise ConfigError(f"significant: expected true, false or all_runs, found {self.significant!r}")
+        if self.model is not None and (not isinstance(self.model, str) or not self.model):
+            raise ConfigError(f"model: expected the name of a model, found {brief(self.model)}")
+        if isinstance(self.min_users, bool) or not isinstance(self.min_users, int) or self.min_users < 0:
+            raise ConfigError(f"min_users: expected an integer of at least 0, found {self.min_users!r}")
+
+    def _check_limits(self) -> None:
         if not self.limits:
             raise ConfigError(f"expected one of {', '.join(_LIMITS)}, found none")
         for name, limit in self.limits.items():
             if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
                 raise ConfigError(f"{name}: expected a finite number, found {limit!r}")
             if name.startswith("max_drop") and limit < 0:
-                raise ConfigError(f"{name}: expected a number from 0, found {limit!r}")
+                raise ConfigError(f"{name}: expected a number of at least 0, found {limit!r}")
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ConfigError(f"min: expected no more than max, which is {self.max:g}, found {self.min:g}")
-        if self.model is not None and (not isinstance(self.model, str) or not self.model):
-            raise ConfigError(f"model: expected the name of a model, found {brief(self.model)}")
-        if isinstance(self.min_users, bool) or not isinstance(self.min_users, int) or self.min_users < 0:
-            raise ConfigError(f"min_users: expected a whole number from 0, found {self.min_users!r}")
-        self._check_reference()
-        object.__setattr__(self, "metric", str(parse(self.metric)))
+            raise ConfigError(f"min: expected at most max, which is {self.max:g}, found {self.min:g}")
 
     def _check_reference(self) -> None:
         drops = [name for name in self.limits if name.startswith("max_drop")]
         if bool(drops) != (self.against is not None):
-            found = f"{drops[0]} alone" if drops else f"against {self.against!r} alone"
-            raise ConfigError(f"expected max_drop or max_drop_share together with against, found {found}")
+            given = f"{drops[0]} alone" if drops else f"against {self.against!r} alone"
+            raise ConfigError(f"expected max_drop or max_drop_share together with against, found {given}")
         if self.against is not None and not (isinstance(self.against, str) and _AGAINST.fullmatch(self.against)):
             raise ConfigError(f"against: expected previous, median(N), run(ID) or model(NAME), found {brief(self.against)}")
         if self.model is not None and self.model == self.baseline:
-            raise ConfigError(
-                f"against: expected another model than {self.model!r}, which the gate is held for, found the same"
-            )
+            raise ConfigError(f"against: expected a model other than {self.model!r}, which the gate checks, found the same")
         if self.significant and self.baseline is None:
-            raise ConfigError(f"significant: expected against: model(NAME), whose users can be paired, found {self.against!r}")
+            raise ConfigError(f"significant: expected against: model(NAME), because users are paired, found {self.against!r}")
 
     @property
     def limits(self) -> dict[str, float]:
@@ -153,69 +156,68 @@ class Gate:
 
     @property
     def baseline(self) -> str | None:
-        """The model of this run that is the reference, if one is."""
-        found = _AGAINST.fullmatch(self.against or "")
-        return found["name"] if found and found["run"] == "model" else None
+        """The name in `against: model(NAME)`."""
+        match = _AGAINST.fullmatch(self.against or "")
+        return match["name"] if match and match["run"] == "model" else None
 
     @property
     def needs_history(self) -> bool:
-        """Whether earlier runs are looked at."""
+        """Whether the gate reads previous runs."""
         return self.against is not None and (self.baseline is None or self.significant == "all_runs")
 
     @property
     def needs_pairs(self) -> bool:
-        """Whether the users of this run are paired: for the test, or for how often the gate fails by chance."""
-        of_users = parse(self.metric).has_users
-        return of_users and self.baseline is not None and self.significant != "all_runs"
+        """Whether the gate compares two models user by user, for its test or its false alarm rate."""
+        has_users = parse(self.metric).has_users
+        return has_users and self.baseline is not None and self.significant != "all_runs"
 
     @property
     def text(self) -> str:
         """The condition on one line."""
         bounds = ", ".join(f"{name} {limit:g}" for name, limit in self.limits.items())
-        tested = {True: ", significant", "all_runs": ", significant over all nights"}.get(self.significant, "")
+        tested = {True: ", significant", "all_runs": ", significant over all runs"}.get(self.significant, "")
         return f"{self.metric}: {bounds}" + (f" against {self.against}{tested}" if self.against else "")
+
+    def allowed(self, reference: float) -> float:
+        """Largest drop from this reference that passes: the stricter of the two limits."""
+        share = math.inf if self.max_drop_share is None else self.max_drop_share * abs(reference)
+        return min(share, math.inf if self.max_drop is None else self.max_drop)
 
 
 _LIMITS = ("min", "max", "max_drop", "max_drop_share")
 
 
 def problems_of(gates: Sequence[Gate], metrics: Sequence[Metric], *, dated: bool) -> dict[tuple[int, str], str]:
-    """What keeps gates from being held against a run, by place and field.
-
-    Args:
-        gates: The conditions.
-        metrics: The metrics of the run.
-        dated: Whether the run has an `as_of`.
-    """
-    computed, found = [str(metric) for metric in metrics], dict[tuple[int, str], str]()
-    for place, gate in enumerate(gates):
-        if gate.metric not in computed:
-            found[place, "metric"] = f"{gate.metric} is not evaluated{did_you_mean(gate.metric, computed)}"
+    """Why gates cannot be checked in a run with these metrics, by position and field; `dated`: the run has an `as_of`."""
+    evaluated, problems = [str(metric) for metric in metrics], dict[tuple[int, str], str]()
+    for position, gate in enumerate(gates):
+        if gate.metric not in evaluated:
+            problems[position, "metric"] = f"{gate.metric} is not evaluated{did_you_mean(gate.metric, evaluated)}"
         if gate.significant is True and not parse(gate.metric).has_users:
-            found[place, "significant"] = f"{gate.metric} has no value for each user, so that it cannot be tested"
+            problems[position, "significant"] = f"{gate.metric} cannot be tested, because it has no value for each user"
         if gate.needs_history and not dated:
             key = "against" if gate.baseline is None else "significant"
-            found[place, key] = f"{getattr(gate, key)} needs an as_of, which orders the runs"
-    return found
+            problems[position, key] = f"{getattr(gate, key)} needs an as_of, which orders the runs"
+    return problems
 
 
 class GateResult(NamedTuple):
-    """One row of GATES: a gate held against one model.
+    """One row of GATES: the result of a gate for one model.
 
     Args:
         gate: The condition as text.
         metric: The metric.
-        model: The model; None: the run has none that the gate could be held against, and so it fails.
-        value: Its value; None is undefined.
-        n_users: Users that it is the mean of.
-        reference: What it was compared with; None: with nothing, or there was none.
-        reference_run: The run of the reference, where it is of one run.
-        drop: By how much the value is worse than the reference; below 0 it is better.
+        model: The model. None: the run has no model to check, so the gate fails.
+        value: Value of the model; None is undefined.
+        n_users: Evaluated users.
+        reference: Value that it was compared with. None: the gate has no reference, or none was available.
+        reference_run: Run of the reference, if it is a single run.
+        drop: How much worse the value is than the reference; below 0 it is better.
         result: `pass`, `warn` or `fail`.
-        reason: Why, in words.
-        false_alarm_rate: The chance that a night fails the gate by its drop while in truth there is none; None: there is no
-            drop, or it cannot be told.
-        false_alarm_rate_year: The chance that one of 365 independent nights does; of `all_runs`, at most that.
+        reason: Explanation of the result.
+        false_alarm_rate: Probability that the gate fails in one run although the true drop is 0. None: there is no drop, or
+            the probability is unknown.
+        false_alarm_rate_year: Probability that it fails in at least one of 365 independent runs; for `all_runs` an upper bound.
     """
 
     gate: str
@@ -232,207 +234,241 @@ class GateResult(NamedTuple):
     false_alarm_rate_year: float | None
 
     def line(self) -> str:
-        """The result on one line, with how often chance alone would fail the gate."""
-        alarms = ""
+        """The result on one line, with the false alarm rate."""
+        rate = ""
         if self.false_alarm_rate is not None:
-            alarms = f"; false alarms: {_percent(self.false_alarm_rate)} of nights"
+            rate = f"; false alarm rate: {_rate(self.false_alarm_rate)} of runs"
         elif self.false_alarm_rate_year is not None:
-            alarms = f"; false alarms: at most {_percent(self.false_alarm_rate_year)} of years"
-        named = "no model" if self.model is None else self.model
-        return printable(f"{self.result.upper():<4}  {named}: {self.gate}: {self.reason}{alarms}")
+            rate = f"; false alarm rate: at most {_rate(self.false_alarm_rate_year)} of years"
+        model = "no model" if self.model is None else self.model
+        return printable(f"{self.result.upper():<4}  {model}: {self.gate}: {self.reason}{rate}")
 
 
-def _percent(rate: float) -> str:
+def _rate(rate: float) -> str:
     return f"{100 * rate:.2g} %" if rate >= 1e-4 else "below 0.01 %"
+
+
+class _FalseAlarms(NamedTuple):
+    """How often a gate fails by chance: the share of runs, and of years."""
+
+    of_runs: float | None = None
+    of_years: float | None = None
+
+
+class _Tables(NamedTuple):
+    """Rows of SUMMARY of this run and of previous runs, and of COMPARISON."""
+
+    rows: Sequence[Row]
+    history: Sequence[Row]
+    comparison: Sequence[Row]
+
+
+class _Decision(NamedTuple):
+    """The result of one gate for one model, before `severity` applies."""
+
+    reason: str
+    failed: bool
+    reference: Reference = Reference()
+    drop: float | None = None
+    alarms: _FalseAlarms = _FalseAlarms()
 
 
 def check_gates(
     gates: Iterable[Gate], rows: Sequence[Row], history: Sequence[Row] = (), comparison: Sequence[Row] = ()
 ) -> list[GateResult]:
-    """Hold every gate against the values of a run.
+    """Check every gate against the values of a run.
+
+    A gate also fails if there is nothing to check: the metric was not computed or is undefined, it has fewer evaluated users
+    than `min_users`, the run has no model to check, or the reference was computed with another convention.
 
     Args:
         gates: The conditions.
         rows: SUMMARY of the run.
-        history: SUMMARY of earlier runs of the job, for gates against them. Rows of this run are not looked at.
-        comparison: COMPARISON of the run with the models of `against: model(NAME)` as baselines, by the paired t test at 0.05:
-            for gates that ask for significance, and for the rate of false alarms.
+        history: SUMMARY of previous runs of the job, for gates against them. Rows of this run are ignored.
+        comparison: COMPARISON of the run, by the paired t test at 0.05, with the models of `against: model(NAME)` as baselines.
+            It is needed for `significant: true` and for false alarm rates.
 
     Returns:
-        A result for each gate and model. A gate fails without data, too: where its metric was not computed or is undefined,
-        with too few users, where the run has no model to hold it against, and where the reference was computed under another
-        convention.
+        A result for each gate and model.
 
     Example:
         >>> now = {"run_id": "r2", "as_of": "2", "model": "als", "slice": "all", "slice_value": "all", "metric": "hit@1"}
         >>> now |= {"value": 0.5, "n_users": 16, "std": 0.5, "convention": "default", "higher_is_better": True}
         >>> now |= {"data_hash": "d2", "computed_at": 2}
         >>> before = {**now, "run_id": "r1", "as_of": "1", "value": 0.75, "data_hash": "d1"}
-        >>> found = check_gates([Gate("hit@1", max_drop=0.1, against="previous")], [now], [before])
-        >>> print(found[0].reason)
-        0.5 is 0.25 worse than 0.75 of run r1, and the truth is another, allowed are 0.1
-        >>> round(found[0].false_alarm_rate, 3)
-        0.286
+        >>> result = check_gates([Gate("hit@1", max_drop_share=0.1, against="previous")], [now], [before])[0]
+        >>> print(result.reason)
+        als 0.5000 vs. run r1 0.7500: 33 % lower, allowed 10 %; the ground truth has changed
+        >>> result.result, round(result.false_alarm_rate, 3)
+        ('fail', 0.336)
     """
-    found = []
+    tables, results = _Tables(rows, history, comparison), []
     for gate in gates:
-        of_metric = [row for row in rows if row["metric"] == gate.metric and row["slice"] == "all"]
-        names = {row["model"] for row in rows} - {gate.baseline} if gate.model is None else {gate.model}
-        if not names:
-            # A gate that nothing can be held against must not be silent.
-            found.append(_without_model(gate))
-        for model in sorted(names):
-            row = next((row for row in of_metric if row["model"] == model), None)
-            found.append(_judge(gate, model, row, rows, history, comparison))
-    return found
+        models = {row["model"] for row in rows} - {gate.baseline} if gate.model is None else {gate.model}
+        if not models:
+            other = "" if gate.baseline is None else f" other than {gate.baseline}"
+            results.append(_result(gate, None, None, _Decision(f"the run has no model{other} to check", failed=True)))
+        for model in sorted(models):
+            wanted = {"metric": gate.metric, "slice": "all", "model": model}
+            row = next((row for row in rows if all(row[key] == value for key, value in wanted.items())), None)
+            results.append(_result(gate, model, row, _decide(gate, row, tables)))
+    return results
 
 
-def _without_model(gate: Gate) -> GateResult:
-    told = "expected a model to hold the gate against, found none in this run"
-    if gate.baseline is not None:
-        told = f"expected a model beside {gate.baseline} to hold the gate against, found none in this run"
-    unknown = (None, 0, None, None, None)
-    return GateResult(gate.text, gate.metric, None, *unknown, gate.severity, told, *_NEVER_TOLD)
-
-
-def _judge(
-    gate: Gate, model: str, row: Row | None, rows: Sequence[Row], history: Sequence[Row], comparison: Sequence[Row]
-) -> GateResult:
+def _result(gate: Gate, model: str | None, row: Row | None, decision: _Decision) -> GateResult:
     value, n_users = (None, 0) if row is None else (row["value"], row["n_users"])
-    reference, drop, alarms = Reference(), None, _NEVER_TOLD
+    compared = (decision.reference.value, decision.reference.run, decision.drop)
+    level = gate.severity if decision.failed else "pass"
+    return GateResult(gate.text, gate.metric, model, value, n_users, *compared, level, decision.reason, *decision.alarms)
 
-    def result(reason: str, *, failed: bool) -> GateResult:
-        level = gate.severity if failed else "pass"
-        compared = (reference.value, reference.run, drop)
-        return GateResult(gate.text, gate.metric, model, value, n_users, *compared, level, reason, *alarms)
 
-    problem = _missed(gate, row)
-    if row is None or value is None or problem:
-        return result(problem or "expected a value, found none", failed=True)
+def _decide(gate: Gate, row: Row | None, tables: _Tables) -> _Decision:
+    problem = _problem_of_value(gate, row)
+    if row is None or problem is not None:
+        return _Decision(problem or "", failed=True)
     if gate.against is None:
-        return result(f"{value:.6g} is within its bounds", failed=False)
-    reference = _reference(gate, row, rows, history)
+        return _Decision(f"{row['value']:.4f} is within bounds", failed=False)
+    reference = _reference(gate, row, tables)
     if reference.problem is not None:
-        return result(reference.problem, failed=True)
-    left_out = f" (left out: {reference.left_out})" if reference.left_out else ""
+        return _Decision(reference.problem, failed=True, reference=reference)
     if reference.value is None:
-        told = f"no earlier value to compare with{left_out}: missing is {gate.missing}"
-        return result(told, failed=gate.missing == "fail")
-    drop = drop_of(row, reference.value)
-    named = ((reference.run and f" of run {reference.run}") or f" of {gate.against}") + left_out
-    if abs(drop) <= _slack(value):
-        told = f"{value:.6g} is the same as {reference.value:.6g}{named}"
-    else:
-        told = f"{value:.6g} is {abs(drop):.6g} {'worse' if drop > 0 else 'better'} than {reference.value:.6g}{named}"
-    told += ", and the truth is another" if reference.other_data else ""
+        done = "Skipped" if gate.missing == "pass" else "Failed"
+        left_out = f"left out: {reference.left_out}; " if reference.left_out else ""
+        reason = f"{done}: there is no previous run ({left_out}missing: {gate.missing})"
+        return _Decision(reason, failed=gate.missing == "fail", reference=reference)
     if gate.significant == "all_runs":
-        nights = drops_against(row, reference.value, history, gate.baseline or "", partial(_allowed, gate))
-        if len(nights.beyond) < FEWEST_RUNS:
-            few = f"{told}; {nights.text} of the {FEWEST_RUNS} that are needed: missing is {gate.missing}"
-            return result(few, failed=gate.missing == "fail")
-        alarms = _Alarms(None, ALPHA)
-        look = confidence_sequence([(1, beyond, None) for beyond in nights.beyond], n_target=N_TARGET, alpha=ALPHA)[-1]
-        told += f"; over {nights.text} {_told_mean(look, nights.allowed)}, allowed are {nights.allowed:.6g}"
-        # Without any spread there is no interval, and no doubt either.
-        least = look.mean if look.ci_low is None else look.ci_low
-        return result(told, failed=least is not None and least > _slack(value))
-    allowed = _allowed(gate, reference.value)
-    pair = _pair_of(gate, row, comparison)
-    alarms = _alarms(gate, row, reference, pair, allowed)
-    if drop <= allowed + _slack(value):
-        return result(told, failed=False)
-    told += f", allowed are {allowed:.6g}"
-    if gate.significant:
-        if pair is None or pair["p_value"] is None:
-            return result(f"{told}; whether that is chance cannot be told", failed=True)
-        # The test is of values per user, which a pooled value may contradict.
-        worse = pair["diff"] < 0 if row["higher_is_better"] else pair["diff"] > 0
-        if not worse:
-            return result(f"{told}, but the mean of its {pair['n_users']} users is not worse", failed=False)
-        told_p = f"p = {pair['p_value']:.3g}"
-        if pair["p_value"] >= ALPHA:
-            least = pair["smallest_difference"]
-            shown = "" if least is None else f"; {pair['n_users']} users could show {least:.3g}"
-            return result(f"{told}, which may be chance ({told_p}{shown})", failed=False)
-        told += f" ({told_p}, {pair['n_users']} users)"
-    return result(told, failed=True)
+        return _decide_over_all_runs(gate, row, reference, reference.value, tables.history)
+    return _decide_this_run(gate, row, reference, reference.value, tables.comparison)
 
 
-def _allowed(gate: Gate, reference: float) -> float:
-    """How much worse than this reference a value may be: the stricter of both limits."""
-    share = math.inf if gate.max_drop_share is None else gate.max_drop_share * abs(reference)
-    return min(share, math.inf if gate.max_drop is None else gate.max_drop)
+def _problem_of_value(gate: Gate, row: Row | None) -> str | None:
+    """Why the value alone fails the gate."""
+    if row is None:
+        return "no value: the run has no such model or metric"
+    if not has_value(row):
+        return "the value is undefined"
+    if row["n_users"] < gate.min_users:
+        return f"{row['n_users']} evaluated users, expected at least {gate.min_users}"
+    value = row["value"]
+    if gate.min is not None and value < gate.min - _slack(value):
+        return f"{value:.{_digits(value, gate.min)}f} is below min {gate.min:g}"
+    if gate.max is not None and value > gate.max + _slack(value):
+        return f"{value:.{_digits(value, gate.max)}f} is above max {gate.max:g}"
+    return None
 
 
-# False alarms -------------------------------------------------------------------------------------------------------------
+def _reference(gate: Gate, row: Row, tables: _Tables) -> Reference:
+    if gate.baseline is not None:
+        return model_reference(row, tables.rows, gate.baseline)
+    match = _AGAINST.fullmatch(gate.against or "")
+    if match is not None and match["run"]:
+        return run_reference(row, tables.history, match["name"])
+    return last_reference(row, tables.history, int(match["n"] or 1) if match is not None else 1)
 
 
-class _Alarms(NamedTuple):
-    """How often a gate fails by chance: in a night, and in a year."""
+def _decide_over_all_runs(gate: Gate, row: Row, reference: Reference, value: float, history: Sequence[Row]) -> _Decision:
+    drop, reason = drop_of(row, value), _compared(gate, row, reference, value)
+    drops = drops_against(row, value, history, gate.baseline or "", gate.allowed)
+    if len(drops.beyond) < FEWEST_RUNS:
+        reason += f"; {drops.text}, {FEWEST_RUNS} required (missing: {gate.missing})"
+        return _Decision(reason, failed=gate.missing == "fail", reference=reference, drop=drop)
+    interval = confidence_sequence([(1, beyond, None) for beyond in drops.beyond], n_target=N_TARGET, alpha=ALPHA)[-1]
+    reason += f"; over {drops.text} {_mean_drop(interval, drops.allowed)}, allowed {drops.allowed:.4g}"
+    # If all drops are equal there is no interval, and the mean decides.
+    lowest = interval.mean if interval.ci_low is None else interval.ci_low
+    failed = lowest is not None and lowest > _slack(row["value"])
+    return _Decision(reason, failed, reference, drop, _FalseAlarms(of_years=ALPHA))
 
-    night: float | None
-    year: float | None
+
+def _decide_this_run(gate: Gate, row: Row, reference: Reference, value: float, comparison: Sequence[Row]) -> _Decision:
+    drop, allowed, pair = drop_of(row, value), gate.allowed(value), _pair_of(gate, row, comparison)
+    decide = partial(_Decision, reference=reference, drop=drop, alarms=_false_alarms(gate, row, reference, pair, allowed))
+    reason = _compared(gate, row, reference, value)
+    if drop <= allowed + _slack(row["value"]):
+        return decide(reason, failed=False)
+    if not gate.significant:
+        return decide(reason, failed=True)
+    if pair is None or pair["p_value"] is None:
+        return decide(f"{reason}; its significance cannot be tested", failed=True)
+    # The test compares values per user. A pooled value, such as RMSE over all pairs, can point the other way.
+    worse = pair["diff"] < 0 if row["higher_is_better"] else pair["diff"] > 0
+    if not worse:
+        return decide(f"{reason}; the mean over its {pair['n_users']} users is not worse", failed=False)
+    p_value, users, least = f"p = {pair['p_value']:.3g}", f"{pair['n_users']} users", pair["smallest_difference"]
+    if pair["p_value"] < ALPHA:
+        return decide(f"{reason}; significant ({p_value}, {users})", failed=True)
+    effect = "" if least is None else f", minimum detectable effect {least:.3g}"
+    return decide(f"{reason}; not significant ({p_value}, {users}{effect})", failed=False)
 
 
-_NEVER_TOLD = _Alarms(None, None)
-
-
-def _alarms(gate: Gate, row: Row, reference: Reference, pair: Row | None, allowed: float) -> _Alarms:
-    """The false alarms of a drop that is looked at every night anew, from the spread of the values or of their differences."""
+def _false_alarms(gate: Gate, row: Row, reference: Reference, pair: Row | None, allowed: float) -> _FalseAlarms:
+    """How often the gate of one run fails by chance, from the variance of the values or of their paired differences."""
     own = variance_of(row)
-    spread = None if own is None or reference.variance is None else own + reference.variance
+    variance = None if own is None or reference.variance is None else own + reference.variance
     rate = None
-    if gate.baseline is None and spread is not None:
-        rate = false_alarm_rate(_Z * math.sqrt(spread), allowed=allowed, alpha=ALPHA)
-    elif pair is not None and pair["ci_low"] is not None and (spread is not None or gate.significant):
-        # Of a pooled value only the test has a known rate: what is allowed is in another unit than the mean of its users.
-        half, limit = (pair["ci_high"] - pair["ci_low"]) / 2, 0.0 if spread is None else allowed
+    if gate.baseline is None and variance is not None:
+        rate = false_alarm_rate(_Z * math.sqrt(variance), allowed=allowed, alpha=ALPHA)
+    elif pair is not None and pair["ci_low"] is not None and (variance is not None or gate.significant):
+        # For a pooled value only the rate of the test is known: `allowed` has another unit than the mean over users.
+        half, limit = (pair["ci_high"] - pair["ci_low"]) / 2, 0.0 if variance is None else allowed
         rate = false_alarm_rate(half, pair["n_users"], allowed=limit, tested=bool(gate.significant), alpha=ALPHA)
-    return _NEVER_TOLD if rate is None else _Alarms(rate, -math.expm1(RUNS_PER_YEAR * math.log1p(-rate)))
+    return _FalseAlarms() if rate is None else _FalseAlarms(rate, -math.expm1(RUNS_PER_YEAR * math.log1p(-rate)))
 
 
 _Z = NormalDist().inv_cdf(1 - ALPHA / 2)
 
 
 def _pair_of(gate: Gate, row: Row, comparison: Sequence[Row]) -> Row | None:
-    """The row of COMPARISON with the model of the gate and its baseline."""
+    """The row of COMPARISON with the model and its baseline."""
     models = (gate.baseline, row["model"])
     return next((own for own in comparison if same_metric(own, row) and (own["model_a"], own["model_b"]) == models), None)
 
 
-def _told_mean(look: Interval, allowed: float) -> str:
-    """The mean drop, which is above 0 where the model is worse."""
-    mean = f"a mean drop of {(look.mean or 0.0) + allowed:.3g}"
-    if look.ci_low is None or look.ci_high is None:
-        return f"{mean}, the same every night"
-    return f"{mean} ({100 * (1 - ALPHA):g} % interval {look.ci_low + allowed:.3g}..{look.ci_high + allowed:.3g})"
+# Reasons ------------------------------------------------------------------------------------------------------------------
+
+
+def _compared(gate: Gate, row: Row, reference: Reference, other: float) -> str:
+    """Both values, their difference, and what is allowed where the value is worse."""
+    value, drop = row["value"], drop_of(row, other)
+    name = gate.baseline or (f"run {reference.run}" if reference.run else gate.against)
+    digits = _digits(value, other)
+    left_out = f" (left out: {reference.left_out})" if reference.left_out else ""
+    text = f"{row['model']} {value:.{digits}f} vs. {name} {other:.{digits}f}{left_out}: "
+    if abs(drop) <= _slack(value):
+        text += "no difference"
+    else:
+        change, allowed = _change(gate, abs(drop), other)
+        text += f"{change} {'higher' if value > other else 'lower'}"
+        text += "" if row["higher_is_better"] else " (worse)" if drop > 0 else " (better)"
+        text += f", allowed {allowed}" if drop > 0 and gate.significant != "all_runs" else ""
+    return text + ("; the ground truth has changed" if reference.other_data else "")
+
+
+def _change(gate: Gate, change: float, reference: float) -> tuple[str, str]:
+    """A change and the allowed drop, both in the unit of the stricter limit: percent of the reference, or absolute."""
+    allowed = gate.allowed(reference)
+    by_share = gate.max_drop is None or allowed < gate.max_drop
+    if not reference or not (by_share or allowed == 0):
+        return f"{change:.{_digits(change, allowed)}f}", f"{allowed:g}"
+    percent, limit = 100 * change / abs(reference), 100 * allowed / abs(reference)
+    two_significant = max(0, 1 - math.floor(math.log10(float(f"{percent:.2g}"))))
+    return f"{percent:.{_digits(percent, limit, two_significant)}f} %", f"{limit:g} %"
+
+
+def _digits(value: float, other: float, fewest: int = 4) -> int:
+    """The fewest decimals with which two numbers that differ look different."""
+    if abs(value - other) <= _slack(value):
+        return fewest
+    return next((n for n in range(fewest, 15) if round(value, n) != round(other, n)), 15)
+
+
+def _mean_drop(interval: Interval, allowed: float) -> str:
+    mean = f"the mean drop is {(interval.mean or 0.0) + allowed:.3g}"
+    if interval.ci_low is None or interval.ci_high is None:
+        return f"{mean}, the same in every run"
+    low, high = interval.ci_low + allowed, interval.ci_high + allowed
+    return f"{mean}, {100 * (1 - ALPHA):g} % confidence interval [{low:.3g}, {high:.3g}]"
 
 
 def _slack(value: float) -> float:
     return NOISE * max(1.0, abs(value))
-
-
-def _missed(gate: Gate, row: Row | None) -> str | None:
-    """What is wrong with the value itself."""
-    if row is None:
-        return "expected a value, found none: the run has no such model and metric"
-    value = row["value"]
-    if not has_value(row):
-        return "expected a value, found an undefined one"
-    if row["n_users"] < gate.min_users:
-        return f"expected at least {gate.min_users} users, found {row['n_users']}"
-    slack = _slack(value)
-    if gate.min is not None and value < gate.min - slack:
-        return f"{value:.6g} is below {gate.min:g}"
-    if gate.max is not None and value > gate.max + slack:
-        return f"{value:.6g} is above {gate.max:g}"
-    return None
-
-
-def _reference(gate: Gate, row: Row, rows: Sequence[Row], history: Sequence[Row]) -> Reference:
-    if gate.baseline is not None:
-        return model_reference(row, rows, gate.baseline)
-    found = _AGAINST.fullmatch(gate.against or "")
-    if found is not None and found["run"]:
-        return run_reference(row, history, found["name"])
-    return last_reference(row, history, int(found["n"] or 1) if found is not None else 1)

@@ -58,13 +58,13 @@ def result_of(*given):
 @pytest.mark.parametrize(
     ("bounds", "value", "expected"),
     [
-        ({"min": 0.2}, 0.25, ("pass", "0.25 is within its bounds")),
-        ({"min": 0.2}, 0.2 - 1e-13, ("pass", "0.2 is within its bounds")),
-        ({"min": 0.2}, 0.1999, ("fail", "0.1999 is below 0.2")),
-        ({"max": 1.0}, 1.5, ("fail", "1.5 is above 1")),
-        ({"min": 0.2, "max": 1.0, "severity": "warn"}, 1.5, ("warn", "1.5 is above 1")),
-        ({"min": 0.2}, None, ("fail", "expected a value, found an undefined one")),
-        ({"min": 0.2, "min_users": 101}, 0.5, ("fail", "expected at least 101 users, found 100")),
+        ({"min": 0.2}, 0.25, ("pass", "0.2500 is within bounds")),
+        ({"min": 0.2}, 0.2 - 1e-13, ("pass", "0.2000 is within bounds")),
+        ({"min": 0.2}, 0.1999, ("fail", "0.1999 is below min 0.2")),
+        ({"max": 1.0}, 1.5, ("fail", "1.5000 is above max 1")),
+        ({"min": 0.2, "max": 1.0, "severity": "warn"}, 1.5, ("warn", "1.5000 is above max 1")),
+        ({"min": 0.2}, None, ("fail", "the value is undefined")),
+        ({"min": 0.2, "min_users": 101}, 0.5, ("fail", "100 evaluated users, expected at least 101")),
     ],
 )
 def test_bounds_of_the_value(bounds, value, expected):
@@ -72,7 +72,7 @@ def test_bounds_of_the_value(bounds, value, expected):
 
 
 def test_a_metric_or_model_that_the_run_lacks_fails():
-    told = ("fail", "expected a value, found none: the run has no such model and metric")
+    told = ("fail", "no value: the run has no such model or metric")
     assert result_of(Gate("map@10", min=0.0), row(0.5)) == told
     assert result_of(Gate("ndcg@10", model="other", min=0.0), row(0.5)) == told
 
@@ -90,24 +90,22 @@ def test_every_model_has_a_result_but_the_baseline():
 def test_a_gate_does_not_vanish_with_its_model():
     """The model that should be held against pop has no row tonight."""
     found = held(Gate("ndcg@10", max_drop=0.0, against="model(pop)"), row(0.5, "pop"))
-    told = "expected a model beside pop to hold the gate against, found none in this run"
+    told = "the run has no model other than pop to check"
     assert (found.model, found.value, found.n_users, found.result, found.reason) == (None, None, 0, "fail", told)
     assert found.line() == f"FAIL  no model: ndcg@10: max_drop 0 against model(pop): {told}"
     assert result_of(Gate("ndcg@10", max_drop=0.0, against="model(pop)", severity="warn"), row(0.5, "pop"))[0] == "warn"
-    assert result_of(Gate("ndcg@10", min=0.2), []) == (
-        "fail",
-        "expected a model to hold the gate against, found none in this run",
-    )
+    assert result_of(Gate("ndcg@10", min=0.2), []) == ("fail", "the run has no model to check")
 
 
 @pytest.mark.parametrize(
     ("drop", "expected"),
     [
-        ({"max_drop": 0.1}, ("pass", "0.5 is 0.05 worse than 0.55 of run r27")),
-        ({"max_drop": 0.01}, ("fail", "0.5 is 0.05 worse than 0.55 of run r27, allowed are 0.01")),
-        ({"max_drop_share": 0.1}, ("pass", "0.5 is 0.05 worse than 0.55 of run r27")),
-        ({"max_drop_share": 0.05}, ("fail", "0.5 is 0.05 worse than 0.55 of run r27, allowed are 0.0275")),
-        ({"max_drop": 0.1, "max_drop_share": 0.05}, ("fail", "0.5 is 0.05 worse than 0.55 of run r27, allowed are 0.0275")),
+        ({"max_drop": 0.1}, ("pass", "als 0.5000 vs. run r27 0.5500: 0.0500 lower, allowed 0.1")),
+        ({"max_drop": 0.01}, ("fail", "als 0.5000 vs. run r27 0.5500: 0.0500 lower, allowed 0.01")),
+        ({"max_drop": 0.0}, ("fail", "als 0.5000 vs. run r27 0.5500: 9.1 % lower, allowed 0 %")),
+        ({"max_drop_share": 0.1}, ("pass", "als 0.5000 vs. run r27 0.5500: 9.1 % lower, allowed 10 %")),
+        ({"max_drop_share": 0.05}, ("fail", "als 0.5000 vs. run r27 0.5500: 9.1 % lower, allowed 5 %")),
+        ({"max_drop": 0.1, "max_drop_share": 0.05}, ("fail", "als 0.5000 vs. run r27 0.5500: 9.1 % lower, allowed 5 %")),
     ],
 )
 def test_the_previous_run(drop, expected):
@@ -118,7 +116,7 @@ def test_the_previous_run(drop, expected):
 @pytest.mark.parametrize("value", [0.306491, 0.306491 + 1e-14, 0.306491 - 1e-14])
 def test_a_value_that_has_not_moved_is_the_same(value):
     found = result_of(Gate("ndcg@10", max_drop=0.0, against="previous"), row(value), [night(27, 0.306491)])
-    assert found == ("pass", "0.306491 is the same as 0.306491 of run r27")
+    assert found == ("pass", "als 0.3065 vs. run r27 0.3065: no difference")
 
 
 def test_direction_is_that_of_the_metric():
@@ -126,7 +124,7 @@ def test_direction_is_that_of_the_metric():
     assert result_of(Gate("rmse", max_drop=0.05, against="previous"), now, [before])[0] == "fail"
     assert result_of(Gate("rmse", max_drop=0.05, against="previous"), {**now, "value": 0.8}, [before]) == (
         "pass",
-        "0.8 is 0.1 better than 0.9 of run r27",
+        "als 0.8000 vs. run r27 0.9000: 0.1000 lower (better)",
     )
 
 
@@ -134,7 +132,7 @@ def test_the_median_of_the_last_runs_and_one_by_name():
     history = [night(day, value) for day, value in ((20, 9.0), (24, 0.5), (25, 0.7), (26, 0.6))]
     assert result_of(Gate("ndcg@10", max_drop=0.05, against="median(3)"), row(0.5), history) == (
         "fail",
-        "0.5 is 0.1 worse than 0.6 of median(3), allowed are 0.05",
+        "als 0.5000 vs. median(3) 0.6000: 0.1000 lower, allowed 0.05",
     )
     assert result_of(Gate("ndcg@10", max_drop=0.05, against="run(r24)"), row(0.5), history)[0] == "pass"
     assert result_of(Gate("ndcg@10", max_drop=0.05, against="run(r99)"), row(0.5), history) == (
@@ -161,12 +159,12 @@ NO_ORDER = "{} before it, found {}, and nobody knows which is earlier: give labe
         (
             "11",
             ["9", "10"],
-            ("pass", "0.5 is the same as 0.5 of run r10 (left out: 1 with an as_of of another form, such as 9)"),
+            ("pass", "als 0.5000 vs. run r10 0.5000 (left out: 1 with an as_of of another form, such as 9): no difference"),
         ),
-        ("2026-11-28", ["none"], ("pass", "no earlier value to compare with (left out: 1 without an as_of): missing is pass")),
-        ("v1", ["none"], ("pass", "no earlier value to compare with (left out: 1 without an as_of): missing is pass")),
-        ("0010", ["0009"], ("pass", "0.5 is the same as 0.5 of run r0009")),
-        ("night-2", ["night-1", "night-3"], ("pass", "0.5 is the same as 0.5 of run rnight-1")),
+        ("2026-11-28", ["none"], ("pass", "Skipped: there is no previous run (left out: 1 without an as_of; missing: pass)")),
+        ("v1", ["none"], ("pass", "Skipped: there is no previous run (left out: 1 without an as_of; missing: pass)")),
+        ("0010", ["0009"], ("pass", "als 0.5000 vs. run r0009 0.5000: no difference")),
+        ("night-2", ["night-1", "night-3"], ("pass", "als 0.5000 vs. run rnight-1 0.5000: no difference")),
         (None, ["2026-11-27"], ("fail", "expected an as_of, which orders the runs, found none")),
     ],
 )
@@ -180,9 +178,10 @@ def test_labels_that_text_does_not_order_are_no_reference(now, before, expected)
 @pytest.mark.parametrize("missing", ["pass", "fail"])
 def test_the_first_night(missing):
     gate = Gate("ndcg@10", max_drop=0.0, against="previous", missing=missing)
+    done = {"pass": "Skipped", "fail": "Failed"}[missing]
     for history in ([], [night(27, 0.5, metric="map@10")], [night(29, None)]):
-        assert result_of(gate, row(0.5), history) == (missing, f"no earlier value to compare with: missing is {missing}")
-    told = f"no earlier value to compare with (left out: 1 without a value): missing is {missing}"
+        assert result_of(gate, row(0.5), history) == (missing, f"{done}: there is no previous run (missing: {missing})")
+    told = f"{done}: there is no previous run (left out: 1 without a value; missing: {missing})"
     for history in ([night(27, None)], [night(27, math.inf)], [night(27, 0.5, model="pop")]):
         assert result_of(gate, row(0.5), history) == (missing, told)
 
@@ -193,7 +192,7 @@ def test_nights_without_a_value_are_told():
     history += [night(27, 0.5, model="pop"), night(26, None) | {"run_id": "again"}]
     for against, n in (("previous", 2), ("median(2)", 2), ("median(3)", 3), ("median(9)", 3)):
         reason = held(Gate("ndcg@10", max_drop=0.0, against=against), row(0.5), history).reason
-        assert reason.endswith(f" (left out: {n} without a value)"), against
+        assert reason.endswith(f" (left out: {n} without a value): no difference"), against
     repeated = [*history, *(night(day, 0.5) | {"run_id": "again"} for day in (26, 27))]
     assert "left out" not in held(Gate("ndcg@10", max_drop=0.0, against="previous"), row(0.5), repeated).reason
 
@@ -206,7 +205,7 @@ def test_another_convention_fails_and_other_data_are_told():
     )
     assert result_of(gate, row(0.5), [night(27, 0.4, data_hash="e")]) == (
         "pass",
-        "0.5 is 0.1 better than 0.4 of run r27, and the truth is another",
+        "als 0.5000 vs. run r27 0.4000: 25 % higher; the ground truth has changed",
     )
 
 
@@ -226,18 +225,18 @@ def test_o6_the_order_of_a_sum_trips_no_gate():
 
 
 BOTH = [row(0.5), row(0.6, "pop")]
-TOLD = "0.5 is 0.1 worse than 0.6 of model(pop), allowed are 0"
+TOLD = "als 0.5000 vs. pop 0.6000: 17 % lower, allowed 0 %"
 
 
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({"p_value": 0.04}, ("fail", f"{TOLD} (p = 0.04, 4 users)")),
-        ({"p_value": 0.06}, ("pass", f"{TOLD}, which may be chance (p = 0.06; 4 users could show 0.3)")),
-        ({"p_value": 0.06, "smallest_difference": None}, ("pass", f"{TOLD}, which may be chance (p = 0.06)")),
-        ({"p_value": None}, ("fail", f"{TOLD}; whether that is chance cannot be told")),
-        ({"model_a": "random"}, ("fail", f"{TOLD}; whether that is chance cannot be told")),
-        ({"slice": "age"}, ("fail", f"{TOLD}; whether that is chance cannot be told")),
+        ({"p_value": 0.04}, ("fail", f"{TOLD}; significant (p = 0.04, 4 users)")),
+        ({"p_value": 0.06}, ("pass", f"{TOLD}; not significant (p = 0.06, 4 users, minimum detectable effect 0.3)")),
+        ({"p_value": 0.06, "smallest_difference": None}, ("pass", f"{TOLD}; not significant (p = 0.06, 4 users)")),
+        ({"p_value": None}, ("fail", f"{TOLD}; its significance cannot be tested")),
+        ({"model_a": "random"}, ("fail", f"{TOLD}; its significance cannot be tested")),
+        ({"slice": "age"}, ("fail", f"{TOLD}; its significance cannot be tested")),
     ],
 )
 def test_a_drop_that_must_be_significant(more, expected):
@@ -251,7 +250,7 @@ def test_a_significant_difference_in_the_other_direction_is_no_drop():
     gate = Gate("ndcg@10", max_drop=0.0, against="model(pop)", significant=True)
     better = pair([0.1, 0.2, 0.3, 0.4], [0.2, 0.3, 0.4, 0.6])
     assert better["p_value"] < 0.05
-    assert result_of(gate, BOTH, (), [better]) == ("pass", f"{TOLD}, but the mean of its 4 users is not worse")
+    assert result_of(gate, BOTH, (), [better]) == ("pass", f"{TOLD}; the mean over its 4 users is not worse")
     # Errors that are lower are better.
     rows = [one | {"higher_is_better": False, "value": 1.1 - one["value"]} for one in BOTH]
     assert result_of(gate, rows, (), [better])[0] == "fail"
@@ -281,7 +280,7 @@ def test_the_rate_of_false_alarms_against_a_model(fields, rate):
     found = held(Gate("ndcg@10", **AGAINST_MODEL, **fields), WITH_STD, (), [USERS])
     assert found.false_alarm_rate == pytest.approx(rate, rel=1e-9)
     assert found.false_alarm_rate_year == pytest.approx(1 - (1 - rate) ** 365, rel=1e-9)
-    assert found.line().endswith(f"; false alarms: {100 * rate:g} % of nights")
+    assert found.line().endswith(f"; false alarm rate: {100 * rate:g} % of runs")
 
 
 def test_the_rate_is_stated_whatever_the_result():
@@ -290,7 +289,7 @@ def test_the_rate_is_stated_whatever_the_result():
     assert (found.result, found.false_alarm_rate) == ("pass", pytest.approx(0.025))
     found = held(Gate("ndcg@10", max_drop=9.0, **AGAINST_MODEL), better, (), [pair(*np.random.default_rng(0).random((2, 50)))])
     assert 0 <= found.false_alarm_rate < 1e-9
-    assert found.line().endswith("; false alarms: below 0.01 % of nights")
+    assert found.line().endswith("; false alarm rate: below 0.01 % of runs")
 
 
 def test_pooled_values_have_the_rate_of_their_test_only():
@@ -313,7 +312,7 @@ def test_pooled_values_have_the_rate_of_their_test_only():
 def test_a_rate_that_cannot_be_told(fields, rows, comparison):
     found = held(Gate("ndcg@10", model="als", **fields), rows, (), comparison)
     assert (found.false_alarm_rate, found.false_alarm_rate_year) == (None, None)
-    assert "false alarms" not in found.line()
+    assert "false alarm rate" not in found.line()
 
 
 def test_the_rate_of_false_alarms_against_earlier_runs():
@@ -362,12 +361,12 @@ DROPS = [0.02, 0.04, 0.03, 0.01] * 10
 @pytest.mark.parametrize("missing", ["pass", "fail"])
 def test_all_runs_need_thirty(missing):
     gate = Gate("ndcg@10", max_drop=0.01, against="model(pop)", significant="all_runs", missing=missing)
-    told = "0.57 is 0.03 worse than 0.6 of model(pop); {} of the 30 that are needed: missing is {}"
+    told = "als 0.5700 vs. pop 0.6000: 0.0300 lower; {}, 30 required (missing: {})"
     assert result_of(gate, *over([0.03])) == (missing, told.format("1 night", missing))
     found = held(gate, *over([*DROPS[:28], 0.03]))
     assert (found.result, found.reason) == (missing, told.format("29 nights", missing))
     assert (found.false_alarm_rate, found.false_alarm_rate_year) == (None, None)
-    assert held(gate, *over([0.03] * 30)).reason.startswith("0.57 is 0.03 worse than 0.6 of model(pop); over 30 nights a mean")
+    assert held(gate, *over([0.03] * 30)).reason.startswith("als 0.5700 vs. pop 0.6000: 0.0300 lower; over 30 nights the mean")
 
 
 def test_the_mean_drop_of_all_runs_decides_and_not_that_of_tonight():
@@ -375,12 +374,12 @@ def test_the_mean_drop_of_all_runs_decides_and_not_that_of_tonight():
     (look,) = stats.confidence_sequence([(40, 0.025, np.var(DROPS, ddof=1))], n_target=90)
     assert look.ci_low > 0.01
     found = held(ALWAYS, *over(DROPS))
-    interval = f"a mean drop of 0.025 (95 % interval {look.ci_low:.3g}..{look.ci_high:.3g}), allowed are 0.01"
-    assert found.reason == f"0.59 is 0.01 worse than 0.6 of model(pop); over 40 nights {interval}"
+    interval = f"the mean drop is 0.025, 95 % confidence interval [{look.ci_low:.3g}, {look.ci_high:.3g}], allowed 0.01"
+    assert found.reason == f"als 0.5900 vs. pop 0.6000: 0.0100 lower; over 40 nights {interval}"
     assert (found.result, found.drop, found.reference) == ("fail", pytest.approx(0.01), 0.6)
     assert (found.false_alarm_rate, found.false_alarm_rate_year) == (None, 0.05)
-    assert found.line().endswith("; false alarms: at most 5 % of years")
-    assert found.gate == "ndcg@10: max_drop 0.01 against model(pop), significant over all nights"
+    assert found.line().endswith("; false alarm rate: at most 5 % of years")
+    assert found.gate == "ndcg@10: max_drop 0.01 against model(pop), significant over all runs"
 
 
 @pytest.mark.parametrize(
@@ -408,7 +407,7 @@ def test_the_share_that_is_allowed_is_one_of_each_night():
     tonight, history = rows[-1], [own for of_night in rows[:-1] for own in of_night]
     gate = {"metric": "ndcg@10", "against": "model(pop)", "significant": "all_runs"}
     found = held(Gate(**gate, max_drop_share=0.1), tonight, history)
-    assert found.reason.endswith(", allowed are 0.15")
+    assert found.reason.endswith(", allowed 0.15")
     assert found.result == "pass"
     assert held(Gate(**gate, max_drop_share=0.098), tonight, history).result == "fail"
     # Were all drops held against the mean of what is allowed, their spread would hide this.
@@ -430,14 +429,14 @@ def test_nights_that_do_not_count():
     early = [both(1, 9.0)[0], *both(2, 9.0, convention="recbole"), *both(3, 9.0, convention="recbole")]
     early += [own | {"value": value} for own, value in zip(both(4, 0), (0.5, None), strict=True)]
     counted = "2 without a value of both models, 2 of another convention"
-    assert f"over 40 nights (left out: {counted}) a mean drop of 0.025 (" in held(ALWAYS, tonight, [*early, *history]).reason
+    assert f"over 40 nights (left out: {counted}) the mean drop is 0.025, " in held(ALWAYS, tonight, [*early, *history]).reason
     # Nobody knows whether these were earlier: 9 is behind 00050 as text, and before it in time.
     early += [own for label in ("0", "9", "none") for own in both(0, 9.0, as_of=label)]
     counted = f"2 with an as_of of another form, {counted}, 1 without an as_of"
-    assert f"over 40 nights (left out: {counted}) a mean drop of 0.025 (" in held(ALWAYS, tonight, [*early, *history]).reason
+    assert f"over 40 nights (left out: {counted}) the mean drop is 0.025, " in held(ALWAYS, tonight, [*early, *history]).reason
     # 20 nights that repeat the truth of the other 20 bring no users of their own.
     again = [own | {"data_hash": f"d{1 + int(own['as_of']) % 20}"} for own in [*tonight, *history]]
-    assert "; 20 nights (left out: 20 with the truth of a later one) of the 30" in held(ALWAYS, again[:2], again[2:]).reason
+    assert "; 20 nights (left out: 20 with the truth of a later one), 30 required" in held(ALWAYS, again[:2], again[2:]).reason
     # In memory there is no hash of the truth, and every night stands for itself.
     unknown = [own | {"data_hash": None} for own in [*tonight, *history]]
     assert held(ALWAYS, unknown[:2], unknown[2:]).reason == told
@@ -445,7 +444,7 @@ def test_nights_that_do_not_count():
 
 def test_nights_without_spread():
     constant = held(ALWAYS, *over([0.02] * 30))
-    assert constant.reason.endswith("; over 30 nights a mean drop of 0.02, the same every night, allowed are 0.01")
+    assert constant.reason.endswith("; over 30 nights the mean drop is 0.02, the same in every run, allowed 0.01")
     assert constant.result == "fail"
     assert held(ALWAYS, *over([0.0] * 30)).result == "pass"
     nothing = Gate("ndcg@10", max_drop=0, against="model(pop)", significant="all_runs")
@@ -496,18 +495,18 @@ def test_the_gate_over_all_runs_is_the_sequence_night_by_night():
         ({}, "expected one of min, max, max_drop, max_drop_share, found none"),
         ({"min": True}, "min: expected a finite number, found True"),
         ({"min": float("nan")}, "min: expected a finite number, found nan"),
-        ({"max_drop": -1, "against": "previous"}, "max_drop: expected a number from 0, found -1"),
+        ({"max_drop": -1, "against": "previous"}, "max_drop: expected a number of at least 0, found -1"),
         ({"max_drop": 0.1}, "expected max_drop or max_drop_share together with against, found max_drop alone"),
         ({"min": 0.1, "against": "previous"}, "expected max_drop or max_drop_share together with against, found against"),
         ({"max_drop": 0.1, "against": "yesterday"}, r"against: expected previous, median\(N\), run\(ID\) or model\(NAME\)"),
         ({"max_drop": 0.1, "against": 7}, r"against: expected previous, median\(N\), run\(ID\) or model\(NAME\), found 7"),
         ({"max_drop": 0.1, "against": "model()"}, r"against: expected previous, median\(N\), run\(ID\) or model\(NAME\)"),
-        ({"min": 0.5, "max": 0.25}, "min: expected no more than max, which is 0.25, found 0.5"),
+        ({"min": 0.5, "max": 0.25}, "min: expected at most max, which is 0.25, found 0.5"),
         ({"min": 0.5, "model": ""}, "model: expected the name of a model, found ''"),
         ({"min": 0.5, "model": 3}, "model: expected the name of a model, found 3"),
         (
             {"max_drop": 0, "model": "a", "against": "model(a)"},
-            "against: expected another model than 'a', which the gate is held for, found the same",
+            "against: expected a model other than 'a', which the gate checks, found the same",
         ),
         ({"max_drop": 0.1, "against": "median(0)"}, r"against: expected previous, median\(N\)"),
         ({"max_drop": 0.1, "against": "previous", "significant": True}, r"significant: expected against: model\(NAME\)"),
@@ -523,7 +522,7 @@ def test_the_gate_over_all_runs_is_the_sequence_night_by_night():
             {"max_drop": 0.1, "against": "model(a)", "significant": 1},
             "significant: expected true, false or all_runs, found 1",
         ),
-        ({"min": 0.1, "min_users": -1}, "min_users: expected a whole number from 0, found -1"),
+        ({"min": 0.1, "min_users": -1}, "min_users: expected an integer of at least 0, found -1"),
         ({"min": 0.1, "severity": "loud"}, "severity: expected fail or warn, found 'loud'"),
         ({"min": 0.1, "missing": "skip"}, "missing: expected pass or fail, found 'skip'"),
     ],
@@ -591,11 +590,11 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
     code, first, captured = job("evaluate", capsys, as_of="2026-11-27", found=("a", "a"), gates=gates)
     assert code == 0
     assert [gate["result"] for gate in first["gates"]] == ["pass", "pass"]
-    assert "PASS  model: hit@1: max_drop 0.1 against previous: no earlier value to compare with" in captured.out
+    assert "PASS  model: hit@1: max_drop 0.1 against previous: Skipped: there is no previous run" in captured.out
 
     result = tmp_path / "result.json"
     code, second, captured = job("evaluate", capsys, "--result-json", str(result), gates=gates)
-    told = f"0.5 is 0.5 worse than 1 of run {first['run_id']}, and the truth is another, allowed are 0.1"
+    told = f"model 0.5000 vs. run {first['run_id']} 1.0000: 0.5000 lower, allowed 0.1; the ground truth has changed"
     assert code == 3
     assert f"error: FAIL  model: hit@1: max_drop 0.1 against previous: {told}" in captured.err
     assert second == json.loads(result.read_text())
@@ -678,7 +677,9 @@ def test_a_gate_fails_and_is_published_without_its_model(job, spark, tmp_path, c
     gates = [{"metric": "hit@1", "max_drop": 0, "against": "model(model)"}]
     code, outcome, captured = job("evaluate", capsys, gates=gates)
     assert (code, outcome["gates"][0]["model"], outcome["gates"][0]["result"]) == (3, None, "fail")
-    assert "FAIL  no model: hit@1: max_drop 0 against model(model): expected a model beside model" in captured.out
+    assert (
+        "FAIL  no model: hit@1: max_drop 0 against model(model): the run has no model other than model to check" in captured.out
+    )
     (row,) = srm.read_history(spark, str(tmp_path / "out"), table="gates").collect()
     assert (row["model"], row["result"]) == (None, "fail")
     assert job("gate", capsys, gates=gates)[0] == 3
@@ -700,7 +701,7 @@ def test_a_night_after_a_refused_one_is_a_first_night(job, spark, tmp_path, caps
     assert "expected runs of job evaluate with hit@1, found none" in capsys.readouterr().err
     code, outcome, captured = job("evaluate", capsys, gates=gates)
     assert (code, outcome["gates"][0]["result"]) == (0, "pass")
-    assert "no earlier value to compare with: missing is pass" in captured.out
+    assert "Skipped: there is no previous run (missing: pass)" in captured.out
 
 
 @pytest.mark.spark
@@ -712,11 +713,11 @@ def test_a_night_of_two_tasks_shows_its_results_and_only_the_second_fails(job, s
     code, first, captured = job("evaluate", capsys, "--no-gates", gates=gates)
     assert (code, first["exit_code"], first["status"], first["error"]) == (0, 0, "ok", None)
     assert [gate["result"] for gate in first["gates"]] == ["fail", "fail"]
-    assert "FAIL  model: hit@1: min 0.9: 0.5 is below 0.9" in captured.out
+    assert "FAIL  model: hit@1: min 0.9: 0.5000 is below min 0.9" in captured.out
     assert "--no-gates: a gate that fails ends the command gate, and not this one" in captured.out
     page = (tmp_path / "2026-11-28.html").read_text()
     assert "Gates failed: 2 of 2" in page
-    assert "0.5 is below 0.9" in page
+    assert "0.5000 is below min 0.9" in page
     rows = srm.read_history(spark, str(tmp_path / "out"), table="gates").where("as_of = '2026-11-28'").collect()
     assert [row["result"] for row in rows] == ["fail", "fail"]
     code, second, captured = job("gate", capsys, gates=gates)
@@ -786,16 +787,16 @@ def test_a_drop_that_is_chance_passes_and_one_that_is_not_fails(spark, tmp_path,
         assert main([command, "--config", str(path)]) == 3
         out = capsys.readouterr().out
         told = "hit@1: max_drop 0 against model(a), significant"
-        assert f"PASS  b: {told}: 0.975 is 0.025 worse than 1 of model(a), allowed are 0, " in out
+        assert f"PASS  b: {told}: b 0.9750 vs. a 1.0000: 2.5 % lower, allowed 0 %; " in out
         shown = stats.smallest_difference(math.sqrt((1 - 1 / 40) / 39), 40)
-        assert f"which may be chance (p = 0.323; 40 users could show {shown:.3g}); false alarms" in out
-        assert f"FAIL  c: {told}: 0.5 is 0.5 worse than 1 of model(a), allowed are 0 (p = " in out
-        assert [line[:7] for line in out.splitlines() if line.endswith("; false alarms: 2.5 % of nights")] == [
+        assert f"not significant (p = 0.323, 40 users, minimum detectable effect {shown:.3g}); false alarm rate" in out
+        assert f"FAIL  c: {told}: c 0.5000 vs. a 1.0000: 50 % lower, allowed 0 %; significant (p = " in out
+        assert [line[:7] for line in out.splitlines() if line.endswith("; false alarm rate: 2.5 % of runs")] == [
             "PASS  b",
             "FAIL  c",
         ]
-        told = "hit@1: max_drop 0 against model(a): 0.975 is 0.025 worse than 1 of model(a), allowed are 0"
-        assert f"WARN  b: {told}; false alarms: 50 % of nights" in out
+        told = "hit@1: max_drop 0 against model(a): b 0.9750 vs. a 1.0000: 2.5 % lower, allowed 0 %"
+        assert f"WARN  b: {told}; false alarm rate: 50 % of runs" in out
     found = srm.read_history(spark, str(tmp_path / "out"), table="comparison").collect()
     assert {row["model_b"]: row["winner"] for row in found} == {"b": None, "c": "a"}, "written though a gate fails"
 
@@ -824,11 +825,11 @@ def test_a_gate_over_all_runs_reads_them_from_the_history(spark, tmp_path, capsy
         truth.write.parquet(str(tmp_path / f"truth-{night_of}"))
         assert main(["evaluate", "--config", str(path), "--as-of", night_of]) == 0
         told.append(capsys.readouterr().out)
-    assert "0.9 is 0.1 worse than 1 of model(a); 1 night of the 3 that are needed: missing is pass" in told[0]
+    assert "b 0.9000 vs. a 1.0000: 10 % lower; 1 night, 3 required (missing: pass)" in told[0]
     # Mean 0.2 and standard deviation 0.1 of the drops 0.1, 0.2 and 0.3.
     (look,) = stats.confidence_sequence([(3, 0.2, 0.01)], n_target=90)
-    mean = f"over 3 nights a mean drop of 0.2 (95 % interval {look.ci_low:.3g}..{look.ci_high:.3g}), allowed are 0"
-    assert f"0.7 is 0.3 worse than 1 of model(a); {mean}; false alarms: at most 5 % of years" in told[2]
+    mean = f"over 3 nights the mean drop is 0.2, 95 % confidence interval [{look.ci_low:.3g}, {look.ci_high:.3g}], allowed 0"
+    assert f"b 0.7000 vs. a 1.0000: 30 % lower; {mean}; false alarm rate: at most 5 % of years" in told[2]
     assert main(["gate", "--config", str(path), "--as-of", "3"]) == 0
     assert mean in capsys.readouterr().out
 
@@ -850,7 +851,7 @@ def test_a_gate_over_all_runs_reads_them_from_the_history(spark, tmp_path, capsy
         ),
         (
             {"metric": "matched_auc@1", "max_drop": 0.1, "against": "model(a)", "significant": True},
-            "gates[0].significant: matched_auc@1 has no value for each user",
+            "gates[0].significant: matched_auc@1 cannot be tested, because it has no value for each user",
         ),
     ],
 )

@@ -179,7 +179,7 @@ def test_a_gate_fails_once_and_says_why(tmp_path):
     assert results["gate"]["exit_code"] == 3
     assert [gate["result"] for gate in results["gate"]["gates"]] == ["fail"]
     assert f"recmetrics_pyspark.gate as of {AS_OF} failed: " in log
-    assert "mrr@5: min 0.8, als: 0.75 is below 0.8" in log
+    assert "mrr@5: min 0.8, als: 0.7500 is below min 0.8" in log
 
 
 class Databricks(BaseHTTPRequestHandler):
@@ -237,7 +237,7 @@ def test_a_night_on_databricks(tmp_path, monkeypatch):
     assert states == {"evaluate": ("success", 1), "gate": ("failed", 1)}, log[-5000:]
     assert results["evaluate"]["models"]["als"]["mrr@5"] == pytest.approx(MRR)
     assert [gate["result"] for gate in results["gate"]["gates"]] == ["fail"]
-    assert "mrr@5: min 0.8, als: 0.75 is below 0.8" in log
+    assert "mrr@5: min 0.8, als: 0.7500 is below min 0.8" in log
     bundle = yaml.safe_load((ROOT / "databricks.yml").read_text())["resources"]["jobs"]["nightly_serverless"]
     needed = ["/Volumes/a/b/c.whl", *bundle["environments"][0]["spec"]["dependencies"][1:]]
     assert [one["asked"]["environments"][0]["spec"]["dependencies"] for one in Databricks.runs] == [needed] * 2

@@ -285,7 +285,7 @@ def test_the_notebook_goes_from_tables_to_a_decision(serverless, tables, tmp_pat
     # The ten who lose least by the candidate: six had their item second, at 1/log2(3), and others had it third, at 1/log2(4).
     assert [row["difference"] for row in shown[2]] == pytest.approx([1 - 1 / log2(3)] * 6 + [1 - 1 / 2] * 4)
     printed = capsys.readouterr().out
-    assert "PASS  als: ndcg@10: min 0.1: 1 is within its bounds" in printed
+    assert "PASS  als: ndcg@10: min 0.1: 1.0000 is within bounds" in printed
     assert str(page) in printed
     (shown_by_itself,) = filter(None, in_html)
     for text in (shown_by_itself, page.read_text()):

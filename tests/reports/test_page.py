@@ -90,9 +90,9 @@ def test_the_summary_comes_first(read):
     head = read.text("head")
     assert "✓ Gates passed: 2 of 2" not in head  # popularity has 3/8, and the gate is at 1/2
     assert "✗ Gates failed: 1 of 2" in head
-    assert "popularity fails mrr@2: min 0.5: 0.375 is below 0.5." in head
+    assert "popularity fails mrr@2: min 0.5: 0.3750 is below min 0.5." in head
     assert "mrr@1: als has the best value, 0.5000" in head
-    assert "✗ fail popularity mrr@2: min 0.5 0.375 is below 0.5" in read.text("gates")
+    assert "✗ fail popularity mrr@2: min 0.5 0.3750 is below min 0.5" in read.text("gates")
 
 
 @pytest.mark.parametrize(
@@ -594,8 +594,8 @@ def test_markdown():
         "",
         "| result | model | gate | why |",
         "| --- | --- | --- | --- |",
-        "| PASS | als | mrr@2: min 0.5 | 0.75 is within its bounds |",
-        "| FAIL | popularity | mrr@2: min 0.5 | 0.375 is below 0.5 |",
+        "| PASS | als | mrr@2: min 0.5 | 0.7500 is within bounds |",
+        "| FAIL | popularity | mrr@2: min 0.5 | 0.3750 is below min 0.5 |",
         "",
         "| metric | users | als | popularity |",
         "| --- | ---: | ---: | ---: |",
