@@ -137,7 +137,7 @@ OF_ITEMS = (ITEM_COUNTS, ITEM_WEIGHTS, ITEM_ROWS, ITEM_TOTALS)
 
 GROUP_ARRAYS = ("group_places", "group_models", "group_users", "group_items", "group_n", "group_totals")
 """Columns of PER_USER, until the values of groups are known: in one row of those who are scored at once, what
-`metrics.measuring` adds up, as arrays of one length: what is measured, the model, the group of users (null for all), the place
+`metrics.group_sums` adds up, as arrays of one length: what is measured, the model, the group of users (null for all), the place
 of the group of items (-1 for all items together), the number of rows, of users where all items are together, and the sum of
 their values."""
 

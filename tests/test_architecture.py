@@ -89,6 +89,51 @@ def test_imports_go_one_way(path):
             assert ORDER.index(home) <= ORDER.index(own), f"{own} imports {name}"
 
 
+def import_cycles(graph):
+    """The groups of modules that import each other, by Tarjan's algorithm; a module alone is none unless it imports itself."""
+    number, lowest, stack, cycles = {}, {}, [], []
+
+    def visit(module):
+        number[module] = lowest[module] = len(number)
+        stack.append(module)
+        for imported in graph[module]:
+            if imported not in number:
+                visit(imported)
+            if imported in stack:
+                lowest[module] = min(lowest[module], lowest[imported])
+        if lowest[module] == number[module]:
+            group = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(group) > 1 or module in graph[module]:
+                cycles.append(sorted(group))
+
+    for module in graph:
+        if module not in number:
+            visit(module)
+    return cycles
+
+
+def import_graph():
+    """By module of the package, the modules that it imports, including imports in functions and those for types only."""
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
+    graph = {}
+    for name, path in names.items():
+        graph[name] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                graph[name] |= {alias.name for alias in node.names} & names.keys()
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{name}: expected absolute imports"
+                imported = {f"{node.module}.{alias.name}" for alias in node.names}
+                graph[name] |= {full if full in names else node.module for full in imported} & names.keys()
+    return graph
+
+
+def test_no_module_is_part_of_an_import_cycle():
+    assert import_cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d"}, "e": {"a"}}) == [["b", "c"], ["d"]]
+    assert import_cycles(import_graph()) == []
+
+
 @pytest.mark.parametrize("path", MODULES, ids=by_name)
 def test_the_name_of_a_file_says_whether_it_uses_spark(path):
     may = path.stem == "spark" or path.stem.endswith("_spark") or home_of(path) == "storage"

@@ -523,7 +523,7 @@ def test_the_section_of_a_metric_says_what_is_special_about_it(name):
     needed = re.search(r"\* \*\*Needs\*\*: ([^*]*)", prose)
     for word, asking in {
         "`catalog`": {"catalog"},
-        "`train`": {"unseen", "popularity", "history", "trained_groups"},
+        "`train`": {"unseen_candidates", "popularity", "history", "trained_groups"},
         "`item_groups`": {"item_groups"},
         "`user_segments`": {"user_groups"},
         "`item_features`": {"features", "categories"},

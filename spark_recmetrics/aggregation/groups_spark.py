@@ -10,13 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics.columns import GROUP_ARRAYS, ITEM_GROUPS, ITEM_ROWS, ITEM_TOTALS
 from spark_recmetrics.metrics import Metric
-from spark_recmetrics.metrics.groups import Measured
-from spark_recmetrics.metrics.measuring import (
-    GroupValue,
-    group_values,
-    item_places,
-    sums_of,
-)
+from spark_recmetrics.metrics.group_sums import GroupValue, MeasureSpec, group_values, per_item_indexes, sums_from_rows
 from spark_recmetrics.storage import actions
 
 if TYPE_CHECKING:
@@ -32,10 +26,10 @@ _KEYS = ("place", "model", "users", "group")
 
 
 def sums_by_group(per_user: DataFrame) -> DataFrame:
-    """What groups have in the lists of each model: the rows that `metrics.measuring.sums_of` reads.
+    """What groups have in the lists of each model: the rows that `metrics.group_sums.sums_from_rows` reads.
 
     Args:
-        per_user: PER_USER with the arrays of `metrics.measuring.measure_groups`.
+        per_user: PER_USER with the arrays of `metrics.group_sums.measure_groups`.
     """
     opened = per_user.where(F.col(GROUP_ARRAYS[0]).isNotNull()).select(F.inline(F.arrays_zip(*GROUP_ARRAYS)))
     rows = opened.toDF(*_KEYS, "n", "total")
@@ -44,7 +38,7 @@ def sums_by_group(per_user: DataFrame) -> DataFrame:
 
 
 def means_by_group(
-    items: DataFrame, known: DataFrame, measured: Sequence[Measured], names: Sequence[tuple[str, str]]
+    items: DataFrame, known: DataFrame, measured: Sequence[MeasureSpec], names: Sequence[tuple[str, str]]
 ) -> DataFrame:
     """The same of what is measured item by item.
 
@@ -57,7 +51,7 @@ def means_by_group(
     grouped = items.where(F.col("model") >= 0).join(known.select("item", ITEM_GROUPS), "item")
     opened = grouped.withColumn("group", F.explode(ITEM_GROUPS))
     parts = []
-    for number, place in enumerate(item_places(measured)):
+    for number, place in enumerate(per_item_indexes(measured)):
         column = measured[place].items
         own = [code for code, (name, _) in enumerate(names) if column is not None and name == column.column]
         n, total = F.col(f"{ITEM_ROWS}{number}"), F.col(f"{ITEM_TOTALS}{number}")
@@ -88,7 +82,7 @@ def item_sums(items: DataFrame | None, plan: Plan) -> list[Row]:
         plan: How they were made.
     """
     measured = plan.groups.measured
-    if items is None or plan.items.rows is None or not item_places(measured):
+    if items is None or plan.items.rows is None or not per_item_indexes(measured):
         return []
     return actions.collect_rows(means_by_group(items, plan.items.rows, measured, plan.groups.names))
 
@@ -103,8 +97,8 @@ def group_means(rows: Iterable[Row], plan: Plan) -> dict[str, dict[Metric, Group
     measured, names = plan.groups.measured, plan.groups.names
     if not measured:
         return {}
-    sums = sums_of((row.asDict() for row in rows), measured, names)
+    sums = sums_from_rows((row.asDict() for row in rows), measured, names)
     return {
-        name: group_values(plan.metrics, plan.convention, plan.groups.columns, sums, plan.groups.facts, code)
+        name: group_values(plan.metrics, plan.convention, plan.groups.columns, sums, plan.groups.sizes, code)
         for code, name in enumerate(plan.models)
     }

@@ -15,8 +15,7 @@ from spark_recmetrics.aggregation.means import resampled_ends
 from spark_recmetrics.columns import LIST_ITEMS, LIST_RANKS
 from spark_recmetrics.conventions import MEMBERS, Convention
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric
-from spark_recmetrics.metrics.counting import Counted, item_columns, list_shares
-from spark_recmetrics.metrics.items import ItemCounts
+from spark_recmetrics.metrics.item_counts import CountSpec, ItemCounts, item_columns, list_shares
 from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 from spark_recmetrics.storage.schemas import PART_SHARES, SHARE_ENDS
@@ -52,7 +51,7 @@ class Shared:
 
 
 def listed_items(
-    per_user: DataFrame, items: DataFrame, models: Sequence[str], counted: Sequence[Counted], *, repeats: bool
+    per_user: DataFrame, items: DataFrame, models: Sequence[str], counted: Sequence[CountSpec], *, repeats: bool
 ) -> DataFrame:
     """The lists of every user, each item with how often it stands in all lists of the model.
 
@@ -64,7 +63,7 @@ def listed_items(
         repeats: Lists may hold an item twice.
 
     Returns:
-        One row per user: `user_hash`, and `rows`, an array of what `counting.list_shares` looks at.
+        One row per user: `user_hash`, and `rows`, an array of what `item_counts.list_shares` looks at.
     """
     code = F.array_position(F.array(*map(F.lit, models)), F.col("model")).cast("int") - 1
     belongs = [reduce(lambda a, b: a & b, [F.col(name) > 0 for name in MEMBERS[users]], F.lit(True)) for users, _ in counted]

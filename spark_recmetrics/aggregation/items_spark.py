@@ -10,14 +10,14 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics.aggregation.item_intervals_spark import Shared, interval_ends, listed_items
 from spark_recmetrics.columns import ITEM_COUNTS, ITEM_IDS, ITEM_MODELS, ITEM_WEIGHTS
-from spark_recmetrics.metrics.counting import check_counts, counts_of, item_columns
+from spark_recmetrics.metrics.item_counts import check_counts, counts_of, item_columns
 from spark_recmetrics.storage import actions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_recmetrics.aggregation.means import Mean
-    from spark_recmetrics.metrics.items import ItemCounts
+    from spark_recmetrics.metrics.item_counts import ItemCounts
     from spark_recmetrics.request.intervals import Intervals
     from spark_recmetrics.scoring.plan_spark import Plan
 
@@ -25,13 +25,13 @@ from spark_recmetrics.side_info.items_spark import parts_of_items
 
 
 def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFrame | None, n_parts: int) -> DataFrame:
-    """How often each item stands in the lists: `model, item, known`, and the numbers of `metrics.counting.item_columns`.
+    """How often each item stands in the lists: `model, item, known`, and the numbers of `metrics.item_counts.item_columns`.
 
     Of a model -1 - m they are about its lists, not about the item.
 
     Args:
-        per_user: PER_USER with the arrays of `metrics.counting.count_items`; `model` is the place of the model.
-        columns: `metrics.counting.item_columns`.
+        per_user: PER_USER with the arrays of `metrics.item_counts.count_items`; `model` is the place of the model.
+        columns: `metrics.item_counts.item_columns`.
         catalog: `item` of the catalogue, where there is a table of it; else every item is known.
         n_parts: Number of partitions.
     """
@@ -46,7 +46,7 @@ def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFram
 
 
 def item_histogram(items: DataFrame, n_counted: int) -> DataFrame:
-    """How many items a model lists how often: `model, place, count, known, n, together`, as `counting.counts_of` reads it.
+    """How many items a model lists how often: `model, place, count, known, n, together`, as `item_counts.counts_of` reads it.
 
     Its size does not depend on the number of items: there are at most about sqrt(2 rows) different counts.
 

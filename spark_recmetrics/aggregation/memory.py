@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_recmetrics.columns import ITEM_COUNTS, ITEM_GROUPS, ITEM_MODELS, ITEM_WEIGHTS
-from spark_recmetrics.metrics.counting import check_counts, counts_of, item_columns
-from spark_recmetrics.metrics.items import ItemCounts
+from spark_recmetrics.metrics.item_counts import ItemCounts, check_counts, counts_of, item_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 from typing import TYPE_CHECKING
 
 from spark_recmetrics.columns import GROUP_ARRAYS, ITEM_IDS, ITEM_ROWS, ITEM_TOTALS
-from spark_recmetrics.metrics.groups import Measured, Sums
-from spark_recmetrics.metrics.measuring import item_places, sums_of
+from spark_recmetrics.metrics.group_sums import MeasureSpec, SumsByGroup, per_item_indexes, sums_from_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +27,7 @@ def counts_in_memory(per_user: pd.DataFrame, n_counted: int, n_items: int | None
     """By model and place among what is counted, how often items stand in the lists.
 
     Args:
-        per_user: PER_USER with the arrays of `metrics.counting.count_items`.
+        per_user: PER_USER with the arrays of `metrics.item_counts.count_items`.
         n_counted: How many things are counted.
         n_items: Size of the catalogue, where it is known.
 
@@ -54,12 +52,12 @@ def counts_in_memory(per_user: pd.DataFrame, n_counted: int, n_items: int | None
 
 
 def sums_in_memory(
-    per_user: pd.DataFrame, measured: Sequence[Measured], known: pd.DataFrame | None, names: Sequence[tuple[str, str]]
-) -> dict[tuple[int, int], Sums]:
+    per_user: pd.DataFrame, measured: Sequence[MeasureSpec], known: pd.DataFrame | None, names: Sequence[tuple[str, str]]
+) -> dict[tuple[int, int], SumsByGroup]:
     """By model and place among what is measured, the sums of groups.
 
     Args:
-        per_user: PER_USER with the arrays of `metrics.measuring.measure_groups` and `metrics.counting.count_items`.
+        per_user: PER_USER with the arrays of `metrics.group_sums.measure_groups` and `metrics.item_counts.count_items`.
         measured: What is measured.
         known: Items by `known_in_memory.known_items`.
         names: The groups of items, by column and name.
@@ -74,7 +72,7 @@ def sums_in_memory(
         {**dict(zip(keys, row, strict=True)), "n_items": 0, "means": 0.0}
         for row in zip(*(arrays[name].tolist() for name in GROUP_ARRAYS), strict=True)
     ]
-    for number, place in enumerate(item_places(measured)):
+    for number, place in enumerate(per_item_indexes(measured)):
         if known is None:
             continue
         n, total = (arrays[f"{name}{number}"] for name in (ITEM_ROWS, ITEM_TOTALS))
@@ -87,4 +85,4 @@ def sums_in_memory(
         opened = opened.assign(means=opened["total"] / opened["n"], group=opened[ITEM_GROUPS].astype(int))
         summed = opened.groupby(["model", "group"], as_index=False)[["n", "total", "n_items", "means"]].sum()
         records += summed.assign(place=place, users=None).to_dict("records")
-    return sums_of(({str(name): value for name, value in row.items()} for row in records), measured, names)
+    return sums_from_rows(({str(name): value for name, value in row.items()} for row in records), measured, names)

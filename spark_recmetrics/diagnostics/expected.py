@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.metrics.batch import Floats
+from spark_recmetrics.metrics.arrays import Floats
 from spark_recmetrics.metrics.registry import Definition, Metric
 
 

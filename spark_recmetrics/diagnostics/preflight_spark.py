@@ -28,7 +28,7 @@ from spark_recmetrics.evaluation.spark import Result
 from spark_recmetrics.inputs.data_report import checked_policies
 from spark_recmetrics.inputs.spark import column_of
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
-from spark_recmetrics.metrics.text import named_populations
+from spark_recmetrics.metrics.parsing import named_populations
 from spark_recmetrics.storage import actions
 from spark_recmetrics.text import counted
 

@@ -15,7 +15,8 @@ from spark_recmetrics.conventions import MEMBERS, RATED
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.inputs.spark import with_model_codes
 from spark_recmetrics.metrics import Metric, RankedBatch, parse, score
-from spark_recmetrics.metrics.batch import Candidates, Floats, Ints
+from spark_recmetrics.metrics.arrays import Floats, Ints
+from spark_recmetrics.metrics.batch import Candidates
 from spark_recmetrics.metrics.ranking import gain_of
 from spark_recmetrics.reports.explanation import explanation
 from spark_recmetrics.scoring.kernel import rating_pairs, rating_values, read_bucket
@@ -256,9 +257,9 @@ class _List:
             n_judged=None if batch.n_judged is None else np.repeat(batch.n_judged[self.cell], size),
             n_items=batch.n_items,
             matched=self._kept(batch.matched, lengths),
-            listed=self._kept(batch.listed, lengths),
-            every=self._candidates(batch.every, n_recommended),
-            unseen=self._candidates(batch.unseen, self.n_unseen(n_recommended)),
+            list_scores=self._kept(batch.list_scores, lengths),
+            candidates=self._candidates(batch.candidates, n_recommended),
+            unseen_candidates=self._candidates(batch.unseen_candidates, self.n_unseen(n_recommended)),
             recommended=None if batch.recommended is None else self._kept(batch.recommended, lengths),
             popularity=batch.popularity,
             n_categories=batch.n_categories,
@@ -281,21 +282,21 @@ class _List:
 
     def n_unseen(self, lengths: Ints) -> Ints:
         """How many candidates that are not training rows each cut list has."""
-        if self.batch.unseen is None or not self.scoring.trained:
+        if self.batch.unseen_candidates is None or not self.scoring.trained:
             return lengths
         return np.append(0, self.ranked.unseen_place)[np.searchsorted(self.ranked.rank, lengths, side="right")]
 
     def _candidates(self, among: Candidates | None, n_listed: Ints) -> Candidates | None:
         if among is None:
             return None
-        copy, places = self._within(among.user, among.place, n_listed)
+        copy, places = self._within(among.user, among.position, n_listed)
         above = among.n_above[places]
         return Candidates(
             n_listed=n_listed,
             n_relevant=np.repeat(among.n_relevant[self.cell], len(n_listed)),
             n_seen=np.repeat(among.n_seen[self.cell], len(n_listed)),
             user=copy,
-            place=among.place[places],
+            position=among.position[places],
             n_above=above,
             # Of the rows of equal score only those before the cut are left.
             n_tied=np.minimum(among.n_tied[places], n_listed[copy] - above),
@@ -326,7 +327,7 @@ class _Told:
         """
         whole = own.length if scoring.k is None else min(own.length, scoring.k)
         # Behind the largest cut-off there is nothing, but a place among unseen candidates is before the rank of that number.
-        longest = None if scoring.needs & {"every", "unseen"} else scoring.longest
+        longest = None if scoring.needs & {"candidates", "unseen_candidates"} else scoring.longest
         n_shown = min(whole, N_SHOWN if longest is None else min(longest, N_SHOWN))
         lengths = np.array([*range(n_shown + 1), whole], dtype=np.int64)
         cut = own.cut_behind(lengths)
@@ -442,9 +443,9 @@ def _reason(metric: Metric, own: _List, cut: RankedBatch, convention: Convention
             return _reason(part, own, cut, convention)
     needs, within = metric.needs(convention), "" if metric.k is None else f" within {metric.k}"
     n_relevant = int(cut.n_relevant[-1])
-    if needs & {"every", "unseen"}:
+    if needs & {"candidates", "unseen_candidates"}:
         listed = metric.options(convention).get("candidates") == "listed"
-        among = cut.unseen if "unseen" in needs else cut.every
+        among = cut.unseen_candidates if "unseen_candidates" in needs else cut.candidates
         n_candidates = 0 if among is None else int(np.sum(among.user == cut.size - 1) if listed else among.n_relevant[-1])
         return "no candidate to compare with" if n_candidates else "no relevant item among the candidates"
     if n_relevant == 0 and (metric.definition.needs_relevant or "matched" not in needs):

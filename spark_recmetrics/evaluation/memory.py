@@ -18,13 +18,14 @@ from spark_recmetrics.evaluation.result import Outcome, pair_means, refuse
 from spark_recmetrics.inputs.data_report import NEVER_MEET, Judge, checked_policies, data_report
 from spark_recmetrics.inputs.memory import Ids, check_frame, chosen_columns, same_kind, with_numbers
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, RankedBatch, expand, score
-from spark_recmetrics.metrics.batch import Floats, Ints, Matched
-from spark_recmetrics.metrics.counting import item_values
-from spark_recmetrics.metrics.measuring import GroupSizes, group_values
+from spark_recmetrics.metrics.arrays import Floats, Ints
+from spark_recmetrics.metrics.batch import Matched
+from spark_recmetrics.metrics.group_sums import GroupSizes, group_values
+from spark_recmetrics.metrics.item_counts import item_values
 from spark_recmetrics.metrics.objectives import read_objectives
-from spark_recmetrics.metrics.recommended import ItemSummary
+from spark_recmetrics.metrics.parsing import named_populations
+from spark_recmetrics.metrics.recommended_items import ItemSummary
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
-from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.request.needs import OF_POPULARITY, OF_TRAIN, ROWS_OF_TRAIN, Needs
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
@@ -158,7 +159,7 @@ def evaluate_in_memory(
     counts = counts_in_memory(per_user, len(scoring.counted), catalog_size)
     sums = sums_in_memory(scored, groups.measured, data.beside.items, data.items.groups)
     in_groups = {
-        name: group_values(chosen, rules, groups.columns, sums, data.group_facts, code)
+        name: group_values(chosen, rules, groups.columns, sums, data.group_sizes, code)
         for code, name in enumerate(data.models)
         if name in totals and totals[name]["users_predicted"]
     }
@@ -166,7 +167,7 @@ def evaluate_in_memory(
     judge = Judge(
         checked_policies(dict.fromkeys(NEVER_MEET, "warn")),
         rules,
-        {"predictions"} if demand.rating or demand.asked_by("listed") else (),
+        {"predictions"} if demand.rating or demand.asked_by("list_scores") else (),
     )
     # Where nothing is ranked, nothing is said of lists.
     told = totals if ranking else {name: own | {"n_recommended": None, "n_matched": None} for name, own in totals.items()}
@@ -229,7 +230,7 @@ class _Data:
     has_ratings: bool
     rules: Convention
     items: ItemSummary
-    group_facts: GroupSizes
+    group_sizes: GroupSizes
     beside: SideInfo
     seen: Mapping[str, Mapping[str, Any]]
 
@@ -294,7 +295,7 @@ class _Data:
         )
         # Rows that will be refused are of no use, and nothing is divided by what they have, or squared.
         lists = lists[lists["rank"] >= 1] if by_rank else lists
-        if scored and (demand.rating or demand.asked_by("listed")):
+        if scored and (demand.rating or demand.asked_by("list_scores")):
             lists = lists[~np.isinf(lists["score"].astype(np.float64))]
         judged = judged[_is_chance(judged["propensity"])] if chance else judged
         users = Ids(*(frame["user"] for frame in (lists, judged, known)))
@@ -320,14 +321,14 @@ class _Data:
 
         grouped, segments = coded("item", items), coded("user", users)
         features = categories = popularity = None
-        facts = ItemSummary()
+        summary = ItemSummary()
         if "item_features" in tables:
             described = tables["item_features"].dropna(subset=["item"])
-            features, categories, facts = descriptions_of(described, items.numbers(described["item"]), len(items), columns)
+            features, categories, summary = descriptions_of(described, items.numbers(described["item"]), len(items), columns)
         if train is not None and demand.all & OF_POPULARITY:
             n_rows, n_users, popular = popularity_of(known, len(items))
             popularity = n_rows, n_users
-            facts = replace(facts, popularity=popular)
+            summary = replace(summary, popularity=popular)
         of_items, names, of_groups = groups.items(grouped, len(items))
         if rules.ties == "input":
             lists["place"] = np.arange(len(lists))
@@ -336,8 +337,8 @@ class _Data:
             None if segments is None else groups.segments(segments),
             known_items(popularity, features, categories, of_items),
         )
-        facts = replace(facts, groups=names)
-        return cls(lists, judged, models, users, bool(by_rank), bool(rated), rules, facts, of_groups, found, counts)
+        summary = replace(summary, groups=names)
+        return cls(lists, judged, models, users, bool(by_rank), bool(rated), rules, summary, of_groups, found, counts)
 
     @property
     def rating_range(self) -> tuple[float, float]:

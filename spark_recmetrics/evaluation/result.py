@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from spark_recmetrics.metrics import Metric
-    from spark_recmetrics.metrics.measuring import GroupValue
+    from spark_recmetrics.metrics.group_sums import GroupValue
     from spark_recmetrics.reports.page import Page
 
 from spark_recmetrics.runs.identity import Run

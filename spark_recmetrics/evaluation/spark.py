@@ -28,10 +28,10 @@ from spark_recmetrics.evaluation.result import Outcome, pair_means, refuse
 from spark_recmetrics.inputs.data_report import Judge, checked_policies, data_report
 from spark_recmetrics.inputs.spark import Inputs, clean_predictions, clean_truth, read_inputs
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
-from spark_recmetrics.metrics.counting import item_values
+from spark_recmetrics.metrics.item_counts import item_values
 from spark_recmetrics.metrics.objectives import read_objectives
+from spark_recmetrics.metrics.parsing import named_populations
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
-from spark_recmetrics.metrics.text import named_populations
 from spark_recmetrics.request.arguments import Ranking, check_frames, check_names, check_ranking
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
 from spark_recmetrics.request.needs import OF_TRAIN, Needs

@@ -58,7 +58,7 @@ def run_comparison(config: Config, outcome: dict[str, Any], run_id: str | None) 
     """
     from spark_recmetrics.decisions.comparison_spark import compared
     from spark_recmetrics.job.files.config import ComparisonOptions
-    from spark_recmetrics.metrics.text import named_populations
+    from spark_recmetrics.metrics.parsing import named_populations
     from spark_recmetrics.runs.history_spark import published_rows, rows_of_run
     from spark_recmetrics.runs.identity import Run
 
@@ -164,7 +164,7 @@ def _pairs(config: Config, rows: Sequence[dict[str, Any]], per_user: DataFrame) 
     from spark_recmetrics.decisions.comparison_spark import compared
     from spark_recmetrics.decisions.gates import ALPHA
     from spark_recmetrics.metrics import parse
-    from spark_recmetrics.metrics.text import named_populations
+    from spark_recmetrics.metrics.parsing import named_populations
 
     rules = named_populations(config.evaluation.chosen_convention)
     models, wanted = {row["model"] for row in rows}, dict[str, set[str]]()

@@ -7,18 +7,19 @@ batch of users.
 # ruff: noqa: F401 - importing the modules registers the metrics
 
 from spark_recmetrics.metrics import (
+    auc,
     bias_disparity,
-    candidates,
+    clicks,
+    coverage,
     diversity,
     groups,
-    items,
-    matched,
     objectives,
     popularity,
     ranking,
     rating,
 )
 from spark_recmetrics.metrics.batch import RankedBatch
+from spark_recmetrics.metrics.parsing import expand, parse
 from spark_recmetrics.metrics.registry import (
     COMBINED,
     DEFAULT_K,
@@ -36,7 +37,6 @@ from spark_recmetrics.metrics.registry import (
     score,
     score_columns,
 )
-from spark_recmetrics.metrics.text import expand, parse
 
 __all__ = [
     "COMBINED",

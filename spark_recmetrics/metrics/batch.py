@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from spark_recmetrics.metrics.arrays import Floats, Ints, Part, position_in_user, sum_by_user
+from spark_recmetrics.metrics.recommended_items import ItemTable, Popularity, RecommendedItems, category_bits
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from spark_recmetrics.metrics.recommended import Popularity, Recommended
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-
-class Part:
-    """Columns of one length, by user and rank."""
-
-    rank: Ints
-
-    def kept(self, which: Any) -> Self:
-        """The rows that a mask or an index names."""
-        return type(self)(**{column.name: getattr(self, column.name)[which] for column in fields(self)})  # type: ignore[arg-type]
-
-    def within(self, k: int | None) -> Self:
-        """The rows within the first k ranks; all for k None."""
-        return self if k is None else self.kept(self.rank <= k)
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Listed(Part):
+class ListScores(Part):
     """Every recommended item, for formulas that misses count in.
 
     Args:
@@ -78,7 +61,7 @@ class Candidates:
         n_relevant: (U,) relevant candidates, in the list or not.
         n_seen: (U,) items of the catalogue that are no candidates.
         user: (P,) index into the batch of every relevant candidate in the list, ascending.
-        place: (P,) its place among the listed candidates, from 1, ascending within a user.
+        position: (P,) its position among the listed candidates, from 1, ascending within a user.
         n_above: (P,) listed candidates with a better score.
         n_tied: (P,) listed candidates with the same score, itself among them.
     """
@@ -87,7 +70,7 @@ class Candidates:
     n_relevant: Ints
     n_seen: Ints
     user: Ints
-    place: Ints
+    position: Ints
     n_above: Ints
     n_tied: Ints
 
@@ -109,9 +92,9 @@ class RankedBatch:
         n_judged: (U,) items with a truth row, relevant or not.
         n_items: Size N of the catalogue.
         matched: Recommendations with a truth row.
-        listed: All recommendations.
-        every: Relevant items among all others.
-        unseen: Relevant items among those that are not in the user's training rows.
+        list_scores: Scores of all recommendations.
+        candidates: Relevant items among all others.
+        unseen_candidates: Relevant items among those that are not in the user's training rows.
         recommended: All recommendations with what is known of the items, see `recommended.with_items`.
         popularity: How often items stand in the training rows.
         n_categories: How many categories items have, all together.
@@ -135,10 +118,10 @@ class RankedBatch:
     n_judged: Ints | None = None
     n_items: int | None = None
     matched: Matched | None = None
-    listed: Listed | None = None
-    every: Candidates | None = None
-    unseen: Candidates | None = None
-    recommended: Recommended | None = None
+    list_scores: ListScores | None = None
+    candidates: Candidates | None = None
+    unseen_candidates: Candidates | None = None
+    recommended: RecommendedItems | None = None
     popularity: Popularity | None = None
     n_categories: int | None = None
     ideal_item: Ints | None = None
@@ -197,9 +180,11 @@ class RankedBatch:
                 score=_floats(row[4] for row in matched),
                 propensity=_floats(row[5] for row in matched),
             ),
-            listed=Listed(_ints(row[0] for row in rows), _ints(row[1] for row in rows), _floats(row[4] for row in rows)),
-            every=_candidates(lists, truth, scores, nothing),
-            unseen=_candidates(lists, truth, scores, seen or nothing),
+            list_scores=ListScores(
+                user=_ints(row[0] for row in rows), rank=_ints(row[1] for row in rows), score=_floats(row[4] for row in rows)
+            ),
+            candidates=_candidates(lists, truth, scores, nothing),
+            unseen_candidates=_candidates(lists, truth, scores, seen or nothing),
         )
 
     @property
@@ -210,12 +195,12 @@ class RankedBatch:
     @cached_property
     def hit_number(self) -> Ints:
         """(H,) how many hits the user has up to and with this one."""
-        return place_in_user(self.hit_user, self.size)
+        return position_in_user(self.hit_user, self.size)
 
     @cached_property
     def ideal_rank(self) -> Ints:
         """(M,) the rank the relevant item has in the ideal list, from 1."""
-        return place_in_user(self.ideal_user, self.size)
+        return position_in_user(self.ideal_user, self.size)
 
     def sum_hits(self, values: Floats, k: int | None) -> Floats:
         """(U,) sum of (H,) values over the hits within the first k ranks; added in rank order, so always to the same bits."""
@@ -270,57 +255,101 @@ def _candidates(
         n_relevant=_ints(len(own.keys() - gone) for own, gone in zip(truth, seen, strict=True)),
         n_seen=_ints(len(gone) for gone in seen),
         user=_ints(row[0] for row in found),
-        place=_ints(row[1] for row in found),
+        position=_ints(row[1] for row in found),
         n_above=_ints(row[2] for row in found),
         n_tied=_ints(row[3] for row in found),
     )
 
 
-def place_in_user(user: Ints, size: int) -> Ints:
-    """For values sorted by user: the place of each among those of its user, from 1."""
-    count = np.bincount(user, minlength=size)
-    start = np.cumsum(count) - count
-    return np.arange(1, len(user) + 1) - start[user]
+def recommended(batch: RankedBatch) -> RecommendedItems:
+    """The recommended items of a batch that has them.
+
+    Raises:
+        ValueError: It has none, because the metric does not declare that it needs them.
+    """
+    if batch.recommended is None:
+        raise ValueError("the batch lacks its recommended items: declare needs=('recommended',)")
+    return batch.recommended
 
 
-def tie_edges(after: NDArray[np.bool_], before: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """For rows in order: the places of the first and of the last row that each is tied with, itself where it is with none.
+def popularity(batch: RankedBatch) -> Popularity:
+    """How popular the items of the training rows are.
+
+    Raises:
+        ValueError: The batch does not know.
+    """
+    if batch.popularity is None:
+        raise ValueError("the batch lacks the popularity of items: declare needs=('recommended', 'popularity')")
+    return batch.popularity
+
+
+def with_items(
+    batch: RankedBatch,
+    lists: Sequence[Sequence[str]],
+    truth: Sequence[Mapping[str, float]],
+    *,
+    train: Sequence[tuple[str, str]] = (),
+    history: Sequence[Collection[str]] = (),
+    features: Mapping[str, Sequence[float]] | None = None,
+    categories: Mapping[str, Collection[str]] | None = None,
+    baseline: Sequence[Sequence[str]] = (),
+) -> RankedBatch:
+    """A batch of plain lists with what is known of the recommended items, for examples and small data.
 
     Args:
-        after: (L,) whether the row is tied with the one before it. Of a tie there are the first and the last row at least.
-        before: (L,) whether it is tied with the one behind it.
+        batch: The batch, by `RankedBatch.of`.
+        lists: The lists that it was made of.
+        truth: The truth that it was made of.
+        train: Training rows (user, item) of all users.
+        history: (U,) the items in the user's training rows.
+        features: Feature vectors by item.
+        categories: Categories by item.
+        baseline: (U,) lists of the baseline model.
 
     Example:
-        >>> tie_edges(np.array([False, False, True, True]), np.array([False, True, True, False]))
-        (array([0, 1, 1, 1]), array([0, 3, 3, 3]))
+        >>> lists, truth = [["a", "b"], ["x"], []], [{"a": 1}, {"y": 1}, {}]
+        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=[("ann", "a"), ("bob", "a"), ("bob", "x")])
+        >>> recommended(batch).table.n_rows, popularity(batch)
+        (array([2, 0, 1, 0]), Popularity(counts=(1, 2), n_items=(1, 1), n_users=2))
     """
-    place = np.arange(len(after))
-    first = np.maximum.accumulate(np.where(after, 0, place))
-    last = np.minimum.accumulate(np.where(before, len(after), place)[::-1])[::-1]
-    return first, last
+    rows = [(user, rank, item) for user, items in enumerate(lists) for rank, item in enumerate(items, 1)]
+    relevant = [item for own in truth for item in sorted(own, key=lambda item, own=own: -own[item])]  # type: ignore[misc]
+    items = sorted({item for _, _, item in rows} | set(relevant))
+    number = {item: place for place, item in enumerate(items)}
+    n_rows = {item: sum(other == item for _, other in train) for _, item in train}
+    n_users = {item: len({user for user, other in train if other == item}) for item in n_rows}
+    vectors, groups = features or {}, categories or {}
+    size = max((len(vector) for vector in vectors.values()), default=0)
+    names = sorted({name for own in groups.values() for name in own})
+    places = [{item: rank for rank, item in reversed(list(enumerate(own, 1)))} for own in baseline] or [{} for _ in lists]
+    seen = history or [() for _ in lists]
+    counts = sorted(set(n_rows.values()))
 
+    def array(values: Any, kind: Any) -> Any:
+        return np.array(list(values), dtype=kind)
 
-def placed_scores(score: Floats, *, first: bool = False) -> Floats:
-    """Scores that can be compared: missing ones are tied, behind all others, infinite ones too, or before them.
-
-    Example:
-        >>> placed_scores(np.array([np.nan, -np.inf, 1.0]))
-        array([            -inf, -1.79769313e+308,  1.00000000e+000])
-    """
-    largest = np.finfo(np.float64).max
-    placed = np.minimum(score, largest) if first else np.maximum(score, -largest)
-    return np.where(np.isnan(score), np.inf if first else -np.inf, placed)
-
-
-def sum_by_user(user: Ints, values: Floats, size: int) -> Floats:
-    """(size,) sums of the values of each user, added in the order given."""
-    return np.asarray(np.bincount(user, weights=values, minlength=size), dtype=np.float64)
-
-
-def ratio(numerator: NDArray[np.generic], denominator: NDArray[np.generic], defined: NDArray[np.bool_]) -> Floats:
-    """(U,) numerator / denominator; 0 where the denominator is 0, and NaN where the value is not defined."""
-    nonzero = denominator != 0
-    out = np.zeros(len(numerator), dtype=np.float64)
-    np.divide(numerator, denominator, out=out, where=nonzero)
-    out[~defined] = np.nan
-    return out
+    return replace(
+        batch,
+        recommended=RecommendedItems.of(
+            array((user for user, _, _ in rows), np.int64),
+            array((rank for _, rank, _ in rows), np.int64),
+            array((number[item] for _, _, item in rows), np.int64),
+            array((truth[user].get(item, np.nan) for user, _, item in rows), np.float64),
+            ItemTable.of(
+                len(items),
+                n_rows=array((n_rows.get(item, 0) for item in items), np.int64),
+                n_users=array((n_users.get(item, 0) for item in items), np.int64),
+                features=array((vectors.get(item, [np.nan] * size) for item in items), np.float64).reshape(len(items), size),
+                categories=category_bits([groups.get(item, ()) for item in items], names),
+            ),
+            seen=array((item in seen[user] for user, _, item in rows), bool),
+            baseline_rank=array((places[user].get(item, 0) for user, _, item in rows), np.int64),
+        ),
+        popularity=Popularity(
+            tuple(counts),
+            tuple(sum(value == count for value in n_rows.values()) for count in counts),
+            len({user for user, _ in train}),
+        ),
+        n_categories=len(names),
+        ideal_item=array((number[item] for item in relevant), np.int64),
+    )

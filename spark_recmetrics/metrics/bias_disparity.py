@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from spark_recmetrics.metrics.groups import GroupSum, GroupSums
+from spark_recmetrics.metrics.group_sums import GroupSum, GroupSums
 from spark_recmetrics.metrics.registry import Need, Parameter, register
 
 

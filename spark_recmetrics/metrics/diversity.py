@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from spark_recmetrics.metrics.batch import Floats, Ints, RankedBatch, ratio, sum_by_user
-from spark_recmetrics.metrics.recommended import recommended
+from spark_recmetrics.metrics.arrays import Floats, Ints, ratio, sum_by_user
+from spark_recmetrics.metrics.batch import RankedBatch, recommended
 from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
 
 _DENOMINATOR = Parameter("recommended", ("recommended", "k"))
@@ -52,7 +52,7 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
     Example:
         Vectors at right angles, a list of one item, and an item without a vector:
 
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "b"], ["a"], ["a", "x"]], [{}, {}, {}]
         >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, features={"a": [1, 0], "b": [0, 2]})
         >>> intra_list_diversity(batch, 2, distance="cosine")
@@ -108,7 +108,7 @@ def subtopic_recall(batch: RankedBatch, k: int | None, *, of: str) -> Floats:
         2003.
 
     Example:
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "b"], ["x"], []], [{"a": 1}, {"a": 1}, {}]
         >>> kinds = {"a": ["war", "love"], "b": ["war"], "c": ["crime", "space"]}
         >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, categories=kinds)
@@ -155,14 +155,14 @@ def unexpectedness(batch: RankedBatch, k: int | None, *, denominator: str) -> Fl
         Adamopoulos and Tuzhilin, On unexpectedness in recommender systems, ACM TIST 5(4), 2014; this form: RePlay 0.22.0.
 
     Example:
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "b"], ["x"], []], [{}, {}, {}]
         >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, baseline=[["b", "c"], [], ["a"]])
         >>> unexpectedness(batch, 2, denominator="recommended")
         array([0.5, 1. , nan])
     """
-    user, expected = recommended(batch).upto(k, "expected")
-    common = (expected > 0) & (expected <= (np.inf if k is None else k))
+    user, baseline_rank = recommended(batch).upto(k, "baseline_rank")
+    common = (baseline_rank > 0) & (baseline_rank <= (np.inf if k is None else k))
     return _share(batch, k, user, ~common, denominator)
 
 
@@ -189,7 +189,7 @@ def unseen_share(batch: RankedBatch, k: int | None, *, denominator: str) -> Floa
         RePlay 0.22.0, its metric Novelty.
 
     Example:
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "b"], ["x"], []], [{}, {}, {}]
         >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, history=[{"a"}, {"a"}, {"a"}])
         >>> unseen_share(batch, 2, denominator="recommended")
@@ -304,7 +304,7 @@ def unrepeated(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
         RecTools 0.19.0, its metric UnrepeatedReco.
 
     Example:
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "a"], ["x"], []], [{}, {}, {}]
         >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth)
         >>> unrepeated(batch, 2, per="list"), unrepeated(batch, 2, per="place")

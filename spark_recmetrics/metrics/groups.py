@@ -6,166 +6,15 @@ Notation: g is a group of items, and u one of users. An item may belong to sever
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
-from spark_recmetrics.columns import TABLE_OF, Side, near_column
-from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics.registry import Metric, Need, Parameter, register
-
-BY_POPULARITY = ("head", "tail")
-"""The groups of items by popularity."""
-
-PER_ITEM = frozenset({"gain", "score", "hit_score"})
-"""The measures of which items have a mean, so that they are added up item by item."""
-
-
-class Grouping(NamedTuple):
-    """How items are grouped: by the values of a column, or, without one, into short head and long tail.
-
-    Args:
-        column: The column.
-        share: Of the training rows, which the short head holds.
-    """
-
-    column: str | None
-    share: float = 0.0
-
-
-class Measured(NamedTuple):
-    """What is added up over lists.
-
-    Args:
-        measure: What, see `measuring.rows_of`.
-        users: Over which user set.
-        k: Where lists are cut.
-        by: The column that users are grouped by, if they are.
-        items: How items are grouped, if they are.
-        detail: What else the measure has to know.
-    """
-
-    measure: str
-    users: str
-    k: int | None
-    by: str | None = None
-    items: Grouping | None = None
-    detail: Any = None
-
-    @property
-    def per_item(self) -> bool:
-        """The values of each item are wanted, and not only those of groups."""
-        return self.measure in PER_ITEM and self.by is None and self.items is not None and self.items.column is not None
-
-
-class GroupSum(NamedTuple):
-    """What a group of users and a group of items have together.
-
-    Args:
-        n: The number of rows; of all items together, the number of users with a row.
-        total: Sum of the values of these rows, which is 1 each where rows are counted.
-        n_items: The number of items with a row, where a metric asks for them one by one.
-        means: Sum over these items of their mean value.
-    """
-
-    n: int
-    total: float
-    n_items: int = 0
-    means: float = 0.0
-
-
-Sums = Mapping[tuple[str | None, str | None], GroupSum]
-"""By group of users and of items, None for all together."""
+from spark_recmetrics.metrics.group_sums import GroupSum, GroupSums
+from spark_recmetrics.metrics.registry import Need, Parameter, register
 
 _NOTHING = GroupSum(0, 0.0)
-
-
-@dataclass(frozen=True)
-class GroupSums:
-    """What a metric of groups sees of one model.
-
-    Args:
-        sums: By measure, what groups have.
-        sizes: By name of a group of items, the number of its items.
-        n_items: The number of items in the table of groups.
-    """
-
-    sums: Mapping[str, Sums]
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    n_items: int = 0
-
-    def of_items(self, measure: str) -> dict[str, GroupSum]:
-        """By group of items, what all users together have, in order of the groups."""
-        return {g: one for (u, g), one in sorted(self.sums[measure].items(), key=str) if u is None and g is not None}
-
-    def of_users(self, measure: str) -> dict[str, GroupSum]:
-        """By group of users, what all items together have, in order of the groups."""
-        return {u: one for (u, g), one in sorted(self.sums[measure].items(), key=str) if u is not None and g is None}
-
-
-def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str] | None]) -> dict[Metric, dict[str, str]]:
-    """By metric of groups and option, the column that it names, or the only one that there is.
-
-    Args:
-        metrics: The metrics.
-        columns: The columns of the tables of users and items but for the ids, None where there is no table.
-
-    Raises:
-        ConfigError: There is no such column, or several where none is named.
-    """
-    found: dict[Metric, dict[str, str]] = {}
-    for metric in metrics:
-        for option, source in metric.definition.options.items():
-            if not isinstance(source, Parameter) or source.column is None:
-                continue
-            table, known = TABLE_OF[source.column], columns.get(source.column) or ()
-            named = str(dict(metric.params).get(option, ""))
-            if named and named not in known:
-                raise ConfigError(f"{metric}: no column {named!r} in {table}{near_column(named, known)}")
-            if not named and len(known) != 1:
-                have = f"{', '.join(known)}: write {metric.name}({option}={known[0]})" if known else "none"
-                raise ConfigError(f"{metric}: expected one column with groups in {table}, found {have}")
-            found.setdefault(metric, {})[option] = named or known[0]
-        if metric.definition.kind == "group":
-            own = found.setdefault(metric, {})
-            if len(set(own.values())) < len(own):
-                raise ConfigError(f"{metric}: expected columns of different names, found {own['users']} twice: rename one")
-    return found
-
-
-def columns_by_side(metric: Metric, columns: Mapping[str, str]) -> dict[Side, str]:
-    """The columns with groups that a metric looks at, by whose groups they are."""
-    options = metric.definition.options.items()
-    return {source.column: columns[key] for key, source in options if isinstance(source, Parameter) and source.column}
-
-
-def measured_of(metric: Metric, convention: Convention, columns: Mapping[str, str]) -> dict[str, Measured]:
-    """By measure, what has to be added up for a metric of groups.
-
-    Args:
-        metric: The metric.
-        convention: Its definitions.
-        columns: By option, the column with groups.
-    """
-    options, sides = metric.options(convention), columns_by_side(metric, columns)
-    items = Grouping(sides["item"]) if "item" in sides else Grouping(None, options["share"]) if "share" in options else None
-    found = {}
-    for measure in metric.definition.measures(options):
-        detail: Any = None
-        if measure == "gain":
-            detail = options["gain"], options["discount"]
-        if measure == "ndcg":
-            detail = Metric("ndcg", (), tuple(sorted((key, options[key]) for key in ("gain", "idcg", "discount"))), metric.k)
-        k = None if measure in ("relevant", "trained") else metric.k
-        # Whoever has training rows counts there, with a list or without.
-        users = "" if measure == "trained" else metric.users(convention)
-        found[measure] = Measured(measure, users, k, sides.get("user"), items, detail)
-    return found
-
-
 _ITEM_GROUPS = Parameter("", column="item")
 
 
@@ -354,7 +203,7 @@ def _score_measure(options: Mapping[str, Any]) -> tuple[str, ...]:
     aliases=("itemmadrating",),
     higher_is_better=False,
     upper=None,
-    needs=("recommended", "scores", "listed", "item_groups"),
+    needs=("recommended", "scores", "list_scores", "item_groups"),
     users="predicted",
     accuracy=False,
     measures=_score_measure,
@@ -434,7 +283,7 @@ def user_mad_ranking(found: GroupSums, *, groups: str, gain: str, idcg: str, dis
     aliases=("usermadrating",),
     higher_is_better=False,
     upper=None,
-    needs=("scores", "listed", "user_groups"),
+    needs=("scores", "list_scores", "user_groups"),
     users="predicted",
     accuracy=False,
     measures=("mean_score",),

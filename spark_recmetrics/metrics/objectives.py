@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.metrics.parsing import parse
 from spark_recmetrics.metrics.registry import COMBINED, Metric, register
-from spark_recmetrics.metrics.text import parse
 from spark_recmetrics.text import brief, did_you_mean
 
 Point = Literal["utopia", "nadir"]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from spark_recmetrics.conventions import CHOICES
-from spark_recmetrics.metrics.batch import Floats, Ints, RankedBatch, ratio, sum_by_user
+from spark_recmetrics.metrics.arrays import Floats, Ints, ratio, sum_by_user
+from spark_recmetrics.metrics.batch import RankedBatch, popularity, recommended
 from spark_recmetrics.metrics.ranking import gain_of
-from spark_recmetrics.metrics.recommended import popularity, recommended
 from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
 
 _OF = ("users", "rows")
@@ -68,7 +68,7 @@ def novelty(batch: RankedBatch, k: int | None, *, of: str, cold: str, scale: str
     Example:
         Of 4 users all have "a" and one has "b":
 
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "b"], ["b"], []], [{}, {}, {}]
         >>> train = [(user, "a") for user in "1234"] + [("1", "b")]
         >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
@@ -118,7 +118,7 @@ def recommendation_popularity(batch: RankedBatch, k: int | None, *, cold: str, s
         Yin et al., Challenging the long tail recommendation, VLDB 2012.
 
     Example:
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "b"], ["x"], []], [{}, {}, {}]
         >>> train = [("1", "a"), ("2", "a"), ("3", "a"), ("1", "b")]
         >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
@@ -160,7 +160,7 @@ def long_tail_share(batch: RankedBatch, k: int | None, *, share: float, denomina
     Example:
         "a" holds 8 of 10 training rows, "b" and "c" one each:
 
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "b"], ["b", "c"], []], [{}, {}, {}]
         >>> train = [(user, "a") for user in "12345678"] + [("1", "b"), ("2", "c")]
         >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
@@ -197,7 +197,7 @@ def long_tail_count(batch: RankedBatch, k: int | None, *, share: float) -> Float
         FLAIRS 2019.
 
     Example:
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "b"], ["b", "c"], []], [{}, {}, {}]
         >>> train = [(user, "a") for user in "12345678"] + [("1", "b"), ("2", "c")]
         >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
@@ -239,7 +239,7 @@ def popularity_parity(batch: RankedBatch, k: int | None, *, share: float) -> Sum
     Example:
         Of 4 items "a" holds 8 of 10 rows. Two recommendations of "a" and one of 3 others: rates 2 and 1/3:
 
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "b"], ["a"], []], [{}, {}, {}]
         >>> train = [(user, "a") for user in "12345678"] + [("1", "b"), ("2", "c")]
         >>> batch = with_items(RankedBatch.of(lists, truth, n_items=4), lists, truth, train=train)
@@ -283,7 +283,7 @@ def expected_free_discovery(batch: RankedBatch, k: int | None, *, of: str, gain:
     Example:
         "b" is one of 4 rows, and stands at rank 1 or at rank 2:
 
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["b"], ["x", "b"], []], [{"b": 1}, {"b": 1}, {}]
         >>> train = [("1", "a"), ("2", "a"), ("3", "a"), ("1", "b")]
         >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
@@ -318,7 +318,7 @@ def expected_popularity_complement(batch: RankedBatch, k: int | None, *, of: str
         Vargas and Castells, Rank and relevance in novelty and diversity metrics for recommender systems, RecSys 2011.
 
     Example:
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["b"], ["a"], []], [{"b": 1}, {"a": 1}, {}]
         >>> train = [("1", "a"), ("2", "a"), ("3", "a"), ("4", "b")]
         >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
@@ -359,7 +359,7 @@ def serendipity(batch: RankedBatch, k: int | None, *, against: str) -> Floats:
     Example:
         Of 4 items "a" and then "b" are the most popular. P(1) = 1, and P0 is 1, 3/4 and 0 of "a", "b" and a cold item:
 
-        >>> from spark_recmetrics.metrics.recommended import with_items
+        >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["b"], ["x"], []], [{"b": 1}, {"x": 1}, {}]
         >>> train = [("1", "a"), ("2", "a"), ("1", "b")]
         >>> batch = with_items(RankedBatch.of(lists, truth, n_items=4), lists, truth, train=train)
@@ -367,11 +367,11 @@ def serendipity(batch: RankedBatch, k: int | None, *, against: str) -> Floats:
         array([0.25, 1.  ,  nan])
     """
     shown, n = recommended(batch), batch.list_length(k)
-    user, rank, item, expected = shown.hits.upto(k, "rank", "item", "expected")
+    user, rank, item, baseline_rank = shown.hits.upto(k, "rank", "item", "baseline_rank")
     n_items = batch.n_items or 1
-    listed = (expected > 0) & (expected <= (np.inf if k is None else k))
+    listed = (baseline_rank > 0) & (baseline_rank <= (np.inf if k is None else k))
     by_popularity = against == "popularity"
-    place = popularity(batch).place(shown.table.n_rows)[item] if by_popularity else np.where(listed, expected, np.inf)
+    place = popularity(batch).place(shown.table.n_rows)[item] if by_popularity else np.where(listed, baseline_rank, np.inf)
     gained = np.maximum((n_items + 1 - rank) - np.maximum(n_items + 1 - place, 0), 0) / n_items
     return ratio(sum_by_user(user, gained, batch.size), n, defined=n > 0)
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_recmetrics.metrics.batch import Floats, Ints, RankedBatch, ratio, sum_by_user
+from spark_recmetrics.metrics.arrays import Floats, Ints, ratio, sum_by_user
+from spark_recmetrics.metrics.batch import RankedBatch
 from spark_recmetrics.metrics.registry import Parameter, register
 
 

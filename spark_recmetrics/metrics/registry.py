@@ -16,17 +16,18 @@ import numpy as np
 from spark_recmetrics.columns import Side
 from spark_recmetrics.conventions import CHOICES, Convention
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics.batch import Floats, RankedBatch
+from spark_recmetrics.metrics.arrays import Floats
+from spark_recmetrics.metrics.batch import RankedBatch
 from spark_recmetrics.text import brief
 
 Kind = Literal["ranking", "rating", "item", "group", "objective"]
 Need = Literal[
     "catalog",
-    "unseen",
-    "every",
+    "unseen_candidates",
+    "candidates",
     "ties",
     "matched",
-    "listed",
+    "list_scores",
     "scores",
     "propensity",
     "recommended",
@@ -127,9 +128,9 @@ class Definition:
         across_users: The value of a model is the ROC AUC of the matched pairs of all users, which is no mean or sum over users.
         divides_by_pairs: A rating metric whose count is the number of pairs, and may be that of users (`rating_average=users`).
         accuracy: It judges how far lists agree with truth, so that the perfect list has its best value.
-        measures: What a metric of groups adds up over lists, by the names of `measuring.rows_of`; a function of its options
-            where these decide.
-        left_out: Of an item metric: from `ItemCounts` and the `ListedItems` of U lists to (U,) values without each of these;
+        measures: What a metric of groups adds up over lists, by the names of `group_sums.measured_rows`; a function of its
+            options where these decide.
+        left_out: Of an item metric: from `ItemCounts` and the `DistinctItems` of U lists to (U,) values without each of these;
             without it the metric has no resampled interval.
     """
 

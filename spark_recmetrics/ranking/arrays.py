@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.metrics.batch import Floats, Ints, place_in_user, tie_edges
+from spark_recmetrics.metrics.arrays import Floats, Ints, position_in_user, tie_edges
 from spark_recmetrics.request.scoring import Scoring
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def rank_rows(
         order = order[first]
         same = _equal(group[order]) & _equal(value[order])
     cell, size = cell[order], len(order)
-    rank = value[order] if scoring.given_ranks else place_in_user(cell, int(cell.max(initial=-1)) + 1)
+    rank = value[order] if scoring.given_ranks else position_in_user(cell, int(cell.max(initial=-1)) + 1)
     # Ranks that were given leave no ties.
     equal = same & (not by_rank)
     return Ranks(order, rank, np.append(equal, False)[:size], np.append(False, equal)[:size])

@@ -50,7 +50,7 @@ ASKED: Mapping[Need, InputNeed] = {
 OF_POPULARITY = frozenset[Need]({"popularity", "audience"})
 """Needs for which the training rows of each item are counted."""
 
-OF_TRAIN = frozenset[Need]({"unseen", "popularity", "history", "trained_groups"})
+OF_TRAIN = frozenset[Need]({"unseen_candidates", "popularity", "history", "trained_groups"})
 """Needs for which training rows are read."""
 
 ROWS_OF_TRAIN = OF_TRAIN - OF_POPULARITY
@@ -110,7 +110,7 @@ class Needs:
         Raises:
             ConfigError: Repeated items are kept, and a metric compares relevant items with candidates.
         """
-        compares = self.asked_by("every") or self.asked_by("unseen")
+        compares = self.asked_by("candidates") or self.asked_by("unseen_candidates")
         if self.convention.duplicates == "keep" and compares:
             raise ConfigError(
                 f"{compares}: expected duplicates error or first, found keep: a repeated item would be compared twice"

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.metrics.counting import Counted, counted_by
-from spark_recmetrics.metrics.groups import Measured
+from spark_recmetrics.metrics.group_sums import MeasureSpec
+from spark_recmetrics.metrics.item_counts import CountSpec, count_specs
 from spark_recmetrics.metrics.rating import Moments
-from spark_recmetrics.metrics.recommended import ItemSummary
+from spark_recmetrics.metrics.recommended_items import ItemSummary
 from spark_recmetrics.metrics.registry import Definition, Metric, columns_of, cut_offs
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Scoring:
     items: ItemSummary = field(default_factory=ItemSummary)
     baseline: int | None = None
     of_items: tuple[Metric, ...] = ()
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[MeasureSpec, ...] = ()
     keeps_lists: bool = False
 
     @classmethod
@@ -76,7 +76,7 @@ class Scoring:
         """All that some metric needs; without training rows every candidate is unseen."""
         rated: set[Need] = {"matched", "scores"} if self.rating else set()
         found = frozenset(rated).union(*(metric.needs(self.convention) for metric in (*self.metrics, *self.of_items)))
-        return found if self.trained or "unseen" not in found else (found - {"unseen"}) | {"every"}
+        return found if self.trained or "unseen_candidates" not in found else (found - {"unseen_candidates"}) | {"candidates"}
 
     @cached_property
     def columns(self) -> list[str]:
@@ -107,7 +107,7 @@ class Scoring:
     @cached_property
     def k(self) -> int | None:
         """What lists are cut at. None where whole lists are looked at."""
-        whole = self.rating or self.convention.candidates == "judged" or self.needs & {"every", "unseen"}
+        whole = self.rating or self.convention.candidates == "judged" or self.needs & {"candidates", "unseen_candidates"}
         return None if whole else self.longest
 
     @property
@@ -128,6 +128,6 @@ class Scoring:
         return None if None in asked else max((k for k in asked if k is not None), default=0)
 
     @cached_property
-    def counted(self) -> list[Counted]:
+    def counted(self) -> list[CountSpec]:
         """What items are counted for."""
-        return counted_by(self.of_items, self.convention)
+        return count_specs(self.of_items, self.convention)

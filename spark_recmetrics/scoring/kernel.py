@@ -10,13 +10,21 @@ import numpy as np
 
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.metrics import DEFINITIONS, RankedBatch, columns_of, score_columns
-from spark_recmetrics.metrics.arrays import numbered, places_of
-from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, Listed, Matched, place_in_user, placed_scores, sum_by_user
-from spark_recmetrics.metrics.counting import count_items, kept_lists
-from spark_recmetrics.metrics.measuring import Members, measure_groups, user_columns
+from spark_recmetrics.metrics.arrays import (
+    Floats,
+    Ints,
+    comparable_scores,
+    numbered,
+    position_in_user,
+    positions_of,
+    sum_by_user,
+)
+from spark_recmetrics.metrics.batch import Candidates, ListScores, Matched
+from spark_recmetrics.metrics.group_sums import BatchUsers, measure_groups, user_columns
+from spark_recmetrics.metrics.item_counts import count_items, kept_lists
 from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
 from spark_recmetrics.metrics.rating import Moments
-from spark_recmetrics.metrics.recommended import ItemTable, Recommended, expected_ranks
+from spark_recmetrics.metrics.recommended_items import ItemTable, RecommendedItems, baseline_ranks
 from spark_recmetrics.metrics.registry import finished
 from spark_recmetrics.ranking.arrays import ListRows, Ranks, rank_rows, scores_of
 from spark_recmetrics.request.scoring import Scoring
@@ -120,7 +128,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
     key, truth_row, repeated = _distinct(truth_user * n_items + truth_item, truth["rating"].to_numpy(np.float64), values)
     judged = _Truth(truth.take(truth_row), key // n_items, key % n_items, trained)
     wanted = list_user * n_items + list_item
-    place = places_of(wanted, key) if scoring.convention.candidates == "judged" else None
+    place = positions_of(wanted, key) if scoring.convention.candidates == "judged" else None
     if scoring.ranks_lists:
         ranks = rank_rows(lists, cell, list_item, None if place is None else place >= 0, items, scoring)
     else:
@@ -137,12 +145,12 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
         ranks = ranks.kept(~behind)
     # Of rows behind the largest cut-off nobody asks.
     row = ranks.row
-    asked, scored = scoring.needs & {"unseen", "history"}, "scores" in scoring.needs
+    asked, scored = scoring.needs & {"unseen_candidates", "history"}, "scores" in scoring.needs
     rows = ListRows.of(
         ranks,
         cell=cell[row],
         item=list_item[row],
-        truth=places_of(wanted[row], key) if place is None else place[row],
+        truth=positions_of(wanted[row], key) if place is None else place[row],
         # They are there if some metric has said that it needs them, whichever way its lists came.
         score=scores_of(lists)[row] if scored else np.full(len(row), np.nan),
         seen=trained.have(list_user[row], list_item[row]) if asked else np.zeros(len(row), dtype=bool),
@@ -229,7 +237,7 @@ def _added_up(bucket: Bucket, scoring: Scoring, segments: pd.DataFrame | None) -
     """What metrics of items and of groups are made of."""
     batch, arrays, of_items = bucket.batch, dict[str, Any](), list[tuple[Ints, Floats]]()
     if scoring.measured:
-        members = Members(
+        members = BatchUsers(
             scoring.n_models,
             bucket.n_users,
             len(bucket.users),
@@ -313,19 +321,19 @@ def _batch(n_cells: int, rows: ListRows, truth: _Truth, truth_cell: Ints, truth_
         rank=rank,
         relevant=relevant,
         rating=truth.value[place],
-        score=placed_scores(score, first=scoring.convention.nan_scores == "first") if scoring.across else score,
+        score=comparable_scores(score, first=scoring.convention.nan_scores == "first") if scoring.across else score,
         propensity=truth.propensity[place],
     )
     n_relevant = np.bincount(truth_cell[ideal], minlength=n_cells)
-    every = unseen = None
-    if "every" in scoring.needs:
+    candidates = unseen = None
+    if "candidates" in scoring.needs:
         first, last = (rows.rank[edge[hit]] for edge in rows.ties)
         nobody = np.zeros(n_cells, dtype=np.int64)
-        every = Candidates(
+        candidates = Candidates(
             n_recommended, n_relevant, nobody, rows.cell[hit], rows.rank[hit], n_above=first - 1, n_tied=last - first + 1
         )
-        unseen = None if scoring.trained else every
-    if "unseen" in scoring.needs:
+        unseen = None if scoring.trained else candidates
+    if "unseen_candidates" in scoring.needs:
         unseen = _unseen(n_cells, rows, truth, hit, truth_cell, truth_place)
     return RankedBatch(
         n_relevant=n_relevant,
@@ -338,24 +346,24 @@ def _batch(n_cells: int, rows: ListRows, truth: _Truth, truth_cell: Ints, truth_
         n_judged=np.bincount(truth_cell, minlength=n_cells),
         n_items=scoring.n_items,
         matched=matched,
-        listed=Listed(rows.cell, rows.rank, rows.score),
-        every=every,
-        unseen=unseen,
+        list_scores=ListScores(rows.cell, rows.rank, rows.score),
+        candidates=candidates,
+        unseen_candidates=unseen,
         popularity=scoring.items.popularity,
         n_categories=scoring.items.n_categories,
         ideal_item=truth.item[truth_place[ideal]],
     )
 
 
-def _recommended(rows: ListRows, truth: _Truth, n_users: int, scoring: Scoring, table: ItemTable) -> Recommended:
+def _recommended(rows: ListRows, truth: _Truth, n_users: int, scoring: Scoring, table: ItemTable) -> RecommendedItems:
     longest = scoring.longest_recommended
     if longest is not None and np.any(rows.rank > longest):
         rows = rows.kept(rows.rank <= longest)
     known: dict[str, Any] = {"score": rows.score, "seen": rows.seen}
     if scoring.baseline is not None:
-        known["expected"] = expected_ranks(rows.cell, rows.rank, rows.item, n_users, scoring.baseline)
+        known["baseline_rank"] = baseline_ranks(rows.cell, rows.rank, rows.item, n_users, scoring.baseline)
     rating = np.where(rows.truth >= 0, np.append(truth.rating, np.nan)[rows.truth], np.nan)
-    return Recommended.of(rows.cell, rows.rank, rows.item, rating, table, **known)
+    return RecommendedItems.of(rows.cell, rows.rank, rows.item, rating, table, **known)
 
 
 def _unseen(n_cells: int, rows: ListRows, truth: _Truth, hit: Ints, truth_cell: Ints, truth_place: Ints) -> Candidates:
@@ -369,7 +377,7 @@ def _unseen(n_cells: int, rows: ListRows, truth: _Truth, hit: Ints, truth_cell: 
         n_relevant=np.bincount(truth_cell[wanted], minlength=n_cells),
         n_seen=_largest(truth_cell, truth.n_seen[truth_place], n_cells),
         user=rows.cell[new],
-        place=place[new],
+        position=place[new],
         n_above=above,
         n_tied=place[last] - above,
     )
@@ -414,7 +422,7 @@ def _rank_faults(rows: ListRows, n_cells: int, scoring: Scoring) -> Ints:
     if not scoring.given_ranks:
         return np.zeros(n_cells, dtype=np.int64)
     order = np.lexsort((rows.rank, rows.cell))
-    wrong = rows.rank[order] != place_in_user(rows.cell[order], n_cells)
+    wrong = rows.rank[order] != position_in_user(rows.cell[order], n_cells)
     return np.bincount(rows.cell[order][wrong], minlength=n_cells)
 
 
@@ -445,7 +453,8 @@ def _beyond_catalog(batch: RankedBatch) -> Any:
     if batch.n_items is None:
         return np.zeros(batch.size, dtype=np.int64)
     known = batch.n_recommended + batch.n_relevant - batch.n_hits(None)
-    if batch.unseen is not None:
-        found = np.bincount(batch.unseen.user, minlength=batch.size)
-        known = np.maximum(known, batch.unseen.n_listed - found + batch.unseen.n_relevant + batch.unseen.n_seen)
+    unseen = batch.unseen_candidates
+    if unseen is not None:
+        n_listed_relevant = np.bincount(unseen.user, minlength=batch.size)
+        known = np.maximum(known, unseen.n_listed - n_listed_relevant + unseen.n_relevant + unseen.n_seen)
     return np.maximum(known - batch.n_items, 0)

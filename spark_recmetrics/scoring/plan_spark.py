@@ -31,7 +31,7 @@ from spark_recmetrics.inputs.spark import (
     truth_faults,
     with_model_codes,
 )
-from spark_recmetrics.metrics.measuring import item_places
+from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.ranking.window_spark import first_behind, top_rows, without_repeats
 from spark_recmetrics.request.needs import ROWS_OF_TRAIN
@@ -112,7 +112,7 @@ class Plan:
             given_ranks=self.trusts_ranks,
             n_items=self.n_items,
             trained=self.inputs.train is not None,
-            items=self.items.facts,
+            items=self.items.summary,
             baseline=None if self.baseline is None else list(self.models).index(self.baseline),
             measured=self.groups.measured,
             keeps_lists=self.resampled and any(metric.definition.left_out is not None for metric in ranking),
@@ -156,7 +156,7 @@ class Plan:
     def as_numbers(self) -> set[str]:
         """The tables whose scores are more than an order."""
         found = {self.inputs.rating_table} if self.rating else set()
-        return found | ({"predictions"} if self.scoring is not None and "listed" in self.scoring.needs else set())
+        return found | ({"predictions"} if self.scoring is not None and "list_scores" in self.scoring.needs else set())
 
     @cached_property
     def predicted(self) -> Mapping[str, DataFrame]:
@@ -265,7 +265,7 @@ class Plan:
     @property
     def n_of_items(self) -> tuple[int, int]:
         """How many things are counted of each item of lists, and how many are summed."""
-        return (0, 0) if self.scoring is None else (len(self.scoring.counted), len(item_places(self.scoring.measured)))
+        return (0, 0) if self.scoring is None else (len(self.scoring.counted), len(per_item_indexes(self.scoring.measured)))
 
     @property
     def _lists(self) -> DataFrame:

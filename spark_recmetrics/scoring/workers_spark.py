@@ -42,9 +42,9 @@ from spark_recmetrics.columns import (
     PART_TOTALS,
     USER_COUNTERS,
 )
-from spark_recmetrics.metrics.arrays import numbered, places_of
-from spark_recmetrics.metrics.counting import item_columns
-from spark_recmetrics.metrics.measuring import item_places
+from spark_recmetrics.metrics.arrays import numbered, positions_of
+from spark_recmetrics.metrics.group_sums import per_item_indexes
+from spark_recmetrics.metrics.item_counts import item_columns
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import Slice, opened, values_of
@@ -204,7 +204,7 @@ def _scorer(
 
 def _item_fields(items: DataType, scoring: Scoring) -> list[StructField]:
     """The arrays that metrics of items, and their intervals, are made of."""
-    n_counted, n_summed = len(scoring.counted), len(item_places(scoring.measured))
+    n_counted, n_summed = len(scoring.counted), len(per_item_indexes(scoring.measured))
     kinds = {ITEM_IDS: items, ITEM_MODELS: IntegerType(), LIST_ITEMS: items, LIST_RANKS: LongType()}
     names = item_columns(n_counted, n_summed) if n_counted or n_summed else []
     names += [LIST_ITEMS, LIST_RANKS] if scoring.keeps_lists else []
@@ -234,7 +234,7 @@ def _of_items(
         # Where only judged items compete, only those of the value are ranked; else the whole lists of their users.
         row, each_row = (user * len(items) + item, each_user * len(items) + each_item) if judged else (user, each_user)
         keys, each_place = np.unique(each_row, return_inverse=True)
-        place = places_of(row, keys)
+        place = positions_of(row, keys)
         known, place = lists[place >= 0], place[place >= 0]
         for number, value in enumerate(values):
             of_value = np.zeros(len(keys), dtype=bool)

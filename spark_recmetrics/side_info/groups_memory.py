@@ -12,8 +12,14 @@ import numpy as np
 
 from spark_recmetrics.columns import TABLE_OF
 from spark_recmetrics.metrics import Metric
-from spark_recmetrics.metrics.groups import Measured, group_columns
-from spark_recmetrics.metrics.measuring import GroupSizes, all_measured, groupings_of, user_columns
+from spark_recmetrics.metrics.group_sums import (
+    GroupSizes,
+    MeasureSpec,
+    group_columns,
+    groupings_of,
+    measure_specs,
+    user_columns,
+)
 from spark_recmetrics.side_info.descriptions import groups_in
 
 if TYPE_CHECKING:
@@ -34,7 +40,7 @@ class GroupsInMemory:
     """
 
     columns: Mapping[Metric, Mapping[str, str]]
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasureSpec, ...]
     tables: Mapping[str, dict[str, str]]
 
     @classmethod
@@ -48,7 +54,7 @@ class GroupsInMemory:
         """
         beside = {side: None if table is None else columns.beside(side, map(str, table)) for side, table in given.items()}
         chosen = group_columns(metrics, beside)
-        measured = all_measured(metrics, convention, chosen)
+        measured = measure_specs(metrics, convention, chosen)
         named: Mapping[Side, Iterable[str | None]] = {
             "user": user_columns(measured),
             "item": (one.column for one in groupings_of(measured)),

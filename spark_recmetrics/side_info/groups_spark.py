@@ -13,11 +13,12 @@ from pyspark.sql.types import ArrayType
 
 from spark_recmetrics.columns import ITEM_GROUPS
 from spark_recmetrics.metrics import Metric
-from spark_recmetrics.metrics.groups import Measured, group_columns
-from spark_recmetrics.metrics.measuring import (
+from spark_recmetrics.metrics.group_sums import (
     GroupSizes,
-    all_measured,
+    MeasureSpec,
+    group_columns,
     groupings_of,
+    measure_specs,
     user_columns,
 )
 from spark_recmetrics.request.needs import Needs
@@ -45,15 +46,15 @@ class KnownGroups:
         items: `item, groups`, the groups as places among the names; None where items are not grouped by columns.
         names: The groups of items, by column and name.
         segments: `user`, and `segment_0`, `segment_1`, …; None where users are not grouped.
-        facts: What is known beside lists.
+        sizes: What is known beside lists.
     """
 
     columns: Mapping[Metric, Mapping[str, str]] = field(default_factory=dict)
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[MeasureSpec, ...] = ()
     items: DataFrame | None = None
     names: tuple[tuple[str, str], ...] = ()
     segments: DataFrame | None = None
-    facts: GroupSizes = field(default_factory=GroupSizes)
+    sizes: GroupSizes = field(default_factory=GroupSizes)
 
 
 def column_slice(name: str) -> Slice:
@@ -134,7 +135,7 @@ def know_groups(inputs: Inputs, demand: Needs, chosen: Mapping[Metric, Mapping[s
     Raises:
         DataError: A column has a type that cannot serve or too many values, or an id stands there more than once.
     """
-    measured = all_measured(demand.metrics, demand.convention, chosen)
+    measured = measure_specs(demand.metrics, demand.convention, chosen)
     of_users = user_columns(measured)
     of_items = list(dict.fromkeys(one.column for one in groupings_of(measured) if one.column is not None))
     segments = items = None
@@ -143,15 +144,15 @@ def know_groups(inputs: Inputs, demand: Needs, chosen: Mapping[Metric, Mapping[s
         own = {place: column_slice(name).bands[0].column for place, name in enumerate(of_users)}
         values = [F.col(name).alias(f"segment_{place}") for place, name in own.items()]
         segments = found.select("user", *values)
-    names, facts = list[tuple[str, str]](), GroupSizes()
+    names, sizes = list[tuple[str, str]](), GroupSizes()
     if of_items:
         found, n_items = _bands("item", of_items, inputs, columns)
-        sizes: dict[str, dict[str, int]] = {name: {} for name in of_items}
+        n_items_by_group: dict[str, dict[str, int]] = {name: {} for name in of_items}
         for row in sorted(actions.collect_rows(group_sizes(found, of_items)), key=lambda row: (row["place"], row["group"])):
-            sizes[of_items[row["place"]]][row["group"]] = row["n_items"]
-        names = [(column, group) for column, groups in sizes.items() for group in groups]
-        items, facts = item_groups(found, names), GroupSizes(sizes, n_items)
-    return KnownGroups(chosen, measured, items, tuple(names), segments, facts)
+            n_items_by_group[of_items[row["place"]]][row["group"]] = row["n_items"]
+        names = [(column, group) for column, groups in n_items_by_group.items() for group in groups]
+        items, sizes = item_groups(found, names), GroupSizes(n_items_by_group, n_items)
+    return KnownGroups(chosen, measured, items, tuple(names), segments, sizes)
 
 
 def _bands(side: Side, names: Sequence[str], inputs: Inputs, columns: Columns) -> tuple[DataFrame, int]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from spark_recmetrics.columns import ABOUT_ITEM, ITEM_GROUPS
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics.batch import Ints
-from spark_recmetrics.metrics.recommended import ItemSummary, Popularity, category_bits
+from spark_recmetrics.metrics.arrays import Ints
+from spark_recmetrics.metrics.recommended_items import ItemSummary, Popularity, category_bits
 from spark_recmetrics.side_info.descriptions import (
     CATEGORIES_FORM,
     FEATURES_FORM,

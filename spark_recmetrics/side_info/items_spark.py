@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField, StructType
 
 from spark_recmetrics.columns import ABOUT_ITEM, ITEM_GROUPS
-from spark_recmetrics.metrics.recommended import CATEGORIES_A_BLOCK, ItemSummary
+from spark_recmetrics.metrics.recommended_items import CATEGORIES_A_BLOCK, ItemSummary
 from spark_recmetrics.side_info.descriptions import MOST_CATEGORIES
 from spark_recmetrics.side_info.packed import pack
 
@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 )
 
 from spark_recmetrics.inputs.spark import column_of, typed_column
-from spark_recmetrics.metrics.recommended import Popularity
+from spark_recmetrics.metrics.recommended_items import Popularity
 from spark_recmetrics.request.needs import OF_POPULARITY
 from spark_recmetrics.side_info.descriptions import (
     CATEGORIES_FORM,
@@ -62,12 +62,12 @@ class KnownItems:
 
     Args:
         rows: One row per item, by `item_sides`; None where nobody needs to know.
-        facts: What is known of all together.
+        summary: What is known of all together.
         beside: Every bucket gets all rows; else rows of lists bring along what is known of their items.
     """
 
     rows: DataFrame | None = None
-    facts: ItemSummary = field(default_factory=ItemSummary)
+    summary: ItemSummary = field(default_factory=ItemSummary)
     beside: bool = True
 
 
@@ -321,16 +321,16 @@ def know_items(
         return KnownItems()
     names = [] if described is None else list(described.categories)
     n_features = 0 if described is None else described.n_features
-    facts = ItemSummary(popularity, n_features, len(names), groups.names)
+    summary = ItemSummary(popularity, n_features, len(names), groups.names)
     rows = actions.materialize(
         item_sides(trained, None if described is None else described.rows, groups.items, names, n_features, n_parts)
     )
     spare.callback(actions.release, rows)
     # The tables are about the same items, more or less.
     known = 0 if popularity is None else sum(popularity.n_items), 0 if described is None else described.n_items
-    n_items = max(*known, groups.facts.n_items)
-    size = n_items * 8 * (2 + facts.n_blocks + facts.n_features)
-    return KnownItems(rows, facts, beside=size <= LARGEST_BESIDE)
+    n_items = max(*known, groups.sizes.n_items)
+    size = n_items * 8 * (2 + summary.n_blocks + summary.n_features)
+    return KnownItems(rows, summary, beside=size <= LARGEST_BESIDE)
 
 
 def described_items(table: DataFrame, columns: Columns, items: DataType, needs: Collection[str]) -> DataFrame:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_recmetrics.columns import ABOUT_ITEM, KIND, KIND_ITEM, KIND_SEGMENT, KIND_TRAIN, KIND_TRUTH
-from spark_recmetrics.metrics.batch import Floats, Ints
-from spark_recmetrics.metrics.recommended import ItemSummary, ItemTable
+from spark_recmetrics.metrics.arrays import Floats, Ints
+from spark_recmetrics.metrics.recommended_items import ItemSummary, ItemTable
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-from spark_recmetrics.metrics.arrays import places_of
+from spark_recmetrics.metrics.arrays import positions_of
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Trained:
 
     def have(self, user: Ints, item: Ints) -> NDArray[np.bool_]:
         """(L,) whether there is a row of this user and item."""
-        return places_of(user * self.n_items + item, self._key) >= 0
+        return positions_of(user * self.n_items + item, self._key) >= 0
 
 
 def pack(numbers: Ints, features: Floats, groups: Iterable[Ints]) -> list[bytes]:
@@ -96,19 +96,19 @@ def pack(numbers: Ints, features: Floats, groups: Iterable[Ints]) -> list[bytes]
     return [row.tobytes() + own.astype("<i8").tobytes() for row, own in zip(fixed, groups, strict=True)]
 
 
-def read_table(sources: Sequence[tuple[pd.DataFrame, Ints]], size: int, facts: ItemSummary) -> ItemTable:
+def read_table(sources: Sequence[tuple[pd.DataFrame, Ints]], size: int, summary: ItemSummary) -> ItemTable:
     """What is known of the items of a bucket.
 
     Args:
         sources: Frames with `ABOUT_ITEM`, or without, and the number of the item of each row.
         size: How many items there are.
-        facts: What is known of all together.
+        summary: What is known of all together.
     """
     import pandas as pd
 
     own = [(code, frame[ABOUT_ITEM]) for frame, code in sources if ABOUT_ITEM in frame and len(frame)]
-    numbers = np.zeros((size, 2 + facts.n_blocks), dtype=np.int64)
-    features = np.full((size, facts.n_features), np.nan)
+    numbers = np.zeros((size, 2 + summary.n_blocks), dtype=np.int64)
+    features = np.full((size, summary.n_features), np.nan)
     n_groups, groups = np.zeros(size, dtype=np.int64), np.zeros(0, dtype=np.int64)
     if own:
         codes, values = np.concatenate([code for code, _ in own]), pd.concat([values for _, values in own])

@@ -9,17 +9,14 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from urllib.parse import quote, quote_plus
 
 from spark_recmetrics.errors import ConfigError
-
-if TYPE_CHECKING:
-    from spark_recmetrics.storage.locations import Location
 
 MASK = "***"
 """What stands in place of a secret."""
@@ -108,6 +105,14 @@ def masked_override(text: str) -> str:
     return f"{key}{equals}{MASK}" if value and _NAMED.search(text) else without_password(text)
 
 
+class HasOptions(Protocol):
+    """A location with options, whose values may be secrets."""
+
+    @property
+    def options(self) -> Mapping[str, str | Secret]:
+        """Value by option."""
+
+
 class Vault:
     """The values of the secrets of one run.
 
@@ -126,7 +131,7 @@ class Vault:
     def __init__(self) -> None:
         self._values: dict[Secret, str] = {}
 
-    def check(self, tables: Iterable[tuple[str, Location]]) -> None:
+    def check(self, tables: Iterable[tuple[str, HasOptions]]) -> None:
         """Read the secrets that can be read before a session starts.
 
         Args:
@@ -146,7 +151,7 @@ class Vault:
         if missing:
             raise ConfigError("\n".join(missing))
 
-    def options(self, table: Location, key: str) -> dict[str, str]:
+    def options(self, table: HasOptions, key: str) -> dict[str, str]:
         """The options of a table with the values of its secrets.
 
         Args:

@@ -12,9 +12,7 @@ import spark_recmetrics as srm
 from spark_recmetrics.aggregation.means import resampled_ends
 from spark_recmetrics.conventions import convention
 from spark_recmetrics.metrics import parse
-from spark_recmetrics.metrics.counting import list_shares
-from spark_recmetrics.metrics.items import ItemCounts
-from spark_recmetrics.metrics.left_out import ListedItems
+from spark_recmetrics.metrics.item_counts import DistinctItems, ItemCounts, list_shares
 from spark_recmetrics.stats import bootstrap_sums, poisson_weights
 
 DEFAULT = convention("default")
@@ -41,7 +39,7 @@ def listed(lists, catalog, *, repeats=False):
     assert repeats or max(times.values()) == 1
     known = [isinstance(catalog, int) or item in catalog for _, item in times]
     weight = [sum(1 / math.sqrt(len(set(items))) for items in lists if item in items) for _, item in times]
-    return ListedItems(
+    return DistinctItems(
         user=np.array([user for user, _ in times]),
         times=np.array(list(times.values())),
         count=np.array([len(holding[item]) for _, item in times]),

@@ -20,8 +20,9 @@ from spark_recmetrics.conventions import convention
 from spark_recmetrics.job.cli import main
 from spark_recmetrics.job.files.config import load
 from spark_recmetrics.metrics import RankedBatch, parse, registry, score
-from spark_recmetrics.metrics.items import ItemCounts
-from spark_recmetrics.metrics.recommended import Popularity, with_items
+from spark_recmetrics.metrics.batch import with_items
+from spark_recmetrics.metrics.item_counts import ItemCounts
+from spark_recmetrics.metrics.recommended_items import Popularity
 from spark_recmetrics.metrics.registry import Parameter
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.kernel import score_bucket

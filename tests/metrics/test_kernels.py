@@ -410,20 +410,20 @@ def test_infinite_scores_are_tied_with_each_other(missing):
     ("text", "needs"),
     [
         ("ndcg@10", ""),
-        ("auc", "unseen ties catalog"),
-        ("auc(ties=order)", "unseen catalog"),
-        ("auc(candidates=all)", "every ties catalog"),
-        ("gauc(candidates=listed)", "every ties"),
-        ("lauc(candidates=listed, ties=order)@3", "every"),
+        ("auc", "unseen_candidates ties catalog"),
+        ("auc(ties=order)", "unseen_candidates catalog"),
+        ("auc(candidates=all)", "candidates ties catalog"),
+        ("gauc(candidates=listed)", "candidates ties"),
+        ("lauc(candidates=listed, ties=order)@3", "candidates"),
         ("accuracy@3", "catalog"),
         ("mcc", "catalog"),
         ("bpref", "matched"),
         ("ctr@3", "matched"),
         ("ips@3", "matched propensity"),
-        ("dr@3", "matched propensity listed scores"),
+        ("dr@3", "matched propensity list_scores scores"),
         ("ess", "matched propensity"),
         ("matched_auc@3", "matched scores"),
-        ("f1(gauc(ties=order), bpref)@3", "unseen catalog matched"),
+        ("f1(gauc(ties=order), bpref)@3", "unseen_candidates catalog matched"),
         ("rmse", ""),
     ],
 )
@@ -432,5 +432,5 @@ def test_needs(text, needs):
 
 
 def test_needs_follow_the_convention():
-    assert parse("auc").needs(DEFAULT.override(auc_candidates="listed", auc_ties="order")) == {"every"}
-    assert parse("auc(candidates=all)").needs(CONVENTIONS["warprec"]) == {"every", "catalog"}
+    assert parse("auc").needs(DEFAULT.override(auc_candidates="listed", auc_ties="order")) == {"candidates"}
+    assert parse("auc(candidates=all)").needs(CONVENTIONS["warprec"]) == {"candidates", "catalog"}

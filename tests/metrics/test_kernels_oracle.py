@@ -15,8 +15,8 @@ from oracle import POOLED, Cell, all_cells, describe, random_case, rating_error,
 
 from spark_recmetrics.conventions import CONVENTIONS, Convention
 from spark_recmetrics.metrics import DEFINITIONS, Metric, RankedBatch, Sums, score, score_columns
+from spark_recmetrics.metrics.batch import with_items
 from spark_recmetrics.metrics.rating import Moments
-from spark_recmetrics.metrics.recommended import with_items
 
 
 def every_combination() -> Iterator[Metric]:
@@ -137,7 +137,7 @@ def batch_of(cells: list[Cell], how: Convention) -> RankedBatch:
     )
     if any("rank" in row for cell in cells for row in cell.rows):
         ranked = RankedBatch.of(**given)
-        batch = replace(batch, every=ranked.every, unseen=ranked.unseen)
+        batch = replace(batch, candidates=ranked.candidates, unseen_candidates=ranked.unseen_candidates)
     return batch
 
 
@@ -169,7 +169,7 @@ def test_every_metric_against_the_oracle_under_every_convention(name, seed):
     against_the_oracle(seed, CONVENTIONS[name], at_cuts(VARIANTS))
 
 
-WITH_REPEATS = [metric for metric in VARIANTS if not metric.needs(DEFAULT) & {"every", "unseen"}]
+WITH_REPEATS = [metric for metric in VARIANTS if not metric.needs(DEFAULT) & {"candidates", "unseen_candidates"}]
 """What compares relevant items with candidates is refused there."""
 
 

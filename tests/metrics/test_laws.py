@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spark_recmetrics.conventions import CHOICES, convention
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric, RankedBatch, Sums, score, score_columns
-from spark_recmetrics.metrics.recommended import with_items
+from spark_recmetrics.metrics.batch import with_items
 from spark_recmetrics.metrics.registry import quotient
 
 DEFAULT = convention("default")
@@ -128,7 +128,7 @@ JUDGING = [metric for metric in VARIANTS if metric.definition.accuracy and best_
 
 def looks_behind_k(metric: Metric) -> bool:
     """Whether it places relevant items among all others, those behind k too."""
-    return bool(metric.needs(DEFAULT) & {"every", "unseen"})
+    return bool(metric.needs(DEFAULT) & {"candidates", "unseen_candidates"})
 
 
 def is_above_all(metric: Metric, better: float, worse: float) -> bool:
@@ -167,7 +167,10 @@ def test_there_are_metrics_of_each_trait():
     needs = frozenset().union(*(metric.needs(DEFAULT) for metric in VARIANTS))
     of_items = {"popularity", "audience", "history", "features", "categories", "baseline"}
     assert (
-        needs == {"catalog", "unseen", "every", "ties", "matched", "listed", "scores", "propensity", "recommended"} | of_items
+        needs
+        == {"catalog", "unseen_candidates", "candidates", "ties", "matched", "list_scores", "scores", "propensity"}
+        | {"recommended"}
+        | of_items
     )
 
 

@@ -15,8 +15,8 @@ from metrics.test_laws import DEFAULT, ITEMS, LAWS, LISTS, TRAIN
 
 import spark_recmetrics as srm
 from spark_recmetrics.metrics import DEFINITIONS, Metric, RankedBatch, parse, score
-from spark_recmetrics.metrics.items import ItemCounts
-from spark_recmetrics.metrics.recommended import with_items
+from spark_recmetrics.metrics.batch import with_items
+from spark_recmetrics.metrics.item_counts import ItemCounts
 
 BEYOND = [definition for definition in DEFINITIONS.values() if not definition.accuracy]
 HELD: set[str] = set()

@@ -7,70 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from spark_recmetrics.metrics.left_out import coverage_left_out, diversity_left_out, entropy_left_out, gini_left_out
+from spark_recmetrics.metrics.item_counts import ItemCounts
+from spark_recmetrics.metrics.jackknife import coverage_left_out, diversity_left_out, entropy_left_out, gini_left_out
 from spark_recmetrics.metrics.registry import Need, register
-
-
-@dataclass(frozen=True)
-class ItemCounts:
-    """How often items stand in lists: a histogram, which is small however many items there are.
-
-    Args:
-        counts: (count, is in the catalogue) -> how many items stand there so often; without those that stand in no list.
-        n_lists: How many users have a list.
-        n_items: Size N of the catalogue, where it is known.
-        together: Sum over items of the squared sum of 1 / sqrt(n) over the lists that hold the item, n the length of the list:
-            with it the cosines of all pairs of lists are known.
-
-    Example:
-        >>> found = ItemCounts.of([["a", "b"], ["a", "c"], ["a"]], catalog="abd")
-        >>> found.counts, found.n_lists, found.n_items
-        ({(1, False): 1, (1, True): 1, (3, True): 1}, 3, 3)
-    """
-
-    counts: Mapping[tuple[int, bool], int]
-    n_lists: int
-    n_items: int | None = None
-    together: float = 0.0
-
-    @classmethod
-    def of(cls, lists: Any, catalog: Any = None) -> ItemCounts:
-        """The counts of plain lists, for examples and small data.
-
-        Args:
-            lists: Lists of items, cut at k.
-            catalog: The items of the catalogue, or their number; None: not known.
-        """
-        holding: dict[Any, list[int]] = {}
-        for items in lists:
-            for item in items:
-                holding.setdefault(item, []).append(len(items))
-        counts: dict[tuple[int, bool], int] = {}
-        for item, lengths in holding.items():
-            key = (len(lengths), catalog is None or isinstance(catalog, int) or item in catalog)
-            counts[key] = counts.get(key, 0) + 1
-        together = math.fsum(math.fsum(1 / math.sqrt(n) for n in lengths) ** 2 for lengths in holding.values())
-        n_items = catalog if catalog is None or isinstance(catalog, int) else len(set(catalog))
-        return cls(dict(sorted(counts.items())), sum(len(items) > 0 for items in lists), n_items, together)
-
-    def histogram(self, *, of_catalog: bool = False) -> dict[int, int]:
-        """How many items stand there so often, ascending; of the catalogue alone, with those that stand in no list."""
-        found: dict[int, int] = {}
-        for (count, known), n in self.counts.items():
-            if known or not of_catalog:
-                found[count] = found.get(count, 0) + n
-        if of_catalog and self.n_items is not None and self.n_items > sum(found.values()):
-            found[0] = self.n_items - sum(found.values())
-        return dict(sorted(found.items()))
-
-    @property
-    def n_beyond(self) -> int:
-        """By how many the items of lists exceed the catalogue, of which only the number is known."""
-        found = self.histogram(of_catalog=True)
-        return 0 if self.n_items is None else max(sum(n for count, n in found.items() if count) - self.n_items, 0)
 
 
 def _coverage_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:

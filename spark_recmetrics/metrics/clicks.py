@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from spark_recmetrics.metrics.batch import Floats, RankedBatch, place_in_user, ratio, sum_by_user
+from spark_recmetrics.metrics.arrays import Floats, position_in_user, ratio, sum_by_user
+from spark_recmetrics.metrics.batch import RankedBatch
 from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
 
 _T = TypeVar("_T")
@@ -18,8 +19,8 @@ _ESTIMATORS = ("matching", "ips", "dr")
 
 
 def _ctr_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
-    needs: dict[str, tuple[Need, ...]] = {"ips": ("matched", "propensity"), "dr": ("matched", "propensity", "listed", "scores")}
-    return needs.get(options["estimator"], ("matched",))
+    more: dict[str, tuple[Need, ...]] = {"ips": ("propensity",), "dr": ("propensity", "list_scores", "scores")}
+    return ("matched", *more.get(options["estimator"], ()))
 
 
 @register(
@@ -70,8 +71,8 @@ def click_through_rate(batch: RankedBatch, k: int | None, *, estimator: str) -> 
         return Sums(sum_by_user(matched.user, rating, batch.size), np.bincount(matched.user, minlength=batch.size))
     if estimator == "ips":
         return Sums(sum_by_user(matched.user, rating / matched.propensity, batch.size), batch.list_length(k))
-    listed = _known(batch.listed).within(k)
-    predicted = sum_by_user(listed.user, _number(listed.score), batch.size)
+    scores = _known(batch.list_scores).within(k)
+    predicted = sum_by_user(scores.user, _number(scores.score), batch.size)
     correction = (rating - _number(matched.score)) / matched.propensity
     return Sums(predicted + sum_by_user(matched.user, correction, batch.size), batch.list_length(k))
 
@@ -155,7 +156,7 @@ def matched_auc(batch: RankedBatch, k: int | None) -> Floats:
     # Infinite scores are equal to each other, but their difference is not 0.
     start = np.flatnonzero(np.append(True, (user[1:] != user[:-1]) | (score[1:] != score[:-1]))[: len(user)])
     size = np.diff(start, append=len(user))
-    place = place_in_user(user, batch.size)
+    place = position_in_user(user, batch.size)
     middle = np.repeat(place[start] + (size - 1) / 2, size)
     n_relevant = np.bincount(user[relevant], minlength=batch.size)
     others = np.bincount(user, minlength=batch.size) - n_relevant
@@ -195,10 +196,10 @@ def binary_preference(batch: RankedBatch, k: int | None) -> Floats:
     matched = _known(batch.matched).within(k)
     n_relevant = batch.n_relevant
     others = _known(batch.n_judged) - n_relevant
-    number = place_in_user(matched.user, batch.size)
+    number = position_in_user(matched.user, batch.size)
     hits = np.flatnonzero(matched.relevant)
     user = matched.user[hits]
-    above = number[hits] - place_in_user(user, batch.size)
+    above = number[hits] - position_in_user(user, batch.size)
     worst = np.minimum(n_relevant, others)[user]
     lost = np.minimum(above, n_relevant[user]) / np.maximum(worst, 1)
     return ratio(sum_by_user(user, 1 - lost, batch.size), n_relevant, defined=n_relevant > 0)

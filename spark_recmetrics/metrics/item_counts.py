@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,21 +22,106 @@ from spark_recmetrics.columns import (
 )
 from spark_recmetrics.conventions import MEMBERS, Convention
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.metrics.batch import Floats, Ints, RankedBatch
-from spark_recmetrics.metrics.items import ItemCounts
-from spark_recmetrics.metrics.left_out import ListedItems
-from spark_recmetrics.metrics.recommended import recommended
+from spark_recmetrics.metrics.arrays import Floats, Ints
+from spark_recmetrics.metrics.batch import RankedBatch, recommended
 from spark_recmetrics.metrics.registry import Metric
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-class Counted(NamedTuple):
+
+@dataclass(frozen=True)
+class ItemCounts:
+    """How often items stand in lists: a histogram, which is small however many items there are.
+
+    Args:
+        counts: (count, is in the catalogue) -> how many items stand there so often; without those that stand in no list.
+        n_lists: How many users have a list.
+        n_items: Size N of the catalogue, where it is known.
+        together: Sum over items of the squared sum of 1 / sqrt(n) over the lists that hold the item, n the length of the list:
+            with it the cosines of all pairs of lists are known.
+
+    Example:
+        >>> found = ItemCounts.of([["a", "b"], ["a", "c"], ["a"]], catalog="abd")
+        >>> found.counts, found.n_lists, found.n_items
+        ({(1, False): 1, (1, True): 1, (3, True): 1}, 3, 3)
+    """
+
+    counts: Mapping[tuple[int, bool], int]
+    n_lists: int
+    n_items: int | None = None
+    together: float = 0.0
+
+    @classmethod
+    def of(cls, lists: Any, catalog: Any = None) -> ItemCounts:
+        """The counts of plain lists, for examples and small data.
+
+        Args:
+            lists: Lists of items, cut at k.
+            catalog: The items of the catalogue, or their number; None: not known.
+        """
+        holding: dict[Any, list[int]] = {}
+        for items in lists:
+            for item in items:
+                holding.setdefault(item, []).append(len(items))
+        counts: dict[tuple[int, bool], int] = {}
+        for item, lengths in holding.items():
+            key = (len(lengths), catalog is None or isinstance(catalog, int) or item in catalog)
+            counts[key] = counts.get(key, 0) + 1
+        together = math.fsum(math.fsum(1 / math.sqrt(n) for n in lengths) ** 2 for lengths in holding.values())
+        n_items = catalog if catalog is None or isinstance(catalog, int) else len(set(catalog))
+        return cls(dict(sorted(counts.items())), sum(len(items) > 0 for items in lists), n_items, together)
+
+    def histogram(self, *, of_catalog: bool = False) -> dict[int, int]:
+        """How many items stand there so often, ascending; of the catalogue alone, with those that stand in no list."""
+        found: dict[int, int] = {}
+        for (count, known), n in self.counts.items():
+            if known or not of_catalog:
+                found[count] = found.get(count, 0) + n
+        if of_catalog and self.n_items is not None and self.n_items > sum(found.values()):
+            found[0] = self.n_items - sum(found.values())
+        return dict(sorted(found.items()))
+
+    @property
+    def n_beyond(self) -> int:
+        """By how many the items of lists exceed the catalogue, of which only the number is known."""
+        found = self.histogram(of_catalog=True)
+        return 0 if self.n_items is None else max(sum(n for count, n in found.items() if count) - self.n_items, 0)
+
+
+@dataclass(frozen=True)
+class DistinctItems:
+    """The items of some lists, each once for a list, and how often they stand in the lists of all users.
+
+    Args:
+        user: (L,) whose list it is, an index into the U lists.
+        times: (L,) how often the item stands in this list: once, unless repeats are kept.
+        count: (L,) how often it stands in all lists of the model.
+        known: (L,) whether it stands in the catalogue.
+        weight: (L,) sum of 1 / sqrt(n) over the lists that hold it, n the length of the list.
+        n_users: U.
+    """
+
+    user: Ints
+    times: Ints
+    count: Ints
+    known: NDArray[np.bool_]
+    weight: Floats
+    n_users: int
+
+    def sum(self, values: Any) -> Floats:
+        """(U,) sums over the items of each list."""
+        return np.asarray(np.bincount(self.user, weights=values, minlength=self.n_users), dtype=np.float64)
+
+
+class CountSpec(NamedTuple):
     """Whose lists are counted, and where they are cut."""
 
     users: str
     k: int | None
 
 
-def counted_by(metrics: Iterable[Metric], convention: Convention) -> list[Counted]:
+def count_specs(metrics: Iterable[Metric], convention: Convention) -> list[CountSpec]:
     """What has to be counted for metrics of items, each once."""
     of_items = (metric for metric in metrics if metric.definition.kind == "item")
     return list(dict.fromkeys(_counted(metric, convention) for metric in of_items))
@@ -56,7 +143,7 @@ def count_items(
     counters: Mapping[str, Any],
     n_models: int,
     ids: Any,
-    counted: Sequence[Counted],
+    counted: Sequence[CountSpec],
     summed: Sequence[tuple[Ints, Floats]] = (),
     *,
     repeats: bool,
@@ -102,7 +189,7 @@ def count_items(
     return dict(zip(item_columns(len(counted), len(summed)), [some, codes, *columns], strict=True))
 
 
-def kept_lists(batch: RankedBatch, ids: Any, counted: Sequence[Counted]) -> dict[str, Any]:
+def kept_lists(batch: RankedBatch, ids: Any, counted: Sequence[CountSpec]) -> dict[str, Any]:
     """(U,) the items of each list, and their ranks, up to the largest cut-off of what is counted; None where there is no list.
 
     Args:
@@ -159,7 +246,7 @@ def item_values(
     """By slug, value and number of users with a list, of the metrics of items of one model."""
     found: dict[str, tuple[float | None, int]] = {}
     of_items = [metric for metric in metrics if metric.definition.kind == "item"]
-    counted = counted_by(of_items, convention)
+    counted = count_specs(of_items, convention)
     for metric in of_items:
         own = counts.get((model, counted.index(_counted(metric, convention))))
         value = np.nan if own is None else metric.definition.compute(own, **metric.options(convention))
@@ -197,7 +284,7 @@ def list_shares(
         Efron, The jackknife, the bootstrap and other resampling plans, SIAM 1982.
     """
     found = np.full((n_users, n_models, len(metrics)), np.nan)
-    counted = counted_by(metrics, convention)
+    counted = count_specs(metrics, convention)
     for (model, place), own in counts.items():
         of_place = [number for number, metric in enumerate(metrics) if _counted(metric, convention) == counted[place]]
         held = np.flatnonzero((rows["model"] == model) & (rows[f"{ITEM_COUNTS}{place}"] > 0))
@@ -208,7 +295,7 @@ def list_shares(
             held, times = _each_once(held, rows["user"][held], rows["item"][held])
         users, user = np.unique(rows["user"][held], return_inverse=True)
         count, weight = rows[f"{ITEM_COUNTS}{place}"][held], rows[f"{ITEM_WEIGHTS}{place}"][held]
-        lists = ListedItems(user, times, count, rows["known"][held], weight, len(users))
+        lists = DistinctItems(user, times, count, rows["known"][held], weight, len(users))
         for number in of_place:
             definition, options = metrics[number].definition, metrics[number].options(convention)
             if definition.left_out is not None:
@@ -217,8 +304,8 @@ def list_shares(
     return found.reshape(n_users, -1)
 
 
-def _counted(metric: Metric, convention: Convention) -> Counted:
-    return Counted(metric.users(convention), metric.k)
+def _counted(metric: Metric, convention: Convention) -> CountSpec:
+    return CountSpec(metric.users(convention), metric.k)
 
 
 def _each_once(held: Any, user: Any, item: Any) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.metrics.batch import Floats, Ints, Part, RankedBatch
+from spark_recmetrics.metrics.arrays import Floats, Ints, Part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,7 +135,7 @@ class ItemTable:
 
 
 @dataclass(frozen=True)
-class Recommended(Part):
+class RecommendedItems(Part):
     """Every recommended item, by user and rank, with what is known of it. What no metric needs has no meaning.
 
     Args:
@@ -145,7 +145,7 @@ class Recommended(Part):
         rating: (L,) rating of the item where it is relevant, else NaN.
         score: (L,) score of the recommendation, NaN where it is missing.
         seen: (L,) whether the user has a training row of the item.
-        expected: (L,) rank of the item in the user's list of the baseline model, 0 where it is not there.
+        baseline_rank: (L,) rank of the item in the user's list of the baseline model, 0 where it is not there.
         table: What is known of items.
     """
 
@@ -155,28 +155,28 @@ class Recommended(Part):
     rating: Floats
     score: Floats
     seen: NDArray[np.bool_]
-    expected: Ints
+    baseline_rank: Ints
     table: ItemTable
 
     @classmethod
-    def of(cls, user: Ints, rank: Ints, item: Ints, rating: Floats, table: ItemTable, **known: Any) -> Recommended:
+    def of(cls, user: Ints, rank: Ints, item: Ints, rating: Floats, table: ItemTable, **known: Any) -> RecommendedItems:
         """Rows in any order; what is not given is as if nothing was known of the items."""
         nothing: dict[str, Any] = {
             "score": np.full(len(user), np.nan),
             "seen": np.zeros(len(user), dtype=bool),
-            "expected": np.zeros(len(user), dtype=np.int64),
+            "baseline_rank": np.zeros(len(user), dtype=np.int64),
         }
         rows = cls(user, rank, item, rating, **{**nothing, **known}, table=table)
         key = user * (int(rank.max(initial=0)) + 1) + rank
         return rows if np.all(key[1:] >= key[:-1]) else rows.kept(np.argsort(key, kind="stable"))
 
-    def kept(self, which: Any) -> Recommended:
+    def kept(self, which: Any) -> RecommendedItems:
         """The rows that a mask or an index names."""
         rows = (field.name for field in fields(self) if field.name != "table")
         return replace(self, **{name: getattr(self, name)[which] for name in rows})
 
     @cached_property
-    def hits(self) -> Recommended:
+    def hits(self) -> RecommendedItems:
         """The rows of relevant items: most recommendations miss."""
         return self.kept(~np.isnan(self.rating))
 
@@ -219,7 +219,7 @@ class ItemSummary:
         return -(-self.n_categories // CATEGORIES_A_BLOCK)
 
 
-def expected_ranks(cell: Ints, rank: Ints, item: Ints, n_users: int, baseline: int) -> Ints:
+def baseline_ranks(cell: Ints, rank: Ints, item: Ints, n_users: int, baseline: int) -> Ints:
     """(L,) the rank of each item in the list that the baseline model made for the same user, 0 where it is not there.
 
     Args:
@@ -236,100 +236,6 @@ def expected_ranks(cell: Ints, rank: Ints, item: Ints, n_users: int, baseline: i
     place[place == len(own)] = 0
     there = key[own][place] == key if len(own) else np.zeros(len(key), dtype=bool)
     return np.where(there, rank[own][place], 0) if len(own) else np.zeros(len(key), dtype=np.int64)
-
-
-def recommended(batch: RankedBatch) -> Recommended:
-    """The recommended items of a batch that has them.
-
-    Raises:
-        ValueError: It has none, because the metric does not declare that it needs them.
-    """
-    if batch.recommended is None:
-        raise ValueError("the batch lacks its recommended items: declare needs=('recommended',)")
-    return batch.recommended
-
-
-def popularity(batch: RankedBatch) -> Popularity:
-    """How popular the items of the training rows are.
-
-    Raises:
-        ValueError: The batch does not know.
-    """
-    if batch.popularity is None:
-        raise ValueError("the batch lacks the popularity of items: declare needs=('recommended', 'popularity')")
-    return batch.popularity
-
-
-def with_items(
-    batch: RankedBatch,
-    lists: Sequence[Sequence[str]],
-    truth: Sequence[Mapping[str, float]],
-    *,
-    train: Sequence[tuple[str, str]] = (),
-    history: Sequence[Collection[str]] = (),
-    features: Mapping[str, Sequence[float]] | None = None,
-    categories: Mapping[str, Collection[str]] | None = None,
-    baseline: Sequence[Sequence[str]] = (),
-) -> RankedBatch:
-    """A batch of plain lists with what is known of the recommended items, for examples and small data.
-
-    Args:
-        batch: The batch, by `RankedBatch.of`.
-        lists: The lists that it was made of.
-        truth: The truth that it was made of.
-        train: Training rows (user, item) of all users.
-        history: (U,) the items in the user's training rows.
-        features: Feature vectors by item.
-        categories: Categories by item.
-        baseline: (U,) lists of the baseline model.
-
-    Example:
-        >>> lists, truth = [["a", "b"], ["x"], []], [{"a": 1}, {"y": 1}, {}]
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=[("ann", "a"), ("bob", "a"), ("bob", "x")])
-        >>> recommended(batch).table.n_rows, popularity(batch)
-        (array([2, 0, 1, 0]), Popularity(counts=(1, 2), n_items=(1, 1), n_users=2))
-    """
-    rows = [(user, rank, item) for user, items in enumerate(lists) for rank, item in enumerate(items, 1)]
-    relevant = [item for own in truth for item in sorted(own, key=lambda item, own=own: -own[item])]  # type: ignore[misc]
-    items = sorted({item for _, _, item in rows} | set(relevant))
-    number = {item: place for place, item in enumerate(items)}
-    n_rows = {item: sum(other == item for _, other in train) for _, item in train}
-    n_users = {item: len({user for user, other in train if other == item}) for item in n_rows}
-    vectors, groups = features or {}, categories or {}
-    size = max((len(vector) for vector in vectors.values()), default=0)
-    names = sorted({name for own in groups.values() for name in own})
-    places = [{item: rank for rank, item in reversed(list(enumerate(own, 1)))} for own in baseline] or [{} for _ in lists]
-    seen = history or [() for _ in lists]
-    counts = sorted(set(n_rows.values()))
-
-    def array(values: Any, kind: Any) -> Any:
-        return np.array(list(values), dtype=kind)
-
-    return replace(
-        batch,
-        recommended=Recommended.of(
-            array((user for user, _, _ in rows), np.int64),
-            array((rank for _, rank, _ in rows), np.int64),
-            array((number[item] for _, _, item in rows), np.int64),
-            array((truth[user].get(item, np.nan) for user, _, item in rows), np.float64),
-            ItemTable.of(
-                len(items),
-                n_rows=array((n_rows.get(item, 0) for item in items), np.int64),
-                n_users=array((n_users.get(item, 0) for item in items), np.int64),
-                features=array((vectors.get(item, [np.nan] * size) for item in items), np.float64).reshape(len(items), size),
-                categories=category_bits([groups.get(item, ()) for item in items], names),
-            ),
-            seen=array((item in seen[user] for user, _, item in rows), bool),
-            expected=array((places[user].get(item, 0) for user, _, item in rows), np.int64),
-        ),
-        popularity=Popularity(
-            tuple(counts),
-            tuple(sum(value == count for value in n_rows.values()) for count in counts),
-            len({user for user, _ in train}),
-        ),
-        n_categories=len(names),
-        ideal_item=array((number[item] for item in relevant), np.int64),
-    )
 
 
 def category_bits(groups: Sequence[Collection[str]], names: Sequence[str]) -> Ints:

@@ -7,44 +7,16 @@ users and items.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from spark_recmetrics.metrics.batch import Floats, Ints
-    from spark_recmetrics.metrics.items import ItemCounts
+    from spark_recmetrics.metrics.arrays import Floats
+    from spark_recmetrics.metrics.item_counts import DistinctItems, ItemCounts
 
 
-@dataclass(frozen=True)
-class ListedItems:
-    """The items of some lists, each once for a list, and how often they stand in the lists of all users.
-
-    Args:
-        user: (L,) whose list it is, an index into the U lists.
-        times: (L,) how often the item stands in this list: once, unless repeats are kept.
-        count: (L,) how often it stands in all lists of the model.
-        known: (L,) whether it stands in the catalogue.
-        weight: (L,) sum of 1 / sqrt(n) over the lists that hold it, n the length of the list.
-        n_users: U.
-    """
-
-    user: Ints
-    times: Ints
-    count: Ints
-    known: NDArray[np.bool_]
-    weight: Floats
-    n_users: int
-
-    def sum(self, values: Any) -> Floats:
-        """(U,) sums over the items of each list."""
-        return np.asarray(np.bincount(self.user, weights=values, minlength=self.n_users), dtype=np.float64)
-
-
-def coverage_left_out(found: ItemCounts, lists: ListedItems, *, measure: str) -> Floats:
+def coverage_left_out(found: ItemCounts, lists: DistinctItems, *, measure: str) -> Floats:
     """(U,) coverage without each list: the items that stand in no other list are gone."""
     n = sum(n for count, n in found.histogram(of_catalog=True).items() if count)
     left = n - lists.sum(lists.known & (lists.count == lists.times))
@@ -53,7 +25,7 @@ def coverage_left_out(found: ItemCounts, lists: ListedItems, *, measure: str) ->
     return left / found.n_items if found.n_items else np.full(lists.n_users, math.nan)
 
 
-def gini_left_out(found: ItemCounts, lists: ListedItems, *, population: str, scale: str) -> Floats:
+def gini_left_out(found: ItemCounts, lists: DistinctItems, *, population: str, scale: str) -> Floats:
     """(U,) the Gini index without each list.
 
     Its numerator is the sum of |c_i - c_j| over all pairs of items. An item that loses m of its c comes nearer to those that
@@ -96,7 +68,7 @@ def gini_left_out(found: ItemCounts, lists: ListedItems, *, population: str, sca
     return value
 
 
-def entropy_left_out(found: ItemCounts, lists: ListedItems, *, base: float, scale: str) -> Floats:
+def entropy_left_out(found: ItemCounts, lists: DistinctItems, *, base: float, scale: str) -> Floats:
     """(U,) the entropy without each list: log C - (sum of c log c) / C, where C and some c are smaller."""
     histogram = found.histogram()
     inner = math.fsum(many * _xlogx(count) for count, many in histogram.items())
@@ -111,7 +83,7 @@ def entropy_left_out(found: ItemCounts, lists: ListedItems, *, base: float, scal
     return value
 
 
-def diversity_left_out(found: ItemCounts, lists: ListedItems) -> Floats:
+def diversity_left_out(found: ItemCounts, lists: DistinctItems) -> Floats:
     """(U,) inter-list diversity without each list: the cosines of its pairs are gone, and that with itself."""
     n = found.n_lists - 1
     if n < 2:

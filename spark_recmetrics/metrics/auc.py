@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.metrics.batch import Candidates, Floats, Ints, RankedBatch, place_in_user, ratio, sum_by_user
+from spark_recmetrics.metrics.arrays import Floats, Ints, position_in_user, ratio, sum_by_user
+from spark_recmetrics.metrics.batch import Candidates, RankedBatch
 from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
 
 _AUC_OPTIONS = {"candidates": "auc_candidates", "negatives": "auc_negatives", "ties": "auc_ties"}
 
 
 def _auc_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
-    among: Need = "unseen" if options["candidates"] == "unseen" else "every"
+    among: Need = "unseen_candidates" if options["candidates"] == "unseen" else "candidates"
     ties: tuple[Need, ...] = ("ties",) if options["ties"] == "half" else ()
     return (among, *ties) if options["candidates"] == "listed" else (among, *ties, "catalog")
 
@@ -140,7 +141,7 @@ def lauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, 
         array([0.375,   nan, 0.   ])
     """
     found = _contributions(batch, candidates, negatives, ties)
-    within = found.among.place <= (np.inf if k is None else k)
+    within = found.among.position <= (np.inf if k is None else k)
     total = sum_by_user(found.among.user[within], found.of_listed[within], batch.size)
     return ratio(total, found.n_relevant if k is None else np.minimum(found.n_relevant, k), defined=found.defined)
 
@@ -153,7 +154,7 @@ _INSUFFICIENT = Parameter("ignore", ("ignore", "exclude"))
     options={"insufficient": _INSUFFICIENT},
     aliases=("partial_auc", "partialauc"),
     needs_relevant=True,
-    needs=("every",),
+    needs=("candidates",),
 )
 def partial_auc(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floats:
     """AUC against the first k items that are not relevant: sum of max(k - b_i, 0) over the relevant items of the list / (m k).
@@ -184,7 +185,7 @@ def partial_auc(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floa
     return _partial_auc(batch, k, np.ones(len(batch.hit_rank), dtype=bool), batch.n_relevant, insufficient)
 
 
-@register("pap", options={"insufficient": _INSUFFICIENT}, needs_relevant=True, needs=("every",))
+@register("pap", options={"insufficient": _INSUFFICIENT}, needs_relevant=True, needs=("candidates",))
 def partial_auc_and_precision(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floats:
     """`pauc` of the first k relevant items of the list: sum of max(k - b_i, 0) over these / (min(m, k) k).
 
@@ -309,7 +310,7 @@ class _Contributions(NamedTuple):
 
 
 def _among(batch: RankedBatch, candidates: str) -> Candidates:
-    among = batch.unseen if candidates == "unseen" else batch.every
+    among = batch.unseen_candidates if candidates == "unseen" else batch.candidates
     if among is None:
         raise ValueError(f"the batch has no candidates for {candidates}")
     return among
@@ -326,9 +327,9 @@ def _contributions(batch: RankedBatch, candidates: str, negatives: str, ties: st
         others = (batch.n_items or 0) - among.n_seen - n_relevant
     scale = others + (negatives == "plus_one")
     nonzero = np.maximum(scale, 1)
-    number = place_in_user(among.user, batch.size)
+    number = position_in_user(among.user, batch.size)
     if ties == "order":
-        outranked_by = among.place - number
+        outranked_by = among.position - number
         missed = 1 - others / nonzero
     else:
         # Relevant ones of equal score stand together, because all have the same number above them.
