@@ -1,6 +1,6 @@
-"""Secrets that a configuration refers to: their values are read here, and covered in whatever a run says.
+"""Secrets: references in a configuration, their values, and masking these in everything that a run prints.
 
-No value stands in a configuration, in what is printed of it, or in its hash.
+A configuration holds only references, and so do its printed form and its hash.
 """
 
 from __future__ import annotations
@@ -19,44 +19,43 @@ from urllib.parse import quote, quote_plus
 from spark_recmetrics.errors import ConfigError
 
 MASK = "***"
-"""What stands in place of a secret."""
+"""Replaces a secret in messages."""
 
 CREDENTIALS_IN_ADDRESS = (
-    "expected an address without a password, found one, which is not shown here: give it as an option "
-    "{secret: env:NAME} of the table, or in the settings of Spark; that of MLflow as MLFLOW_TRACKING_USERNAME and "
-    "MLFLOW_TRACKING_PASSWORD"
+    "expected an address without a password, found one, which is not shown here: set it as an option {secret: env:NAME} of the "
+    "table or in Spark's configuration, and for MLflow as MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
 )
-"""What is said of an address with a password in it."""
+"""Message for an address that contains a password."""
 
 
 @dataclass(frozen=True)
 class Secret:
-    """A reference to a value that stands nowhere in the configuration. `credentials.Vault` reads it.
+    """A reference to a secret, whose value `Vault` reads.
 
     Args:
-        secret: `env:NAME` for a variable of the driver's environment, or `scope/key` for a secret of Databricks.
+        secret: `env:NAME` for an environment variable of the driver, or `scope/key` for a Databricks secret.
 
     Raises:
-        ConfigError: It is no such reference. The message does not repeat it, since it may be the value itself.
+        ConfigError: It has another form. The message does not show it, because it may be the value itself.
 
     Example:
         >>> Secret("env:S3_SECRET")
         Secret(secret='env:S3_SECRET')
         >>> Secret("hunter2")
         Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: expected env:NAME or scope/key, found another text, which is not shown here
+        spark_recmetrics.errors.ConfigError: expected env:NAME or scope/key, found another string, which is not shown here
     """
 
     secret: str
 
     def __post_init__(self) -> None:
         if not isinstance(self.secret, str) or not re.fullmatch(r"env:[A-Za-z_]\w*|[\w.@-]+/[\w.@-]+", self.secret, re.ASCII):
-            found = "another text" if isinstance(self.secret, str) else type(self.secret).__name__
+            found = "another string" if isinstance(self.secret, str) else type(self.secret).__name__
             raise ConfigError(f"expected env:NAME or scope/key, found {found}, which is not shown here")
 
 
 def without_password(text: str) -> str:
-    """The text with `***` for the password of every address in it.
+    """The text with `***` in place of the password in every address.
 
     Example:
         >>> without_password("cannot read s3a://ann:hunter2@bucket/truth"), without_password("hdfs://host:8020/truth")
@@ -67,8 +66,8 @@ def without_password(text: str) -> str:
     return _PASSWORD.sub(r"\1\2***", text)
 
 
-# A password in front of a host may hold slashes; a port has none behind it but the path. Names of parameters are those of
-# JDBC and of signed addresses of object stores.
+# A password before a host may contain slashes; only a path may follow a port. The parameter names are those of JDBC and of
+# signed object store URLs.
 _PASSWORD = re.compile(
     r"(://[^/\s:@?#]*:)(?!\d+(?:[/?#]|$)|\*\*\*@)\S+(?=@)"
     r"|([?&;](?:[\w.-]*(?:password|passwd|pwd|secret|token|signature)|sig)=)(?!\*\*\*)[^&;\s'\"]+",
@@ -80,22 +79,22 @@ _NAMED = re.compile(
     r"password|passwd|passphrase|secret|token|credential|signature|(?:private|account|api|storage)[._-]?key", re.IGNORECASE
 )
 
-# Class names, addresses and files beside a credential, such as fs.s3a.aws.credentials.provider.
-_BESIDE = {"provider", "providers", "endpoint", "url", "file", "keyfile", "path", "type", "expiration"}
+# Class names, addresses and files that belong to a credential, such as fs.s3a.aws.credentials.provider.
+_NOT_SECRET = {"provider", "providers", "endpoint", "url", "file", "keyfile", "path", "type", "expiration"}
 
 
 def names_credential(name: str) -> bool:
-    """Whether an option of this name holds a credential.
+    """Whether an option with this name holds a credential.
 
     Example:
         >>> [names_credential(name) for name in ("fs.s3a.secret.key", "fs.s3a.aws.credentials.provider", "header")]
         [True, False, False]
     """
-    return _NAMED.search(name) is not None and not _BESIDE & set(re.split(r"[^a-z]+", name.lower()))
+    return _NAMED.search(name) is not None and not _NOT_SECRET & set(re.split(r"[^a-z]+", name.lower()))
 
 
 def masked_override(text: str) -> str:
-    """An override `key=value` as a message may show it: without the value, if a credential may be in it.
+    """An override `key=value` for messages, without the value if it may contain a credential.
 
     Example:
         >>> masked_override("inputs.truth.options.password=hunter2"), masked_override("evaluation.k=5")
@@ -132,13 +131,10 @@ class Vault:
         self._values: dict[Secret, str] = {}
 
     def check(self, tables: Iterable[tuple[str, HasOptions]]) -> None:
-        """Read the secrets that can be read before a session starts.
-
-        Args:
-            tables: Locations with the keys that they stand under.
+        """Read the secrets that need no session, of locations by their configuration keys.
 
         Raises:
-            ConfigError: Values are not there; the message has a line for each.
+            ConfigError: Values are missing. The message has one line for each.
         """
         missing = []
         for key, table in tables:
@@ -146,30 +142,22 @@ class Vault:
                 try:
                     if isinstance(value, Secret) and (value.secret.startswith("env:") or not _may_have_dbutils()):
                         self._value(value, _of(key, option))
-                except ConfigError as error:  # noqa: PERF203 - one message for all of them
+                except ConfigError as error:  # noqa: PERF203 - all errors are reported together
                     missing.append(str(error))
         if missing:
             raise ConfigError("\n".join(missing))
 
     def options(self, table: HasOptions, key: str) -> dict[str, str]:
-        """The options of a table with the values of its secrets.
-
-        Args:
-            table: The location.
-            key: The key that it stands under, for messages.
-
-        Raises:
-            ConfigError: A value is not there.
-        """
+        """The options of a location, secrets replaced by their values. Raises `ConfigError` if a value is missing."""
         return {
             option: self._value(value, _of(key, option)) if isinstance(value, Secret) else value
             for option, value in table.options.items()
         }
 
     def masked(self, text: str) -> str:
-        """The text with `***` for every value that was read, also where it stands quoted or split into lines."""
+        """The text with `***` in place of every value read so far, also where it is quoted or split into lines."""
         forms = {form for value in self._values.values() for form in _forms(value)}
-        # The longest first, since one value may be a part of another. Spark writes some in other case.
+        # The longest first, because one value may be part of another. Spark changes the case of some.
         written = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
         return without_password(re.sub(written, MASK, text, flags=re.IGNORECASE) if written else text)
 
@@ -189,8 +177,8 @@ def _from_environment(secret: Secret, key: str) -> str:
     name = secret.secret.removeprefix("env:")
     value = os.environ.get(name)
     if value is None or not value.strip():
-        found = "no such variable" if value is None else "an empty one"
-        raise ConfigError(f"{key}: expected a secret in the environment variable {name}, found {found}: set it for the driver")
+        problem = "is not set" if value is None else "is empty"
+        raise ConfigError(f"{key}: the environment variable {name} {problem}: set it to the secret on the driver")
     return value
 
 
@@ -199,23 +187,22 @@ def _from_scope(secret: Secret, key: str) -> str:
     dbutils = _dbutils()
     if dbutils is None:
         raise ConfigError(
-            f"{key}: the secret {secret.secret} is one of Databricks, found no dbutils here: only Databricks has secrets "
-            "of the form scope/key; elsewhere write env:NAME"
+            f"{key}: the secret {secret.secret} is a Databricks secret, found no dbutils here: outside Databricks use env:NAME"
         )
     try:
         value = dbutils.secrets.get(scope, name)
     except Exception as error:
         reason = f"{str(error).strip() or type(error).__name__}".splitlines()[0]
         raise ConfigError(
-            f"{key}: cannot read the secret {secret.secret}: {reason}: check scope, key and who may read"
+            f"{key}: cannot read the secret {secret.secret}: {reason}: check the scope, the key and the permissions"
         ) from error
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{key}: expected a text as secret {secret.secret}, found nothing in it: put it into the scope")
+        raise ConfigError(f"{key}: the secret {secret.secret} is empty: store a string in the scope")
     return value
 
 
 def _notebook_names() -> dict[str, Any]:
-    """The names of a notebook, where this runs in one."""
+    """The variables of the notebook that this runs in; none elsewhere."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return {} if shell is None else shell.user_ns
@@ -226,19 +213,18 @@ def _may_have_dbutils() -> bool:
 
 
 def _dbutils() -> Any:
-    """The dbutils of Databricks, None elsewhere."""
-    there = _notebook_names().get("dbutils")
-    if there is not None or find_spec("pyspark.dbutils") is None:
-        return there
+    """The dbutils of Databricks; None elsewhere."""
+    dbutils = _notebook_names().get("dbutils")
+    if dbutils is not None or find_spec("pyspark.dbutils") is None:
+        return dbutils
     from pyspark.sql import SparkSession
 
     return import_module("pyspark.dbutils").DBUtils(SparkSession.getActiveSession())
 
 
 def _forms(value: str) -> set[str]:
-    """How a value may stand in a text: as it is, quoted by Python, JSON or an address, on one line, and each of its lines."""
+    """How a message may show a value: as it is, quoted by Python, JSON or a URL, on one line, or one of its lines."""
     lines = [line.strip() for line in value.splitlines()]
     quoted = (repr(value)[1:-1], json.dumps(value)[1:-1], quote(value), quote(value, safe=""), quote_plus(value))
-    # A short line of a long value says nothing, and would cover half of the text.
-    found = {value, value.strip(), " ".join(value.split()), *quoted, *(line for line in lines if len(line) >= 8)}
-    return found - {""}
+    # A short line of a long value reveals nothing, and masking it would mask half of the text.
+    return {value, value.strip(), " ".join(value.split()), *quoted, *(line for line in lines if len(line) >= 8)} - {""}

@@ -1,4 +1,4 @@
-"""Names of tables and columns as Spark reads them."""
+"""Quoted names of tables and columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def quoted(name: str) -> str:
-    """The name of a catalog table with every part quoted once, so that hyphens and blanks can stand in it.
+    """The name of a catalog table with each part quoted once, so that it may contain hyphens and spaces.
 
     Example:
         >>> quoted("my-cat.recs.`a.b`")
@@ -16,6 +16,6 @@ def quoted(name: str) -> str:
     return ".".join(part if re.fullmatch(r"`(?:[^`]|``)*`", part) else quoted_part(part) for part in parts)
 
 
-def quoted_part(column: str) -> str:
-    """The name of a column, or of one part of a table name, in quotes."""
-    return "`" + column.replace("`", "``") + "`"
+def quoted_part(name: str) -> str:
+    """A column name, or one part of a table name, in quotes."""
+    return "`" + name.replace("`", "``") + "`"

@@ -1,27 +1,14 @@
-"""The tables that are read and written: where they lie, and the schemas of those that do not depend on the metrics."""
+"""Where tables are: `Location` of an input table, `Output` of the tables of a run."""
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    StringType,
-    TimestampType,
-)
-
 from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.storage.column_types import TYPES, column_type
 from spark_recmetrics.storage.credentials import CREDENTIALS_IN_ADDRESS, Secret, without_password
 from spark_recmetrics.text import did_you_mean
 
@@ -32,75 +19,34 @@ TableFormat = Literal["parquet", "delta", "orc"]
 """The formats of tables that can be written."""
 
 
-_OWN_TYPES = StringType, BooleanType, IntegerType, LongType, FloatType, DoubleType, DateType, TimestampType
-_TYPES = {kind().simpleString(): kind() for kind in _OWN_TYPES}
-
-
-def column_type(name: object) -> str:
-    """The name by which Spark tells the type of a column of a text file.
-
-    Raises:
-        ConfigError: There is no such type.
-
-    Example:
-        >>> column_type("string"), column_type("decimal(10, 2)")
-        ('string', 'decimal(10,2)')
-        >>> column_type("strng")
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: unknown type 'strng'; did you mean 'string'?
-    """
-    if not isinstance(name, str):
-        raise ConfigError(f"expected the name of a type such as string, found {'nothing' if name is None else repr(name)}")
-    return type_named(name).simpleString()
-
-
-def type_named(name: str) -> DataType:
-    """The type of that name."""
-    digits = re.fullmatch(r"decimal\((\d{1,2}), ?(\d{1,2})\)", name)
-    if digits and 1 <= int(digits[1]) <= 38 and int(digits[2]) <= int(digits[1]):
-        return DecimalType(int(digits[1]), int(digits[2]))
-    if name not in _TYPES:
-        quoted = ", in quotes" if name.startswith("decimal") else ""  # a comma within braces ends a value of YAML
-        raise ConfigError(f"unknown type {name!r}{did_you_mean(name, [*_TYPES, 'decimal(10, 2)'])}{quoted}")
-    return _TYPES[name]
-
-
 def plain_text(value: object) -> str:
-    """The value, if it is a text with something in it and without control characters.
-
-    Raises:
-        ConfigError: It is not.
-    """
+    """The value, if it is a non-blank string without control characters. Raises `ConfigError` otherwise."""
     # Line breaks of every kind, control characters and lone surrogates would break a log line or a table.
     broken = {"Cc", "Cs", "Zl", "Zp"}
     if not isinstance(value, str) or not value.strip() or any(unicodedata.category(c) in broken for c in value):
-        raise ConfigError(f"expected a text without control characters, found {value!r}")
+        raise ConfigError(f"expected a non-blank string without control characters, found {value!r}")
     return value
 
 
 def option_value(value: object) -> str | Secret:
-    """The value of a reader's option: a text, or a mapping `{secret: env:NAME}` for a reference.
-
-    Raises:
-        ConfigError: It is neither.
-    """
+    """A reader option: a string, or a `Secret` from a mapping `{secret: env:NAME}`. Raises `ConfigError` for other values."""
     if isinstance(value, str | Secret):
         return value
     if not isinstance(value, dict):
         quotes = ": write it in quotes" if isinstance(value, int | float) else ""
-        found = "nothing" if value is None else "a list" if isinstance(value, list) else repr(value)
-        raise ConfigError(f"expected a text, found {found}{quotes}")
+        shown = "nothing" if value is None else "a list" if isinstance(value, list) else repr(value)
+        raise ConfigError(f"expected a string, found {shown}{quotes}")
     if list(value) != ["secret"]:
-        raise ConfigError("expected a text, or {secret: env:NAME} or {secret: scope/key}, found a mapping of other keys")
+        raise ConfigError("expected a string, {secret: env:NAME} or {secret: scope/key}, found a mapping with other keys")
     return Secret(value["secret"])
 
 
 @dataclass(frozen=True, eq=False)
 class _ReadBy:
-    """How pydantic reads a value. Left to itself it tells of a text or a secret twice what is wrong."""
+    """Makes pydantic read a value with a function, so that there is one error, not one for each member of a union."""
 
     function: Callable[[object], object]
-    described: dict[str, Any]
+    json_schema: dict[str, Any]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema
@@ -108,41 +54,56 @@ class _ReadBy:
         return core_schema.no_info_plain_validator_function(self.function)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        return self.described
+        return self.json_schema
 
 
 _SECRET = {"type": "string", "description": "`env:NAME`, or `scope/key` on Databricks."}
 _REFERENCE = {"type": "object", "properties": {"secret": _SECRET}, "required": ["secret"], "additionalProperties": False}
 _Option = Annotated[str | Secret, _ReadBy(option_value, {"anyOf": [{"type": "string"}, _REFERENCE]})]
 _DECIMAL = {"type": "string", "pattern": r"^decimal\(\d{1,2}, ?\d{1,2}\)$"}
-_Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(_TYPES)}, _DECIMAL]})]
+_Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
 
 
-def _one_of(first: str, first_value: str | None, second: str, second_value: str | None) -> str:
-    if (first_value is None) == (second_value is None):
-        found = "neither" if first_value is None else "both"
-        raise ConfigError(f"expected either {first} or {second}, found {found}")
-    if isinstance(first_value, str) and without_password(first_value) != first_value:
-        raise ConfigError(f"{first}: {CREDENTIALS_IN_ADDRESS}")
-    return plain_text(second_value if first_value is None else first_value)
+def _check_place(path: str | None, other: str, other_value: str | None) -> None:
+    if (path is None) == (other_value is None):
+        raise ConfigError(f"expected either path or {other}, found {'neither' if path is None else 'both'}")
+    if isinstance(path, str) and without_password(path) != path:
+        raise ConfigError(f"path: {CREDENTIALS_IN_ADDRESS}")
+    plain_text(other_value if path is None else path)
+
+
+def _check_format(name: object, formats: tuple[str, ...]) -> None:
+    if name not in formats:
+        raise ConfigError(f"unknown format {name!r}{did_you_mean(str(name), formats)}")
+
+
+def _checked(key: str, mapping: dict[Any, Any], read: Callable[[object], Any]) -> dict[str, Any]:
+    """The mapping with its values read, and errors that name the key."""
+    values = {}
+    for name, value in mapping.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"{key}: expected strings as names, found {name!r}")
+        try:
+            values[name] = read(value)
+        except ConfigError as error:
+            raise ConfigError(f"{key}.{name}: {error}") from error
+    return values
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where an input table lies: files of one format under a path, or a table of the catalog.
+    """Where an input table is: files of one format under a path, or a catalog table.
 
     Args:
         path: Path or URI of a file or folder. Exactly one of `path` and `table` is given.
-        table: Name in the catalog, such as `main.recs.predictions`.
-        format: Format of the files under `path`. A table of the catalog knows its own.
-        options: Options of the Spark reader, such as `{"header": "true"}` of csv: texts, or a `Secret` for what is none's
-            business.
-        types: Types of columns of csv and json, which have none of their own, by column, such as `{"user_id": "string"}`;
-            those that are not named are guessed.
+        table: Name of a catalog table, such as `main.recs.predictions`.
+        format: Format of the files under `path`. The catalog knows the format of its tables.
+        options: Options of the Spark reader, such as `{"header": "true"}` for csv: strings, or a `Secret`.
+        types: Types of columns of csv and json by name, such as `{"user_id": "string"}`; Spark guesses the others.
 
     Raises:
-        ConfigError: Not exactly one of path and table, a password in the path, a format beside a table, an unknown format,
-            an option that is neither text nor secret, an unknown type, or types where the table has its own.
+        ConfigError: Not exactly one of path and table is given, the path has a password, a table has a format, the format is
+            unknown, an option is neither a string nor a secret, a type is unknown, or types are given for another format.
 
     Example:
         >>> Location(path="/data/truth").format
@@ -159,43 +120,28 @@ class Location:
     types: dict[str, _Type] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        _one_of("path", self.path, "table", self.table)
-        if self.format not in get_args(FileFormat):
-            raise ConfigError(f"unknown format {self.format!r}{did_you_mean(str(self.format), get_args(FileFormat))}")
+        _check_place(self.path, "table", self.table)
+        _check_format(self.format, get_args(FileFormat))
         if self.table is not None and self.format != "parquet":
-            raise ConfigError(f"expected no format beside a table, found {self.format!r}: a table of the catalog knows its own")
-        options: dict[str, str | Secret] = {}
-        for option, value in self.options.items():
-            if not isinstance(option, str):
-                raise ConfigError(f"options: expected texts as names, found {option!r}")
-            try:
-                options[option] = option_value(value)
-            except ConfigError as error:
-                raise ConfigError(f"options.{option}: {error}") from error
-        object.__setattr__(self, "options", options)
+            raise ConfigError(f"expected no format for a catalog table, which has its own, found {self.format!r}")
+        object.__setattr__(self, "options", _checked("options", self.options, option_value))
         if self.types and (self.table is not None or self.format not in ("csv", "json")):
-            found = "a table of the catalog" if self.table is not None else self.format
-            raise ConfigError(f"types: expected none of {found}, which knows its own: cast_ids makes texts of ids")
-        for column, name in self.types.items():
-            if not isinstance(column, str):
-                raise ConfigError(f"types: expected texts as names of columns, found {column!r}")
-            try:
-                column_type(name)
-            except ConfigError as error:
-                raise ConfigError(f"types.{column}: {error}") from error
+            found = "a catalog table" if self.table is not None else self.format
+            raise ConfigError(f"types: expected none for {found}, which has its own: cast_ids makes strings of ids")
+        _checked("types", self.types, column_type)
 
 
 @dataclass(frozen=True)
 class Output:
-    """Where the tables go: `<path>/summary`, or `<table_prefix>summary` in the catalog, and so on.
+    """Where the tables of a run go: `<path>/summary`, or `<table_prefix>summary` in the catalog, and so on.
 
     Args:
         path: Folder of the tables. Exactly one of `path` and `table_prefix` is given.
-        table_prefix: Beginning of the names in the catalog, such as `main.recs.nightly_`.
+        table_prefix: Start of the names in the catalog, such as `main.recs.nightly_`.
         format: Format of the tables: parquet, delta or orc.
 
     Raises:
-        ConfigError: Not exactly one of path and table_prefix, a password in the path, or an unknown format.
+        ConfigError: Not exactly one of path and table_prefix is given, the path has a password, or the format is unknown.
 
     Example:
         >>> Output(table_prefix="main.recs.nightly_").table("summary")
@@ -207,10 +153,9 @@ class Output:
     format: TableFormat = "parquet"
 
     def __post_init__(self) -> None:
-        _one_of("path", self.path, "table_prefix", self.table_prefix)
-        if self.format not in get_args(TableFormat):
-            raise ConfigError(f"unknown format {self.format!r}{did_you_mean(str(self.format), get_args(TableFormat))}")
+        _check_place(self.path, "table_prefix", self.table_prefix)
+        _check_format(self.format, get_args(TableFormat))
 
     def table(self, name: str) -> str:
-        """Path or name of the table `summary`, `per_user`, `data_report` or `runs`."""
+        """Path or name of a table, such as `summary`, `per_user`, `data_report` or `runs`."""
         return f"{self.table_prefix}{name}" if self.path is None else f"{self.path.rstrip('/')}/{name}"

@@ -1,4 +1,7 @@
-"""Say what a run is doing: in the Spark UI, and behind each step in the log or on a terminal. No job is started for it."""
+"""Report the progress of a run: names of jobs in the Spark UI, and a line per step in the log or on a terminal.
+
+This starts no Spark job.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _DESCRIPTION = "spark.job.description"
-"""The local property that the Spark UI shows of a job, and of a query."""
+"""The local property that the Spark UI shows for a job and a query."""
 
-_around: ContextVar[str] = ContextVar("around", default="")
+_outer_steps: ContextVar[str] = ContextVar("outer_steps", default="")
 _terminal: TextIO | None = None
 
 
 @dataclass
 class StepCounts:
-    """What a step has seen, as far as it is known without a Spark job of its own."""
+    """What a step has read, if that is known without another Spark job."""
 
     rows: int | None = None
     users: int | None = None
@@ -36,35 +39,28 @@ class StepCounts:
 
 @contextmanager
 def step(spark: SparkSession, text: str) -> Iterator[StepCounts]:
-    """Give the Spark jobs of a block their name, and log at its end what it saw and how long it took.
+    """Name the Spark jobs of a block, and log its duration, and the counts that the block has set, when it ends.
 
-    A block within another has no line of its own. One that fails has none, either: its error is told.
-
-    Args:
-        spark: The session.
-        text: What the block does.
-
-    Yields:
-        What the block may fill.
+    A block inside another one logs nothing; neither does one that fails.
     """
-    outer, begun, seen = _around.get(), time.monotonic(), StepCounts()
+    outer, start, counts = _outer_steps.get(), time.monotonic(), StepCounts()
     path = f"{outer}: {text}" if outer else text
-    token = _around.set(path)
+    token = _outer_steps.set(path)
     try:
         with _named(spark, path):
-            yield seen
+            yield counts
     finally:
-        _around.reset(token)
-    seconds = time.monotonic() - begun
-    counts = [(seen.rows, "row"), (seen.users, "user")]
-    told = [f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in counts if n is not None]
+        _outer_steps.reset(token)
+    seconds = time.monotonic() - start
     if not outer:
-        _log.info("%s: %s", text, ", ".join([*told, f"{seconds:.1f} s"]))
+        named = ((counts.rows, "row"), (counts.users, "user"))
+        parts = [f"{n:,} {noun}{'' if n == 1 else 's'}" for n, noun in named if n is not None]
+        _log.info("%s: %s", text, ", ".join([*parts, f"{seconds:.1f} s"]))
 
 
 @contextmanager
 def show_steps() -> Iterator[None]:
-    """Show the steps of a job: on a terminal as they are, else among the other lines of the log."""
+    """Show the steps of a job: as plain lines on a terminal, otherwise with the other lines of the log."""
     global _terminal
     level, before = _log.level, (_log.propagate, _terminal)
     lines = logging.StreamHandler(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
@@ -82,15 +78,15 @@ def show_steps() -> Iterator[None]:
 
 
 def _named(spark: SparkSession, path: str) -> AbstractContextManager[None]:
-    """Gives jobs a description on classic Spark. On Connect, whose server writes them itself, a terminal gets a bar."""
-    # Connect has no context, and some platforms refuse it. That a job has no name may not end a run.
+    """Give jobs a description on classic Spark. On Connect, where the server sets it, show a progress bar on a terminal."""
+    # Connect has no context, and some platforms refuse access. A missing name must not end a run.
     with suppress(Exception):
         context: Any = spark.sparkContext
         before = context.getLocalProperty(_DESCRIPTION)
         context.setLocalProperty(_DESCRIPTION, f"spark-recmetrics: {path}")
         return _restored(context, before)
-    if _terminal is not None and hasattr(spark, "registerProgressHandler"):  # from Spark 4.0 on
-        return _followed(spark, _bar(path, _terminal))
+    if _terminal is not None and hasattr(spark, "registerProgressHandler"):  # since Spark 4.0
+        return _with_handler(spark, _bar(path, _terminal))
     return nullcontext()
 
 
@@ -99,24 +95,24 @@ def _restored(context: Any, before: str | None) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(Exception):  # of a session that has died in the block; the error of the block is the one to tell
+        with suppress(Exception):  # if the session died in the block, the block's own error is the one to raise
             context.setLocalProperty(_DESCRIPTION, before)
 
 
 @contextmanager
-def _followed(spark: SparkSession, bar: Any) -> Iterator[None]:
-    spark.registerProgressHandler(bar)
+def _with_handler(spark: SparkSession, handler: Any) -> Iterator[None]:
+    spark.registerProgressHandler(handler)
     try:
         yield
     finally:
-        spark.removeProgressHandler(bar)
+        spark.removeProgressHandler(handler)
 
 
 def _bar(path: str, stream: TextIO) -> Callable[..., None]:
-    """Tells how far the tasks of an operation are, on a line that is empty at its end, as classic Spark does by itself."""
+    """A handler that shows the finished tasks on one line, which it clears at the end, like the bar of classic Spark."""
 
     def show(stages: Sequence[Any] | None, *, done: bool, **_: object) -> None:
-        n, n_done = (sum(getattr(one, name) for one in stages or ()) for name in ("num_tasks", "num_completed_tasks"))
+        n, n_done = (sum(getattr(stage, name) for stage in stages or ()) for name in ("num_tasks", "num_completed_tasks"))
         text = f"{path}: {n_done} of {n} tasks" if n and not done else ""
         stream.write(f"\r{text:<70}\r")
         stream.flush()

@@ -1,4 +1,4 @@
-"""Read and write tables. The only place that starts Spark jobs."""
+"""Read input tables, and errors that show an example of a wrong value."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from spark_recmetrics.columns import DECIMAL_COMMA, WrongTypeError, is_decimal_c
 from spark_recmetrics.errors import DataError, reason_of
 from spark_recmetrics.storage import csv_files
 from spark_recmetrics.storage.actions import NOT_FOUND
+from spark_recmetrics.storage.identifiers import quoted, quoted_part
 from spark_recmetrics.text import brief, printable
 
 if TYPE_CHECKING:
     from spark_recmetrics.storage.credentials import Vault
     from spark_recmetrics.storage.locations import Location
 
-from spark_recmetrics.storage.identifiers import quoted, quoted_part
-
 _log = logging.getLogger(__name__)
 
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-"""A text that is a number, as a pattern of Java."""
+"""A string that is a number, as a Java pattern."""
 
 
 def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, ids: Sequence[str] = ()) -> DataFrame:
@@ -34,71 +33,64 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
     Args:
         spark: The session.
         location: Path and format, or the name of a catalog table.
-        key: The configuration key that the location stands under, for messages.
+        key: The configuration key of the location, for messages.
         vault: Reads the secrets among the options.
-        ids: The names of columns of ids, which may not be guessed to be numbers where that changes them.
+        ids: Names of id columns, whose leading zeros must not be lost.
 
     Raises:
-        ConfigError: A secret is not there.
-        DataError: There is no such path or table, it cannot be read as that format, it lacks a column whose type is given, or
-            a CSV would lose fields of a line, or zeros that ids begin with.
+        ConfigError: A secret is missing.
+        DataError: The path or table is missing or cannot be read in that format, it lacks a column whose type is given, or
+            reading a CSV would lose data, see `csv_files.loss`.
     """
     options, is_csv = vault.options(location, key), location.format == "csv" and location.table is None
     if is_csv:
         options = csv_files.with_defaults(options)
-    lost: list[str] = []
     try:
-        reader = spark.read.options(**options)  # of a table, too: Delta and Iceberg read an older version by them
+        reader = spark.read.options(**options)  # catalog tables, too: Delta and Iceberg read an older version by an option
         frame = reader.table(quoted(location.table)) if location.table else reader.format(location.format).load(location.path)
-        # Spark Connect looks a table up when its schema is asked for.
-        if frame.schema.fields and is_csv:
-            files, looks = csv_files.losses(spark, location, options, frame.schema, ids, key)
-            examples = files.agg(*(look for look, _ in looks)).collect()[0] if looks else ()
-            found = [(told, example) for (_, told), example in zip(looks, examples, strict=True) if example is not None]
-            lost = [told(printable(brief(example))) for told, example in found]
-    except Exception as error:  # noqa: BLE001 - it is told, but for the values of secrets
+        schema = frame.schema  # Spark Connect looks a table up only when its schema is read
+        loss = csv_files.loss(spark, location, options, schema, ids, key) if is_csv and schema.fields else None
+    except Exception as error:  # noqa: BLE001 - readers fail in many ways
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
-        # Spark quotes options in what it says. The error itself is left out of the chain for the same reason.
-        reason = reason_of(error, vault.masked)
-        found_none = NOT_FOUND.search(str(error))
-        advice = (None if found_none else csv_files.other_format(location)) or "check the location and the format"
-        raise DataError(f"{key}: cannot read {where}: {reason}: {advice}") from None
-    if lost:
-        raise DataError(lost[0])
+        advice = (
+            None if NOT_FOUND.search(str(error)) else csv_files.other_format(location)
+        ) or "check the location and the format"
+        # Spark quotes options, and so secrets, in its messages. `from None` keeps the original error out of the traceback.
+        raise DataError(f"{key}: cannot read {where}: {reason_of(error, vault.masked)}: {advice}") from None
+    if loss:
+        raise DataError(loss)
     if location.types:
-        return reader.schema(csv_files.typed(frame.schema, location.types, key)).load(location.path)
+        return reader.schema(csv_files.typed(schema, location.types, key)).load(location.path)
     return frame
 
 
 @contextmanager
 def example_in_errors() -> Iterator[None]:
-    """Tell of a column of texts, where another type was expected, one of its texts, or that the table has no rows.
+    """Raise `DataError` with an example instead of `WrongTypeError`.
 
-    A reader of text files makes texts of a column where a single value is no number, and where there is no row.
-
-    Raises:
-        DataError: In place of `WrongTypeError`.
+    Readers of text files make a column of strings if a single value is not a number, or if there are no rows. The message shows
+    such a value, or says that there are no rows.
     """
     try:
         yield
     except WrongTypeError as error:
         try:
-            told = _with_example(error)
-        except Exception as failed:  # noqa: BLE001 - a mistake is told without an example, too
-            _log.debug("no example: %s", reason_of(failed))
-            told = str(error)
-        raise DataError(told) from None
+            message = _with_example(error)
+        except Exception as failure:  # noqa: BLE001 - without an example the message still helps
+            _log.debug("no example: %s", reason_of(failure))
+            message = str(error)
+        raise DataError(message) from None
 
 
 def _with_example(error: WrongTypeError) -> str:
-    found = error.found
-    for table, texts in error.texts.items():
-        text = F.col(quoted_part(texts.columns[0]))
-        rows = texts.where(text.isNotNull() & ~text.rlike(_NUMBER)).limit(1).collect()
+    message = error.found
+    for table, strings in error.texts.items():
+        string = F.col(quoted_part(strings.columns[0]))
+        rows = strings.where(string.isNotNull() & ~string.rlike(_NUMBER)).limit(1).collect()
         if rows and is_decimal_comma(rows[0][0]):
-            return f"{found}, e.g. {brief(rows[0][0])} in {table}, with {DECIMAL_COMMA}"
+            return f"{message}, e.g. {brief(rows[0][0])} in {table}, with {DECIMAL_COMMA}"
         if rows:
-            found += f", e.g. {printable(brief(rows[0][0]))} in {table}"
-        elif not texts.limit(1).collect():
-            return f"{table}: expected rows, found none, so that its columns are texts: check its location and filters"
-    return f"{found}: {error.advice}"
+            message += f", e.g. {printable(brief(rows[0][0]))} in {table}"
+        elif not strings.limit(1).collect():
+            return f"{table}: expected rows, found none, so its columns are read as strings: check its location and filters"
+    return f"{message}: {error.advice}"

@@ -8,27 +8,26 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-RECOUNTED = "counted again"
-"""How many partitions were counted more than once."""
+RECOUNTED = "partitions counted again"
+"""Name of the count of partitions that were counted more than once."""
 
-_AT = "place of the row in its partition"
+_ROW_NUMBER = "number of the row"
 _PARTITION_BITS = 33
-"""`monotonically_increasing_id` has the partition above these bits and the place of the row in it below."""
+"""`monotonically_increasing_id` stores the partition above these bits and the position of the row in it below."""
 
 
 class RowCounts(NamedTuple):
-    """What is counted of a table while it is read.
+    """Counts of rows, and of rows with a fault, taken while a job reads a table.
 
-    Spark adds up what tasks have counted. Where an executor is lost and with it what its tasks had written, they run again
-    and count again, so that an observation of 1,000 rows can say 2,000 (seen on 4.2, with the result of the job persisted).
-    So the partitions are counted, too: how often the first row of one was seen, and how many different ones there were. They
-    differ where the counts are too large.
+    When an executor is lost, its tasks run again, and Spark adds their counts twice: an observation of 1,000 rows can report
+    2,000 (seen on 4.2, with a persisted result). `RECOUNTED` detects this. It compares how often the first row of a partition
+    was read with the number of distinct partitions.
 
     Args:
-        observation: What will know the counts.
-        rows: The rows that it looks at.
-        faults: What is wrong with a row, by check.
-        counts: All that is counted: the rows, those with each fault, and more.
+        observation: Receives the counts.
+        rows: The rows to count.
+        faults: By data check, whether a row has the fault.
+        counts: All aggregates: the number of rows, of rows with each fault, and further ones.
     """
 
     observation: Observation
@@ -38,18 +37,18 @@ class RowCounts(NamedTuple):
 
     @classmethod
     def of(cls, rows: DataFrame, faults: Mapping[str, Column] = {}, more: Sequence[Column] = ()) -> RowCounts:
-        """A new observation of these rows."""
-        counted = [F.count(F.lit(1)).alias("rows"), *(F.count_if(fault).alias(check) for check, fault in faults.items())]
-        return cls(Observation(), rows, faults, [*counted, *more])
+        """New counts of these rows."""
+        counts = [F.count(F.lit(1)).alias("rows"), *(F.count_if(fault).alias(check) for check, fault in faults.items())]
+        return cls(Observation(), rows, faults, [*counts, *more])
 
     def observed_rows(self) -> DataFrame:
-        """The rows, which are counted where they are read. It can be asked for once."""
-        # A task that is run again is of the same partition, and gives its first row the same number.
-        at = F.col(_AT)
-        first = at.bitwiseAND(2**_PARTITION_BITS - 1) == 0
-        # The position of 0 is that of 1. Of more than 32,768 partitions some share one, and look as if counted again.
-        partition = F.bitmap_bit_position(F.shiftright(at, _PARTITION_BITS) + 1)
-        different = F.bitmap_count(F.bitmap_construct_agg(F.when(first, partition)))
-        again = (F.count_if(first) - different).alias(RECOUNTED)
-        counted = self.rows.withColumn(_AT, F.monotonically_increasing_id()).observe(self.observation, *self.counts, again)
-        return counted.drop(_AT)
+        """The rows, counted where a job reads them. Call it only once."""
+        # A repeated task has the same partition, and numbers its first row the same way.
+        number = F.col(_ROW_NUMBER)
+        is_first = number.bitwiseAND(2**_PARTITION_BITS - 1) == 0
+        # Bits of 0 and 1 coincide, hence + 1. With more than 32,768 partitions some share a bit and look as if counted again.
+        partition = F.bitmap_bit_position(F.shiftright(number, _PARTITION_BITS) + 1)
+        n_partitions = F.bitmap_count(F.bitmap_construct_agg(F.when(is_first, partition)))
+        recounted = (F.count_if(is_first) - n_partitions).alias(RECOUNTED)
+        numbered = self.rows.withColumn(_ROW_NUMBER, F.monotonically_increasing_id())
+        return numbered.observe(self.observation, *self.counts, recounted).drop(_ROW_NUMBER)

@@ -1,242 +1,111 @@
-"""The tables that are read and written: where they lie, and the schemas of those that do not depend on the metrics."""
+"""Schemas of the published tables, and of partial results between workers, that do not depend on the metrics."""
 
 from __future__ import annotations
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
-SUMMARY = StructType(
-    [
-        StructField("run_id", StringType()),
-        StructField("as_of", StringType()),
-        StructField("model", StringType()),
-        StructField("slice", StringType()),
-        StructField("slice_value", StringType()),
-        StructField("metric", StringType()),
-        StructField("k", IntegerType()),
-        StructField("convention", StringType()),
-        StructField("value", DoubleType()),
-        StructField("n_users", LongType()),
-        StructField("n_undefined", LongType()),
-        StructField("std", DoubleType()),
-        StructField("ci_low", DoubleType()),
-        StructField("ci_high", DoubleType()),
-        StructField("ci_method", StringType()),
-        StructField("higher_is_better", BooleanType()),
-        StructField("config_hash", StringType()),
-        StructField("data_hash", StringType()),
-        StructField("version", StringType()),
-        StructField("computed_at", TimestampType()),
-        StructField("job", StringType()),
-        StructField("small", BooleanType()),
-    ]
-)
-"""One row per model, slice and metric. `metric` is the whole text of the metric, its cut-off included; `small` marks the
-values of slices over too few users."""
+from spark_recmetrics.storage.column_types import type_named
 
-DATA_REPORT = StructType(
-    [
-        StructField("check", StringType()),
-        StructField("table", StringType()),
-        StructField("level", StringType()),
-        StructField("n_rows", LongType()),
-        StructField("share", DoubleType()),
-        StructField("example", StringType()),
-    ]
-)
-"""One row per fact about the input; `level` is `info`, `warn` or `error`, `share` is of the rows or users of the table."""
 
-GATES = StructType(
-    [
-        StructField("gate", StringType()),
-        StructField("metric", StringType()),
-        StructField("model", StringType()),
-        StructField("value", DoubleType()),
-        StructField("n_users", LongType()),
-        StructField("reference", DoubleType()),
-        StructField("reference_run", StringType()),
-        StructField("drop", DoubleType()),
-        StructField("result", StringType()),
-        StructField("reason", StringType()),
-        StructField("false_alarm_rate", DoubleType()),
-        StructField("false_alarm_rate_year", DoubleType()),
-    ]
+def _schema(columns: str) -> StructType:
+    """The columns of a DDL string. Spark's own parser of these needs a session."""
+    return StructType([StructField(name, _type(kind)) for name, kind in (column.split() for column in columns.split(","))])
+
+
+def _type(name: str) -> DataType:
+    element = name.removeprefix("array<").removesuffix(">")
+    return type_named(name) if element == name else ArrayType(type_named(element))
+
+
+SUMMARY = _schema(
+    "run_id string, as_of string, model string, slice string, slice_value string, metric string, k int, convention string, "
+    "value double, n_users bigint, n_undefined bigint, std double, ci_low double, ci_high double, ci_method string, "
+    "higher_is_better boolean, config_hash string, data_hash string, version string, computed_at timestamp, job string, "
+    "small boolean"
+)
+"""One row per model, slice and metric. `metric` is the full name of the metric with its cut-off; `small` marks values of slices
+with too few users."""
+
+DATA_REPORT = _schema("check string, table string, level string, n_rows bigint, share double, example string")
+"""One row per data check and table. `level` is `info`, `warn` or `error`; `share` is of the rows or users of the table."""
+
+GATES = _schema(
+    "gate string, metric string, model string, value double, n_users bigint, reference double, reference_run string, "
+    "drop double, result string, reason string, false_alarm_rate double, false_alarm_rate_year double"
 )
 """One row per gate and model; `result` is `pass`, `warn` or `fail`."""
 
-COMPARISON = StructType(
-    [
-        StructField("model_a", StringType()),
-        StructField("model_b", StringType()),
-        StructField("slice", StringType()),
-        StructField("slice_value", StringType()),
-        StructField("metric", StringType()),
-        StructField("k", IntegerType()),
-        StructField("mean_a", DoubleType()),
-        StructField("mean_b", DoubleType()),
-        StructField("diff", DoubleType()),
-        StructField("ci_low", DoubleType()),
-        StructField("ci_high", DoubleType()),
-        StructField("test", StringType()),
-        StructField("statistic", DoubleType()),
-        StructField("p_value", DoubleType()),
-        StructField("p_adjusted", DoubleType()),
-        StructField("effect_size", DoubleType()),
-        StructField("wins", LongType()),
-        StructField("ties", LongType()),
-        StructField("losses", LongType()),
-        StructField("n_users", LongType()),
-        StructField("smallest_difference", DoubleType()),
-        StructField("winner", StringType()),
-        StructField("reason", StringType()),
-        StructField("seed", LongType()),
-    ]
+COMPARISON = _schema(
+    "model_a string, model_b string, slice string, slice_value string, metric string, k int, mean_a double, mean_b double, "
+    "diff double, ci_low double, ci_high double, test string, statistic double, p_value double, p_adjusted double, "
+    "effect_size double, wins bigint, ties bigint, losses bigint, n_users bigint, smallest_difference double, winner string, "
+    "reason string, seed bigint"
 )
-"""One row per pair of models, slice, metric and test. Differences are b - a; a win is a user whose value of b is better."""
+"""One row per pair of models, slice, metric and test. Differences are b - a; a win is a user for whom b is better."""
 
-_PAIRED = [
-    StructField("pair", IntegerType()),
-    StructField("column", IntegerType()),
-    StructField("slice", IntegerType()),
-    StructField("slice_value", StringType()),
-]
-
-PART_DIFFERENCES = StructType(
-    [
-        *_PAIRED,
-        *(StructField(name, LongType()) for name in ("n_lists_a", "n_lists_b", "n", "n_left_out")),
-        *(StructField(name, DoubleType()) for name in ("sum_a", "sum_b", "total", "deviation", "low", "high", "noise")),
-        *(StructField(name, LongType()) for name in ("wins", "losses")),
-        StructField("magnitudes", ArrayType(DoubleType())),
-        *(StructField(name, ArrayType(LongType())) for name in ("n_positive", "n_negative")),
-        StructField("sums", ArrayType(DoubleType())),
-        StructField("counts", ArrayType(LongType())),
-    ]
+PART_DIFFERENCES = _schema(
+    "pair int, column int, slice int, slice_value string, n_lists_a bigint, n_lists_b bigint, n bigint, n_left_out bigint, "
+    "sum_a double, sum_b double, total double, deviation double, low double, high double, noise double, wins bigint, "
+    "losses bigint, magnitudes array<double>, n_positive array<bigint>, n_negative array<bigint>, sums array<double>, "
+    "counts array<bigint>"
 )
-"""The rows of `differences.part_differences`."""
+"""Rows of `decisions.differences_spark.part_differences`."""
 
-DIFFERENCES = StructType(
-    [
-        *_PAIRED,
-        *(StructField(name, LongType()) for name in ("n_lists_a", "n_lists_b", "n", "n_left_out", "wins", "losses")),
-        *(StructField(name, DoubleType()) for name in ("mean_a", "mean_b", "mean", "variance", "plus", "minus", "tied")),
-        StructField("replicates", ArrayType(DoubleType())),
-    ]
+DIFFERENCES = _schema(
+    "pair int, column int, slice int, slice_value string, n_lists_a bigint, n_lists_b bigint, n bigint, n_left_out bigint, "
+    "wins bigint, losses bigint, mean_a double, mean_b double, mean double, variance double, plus double, minus double, "
+    "tied double, replicates array<double>"
 )
-"""The rows of `differences.whole_differences`."""
+"""Rows of `decisions.differences_spark.whole_differences`."""
 
-TOTALS = StructType(
-    [
-        StructField("model", StringType()),
-        StructField("name", StringType()),
-        StructField("n", LongType()),
-        StructField("sum", DoubleType()),
-        StructField("deviation", DoubleType()),
-        StructField("undefined", LongType()),
-        StructField("total", DoubleType()),
-        StructField("count", DoubleType()),
-        StructField("examples", ArrayType(StringType())),
-    ]
+TOTALS = _schema(
+    "model string, name string, n bigint, sum double, deviation double, undefined bigint, total double, count double, "
+    "examples array<string>"
 )
-"""The rows of `means.part_totals`."""
-
-_SLICED = [
-    StructField("model", StringType()),
-    StructField("slice", IntegerType()),
-    StructField("slice_value", StringType()),
-    StructField("metric", IntegerType()),
-]
+"""Rows of `scoring.partial_sums.part_totals`."""
 
 PART_SLICES = StructType(
     [
-        *_SLICED,
+        *_schema("model string, slice int, slice_value string, metric int"),
         StructField("totals", ArrayType(TOTALS)),
-        StructField("sums", ArrayType(DoubleType())),
-        StructField("counts", ArrayType(LongType())),
+        *_schema("sums array<double>, counts array<bigint>"),
     ]
 )
-"""The rows of `aggregate.part_slices`; slice and metric by their places."""
+"""Rows of `aggregation.spark.part_slices`, with positions of slices and metrics."""
 
-SLICE_MEANS = StructType(
-    [
-        *_SLICED,
-        StructField("value", DoubleType()),
-        *(StructField(name, LongType()) for name in ("n_users", "n_undefined")),
-        *(StructField(name, DoubleType()) for name in ("std", "ci_low", "ci_high")),
-    ]
+SLICE_MEANS = _schema(
+    "model string, slice int, slice_value string, metric int, value double, n_users bigint, n_undefined bigint, std double, "
+    "ci_low double, ci_high double"
 )
-"""The rows of `aggregate.whole_slice`."""
+"""Rows of `aggregation.spark.whole_slice`."""
 
-PART_SHARES = StructType(
-    [
-        StructField("place", IntegerType()),
-        StructField("sums", ArrayType(DoubleType())),
-        StructField("counts", ArrayType(LongType())),
-        StructField("total", DoubleType()),
-        StructField("n", LongType()),
-    ]
-)
-"""The rows of `item_intervals.part_shares`: of a model and a metric of items, what its lists add to the value, resampled."""
+PART_SHARES = _schema("place int, sums array<double>, counts array<bigint>, total double, n bigint")
+"""Rows of `aggregation.item_intervals_spark.part_shares`: what the lists of a batch contribute to a value, resampled."""
 
-SHARE_ENDS = StructType([StructField("place", IntegerType()), *(StructField(name, DoubleType()) for name in ("low", "high"))])
-"""The rows of `item_intervals.share_ends`: how far the ends of the interval lie from the value."""
+SHARE_ENDS = _schema("place int, low double, high double")
+"""Rows of `aggregation.item_intervals_spark.share_ends`: distances of the confidence limits from the value."""
 
 RUN_COLUMNS = ("as_of", "run_id")
-"""The columns that name a run in every published table."""
+"""The columns that identify a run in every published table."""
 
 ATTEMPT = "attempt"
-"""Published tables are partitioned by the run and by this column: a random id of each time that the run was published."""
+"""A random id for each time that a run is published. Published tables are partitioned by `RUN_COLUMNS` and this column."""
 
-RUNS = StructType(
-    [
-        StructField("sequence", LongType()),
-        StructField("table", StringType()),
-        StructField("n_rows", LongType()),
-        StructField("columns", StringType()),
-        StructField("config_hash", StringType()),
-        StructField("version", StringType()),
-        StructField("committed_at", TimestampType()),
-        StructField("as_of", StringType()),
-        StructField("run_id", StringType()),
-        StructField("attempt", StringType()),
-    ]
+RUNS = _schema(
+    "sequence bigint, table string, n_rows bigint, columns string, config_hash string, version string, committed_at timestamp, "
+    "as_of string, run_id string, attempt string"
 )
-"""One row per committed attempt and table. `columns` is the schema of the table without the last three, as JSON."""
+"""One row per committed attempt and table. `columns` is the schema of the table, without the last three columns, as JSON."""
 
 TABLES = ("data_report", "per_user", "summary", "comparison", "gates")
-"""The tables of a run; the last two if they are asked for."""
+"""The tables of an evaluation; the last two are optional."""
 
-SPLIT_REPORT = StructType(
-    [
-        StructField("method", StringType()),
-        StructField("fold", IntegerType()),
-        StructField("cut", StringType()),
-        StructField("n_rows", LongType()),
-        StructField("n_train_rows", LongType()),
-        StructField("n_test_rows", LongType()),
-        StructField("n_left_out_rows", LongType()),
-        StructField("n_train_users", LongType()),
-        StructField("n_test_users", LongType()),
-        StructField("n_train_items", LongType()),
-        StructField("n_test_items", LongType()),
-        StructField("n_cold_users", LongType()),
-        StructField("n_cold_items", LongType()),
-        StructField("n_short_users", LongType()),
-        StructField("n_future_users", LongType()),
-        StructField("max_train_time", StringType()),
-        StructField("min_test_time", StringType()),
-    ]
+SPLIT_REPORT = _schema(
+    "method string, fold int, cut string, n_rows bigint, n_train_rows bigint, n_test_rows bigint, n_left_out_rows bigint, "
+    "n_train_users bigint, n_test_users bigint, n_train_items bigint, n_test_items bigint, n_cold_users bigint, "
+    "n_cold_items bigint, n_short_users bigint, n_future_users bigint, max_train_time string, min_test_time string"
 )
 """One row per split, or per fold: the fields of `splits.SplitReport`."""
 
 SPLIT_TABLES = ("folds", "split_report", "test", "train")
-"""The tables of a split: `train` and `test`, or `folds`, and the report."""
+"""The tables of a split: `train` and `test`, or `folds`; and the report."""

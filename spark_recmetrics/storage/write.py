@@ -1,4 +1,4 @@
-"""Read and write tables. The only place that starts Spark jobs."""
+"""Read and write the tables of an output."""
 
 from __future__ import annotations
 
@@ -16,34 +16,42 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_recmetrics.errors import PublishError, reason_of
+from spark_recmetrics.storage.actions import NOT_FOUND, NOT_ON_SERVERLESS, with_retries
+from spark_recmetrics.storage.identifiers import quoted, quoted_part
+from spark_recmetrics.storage.locations import Output
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-    from spark_recmetrics.storage.locations import Output
-
-from spark_recmetrics.storage.actions import NOT_FOUND, NOT_ON_SERVERLESS, RETRIES
-from spark_recmetrics.storage.identifiers import quoted, quoted_part
 
 _log = logging.getLogger(__name__)
 
 _CONFLICT = re.compile(
     "DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent|MetadataChanged|ProtocolChanged"
 )
-"""What Delta says where another writer has changed the table meanwhile: names of its error classes and exceptions."""
+"""Error classes and exceptions of Delta for a table that another writer has changed meanwhile."""
+
+
+def destination(output: Output, name: str) -> str:
+    """Path of a table of the output, or its quoted name in the catalog.
+
+    Example:
+        >>> destination(Output(table_prefix="my-cat.recs.nightly_"), "summary")
+        '`my-cat`.`recs`.`nightly_summary`'
+    """
+    return output.table(name) if output.path is not None else quoted(output.table(name))
 
 
 def published_table(spark: SparkSession, output: Output, name: str, schema: StructType | None = None) -> DataFrame | None:
-    """A table of the output as it is now, or None where there is none yet.
+    """A table of the output as it is now; None if there is none yet.
 
     Args:
         spark: The session.
         output: Where the tables are, and their format.
-        name: Which table.
-        schema: The columns of files of parquet and ORC; None: those of one file. Other tables know their own.
+        name: Name of the table.
+        schema: Columns of parquet and ORC files; None: those of one file. Delta and the catalog know the columns.
 
     Raises:
-        PublishError: What is there cannot be read as a table of that format.
+        PublishError: The table cannot be read in that format.
     """
     target = destination(output, name)
     try:
@@ -55,113 +63,21 @@ def published_table(spark: SparkSession, output: Output, name: str, schema: Stru
         else:
             reader = spark.read.format(output.format)
             frame = (reader if schema is None or output.format == "delta" else reader.schema(schema)).load(target)
-        _ = frame.schema  # Spark Connect looks a table up when its schema is asked for
+        _ = frame.schema  # Spark Connect looks a table up only when its schema is read
     except Exception as error:
         if NOT_FOUND.search(str(error)):
             return None
         raise PublishError(
-            f"{target}: expected a table of spark-recmetrics in format {output.format}, found what cannot be read: "
-            f"{reason_of(error)}: give another output"
+            f"{target}: expected a table of spark-recmetrics in format {output.format}, but cannot read it: "
+            f"{reason_of(error)}: use another output"
         ) from error
     return frame
 
 
-def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Sequence[str]) -> None:
-    """Write rows into partitions that do not exist yet, which become visible when the job ends, or never.
-
-    Args:
-        rows: The rows, with the columns of the partitions last.
-        output: Where the tables are, and their format.
-        name: Which table; it is made if it is not there.
-        partitions: The columns that the table is partitioned by.
-
-    Raises:
-        PublishError: The rows cannot be written.
-    """
-    target = destination(output, name)
-    for again in range(RETRIES, -1, -1):
-        try:
-            _add_partitions(rows, output, target, partitions)
-        except Exception as error:
-            # Delta has written nothing if it reports a conflict.
-            if again and output.format == "delta" and _CONFLICT.search(str(error)):
-                _log.warning("%s: another writer was faster, once more: %s", target, reason_of(error))
-                continue
-            raise PublishError(f"cannot write {target!r}: {reason_of(error)}: check the location and who may write") from error
-        return
-
-
-def probe_output(spark: SparkSession, output: Output) -> str | None:
-    """Write a table of one row where the output tables go, as they are written, and remove it. No other table is touched.
-
-    Returns:
-        The table, if it had to stay: Spark's DataFrame API deletes no files, so those of a path are deleted only where
-        the path is a folder of this machine. It is always the same one then, and `_` hides it from readers. None: it is gone.
-
-    Raises:
-        PublishError: It cannot be written, or not be removed from the catalog.
-    """
-    rows = spark.range(1).withColumn("part", F.lit("probe"))
-    if output.path is None:
-        # Nobody has a table of this name, so none is replaced and none is dropped.
-        name = f"probe_{secrets.token_hex(8)}"
-        add_partitions(rows, output, name, ["part"])
-        target = destination(output, name)
-        try:
-            if hasattr(spark.catalog, "dropTable"):  # from Spark 4.2 on; the parser of Delta refuses the statement
-                spark.catalog.dropTable(target)
-            else:
-                spark.sql("DROP TABLE IDENTIFIER(:target)", args={"target": target})
-        except Exception as error:
-            raise PublishError(f"cannot remove {target!r}, delete it by hand: {reason_of(error)}") from error
-        return None
-    folder = Path(re.sub("^file:/+", "/", output.path))
-    probe = folder / "_recmetrics_probe"
-    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    add_partitions(rows, output, probe.name, ["part"])
-    if not probe.is_dir():
-        return destination(output, probe.name)
-    try:
-        shutil.rmtree(probe)
-    except OSError:
-        return str(probe)
-    with suppress(OSError):  # what others have written there meanwhile stays
-        for parent in made:
-            parent.rmdir()
-    return None
-
-
-def _add_partitions(rows: DataFrame, output: Output, target: str, partitions: Sequence[str]) -> None:
-    if output.format == "delta":
-        writer = rows.write.format("delta").mode("append").option("mergeSchema", "true").partitionBy(*partitions)
-        if output.path is not None:
-            writer.save(target)
-        else:
-            writer.saveAsTable(target)
-        return
-    # Two appends to one folder share its `_temporary`, and the first to end deletes it, with rows of the other that are then
-    # missing without an error. A dynamic overwrite has a staging folder of its own, and renames one whole folder for each
-    # partition. Nothing is overwritten, since the partitions are new.
-    if output.path is not None:
-        writer = rows.write.format(output.format).mode("overwrite").option("partitionOverwriteMode", "dynamic")
-        writer.partitionBy(*partitions).save(target)
-        return
-    spark = rows.sparkSession
-    if not spark.catalog.tableExists(target):
-        # An empty table first, so that a run that is killed while it writes leaves no folder without its table.
-        spark.createDataFrame([], rows.schema).write.format(output.format).partitionBy(*partitions).saveAsTable(target)
-    # A catalog table inserts by position. It can only append: it does not look at the option of a dynamic overwrite, and an
-    # overwrite without it would take away all other runs. So callers count what has arrived.
-    there = spark.table(target).schema.fields
-    null = {field.name: F.lit(None).cast(field.dataType).alias(field.name) for field in there if field.name not in rows.columns}
-    ordered = rows.select(*(null.get(field.name, F.col(quoted_part(field.name))) for field in there))
-    ordered.write.insertInto(target, overwrite=False)
-
-
 def _refresh(spark: SparkSession, target: str) -> None:
-    """Forget the files of a table of the catalog: another process may have written since this session last looked.
+    """Forget the cached file list of a catalog table, because another process may have written since.
 
-    Serverless compute refuses that. Its tables are Delta, which looks at the newest version whenever it is read.
+    Serverless compute rejects this and does not need it: its tables are Delta, which reads the newest version every time.
     """
     try:
         spark.catalog.refreshTable(target)
@@ -171,12 +87,93 @@ def _refresh(spark: SparkSession, target: str) -> None:
         _log.debug("not refreshed: %s", reason_of(error))
 
 
-def destination(output: Output, name: str) -> str:
-    """Path of a table of the output, or its name in the catalog, quoted.
+def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Sequence[str]) -> None:
+    """Write rows into new partitions, which become visible when the job ends, or never.
 
-    Example:
-        >>> from spark_recmetrics.storage.locations import Output
-        >>> destination(Output(table_prefix="my-cat.recs.nightly_"), "summary")
-        '`my-cat`.`recs`.`nightly_summary`'
+    Args:
+        rows: The rows, with the partition columns last.
+        output: Where the tables are, and their format.
+        name: Name of the table, which is created if needed.
+        partitions: The partition columns.
+
+    Raises:
+        PublishError: The rows cannot be written.
     """
-    return output.table(name) if output.path is not None else quoted(output.table(name))
+    target = destination(output, name)
+    try:
+        if output.format == "delta":  # which has written nothing if it reports a conflict
+            with_retries(lambda: _append_to_delta(rows, output, target, partitions), _CONFLICT, f"{target}: concurrent write")
+        elif output.path is not None:
+            # Not an append: two appends share the folder `_temporary`, and the first to end deletes it with rows of the other,
+            # without an error. A dynamic overwrite has its own staging folder and renames one folder per partition. It
+            # overwrites nothing, because the partitions are new.
+            writer = rows.write.format(output.format).mode("overwrite").option("partitionOverwriteMode", "dynamic")
+            writer.partitionBy(*partitions).save(target)
+        else:
+            _insert(rows, output, target, partitions)
+    except Exception as error:
+        raise PublishError(f"cannot write {target!r}: {reason_of(error)}: check the location and the permissions") from error
+
+
+def _append_to_delta(rows: DataFrame, output: Output, target: str, partitions: Sequence[str]) -> None:
+    writer = rows.write.format("delta").mode("append").option("mergeSchema", "true").partitionBy(*partitions)
+    if output.path is not None:
+        writer.save(target)
+    else:
+        writer.saveAsTable(target)
+
+
+def _insert(rows: DataFrame, output: Output, target: str, partitions: Sequence[str]) -> None:
+    spark = rows.sparkSession
+    if not spark.catalog.tableExists(target):
+        # Create it empty first: a run that is killed while it writes leaves no folder without a table.
+        spark.createDataFrame([], rows.schema).write.format(output.format).partitionBy(*partitions).saveAsTable(target)
+    # `insertInto` goes by position. It must append: it ignores the option of a dynamic overwrite, and a plain overwrite would
+    # remove all other runs. Callers count the rows that have arrived.
+    fields = spark.table(target).schema.fields
+    missing = {field.name: F.lit(None).cast(field.dataType) for field in fields if field.name not in rows.columns}
+    ordered = rows.select(*(missing.get(field.name, F.col(quoted_part(field.name))).alias(field.name) for field in fields))
+    ordered.write.insertInto(target, overwrite=False)
+
+
+def probe_output(spark: SparkSession, output: Output) -> str | None:
+    """Write a table of one row to the output, in the same way as other tables, and remove it.
+
+    Returns:
+        The table if it cannot be removed: Spark's DataFrame API deletes no files, so a path is removed only if it is a folder
+        of this machine. Its name is always the same and starts with `_`, which hides it from readers. None if it was removed.
+
+    Raises:
+        PublishError: It cannot be written, or not be removed from the catalog.
+    """
+    rows = spark.range(1).withColumn("part", F.lit("probe"))
+    if output.path is not None:
+        return _probe_path(rows, output, Path(re.sub("^file:/+", "/", output.path)))
+    # A random name, so that no existing table is replaced or dropped.
+    name = f"probe_{secrets.token_hex(8)}"
+    add_partitions(rows, output, name, ["part"])
+    target = destination(output, name)
+    try:
+        if hasattr(spark.catalog, "dropTable"):  # since Spark 4.2; Delta's parser rejects the statement
+            spark.catalog.dropTable(target)
+        else:
+            spark.sql("DROP TABLE IDENTIFIER(:target)", args={"target": target})
+    except Exception as error:
+        raise PublishError(f"cannot remove {target!r}, delete it by hand: {reason_of(error)}") from error
+    return None
+
+
+def _probe_path(rows: DataFrame, output: Output, folder: Path) -> str | None:
+    probe = folder / "_recmetrics_probe"
+    created = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    add_partitions(rows, output, probe.name, ["part"])
+    if not probe.is_dir():
+        return destination(output, probe.name)
+    try:
+        shutil.rmtree(probe)
+    except OSError:
+        return str(probe)
+    with suppress(OSError):  # keep what others have written there meanwhile
+        for parent in created:
+            parent.rmdir()
+    return None

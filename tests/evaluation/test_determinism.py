@@ -176,4 +176,4 @@ def test_rows_that_spark_counts_twice_are_counted_once(spark, caplog):
         assert seen.columns == rows.columns
         actions.collect_rows(seen.orderBy(seen["id"] % 3) if sort else seen)
         assert actions.observed_counts(watch) == {"rows": 1000, "even": 500}
-        assert ("counted once more" in caplog.text) == warned
+        assert ("Spark counted rows twice" in caplog.text) == warned

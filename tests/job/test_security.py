@@ -87,10 +87,10 @@ def test_missing_variables_are_told_together_before_a_session_starts(write: Writ
     capsys.readouterr()
     assert main(["evaluate", "--config", path]) == 2
     printed = capsys.readouterr()
-    told = "options['fs.s3a.secret.key']: expected a secret in the environment variable RECMETRICS_TEST"
+    told = "options['fs.s3a.secret.key']: the environment variable RECMETRICS_TEST"
     lines = [
-        f"inputs.predictions.{told}_A, found no such variable: set it for the driver",
-        f"inputs.truth.{told}_B, found an empty one: set it for the driver",
+        f"inputs.predictions.{told}_A is not set: set it to the secret on the driver",
+        f"inputs.truth.{told}_B is empty: set it to the secret on the driver",
     ]
     assert printed.err.splitlines() == [f"error: {line}" for line in lines]
     assert outcome_of(printed.out)["error"] == {"type": "ConfigError", "message": "\n".join(lines)}

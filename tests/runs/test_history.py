@@ -237,23 +237,6 @@ def test_two_at_once(spark, tmp_path):
     assert [len(attempts(place, table)) for table in NUMBER] == [1] * 3
 
 
-@pytest.mark.parametrize(("n_gone", "n_looks"), [(2, 3), (9, 4)])
-def test_a_file_that_goes_while_it_is_read_is_looked_for_again(n_gone, n_looks):
-    looks = []
-
-    def look():
-        looks.append(1)
-        if len(looks) <= n_gone:
-            raise PublishError("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file")
-
-    if n_gone < n_looks:
-        assert actions.collect_with_retry(look) == []
-    else:
-        with pytest.raises(PublishError, match="FILE_NOT_EXIST"):
-            actions.collect_with_retry(look)
-    assert len(looks) == n_looks
-
-
 @pytest.mark.spark
 def test_rows_that_are_lost_later_take_the_run_with_them(spark, tmp_path):
     place, other = str(tmp_path), Run(run_id="r1", as_of="2026-11-27")
@@ -270,7 +253,7 @@ def test_rows_that_are_lost_later_take_the_run_with_them(spark, tmp_path):
 def test_rows_that_do_not_arrive_are_not_published(spark, tmp_path, monkeypatch):
     place = str(tmp_path)
     publish(frames_of(spark, 1), Output(path=place), RUN)
-    monkeypatch.setattr(actions, "observed", lambda *_: {"rows": 4})
+    monkeypatch.setattr(actions, "observed_counts", lambda *_: {"rows": 4})
     with pytest.raises(PublishError, match=f"{place}/data_report: expected 4 rows of this run, found 2 after") as caught:
         publish(frames_of(spark, 2), Output(path=place), RUN)
     assert "nothing was published" in str(caught.value)
@@ -473,24 +456,3 @@ def test_a_foreign_table_of_the_catalog_is_refused(spark, catalog):
         publish(frames_of(spark, 1), catalog, RUN)
     with pytest.raises(PublishError, match=r"found the columns id: give another output\.table_prefix"):
         read_history(spark, catalog)
-
-
-@pytest.mark.parametrize(("n_conflicts", "n_tries", "written"), [(2, 3, True), (9, 4, False)])
-def test_conflicts_of_delta_are_tried_again_three_times(monkeypatch, caplog, n_conflicts, n_tries, written):
-    """What Delta raises, from a writer that stands in for it."""
-    tried = []
-
-    def refused(*_):
-        tried.append(1)
-        if len(tried) <= n_conflicts:
-            raise RuntimeError("[DELTA_METADATA_CHANGED] MetadataChangedException: The metadata has been changed")
-
-    monkeypatch.setattr(write, "_add_partitions", refused)
-    output = Output(path="/out", format="delta")
-    if written:
-        write.add_partitions(None, output, "summary", ("as_of",))
-    else:
-        with pytest.raises(PublishError, match=r"cannot write '/out/summary': \[DELTA_METADATA_CHANGED\]"):
-            write.add_partitions(None, output, "summary", ("as_of",))
-    assert len(tried) == n_tries
-    assert "another writer was faster" in caplog.text

@@ -47,7 +47,7 @@ class Scopes:
 
 
 def test_scopes_need_databricks() -> None:
-    told = r"^inputs\.x\.options\.password: the secret recs/key is one of Databricks, found no dbutils here: .* write env:NAME$"
+    told = r"^inputs\.x\.options\.password: the secret recs/key is a Databricks secret, found no dbutils here: .* use env:NAME$"
     for read in (lambda: Vault().options(SCOPED, "inputs.x"), lambda: Vault().check([("inputs.x", SCOPED)])):
         with pytest.raises(ConfigError, match=told):
             read()
@@ -71,7 +71,8 @@ def test_scopes_are_read_through_dbutils(monkeypatch, place: str) -> None:
     with pytest.raises(ConfigError) as caught:
         vault.options(Location(path="/p", options={"password": Secret("recs/no")}), "inputs.x")
     assert str(caught.value) == (
-        "inputs.x.options.password: cannot read the secret recs/no: no recs/no for you: check scope, key and who may read"
+        "inputs.x.options.password: cannot read the secret recs/no: no recs/no for you: "
+        "check the scope, the key and the permissions"
     )
 
 

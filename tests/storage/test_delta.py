@@ -112,7 +112,7 @@ for n in range(1):
         list(pool.map(lambda run: publish(frames_of(spark, n), output, run), runs))
     expected = {table: sorted(row for run in runs for row in complete(n, run=run)[table]) for table in complete(n)}
     tell(f"first {n}", numbers(spark, output) == expected)
-tell("conflicts", sum("another writer was faster" in line for line in Heard.lines))
+tell("conflicts", sum("concurrent write" in line for line in Heard.lines))
 
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.locations import Location

@@ -318,7 +318,7 @@ def _compose(text: str) -> yaml.Node | None:
 def _unwritable(value: object) -> str | None:
     """What is wrong with a text or a number that no message, table or other process could be given."""
     if isinstance(value, str) and not writable(value):
-        return f"expected a text without control characters, found {shown(value)}"
+        return f"expected a non-blank string without control characters, found {shown(value)}"
     if isinstance(value, int) and value.bit_length() > _WIDEST:
         return f"expected a number that a double can hold, found {shown(value)}"
     return None

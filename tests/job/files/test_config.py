@@ -189,8 +189,8 @@ def test_misspelt_key_unknown_metric_and_wrong_k_are_told_together(refused: Refu
         ("evaluation: {intervals: boot}", "evaluation.intervals: expected one of 'normal' or 'bootstrap', found 'boot'"),
         ("evaluation: {intervals: {methd: normal}}", "evaluation.intervals.methd: unknown key; did you mean 'method'?"),
         ("evaluation: {intervals: [normal]}", "evaluation.intervals: expected a mapping of keys to values, found a list"),
-        ("model_name: ''", "model_name: expected a text without control characters, found ''"),
-        ('model_name: "a\\nb"', "model_name: expected a text without control characters, found 'a\\nb'"),
+        ("model_name: ''", "model_name: expected a non-blank string without control characters, found ''"),
+        ('model_name: "a\\nb"', "model_name: expected a non-blank string without control characters, found 'a\\nb'"),
         ("max_drop: 1e-3", "max_drop: unknown key; known: as_of, checks, columns, comparison, evaluation, gates, inputs, "),
         ("no: 1", "no: unknown key; "),
         ("_target_: os.system", "_target_: unknown key; "),
@@ -223,11 +223,11 @@ def test_errors_have_place_and_remedy(refused: Refused, more: str, line: str) ->
         ),
         (
             "{predictions: {path: ''}, truth: {path: /t}}",
-            "inputs.predictions: expected a text without control characters, found ''",
+            "inputs.predictions: expected a non-blank string without control characters, found ''",
         ),
         (
             "{predictions: {table: t, format: csv}, truth: {path: /t}}",
-            "inputs.predictions: expected no format beside a table, found 'csv': a table of the catalog knows its own",
+            "inputs.predictions: expected no format for a catalog table, which has its own, found 'csv'",
         ),
         (
             "{predictions: {path: /p, format: parket}, truth: {path: /t}}",
@@ -247,18 +247,15 @@ def test_errors_have_place_and_remedy(refused: Refused, more: str, line: str) ->
         ),
         (
             "{predictions: {path: /p, types: {user_id: string}}, truth: {path: /t}}",
-            "inputs.predictions: types: expected none of parquet, which knows its own: cast_ids makes texts of ids",
+            "inputs.predictions: types: expected none for parquet, which has its own: cast_ids makes strings of ids",
         ),
         (
             "{predictions: {table: t, types: {user_id: string}}, truth: {path: /t}}",
-            (
-                "inputs.predictions: types: expected none of a table of the catalog, which knows its own: "
-                "cast_ids makes texts of ids"
-            ),
+            ("inputs.predictions: types: expected none for a catalog table, which has its own: cast_ids makes strings of ids"),
         ),
         (
             "{predictions: {path: /p, options: {header: true}}, truth: {path: /t}}",
-            "inputs.predictions.options.header: expected a text, found True: write it in quotes",
+            "inputs.predictions.options.header: expected a string, found True: write it in quotes",
         ),
         (
             '{predictions: {path: "/p/{as_off}"}, truth: {path: /t}}',
@@ -269,10 +266,13 @@ def test_errors_have_place_and_remedy(refused: Refused, more: str, line: str) ->
             "{models: {v1.2: {prediction: {path: /p}, predictions: {path: /p}}}, truth: {path: /t}}",
             "inputs.models['v1.2'].prediction: unknown key; did you mean 'predictions'?",
         ),
-        ("{models: {'': {predictions: {path: /p}}}, truth: {path: /t}}", "inputs.models['']: expected a text without control"),
+        (
+            "{models: {'': {predictions: {path: /p}}}, truth: {path: /t}}",
+            "inputs.models['']: expected a non-blank string without control",
+        ),
         (
             '{models: {"a\\nb": {predictions: {path: /p}}}, truth: {path: /t}}',
-            "inputs.models['a\\nb']: expected a text without control characters, found 'a\\nb'",
+            "inputs.models['a\\nb']: expected a non-blank string without control characters, found 'a\\nb'",
         ),
         ("{models: [als], truth: {path: /t}}", "inputs.models: expected a mapping of keys to values, found a list"),
     ],

@@ -50,7 +50,7 @@ def test_every_table_may_have_one(write: Write, refused: Refused, monkeypatch, k
     (line,) = refused(content.replace("{secret: env:RECMETRICS_TEST_A}", "5"))
     assert line.startswith(f"c.yaml:2: inputs.{key}.options.token: expected a reference to the value")
     (line,) = refused(content.replace("token: {secret: env:RECMETRICS_TEST_A}", "header: 5"))
-    assert line == f"c.yaml:2: inputs.{key}.options.header: expected a text, found 5: write it in quotes"
+    assert line == f"c.yaml:2: inputs.{key}.options.header: expected a string, found 5: write it in quotes"
 
 
 @pytest.mark.parametrize("name", ["r.yaml", "r.json"])
@@ -80,18 +80,18 @@ def test_the_documented_alternative_is_valid(write: Write) -> None:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ("{secret: hunter2}", "expected env:NAME or scope/key, found another text, which is not shown here"),
-        ("{secret: 'env:hunter2!'}", "expected env:NAME or scope/key, found another text, which is not shown here"),
-        ("{secret: 'hunter2/a+b=='}", "expected env:NAME or scope/key, found another text, which is not shown here"),
-        ("{secret: 'env:'}", "expected env:NAME or scope/key, found another text, which is not shown here"),
-        ("{secret: a/b/c}", "expected env:NAME or scope/key, found another text, which is not shown here"),
+        ("{secret: hunter2}", "expected env:NAME or scope/key, found another string, which is not shown here"),
+        ("{secret: 'env:hunter2!'}", "expected env:NAME or scope/key, found another string, which is not shown here"),
+        ("{secret: 'hunter2/a+b=='}", "expected env:NAME or scope/key, found another string, which is not shown here"),
+        ("{secret: 'env:'}", "expected env:NAME or scope/key, found another string, which is not shown here"),
+        ("{secret: a/b/c}", "expected env:NAME or scope/key, found another string, which is not shown here"),
         ("{secret: [hunter2]}", "expected env:NAME or scope/key, found list, which is not shown here"),
         (
             "{secert: hunter2}",
-            "expected a text, or {secret: env:NAME} or {secret: scope/key}, found a mapping of other keys",
+            "expected a string, {secret: env:NAME} or {secret: scope/key}, found a mapping with other keys",
         ),
-        ("{secret: env:A, value: hunter2}", "expected a text, or {secret: env:NAME} or {secret: scope/key}, found a mapping"),
-        ("{}", "expected a text, or {secret: env:NAME} or {secret: scope/key}, found a mapping of other keys"),
+        ("{secret: env:A, value: hunter2}", "expected a string, {secret: env:NAME} or {secret: scope/key}, found a mapping"),
+        ("{}", "expected a string, {secret: env:NAME} or {secret: scope/key}, found a mapping with other keys"),
     ],
 )
 def test_wrong_references_are_told_by_key_and_not_shown(refused: Refused, value: str, told: str) -> None:

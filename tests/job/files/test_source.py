@@ -46,7 +46,7 @@ def test_names_that_break_lines_are_refused(refused: Refused, name: str) -> None
         ),
         name="c.json",
     )
-    assert line.startswith("c.json: model_name: expected a text without control characters, found ")
+    assert line.startswith("c.json: model_name: expected a non-blank string without control characters, found ")
     line.encode()
 
 
