@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import Metric, parse
+from spark_recmetrics.runs.order import Row
 from spark_recmetrics.runs.references import (
     Reference,
-    Row,
     drop_of,
     drops_against,
     has_value,
@@ -369,10 +369,10 @@ def _reference(gate: Gate, row: Row, tables: _Tables) -> Reference:
 def _decide_over_all_runs(gate: Gate, row: Row, reference: Reference, value: float, history: Sequence[Row]) -> _Decision:
     drop, reason = drop_of(row, value), _compared(gate, row, reference, value)
     drops = drops_against(row, value, history, gate.baseline or "", gate.allowed)
-    if len(drops.beyond) < FEWEST_RUNS:
+    if len(drops.excess) < FEWEST_RUNS:
         reason += f"; {drops.text}, {FEWEST_RUNS} required (missing: {gate.missing})"
         return _Decision(reason, failed=gate.missing == "fail", reference=reference, drop=drop)
-    interval = confidence_sequence([(1, beyond, None) for beyond in drops.beyond], n_target=N_TARGET, alpha=ALPHA)[-1]
+    interval = confidence_sequence([(1, excess, None) for excess in drops.excess], n_target=N_TARGET, alpha=ALPHA)[-1]
     reason += f"; over {drops.text} {_mean_drop(interval, drops.allowed)}, allowed {drops.allowed:.4g}"
     # If all drops are equal there is no interval, and the mean decides.
     lowest = interval.mean if interval.ci_low is None else interval.ci_low

@@ -258,7 +258,7 @@ def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequen
         >>> row |= {"slice": "all", "metric": "hit@1", "k": 1, "ci_low": None, "ci_high": None, "computed_at": 0}
         >>> nights = [{**row, "as_of": "11-26", "value": 0.25}, {**row, "as_of": "11-27", "value": 0.5, "data_hash": "e"}]
         >>> print(history(nights).get_label())
-        hit@1 over 2 nights, 11-26 to 11-27. als: from 0.2500 to 0.5000. The truth is another from 11-27 on.
+        hit@1 over 2 nights, 11-26 to 11-27. als: from 0.2500 to 0.5000. The ground truth is another from 11-27 on.
     """
     if isinstance(last, bool) or not isinstance(last, int) or last < 1:
         raise ConfigError(f"last: expected a whole number from 1, found {brief(last)}")

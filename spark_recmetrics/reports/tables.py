@@ -253,7 +253,7 @@ def history_table(rows: Sequence[Mapping[str, Any]], last: int) -> str:
         as_of     als  changed
         11-26  0.2500
         11-27  0.5000
-        11-28  0.1250  the truth
+        11-28  0.1250  the ground truth
         <BLANKLINE>
         als  ▃█▁
     """

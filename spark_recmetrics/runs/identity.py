@@ -1,4 +1,4 @@
-"""What an evaluation found, on Spark or in memory: the values of SUMMARY, and what is to be said about the input."""
+"""The identity of a run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class Run:
 
     Args:
         run_id: Hash of job, as_of and configuration.
-        as_of: The day, or other label, that the run speaks of.
+        as_of: The day of the run, or another label.
         config_hash: Hash of the configuration.
-        job: Name of the job that it is a run of.
+        job: Name of the job.
     """
 
     run_id: str | None = None

@@ -147,19 +147,23 @@ def test_of_two_runs_of_one_day_the_last_counts():
     assert [(one.result, one.reference_run) for one in found] == [("pass", "again")]
 
 
-NO_ORDER = "{} before it, found {}, and nobody knows which is earlier: give labels of one form, such as 2026-11-28 or 0042, or"
+NO_ORDER = "{}, found {}: use labels of one format, such as 2026-11-28 or 0042, or rename the job"
 
 
 @pytest.mark.parametrize(
     ("now", "before", "expected"),
     [
         # As text, 9 stands behind 10, and 20261127 behind 2026-11-28.
-        ("10", ["8", "9"], ("fail", "expected an as_of of the form of " + NO_ORDER.format("10", "8"))),
-        ("2026-11-28", ["20261127"], ("fail", "expected an as_of of the form of " + NO_ORDER.format("2026-11-28", "20261127"))),
+        ("10", ["8", "9"], ("fail", "expected a previous run with an as_of in the format of " + NO_ORDER.format("10", "8"))),
+        (
+            "2026-11-28",
+            ["20261127"],
+            ("fail", "expected a previous run with an as_of in the format of " + NO_ORDER.format("2026-11-28", "20261127")),
+        ),
         (
             "11",
             ["9", "10"],
-            ("pass", "als 0.5000 vs. run r10 0.5000 (left out: 1 with an as_of of another form, such as 9): no difference"),
+            ("pass", "als 0.5000 vs. run r10 0.5000 (left out: 1 with an as_of in another format, such as 9): no difference"),
         ),
         ("2026-11-28", ["none"], ("pass", "Skipped: there is no previous run (left out: 1 without an as_of; missing: pass)")),
         ("v1", ["none"], ("pass", "Skipped: there is no previous run (left out: 1 without an as_of; missing: pass)")),
@@ -362,11 +366,11 @@ DROPS = [0.02, 0.04, 0.03, 0.01] * 10
 def test_all_runs_need_thirty(missing):
     gate = Gate("ndcg@10", max_drop=0.01, against="model(pop)", significant="all_runs", missing=missing)
     told = "als 0.5700 vs. pop 0.6000: 0.0300 lower; {}, 30 required (missing: {})"
-    assert result_of(gate, *over([0.03])) == (missing, told.format("1 night", missing))
+    assert result_of(gate, *over([0.03])) == (missing, told.format("1 run", missing))
     found = held(gate, *over([*DROPS[:28], 0.03]))
-    assert (found.result, found.reason) == (missing, told.format("29 nights", missing))
+    assert (found.result, found.reason) == (missing, told.format("29 runs", missing))
     assert (found.false_alarm_rate, found.false_alarm_rate_year) == (None, None)
-    assert held(gate, *over([0.03] * 30)).reason.startswith("als 0.5700 vs. pop 0.6000: 0.0300 lower; over 30 nights the mean")
+    assert held(gate, *over([0.03] * 30)).reason.startswith("als 0.5700 vs. pop 0.6000: 0.0300 lower; over 30 runs the mean")
 
 
 def test_the_mean_drop_of_all_runs_decides_and_not_that_of_tonight():
@@ -375,7 +379,7 @@ def test_the_mean_drop_of_all_runs_decides_and_not_that_of_tonight():
     assert look.ci_low > 0.01
     found = held(ALWAYS, *over(DROPS))
     interval = f"the mean drop is 0.025, 95 % confidence interval [{look.ci_low:.3g}, {look.ci_high:.3g}], allowed 0.01"
-    assert found.reason == f"als 0.5900 vs. pop 0.6000: 0.0100 lower; over 40 nights {interval}"
+    assert found.reason == f"als 0.5900 vs. pop 0.6000: 0.0100 lower; over 40 runs {interval}"
     assert (found.result, found.drop, found.reference) == ("fail", pytest.approx(0.01), 0.6)
     assert (found.false_alarm_rate, found.false_alarm_rate_year) == (None, 0.05)
     assert found.line().endswith("; false alarm rate: at most 5 % of years")
@@ -428,15 +432,17 @@ def test_nights_that_do_not_count():
 
     early = [both(1, 9.0)[0], *both(2, 9.0, convention="recbole"), *both(3, 9.0, convention="recbole")]
     early += [own | {"value": value} for own, value in zip(both(4, 0), (0.5, None), strict=True)]
-    counted = "2 without a value of both models, 2 of another convention"
-    assert f"over 40 nights (left out: {counted}) the mean drop is 0.025, " in held(ALWAYS, tonight, [*early, *history]).reason
+    counted = "2 without a value of both models, 2 with another convention"
+    assert f"over 40 runs (left out: {counted}) the mean drop is 0.025, " in held(ALWAYS, tonight, [*early, *history]).reason
     # Nobody knows whether these were earlier: 9 is behind 00050 as text, and before it in time.
     early += [own for label in ("0", "9", "none") for own in both(0, 9.0, as_of=label)]
-    counted = f"2 with an as_of of another form, {counted}, 1 without an as_of"
-    assert f"over 40 nights (left out: {counted}) the mean drop is 0.025, " in held(ALWAYS, tonight, [*early, *history]).reason
+    counted = f"2 with an as_of in another format, {counted}, 1 without an as_of"
+    assert f"over 40 runs (left out: {counted}) the mean drop is 0.025, " in held(ALWAYS, tonight, [*early, *history]).reason
     # 20 nights that repeat the truth of the other 20 bring no users of their own.
     again = [own | {"data_hash": f"d{1 + int(own['as_of']) % 20}"} for own in [*tonight, *history]]
-    assert "; 20 nights (left out: 20 with the truth of a later one), 30 required" in held(ALWAYS, again[:2], again[2:]).reason
+    assert (
+        "; 20 runs (left out: 20 on the ground truth of a later run), 30 required" in held(ALWAYS, again[:2], again[2:]).reason
+    )
     # In memory there is no hash of the truth, and every night stands for itself.
     unknown = [own | {"data_hash": None} for own in [*tonight, *history]]
     assert held(ALWAYS, unknown[:2], unknown[2:]).reason == told
@@ -444,7 +450,7 @@ def test_nights_that_do_not_count():
 
 def test_nights_without_spread():
     constant = held(ALWAYS, *over([0.02] * 30))
-    assert constant.reason.endswith("; over 30 nights the mean drop is 0.02, the same in every run, allowed 0.01")
+    assert constant.reason.endswith("; over 30 runs the mean drop is 0.02, the same in every run, allowed 0.01")
     assert constant.result == "fail"
     assert held(ALWAYS, *over([0.0] * 30)).result == "pass"
     nothing = Gate("ndcg@10", max_drop=0, against="model(pop)", significant="all_runs")
@@ -664,7 +670,7 @@ def test_the_last_run_of_a_night_counts_whole():
             "as_of          als  changed",
             "2026-11-27  0.7500",
             "2026-11-28  0.7500",
-            "2026-11-29  0.7500  the configuration (perhaps of the comparison alone)",
+            "2026-11-29  0.7500  the configuration (or only that of the comparison)",
             "",
             "als  ▄▄▄",
         ]
@@ -828,7 +834,7 @@ def test_a_gate_over_all_runs_reads_them_from_the_history(spark, tmp_path, capsy
     assert "b 0.9000 vs. a 1.0000: 10 % lower; 1 night, 3 required (missing: pass)" in told[0]
     # Mean 0.2 and standard deviation 0.1 of the drops 0.1, 0.2 and 0.3.
     (look,) = stats.confidence_sequence([(3, 0.2, 0.01)], n_target=90)
-    mean = f"over 3 nights the mean drop is 0.2, 95 % confidence interval [{look.ci_low:.3g}, {look.ci_high:.3g}], allowed 0"
+    mean = f"over 3 runs the mean drop is 0.2, 95 % confidence interval [{look.ci_low:.3g}, {look.ci_high:.3g}], allowed 0"
     assert f"b 0.7000 vs. a 1.0000: 30 % lower; {mean}; false alarm rate: at most 5 % of years" in told[2]
     assert main(["gate", "--config", str(path), "--as-of", "3"]) == 0
     assert mean in capsys.readouterr().out

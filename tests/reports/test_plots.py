@@ -101,7 +101,7 @@ def test_history():
     assert [line.get_xdata()[0] for line in panel.lines if line.get_linestyle() == ":"] == [1.5]
     assert figure.get_label() == (
         "mrr@2 over 3 nights, 2026-11-26 to 2026-11-28. als: from 0.6250 to 0.7500; popularity: from 0.2500 to 0.3750. "
-        "The truth is another from 2026-11-28 on."
+        "The ground truth is another from 2026-11-28 on."
     )
     assert lines_of(srm.plots.history(small_history(result), last=1).axes[0]) == [([0], [6 / 8]), ([0], [3 / 8])]
 
