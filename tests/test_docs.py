@@ -519,7 +519,7 @@ def test_the_section_of_a_metric_says_what_is_special_about_it(name):
     assert ("Its population" in prose) == (definition.users is not None)
     names = [option for option in definition.options if definition.choices(option)]
     ways = itertools.product(*(definition.choices(option) for option in names))
-    needs = frozenset[str]().union(*(definition.needs(dict(zip(names, way, strict=True))) for way in ways))
+    needs = frozenset[str]().union(*(definition.needs_of(dict(zip(names, way, strict=True))) for way in ways))
     needed = re.search(r"\* \*\*Needs\*\*: ([^*]*)", prose)
     for word, asking in {
         "`catalog`": {"catalog"},
@@ -538,7 +538,8 @@ def test_what_register_takes_and_what_a_metric_may_need():
     section = text_of("docs/adding-a-metric.md").partition("\n## The contract\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?`) \|", section.partition("What `register` takes:")[2], re.MULTILINE)
     taken = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert taken == set(inspect.signature(registry.register).parameters)
+    named = set(inspect.signature(registry.register).parameters) - {"traits"}
+    assert taken == named | set(Definition.__dataclass_fields__) - {"compute"}
     assert all(f"`{need}`" in section for need in get_args(registry.Need))
     rows = re.findall(r"^\| (`.*?`) \|", section.partition("| method |")[0], re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(RankedBatch.__dataclass_fields__)

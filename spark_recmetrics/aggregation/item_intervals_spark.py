@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_recmetrics.aggregation.means import resampled_ends
 from spark_recmetrics.columns import LIST_ITEMS, LIST_RANKS
 from spark_recmetrics.conventions import MEMBERS, Convention
-from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric
+from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.item_counts import CountSpec, ItemCounts, item_columns, list_shares
 from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
@@ -35,7 +35,6 @@ class Shared:
 
     Args:
         metrics: Metrics of items.
-        definitions: Theirs: a metric registered in a notebook is known to the driver only.
         convention: Their options.
         counts: By model and place among what is counted, how often items stand in all lists.
         n_models: The number of models.
@@ -43,7 +42,6 @@ class Shared:
     """
 
     metrics: tuple[Metric, ...]
-    definitions: tuple[Definition, ...]
     convention: Convention
     counts: Mapping[tuple[int, int], ItemCounts]
     n_models: int
@@ -117,7 +115,6 @@ def part_shares(batches: Iterator[pa.RecordBatch], shared: Shared) -> Iterator[p
     """
     import pyarrow as pa
 
-    DEFINITIONS.update({definition.name: definition for definition in shared.definitions})
     n_columns, n = shared.n_models * len(shared.metrics), shared.intervals.n_resamples
     sums, counts = np.zeros((n, n_columns)), np.zeros((n, n_columns), dtype=np.int64)
     totals, n_lists = np.zeros(n_columns), np.zeros(n_columns, dtype=np.int64)

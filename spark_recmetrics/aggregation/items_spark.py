@@ -124,8 +124,7 @@ def with_item_intervals(
     metrics = tuple(metric for metric in scoring.of_items if metric.definition.left_out is not None)
     if not metrics:
         return dict(values)
-    definitions = tuple({metric.name: metric.definition for metric in metrics}.values())
-    shared = Shared(metrics, definitions, plan.convention, counts, len(plan.models), intervals)
+    shared = Shared(metrics, plan.convention, counts, len(plan.models), intervals)
     repeats = plan.convention.duplicates == "keep"
     lists = listed_items(kept, items, plan.models, scoring.counted, repeats=repeats)
     ends = {row["place"]: (row["low"], row["high"]) for row in actions.collect_rows(interval_ends(lists, shared))}

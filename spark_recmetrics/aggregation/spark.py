@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from spark_recmetrics.aggregation.means import Drawn, combined, drawn_of, drawn_values, means, replicated
 from spark_recmetrics.columns import COUNTERS, ITEM_SLICE, ITEM_VALUE, PART_TOTALS, PASSING
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.metrics import DEFINITIONS, Definition, Metric
+from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.request.intervals import Intervals
@@ -76,14 +76,12 @@ class Sliced:
     Args:
         slices: The slices, of users and of items.
         metrics: Metrics with a value per user.
-        definitions: Theirs and those of their parts: a metric registered in a notebook is known to the driver only.
         convention: Their definitions.
         intervals: How intervals are computed. Where values are resampled, all users are a slice, too.
     """
 
     slices: tuple[Slice, ...]
     metrics: tuple[Metric, ...]
-    definitions: tuple[Definition, ...]
     convention: Convention
     intervals: Intervals
 
@@ -91,8 +89,7 @@ class Sliced:
     def of(cls, slices: Sequence[Slice], metrics: Sequence[Metric], convention: Convention, intervals: Intervals) -> Sliced:
         """What is to be known of these metrics; one of items, or of the pairs of different users, has no value in a slice."""
         known = tuple(metric for metric in metrics if metric.has_users)
-        definitions = {part.name: part.definition for metric in known for part in metric.tree()}
-        return cls(tuple(slices), known, tuple(definitions.values()), convention, intervals)
+        return cls(tuple(slices), known, convention, intervals)
 
     @property
     def resamples(self) -> bool:
@@ -146,7 +143,6 @@ def part_slices(rows: pd.DataFrame, sliced: Sliced) -> Iterator[pd.DataFrame]:
     Yields:
         `schema.PART_SLICES`: for each slice and value, a row of totals per model, and a row of sums per model and metric.
     """
-    DEFINITIONS.update({definition.name: definition for definition in sliced.definitions})
     for own, groups in grouped(rows, sliced.slices):
         yield from _part_totals(own, groups, sliced)
         if sliced.resamples:
@@ -215,7 +211,6 @@ def whole_slice(parts: pd.DataFrame, sliced: Sliced) -> pd.DataFrame:
     """
     import pandas as pd
 
-    DEFINITIONS.update({definition.name: definition for definition in sliced.definitions})
     key = tuple(parts[name].iloc[0] for name in ("model", "slice", "slice_value"))
     place = int(parts["metric"].iloc[0])
     if place == TOTALLED:

@@ -35,6 +35,14 @@ def _source(source: str) -> str:
     return "trained" if source == "train" else "relevant"
 
 
+def _source_measures(options: Mapping[str, Any]) -> tuple[str, ...]:
+    return (_source(options["source"]),)
+
+
+def _both_measures(options: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("shown", _source(options["source"]))
+
+
 def _needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     more: tuple[Need, ...] = ("trained_groups",) if options["source"] == "train" else ()
     return ("item_groups", "user_groups", *more)
@@ -54,7 +62,7 @@ def _both_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     has_cut_off=False,
     needs=_needs,
     accuracy=False,
-    measures=lambda options: (_source(options["source"]),),
+    measures=_source_measures,
 )
 def source_bias(found: GroupSums, *, users: str, items: str, source: str) -> Disparities:
     """How much groups of users prefer groups of items by themselves: share of g in the rows of u / share of g in all items.
@@ -129,7 +137,7 @@ def list_bias(found: GroupSums, *, users: str, items: str) -> Disparities:
     needs=_both_needs,
     users="predicted",
     accuracy=False,
-    measures=lambda options: ("shown", _source(options["source"])),
+    measures=_both_measures,
 )
 def bias_disparity(found: GroupSums, *, users: str, items: str, source: str) -> Disparities:
     """How much more the lists of groups of users prefer groups of items than the users do: (BR - BS) / BS.

@@ -77,12 +77,16 @@ def click_through_rate(batch: RankedBatch, k: int | None, *, estimator: str) -> 
     return Sums(predicted + sum_by_user(matched.user, correction, batch.size), batch.list_length(k))
 
 
+def _squared_over_count(sums: Sums) -> Any:
+    return sums.total**2 / sums.count
+
+
 @register(
     "ess",
     aliases=("effective_sample_size",),
     lower=1.0,
     upper=None,
-    pooled=lambda sums: sums.total**2 / sums.count,
+    pooled=_squared_over_count,
     needs=("matched", "propensity"),
     users="all",
     skips_undefined=True,

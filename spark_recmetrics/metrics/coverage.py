@@ -54,13 +54,17 @@ def item_coverage(found: ItemCounts, *, measure: str) -> float:
     return n / found.n_items if found.n_items else math.nan
 
 
+def _gini_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
+    return ("recommended", "catalog") if options["population"] == "catalog" else ("recommended",)
+
+
 @register(
     "gini",
     kind="item",
     options={"population": "gini_population", "scale": "gini_scale"},
     aliases=("gini_index",),
     higher_is_better=False,
-    needs=lambda options: ("recommended", "catalog") if options["population"] == "catalog" else ("recommended",),
+    needs=_gini_needs,
     users="predicted",
     accuracy=False,
     left_out=gini_left_out,

@@ -225,7 +225,7 @@ def specs_by_measure(metric: Metric, convention: Convention, columns: Mapping[st
     options, sides = metric.options(convention), columns_by_side(metric, columns)
     items = Grouping(sides["item"]) if "item" in sides else Grouping(None, options["share"]) if "share" in options else None
     found = {}
-    for measure in metric.definition.measures(options):
+    for measure in metric.definition.measures_of(options):
         detail: Any = None
         if measure == "gain":
             detail = options["gain"], options["discount"]

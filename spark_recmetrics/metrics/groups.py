@@ -23,6 +23,10 @@ def _pool_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     return ("recommended", "item_groups", *more)
 
 
+def _pool_measures(options: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("shown", "trained") if options["pool"] == "unseen" else ("shown",)
+
+
 @register(
     "rsp",
     kind="group",
@@ -33,7 +37,7 @@ def _pool_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     needs=_pool_needs,
     users="predicted",
     accuracy=False,
-    measures=lambda options: ("shown", "trained") if options["pool"] == "unseen" else ("shown",),
+    measures=_pool_measures,
 )
 def statistical_parity(found: GroupSums, *, groups: str, pool: str) -> float:
     """How unequally items of different groups are recommended: std / mean of the rates of the groups.

@@ -112,8 +112,7 @@ class _Reader:
                 if not self.accept(","):
                     raise self.error("expected , or )")
         self.check_operands(definition, operands)
-        usual = tuple(Metric(operand) for operand in definition.operands)
-        kept = () if tuple(operands) == usual else tuple(operands)
+        kept = () if tuple(operands) == definition.operands else tuple(operands)
         return Metric(name, kept, tuple(sorted(params.items())), self.cut_off(definition))
 
     def no_parameter(self, definition: Definition, found: str) -> ConfigError:

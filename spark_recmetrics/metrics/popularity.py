@@ -208,12 +208,16 @@ def long_tail_count(batch: RankedBatch, k: int | None, *, share: float) -> Float
     return np.where(n > 0, found, np.nan)
 
 
+def _absolute_over_count(sums: Sums) -> Any:
+    return (sums.total**2) ** 0.5 / sums.count
+
+
 @register(
     "pop_rsp",
     options={"share": Parameter(0.8, below=1.0)},
     aliases=("popularity_statistical_parity", "pop_based_rsp"),
     higher_is_better=False,
-    pooled=lambda sums: (sums.total**2) ** 0.5 / sums.count,
+    pooled=_absolute_over_count,
     needs=("recommended", "popularity", "catalog"),
     users="predicted",
     skips_undefined=True,

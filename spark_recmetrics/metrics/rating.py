@@ -13,9 +13,18 @@ from typing import Any, NamedTuple
 
 from spark_recmetrics.metrics.registry import Sums, quotient, register
 
+
+def _root_of_quotient(sums: Sums) -> Any:
+    return quotient(sums) ** 0.5
+
+
+def _complement_of_quotient(sums: Sums) -> Any:
+    return 1 - quotient(sums)
+
+
 _rating = partial(register, kind="rating", options={"average": "rating_average"}, averaged_by="average")
 _error = partial(_rating, higher_is_better=False, upper=None)
-_share = partial(_rating, lower=None, pooled=lambda sums: 1 - quotient(sums), skips_undefined=True, divides_by_pairs=False)
+_share = partial(_rating, lower=None, pooled=_complement_of_quotient, skips_undefined=True, divides_by_pairs=False)
 
 _ROUNDING = 1e-10
 """A difference of two sums below this share of them has lost too many digits to rounding."""
@@ -96,7 +105,7 @@ def mean_squared_error(moments: Moments) -> Sums:
 @_error(
     "rmse",
     aliases=("root_mean_squared_error",),
-    pooled=lambda sums: quotient(sums) ** 0.5,
+    pooled=_root_of_quotient,
 )
 def root_mean_squared_error(moments: Moments) -> Sums:
     """Root mean squared error: sqrt((1/n) sum (p - r)^2), in units of the rating.

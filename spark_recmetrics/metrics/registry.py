@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -96,81 +96,78 @@ def quotient(sums: Sums) -> Any:
     return sums.total / sums.count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Definition:
-    """What is registered about a metric.
+    """What a metric is: its formula, and what it declares about itself. Every `Metric` carries its definition.
 
     Args:
         name: Canonical name, lower case.
-        kind: `ranking` metrics take a `RankedBatch` and a cut-off, `rating` metrics take `Moments` and no cut-off, `item`
-            metrics take `ItemCounts` and `group` metrics `GroupSums` of all lists of a model, and have no value per user.
-            `objective` metrics are made of the values of other metrics, and stand apart in `COMBINED`.
-        compute: The formula: from these to (U,) values, or to the `Sums` of a pooled metric, as all rating metrics are.
-        options: Text parameter -> the field of `Convention` that it overrides and that is its default, or a `Parameter`.
-        operands: For a metric of metrics, the names of its default operands.
+        compute: The formula. It takes what belongs to the kind, and the options as keywords.
+        kind: `ranking` metrics take a `RankedBatch` and a cut-off, `rating` metrics take `Moments`; both return (U,) values, or
+            the `Sums` of a pooled metric. `item` metrics take `ItemCounts` and `group` metrics `GroupSums` of all lists of a
+            model, and have no value per user. `objective` metrics take the values of other metrics, and are in `COMBINED`.
+        options: Parameter in the text -> the field of `Convention` that it overrides and that is its default, or a `Parameter`.
+        operands: The default operands of a metric that combines others.
         aliases: Other names -> parameters that the alias fixes.
         higher_is_better: Direction.
         lower: Smallest possible value, None if there is none.
         upper: Largest possible value, None if there is none.
         needs_relevant: Undefined for a user without a relevant item.
         grows_with_k: A longer list never has a smaller value, under the default options.
-        has_cut_off: Whether it may be cut at k. Metrics that look at the whole list are not.
-        pooled: For a metric whose `compute` gives `Sums`: from sums, of one user or of many, to the value. It uses arithmetic
-            only, so that sums may be numbers, arrays or Spark columns; the count is above the floor.
-        averaged_by: The option that says how the value of a model is made: for `per_user` and `uniform` it is the mean of the
-            users' values, else that of the sums. A pooled metric without such an option is always pooled.
-        needs: What it looks at beside hits: `matched`, `listed`, `every`, `unseen` and `recommended` parts of the batch,
-            `scores` in these parts, `ties` among candidates, the `propensity` of truth rows, the size of the `catalog`; of
-            recommended items their `popularity`, with the users who make it (`audience`), the user's own `history`, `features`
-            and `categories`, and the `baseline` model's lists. A function of its options where these decide.
-        users: Its population, where that does not follow the convention's `users`.
+        has_cut_off: Whether the metric can be cut at k. Rating metrics, and metrics of the full list, cannot.
+        pooled: For a metric whose formula returns `Sums`: from the sums of one user or of many to the value. It uses arithmetic
+            only, so that sums may be numbers, arrays or Spark columns.
+        averaged_by: The option that decides how the value of a model is made: for `per_user` and `uniform` it is the mean of
+            the users' values, else it is made of the sums. A pooled metric without such an option is always pooled.
+        needs: The inputs of the formula in addition to hits, see `Need`; a function of the options where these decide.
+        users: The metric's own population, where it does not follow the convention's `users`.
         skips_undefined: Undefined users are left out under every convention, because 0 would not be the worst value.
         across_users: The value of a model is the ROC AUC of the matched pairs of all users, which is no mean or sum over users.
-        divides_by_pairs: A rating metric whose count is the number of pairs, and may be that of users (`rating_average=users`).
-        accuracy: It judges how far lists agree with truth, so that the perfect list has its best value.
-        measures: What a metric of groups adds up over lists, by the names of `group_sums.measured_rows`; a function of its
-            options where these decide.
-        left_out: Of an item metric: from `ItemCounts` and the `DistinctItems` of U lists to (U,) values without each of these;
-            without it the metric has no resampled interval.
+        divides_by_pairs: The count of a rating metric is the number of pairs; `rating_average=users` divides by users instead.
+        accuracy: The metric compares lists with the ground truth, so that the perfect list has the best value.
+        measures: What a metric of groups sums over lists, by the names of `group_sums.measured_rows`; a function of the options
+            where these decide.
+        left_out: For an item metric: from `ItemCounts` and the `DistinctItems` of U lists to the (U,) values without each of
+            these lists. Without it the metric has no resampled confidence interval.
     """
 
     name: str
-    kind: Kind
     compute: Callable[..., Any]
-    options: Mapping[str, str | Parameter]
-    operands: tuple[str, ...]
-    aliases: Mapping[str, tuple[tuple[str, str | float], ...]]
-    higher_is_better: bool
-    lower: float | None
-    upper: float | None
-    needs_relevant: bool
-    grows_with_k: bool
-    has_cut_off: bool
-    pooled: Callable[[Sums], Any] | None
-    averaged_by: str | None
-    needs: Callable[[Mapping[str, Any]], frozenset[Need]]
-    users: str | None
-    skips_undefined: bool
-    across_users: bool
-    divides_by_pairs: bool
-    accuracy: bool
-    measures: Callable[[Mapping[str, Any]], tuple[str, ...]]
-    left_out: Callable[..., Floats] | None
+    kind: Kind = "ranking"
+    options: Mapping[str, str | Parameter] = field(default_factory=dict)
+    operands: tuple[Metric, ...] = ()
+    aliases: Mapping[str, tuple[tuple[str, str | float], ...]] = field(default_factory=dict)
+    higher_is_better: bool = True
+    lower: float | None = 0.0
+    upper: float | None = 1.0
+    needs_relevant: bool = False
+    grows_with_k: bool = False
+    has_cut_off: bool = True
+    pooled: Callable[[Sums], Any] | None = None
+    averaged_by: str | None = None
+    needs: Iterable[Need] | Callable[[Mapping[str, Any]], Iterable[Need]] = ()
+    users: str | None = None
+    skips_undefined: bool = False
+    across_users: bool = False
+    divides_by_pairs: bool = True
+    accuracy: bool = True
+    measures: Iterable[str] | Callable[[Mapping[str, Any]], Iterable[str]] = ()
+    left_out: Callable[..., Floats] | None = None
 
     @property
     def by_user(self) -> bool:
-        """Whether users have values of their own, in PER_USER."""
+        """Whether the metric has a value for each user, in PER_USER."""
         return self.kind in ("ranking", "rating")
 
     @property
     def by_pair(self) -> bool:
-        """Whether it has a value for each pair of a group of users and one of items."""
+        """Whether the metric has a value for each pair of a user group and an item group."""
         sides = {source.column for source in self.options.values() if isinstance(source, Parameter)}
         return {"user", "item"} <= sides
 
     @property
     def empty_is_zero(self) -> bool:
-        """Whether the mean over nobody may be 0: an error of 0 is the best value, and 0 is a good one of r2."""
+        """Whether the mean over no users may be 0. An error of 0 is the best value, and an r2 of 0 is a good one."""
         return self.kind == "ranking" and self.higher_is_better
 
     @property
@@ -179,9 +176,17 @@ class Definition:
         return (self.compute.__doc__ or "").strip().splitlines()[0]
 
     def choices(self, option: str) -> tuple[str, ...]:
-        """The legal names of an option; none for a number."""
+        """The allowed values of an option; empty for a number."""
         source = self.options[option]
         return CHOICES.get(source, ()) if isinstance(source, str) else source.choices
+
+    def needs_of(self, options: Mapping[str, Any]) -> frozenset[Need]:
+        """The inputs that the formula needs under these options."""
+        return frozenset(self.needs(options) if callable(self.needs) else self.needs)
+
+    def measures_of(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """What a metric of groups sums under these options."""
+        return tuple(self.measures(options) if callable(self.measures) else self.measures)
 
 
 DEFINITIONS: dict[str, Definition] = {}
@@ -194,59 +199,36 @@ ALIASES: dict[str, tuple[str, tuple[tuple[str, str | float], ...]]] = {}
 def register(
     name: str,
     *,
-    kind: Kind = "ranking",
-    options: Mapping[str, str | Parameter] | None = None,
-    operands: tuple[str, ...] = (),
     aliases: Iterable[str] | Mapping[str, tuple[tuple[str, str | float], ...]] = (),
-    higher_is_better: bool = True,
-    lower: float | None = 0.0,
-    upper: float | None = 1.0,
-    needs_relevant: bool = False,
-    grows_with_k: bool = False,
-    has_cut_off: bool = True,
-    pooled: Callable[[Sums], Any] | None = None,
-    averaged_by: str | None = None,
-    needs: Iterable[Need] | Callable[[Mapping[str, Any]], Iterable[Need]] = (),
-    users: str | None = None,
-    skips_undefined: bool = False,
-    across_users: bool = False,
-    divides_by_pairs: bool = True,
-    accuracy: bool = True,
-    measures: Iterable[str] | Callable[[Mapping[str, Any]], Iterable[str]] = (),
-    left_out: Callable[..., Floats] | None = None,
+    operands: Iterable[str] = (),
+    **traits: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator that makes a formula a metric. A name or alias that is taken already is refused."""
+    """Decorator that registers a formula as a metric.
+
+    Args:
+        name: Canonical name, lower case.
+        aliases: Other names, or a mapping from other names to the parameters that they fix.
+        operands: Names of the default operands of a metric that combines others.
+        **traits: Further fields of `Definition`.
+
+    Raises:
+        ValueError: The name or an alias is registered already.
+    """
 
     def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:
         fixed = dict(aliases) if isinstance(aliases, Mapping) else dict.fromkeys(aliases, ())
         for text in (name, *fixed):
             if fold(text) in ALIASES:
                 raise ValueError(f"metric name {text!r} is registered already")
-        ALIASES.update({fold(text): (name, params) for text, params in {name: (), **fixed}.items()})
-        (COMBINED if kind == "objective" else DEFINITIONS)[name] = Definition(
+        definition = Definition(
             name=name,
-            kind=kind,
             compute=compute,
-            options=dict(options or {}),
-            operands=operands,
             aliases=fixed,
-            higher_is_better=higher_is_better,
-            lower=lower,
-            upper=upper,
-            needs_relevant=needs_relevant,
-            grows_with_k=grows_with_k,
-            has_cut_off=has_cut_off and kind != "rating",
-            pooled=pooled,
-            averaged_by=averaged_by,
-            needs=lambda chosen: frozenset(needs(chosen) if callable(needs) else needs),
-            users=users,
-            skips_undefined=skips_undefined,
-            across_users=across_users,
-            divides_by_pairs=divides_by_pairs,
-            accuracy=accuracy,
-            measures=lambda chosen: tuple(measures(chosen) if callable(measures) else measures),
-            left_out=left_out,
+            operands=tuple(map(Metric, operands)),
+            **{"has_cut_off": traits.get("kind") != "rating", **traits},
         )
+        ALIASES.update({fold(text): (name, params) for text, params in {name: (), **fixed}.items()})
+        (COMBINED if definition.kind == "objective" else DEFINITIONS)[name] = definition
         return compute
 
     return decorate
@@ -266,17 +248,26 @@ def names() -> list[str]:
 class Metric:
     """A metric with its operands, parameters and cut-off. Make one with `parse`.
 
+    Two metrics are equal if their texts are.
+
     Args:
         name: Canonical name.
-        operands: For a metric of metrics (F-beta), the metrics it combines, if not the usual ones.
+        operands: The metrics that it combines (F-beta), if not the default ones.
         params: (parameter, value) pairs that override the convention, in order of the parameter's name.
-        k: Cut-off; None for the whole list, and for rating metrics.
+        k: Cut-off; None for the full list, and for rating metrics.
+        definition: What is registered under the name. Spark sends it to the workers together with the metric, because a metric
+            that a notebook registers is known on the driver only.
     """
 
     name: str
     operands: tuple[Metric, ...] = ()
     params: tuple[tuple[str, str | float], ...] = ()
     k: int | None = None
+    definition: Definition = field(default=None, repr=False, compare=False)  # type: ignore[assignment]  # never None
+
+    def __post_init__(self) -> None:
+        if self.definition is None:
+            object.__setattr__(self, "definition", (COMBINED if self.name in COMBINED else DEFINITIONS)[self.name])
 
     def __str__(self) -> str:
         inside = [str(operand) for operand in self.operands]
@@ -296,11 +287,6 @@ class Metric:
         return re.sub(r"[^a-z0-9]+", "_", str(self).lower().replace("@", "_at_")).strip("_")
 
     @property
-    def definition(self) -> Definition:
-        """What is registered under the name."""
-        return COMBINED[self.name] if self.name in COMBINED else DEFINITIONS[self.name]
-
-    @property
     def has_users(self) -> bool:
         """Whether users have values of their own, whose mean, or sums, the value of a model is."""
         return self.definition.by_user and not self.definition.across_users
@@ -311,8 +297,7 @@ class Metric:
 
     def parts(self) -> tuple[Metric, ...]:
         """The operands at the metric's own cut-off; empty for a metric that is not made of others."""
-        operands = self.operands or tuple(Metric(name) for name in self.definition.operands)
-        return tuple(operand.at(self.k) for operand in operands)
+        return tuple(operand.at(self.k) for operand in self.operands or self.definition.operands)
 
     def tree(self) -> Iterator[Metric]:
         """The metric itself, its parts, their parts, and so on."""
@@ -330,7 +315,7 @@ class Metric:
 
     def needs(self, convention: Convention) -> frozenset[Need]:
         """The parts of the batch that it and its parts look at."""
-        own = self.definition.needs(self.options(convention))
+        own = self.definition.needs_of(self.options(convention))
         return own.union(*(part.needs(convention) for part in self.parts()))
 
     def average(self, convention: Convention) -> str:

@@ -12,7 +12,7 @@ from spark_recmetrics.metrics.group_sums import MeasureSpec
 from spark_recmetrics.metrics.item_counts import CountSpec, count_specs
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.recommended_items import ItemSummary
-from spark_recmetrics.metrics.registry import Definition, Metric, columns_of, cut_offs
+from spark_recmetrics.metrics.registry import Metric, columns_of, cut_offs
 
 if TYPE_CHECKING:
     from spark_recmetrics.metrics.registry import Need
@@ -25,8 +25,6 @@ class Scoring:
     Args:
         metrics: Ranking metrics to compute.
         rating: Rating metrics to compute, where the lists carry the predicted ratings as their scores.
-        definitions: Theirs and those of their parts, because a metric that was registered in a notebook or script is known
-            to the driver only.
         convention: Their definitions.
         n_models: Number of models; every user gets a row for each.
         whole_lists: Lists come whole even if they will be cut.
@@ -44,7 +42,6 @@ class Scoring:
 
     metrics: tuple[Metric, ...]
     rating: tuple[Metric, ...]
-    definitions: tuple[Definition, ...]
     convention: Convention
     n_models: int
     given_ranks: bool
@@ -68,8 +65,7 @@ class Scoring:
         metrics = [metric for metric in metrics if metric not in of_items]
         parts = [part for metric in metrics for part in metric.parts()] if convention.f1 == "of_means" else []
         wanted = dict.fromkeys([*metrics, *parts])
-        definitions = {part.name: part.definition for metric in (*wanted, *rating) for part in metric.tree()}
-        return cls(tuple(wanted), tuple(rating), tuple(definitions.values()), convention, n_models, **known, of_items=of_items)
+        return cls(tuple(wanted), tuple(rating), convention, n_models, **known, of_items=of_items)
 
     @cached_property
     def needs(self) -> frozenset[Need]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from spark_recmetrics.columns import PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
-from spark_recmetrics.metrics import DEFINITIONS, RankedBatch, columns_of, score_columns
+from spark_recmetrics.metrics import RankedBatch, columns_of, score_columns
 from spark_recmetrics.metrics.arrays import (
     Floats,
     Ints,
@@ -106,7 +106,6 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
         scoring: What to compute.
         beside: What is known beside.
     """
-    DEFINITIONS.update({definition.name: definition for definition in scoring.definitions})
     nobody = truth[["user", "item"]].iloc[:0]
     train, known = (nobody if frame is None else frame for frame in (beside.train, beside.items))
     (list_user, truth_user, train_user), users = numbered(lists["user"], truth["user"], train["user"])

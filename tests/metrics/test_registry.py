@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
+import pickle
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +17,19 @@ import pytest
 
 from spark_recmetrics.conventions import convention
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics import COMBINED, DEFINITIONS, Metric, Parameter, columns_of, expand, names, parse, register
+from spark_recmetrics.metrics import (
+    COMBINED,
+    DEFINITIONS,
+    Metric,
+    Parameter,
+    RankedBatch,
+    columns_of,
+    expand,
+    names,
+    parse,
+    register,
+    score,
+)
 from spark_recmetrics.metrics import registry as module
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -490,12 +507,62 @@ def test_a_taken_alias_is_refused(registry):
     assert "brand_new" not in registry.names()
 
 
+@pytest.mark.parametrize("text", [*names(), *COMBINED, *METRICS_OF_METRICS])
+def test_a_pickled_metric_keeps_its_definition(text):
+    metric = parse(text)
+    copy = pickle.loads(pickle.dumps(metric))
+    assert (copy, hash(copy), repr(copy)) == (metric, hash(metric), repr(metric))
+    assert copy.definition == metric.definition
+
+
+NOTEBOOK = """
+import sys
+import numpy as np
+from pyspark import cloudpickle
+from spark_recmetrics.metrics import parse, register
+
+@register("first_half", aliases=("fh",))
+def first_half(batch, k):
+    return np.full(batch.size, 0.5)
+
+@register("mean_of_two", operands=("first_half", "hit"))
+def mean_of_two(first, second):
+    return (first + second) / 2
+
+sys.stdout.buffer.write(cloudpickle.dumps(parse("mean_of_two(hit, fh)@3")))
+sys.stdout.buffer.write(cloudpickle.dumps(parse("mean_of_two@3")))
+"""
+
+
+def test_a_metric_of_a_notebook_works_where_it_is_not_registered():
+    """Spark pickles with cloudpickle, which sends functions of `__main__` by value."""
+    done = subprocess.run([sys.executable, "-c", NOTEBOOK], capture_output=True, check=True)
+    stream = io.BytesIO(done.stdout)
+    batch = RankedBatch.of(lists=[["a"], ["b"]], truth=[{"a": 1}, {"a": 1}])
+    for text in ("mean_of_two(hit, first_half)@3", "mean_of_two@3"):
+        metric = pickle.load(stream)
+        assert str(metric) == text
+        assert score(metric, batch, convention("default")).tolist() == [0.75, 0.25]
+        assert score(metric.at(1), batch, convention("default")).tolist() == [0.75, 0.25]
+    assert not {"mean_of_two", "first_half"} & {*names()}
+    with pytest.raises(ConfigError, match="unknown metric 'mean_of_two'"):
+        parse(text)
+
+
+def test_a_metric_keeps_the_definition_that_it_was_made_with(registry):
+    before = parse("hit@3")
+    registry.DEFINITIONS["hit"] = replace(before.definition, upper=2.0)
+    after = parse("hit@3")
+    assert before == after
+    assert (before.at(5).definition.upper, after.at(5).definition.upper) == (1.0, 2.0)
+
+
 def test_every_metric_says_what_it_is():
     for name, definition in DEFINITIONS.items():
         assert definition.summary.endswith("."), name
         for section in ("Args:", "Returns:", "Source:", "Example:"):
             assert section in (definition.compute.__doc__ or ""), (name, section)
-        assert set(definition.operands) <= set(DEFINITIONS), name
+        assert all(operand.name in DEFINITIONS for operand in definition.operands), name
         for option, source in definition.options.items():
             if isinstance(source, Parameter):
                 if source.column is not None:

@@ -127,8 +127,7 @@ class ComplexMetric(Section):
         named = [self.params.metric_name_1, self.params.metric_name_2]
         if any(named) and not self.name.operands:
             # The one that is left out is the usual one.
-            usual = map(Metric, self.name.definition.operands)
-            named = [own or other for own, other in zip_longest(named, usual)]
+            named = [own or other for own, other in zip_longest(named, self.name.definition.operands)]
         inside = [str(part) for part in (*self.name.operands, *named) if part is not None]
         inside += [f"{option}={value}" for option, value in self.name.params]
         inside += [] if self.params.beta is None else [f"beta={self.params.beta}"]
@@ -176,7 +175,10 @@ class Evaluation(Section):
 
     top_k: CutOffs = Field(default=DEFAULT_K, validation_alias=AliasChoices("top_k", "k"))
     """Cut-offs of the ranking metrics that are written without one. Nothing: the whole list."""
-    metrics: tuple[MetricText, ...] = tuple(parse(name) for name in DEFAULT_METRICS)
+    metrics: tuple[MetricText, ...] = Field(
+        default_factory=lambda: tuple(parse(name) for name in DEFAULT_METRICS),
+        json_schema_extra={"default": list(DEFAULT_METRICS)},
+    )
     """Metrics as text: `ndcg`, `map@10`, `f1(beta=0.5)@20`."""
     complex_metrics: tuple[ComplexMetric, ...] = ()
     """Further metrics, as keys."""
