@@ -23,7 +23,7 @@ MATRIX_TESTS := evaluation/test_memory.py metrics/test_kernels.py metrics/test_k
     splits/test_splits.py evaluation/test_explain.py inputs/test_buckets.py ranking/test_arrays.py diagnostics/test_preflight.py runs/test_history.py storage/test_csv_files.py storage/test_read.py job/test_cli.py job/test_evaluate.py job/test_outcome.py job/test_report.py diagnostics/test_doctor.py \
     end_to_end/test_installed.py end_to_end/test_check_java.py reports/test_page.py reports/test_plots.py
 
-OWN_SPARK := tests/evaluation/test_agreement.py tests/job/test_cli.py tests/job/test_evaluate.py tests/job/test_outcome.py tests/job/test_report.py tests/end_to_end/test_cluster_shape.py tests/end_to_end/test_databricks.py tests/storage/test_delta.py tests/diagnostics/test_doctor.py tests/end_to_end/test_faults.py tests/reports/test_page.py tests/diagnostics/test_preflight.py tests/storage/test_progress.py tests/runs/test_history.py tests/job/test_mlflow.py
+OWN_SPARK := tests/evaluation/test_agreement.py tests/job/test_cli.py tests/job/test_evaluate.py tests/job/test_outcome.py tests/job/test_report.py tests/end_to_end/test_cluster_shape.py tests/end_to_end/test_databricks.py tests/storage/test_delta.py tests/diagnostics/test_doctor.py tests/end_to_end/test_faults.py tests/reports/test_page.py tests/diagnostics/test_preflight.py tests/storage/test_progress.py tests/runs/test_history.py tests/runs/test_interrupted_runs.py tests/job/test_mlflow.py
 
 CONF := $(or $(CONF_$(DATA)),$(error DATA=$(DATA) is unknown; there are sample and ml-100k))
 

@@ -1,17 +1,16 @@
 """Publish a run in one step, and read the history of complete runs.
 
-Spark has no transaction over several tables, so there is one table more, `runs`, and what stands there is what counts:
+Spark has no transaction over several tables. An additional table, `runs`, lists the complete ones:
 
-1. *Stage*: every publishing has a random id, its attempt. The rows of all tables are written into partitions of that attempt,
-   where no reader looks yet, and counted again where they lie.
-2. *Commit*: the attempt is written into `runs`, with the number of rows of each table. It is a partition of its own with
-   one file, so that on a file system one rename of a folder makes the attempt visible, and on an object store one upload.
-   It is not the partition of the run that is overwritten: that is a delete and a rename, and a run killed between them
-   would be gone.
-3. *Clean up*: the rows of attempts that a later one has superseded are removed where that can be done.
+1. *Stage*: each time a run is published, it gets a random id, its attempt. The rows of all tables are written into partitions
+   of this attempt, which no reader reads yet, and counted there.
+2. *Commit*: the attempt is written into `runs`, with the number of rows of each table. It is a new partition with one file, so
+   that one rename of a folder makes the attempt visible on a file system, and one upload on an object store. Overwriting the
+   partition of the run would be a delete and a rename, and a job that dies between them would lose the run.
+3. *Clean up*: superseded attempts are removed if possible.
 
-Readers keep the newest attempt of each run. A run that is killed before its commit is as if it had never begun, and a run
-that is killed after it is complete. Of two that publish one run at once both commit, and the later counts.
+Readers take the newest attempt of each run. If the job dies before the commit, the previous results stay; after it, the new
+results are complete. If two jobs publish the same run at once, both commit, and the later one counts.
 """
 
 from __future__ import annotations
@@ -48,8 +47,10 @@ _NAMES = (*TABLES, *SPLIT_TABLES)
 _PARTITIONS = (*RUN_COLUMNS, ATTEMPT)
 _PARTITION_FIELDS = [StructField(column, StringType()) for column in _PARTITIONS]
 
+_NO_OTHERS = "make sure that no other process writes to or cleans this output, and run again"
+
 _ABANDONED = timedelta(days=7)
-"""Age from which an attempt that was never committed is taken for one of a killed run, and not of a run that still writes."""
+"""Older attempts without a commit belong to killed runs, not to runs that are still writing."""
 
 
 @dataclass(frozen=True)
@@ -64,30 +65,30 @@ class _Attempt:
 
     @property
     def order(self) -> tuple[bool, int, datetime, str]:
-        """The greatest of a run is the one that counts.
+        """The greatest attempt of a run counts.
 
-        A run whose rows were refused has a data report and no summary: it must not hide or remove the numbers of an earlier
-        night. The sequence, not the clock, comes next: the clocks of two drivers may differ.
+        A run with rejected rows has a data report but no summary, and must not replace earlier results. The sequence comes
+        before the time, because the clocks of two drivers may differ.
         """
         return "summary" in self.n_rows, self.sequence, self.committed_at, self.attempt
 
 
 def publish(frames: Mapping[str, DataFrame], output: Output, run: Run) -> dict[str, str]:
-    """Publish the tables of a run, all at once, in place of what the run had published before.
+    """Publish all tables of a run in one step. They replace what the run has published before.
 
     Args:
-        frames: The tables by name: `data_report`, `per_user` and `summary`, or `data_report` alone for a run whose rows are
-            refused; or those of a split. The run's own columns may be among theirs.
+        frames: The tables by name: `data_report`, `per_user` and `summary`, or only `data_report` if rows were rejected; or the
+            tables of a split. They may already contain the columns of the run.
         output: Where the tables are, and their format.
-        run: The run. What it lacks of `schema.RUN_COLUMNS` is `none` in the tables.
+        run: The run. Missing `RUN_COLUMNS` become `none` in the tables.
 
     Returns:
         Path or name of each table.
 
     Raises:
         ConfigError: There is no table of that name.
-        PublishError: Something else is there, a column has another type, or the tables cannot be written. Nothing has
-            become visible then.
+        PublishError: The output contains something else, a column has another type, or the tables cannot be written. Nothing
+            has become visible then.
 
     Example:
         >>> import tempfile
@@ -99,68 +100,57 @@ def publish(frames: Mapping[str, DataFrame], output: Output, run: Run) -> dict[s
         [Row(model='als', metric='hit@1', value=0.5, as_of='2026-11-28', run_id='r1')]
     """
     for name in frames:
-        _known_table(name)
+        _check_name(name)
     identity = {column: getattr(run, column) or "none" for column in RUN_COLUMNS}
     attempt = uuid4().hex
     key = {column: F.lit(value) for column, value in {**identity, ATTEMPT: attempt}.items()}
     staged = {name: frame.drop(*RUN_COLUMNS).withColumns(key) for name, frame in frames.items()}
     spark = next(iter(staged.values())).sparkSession
-    with step(spark, "what is published"):
-        _refuse_other_columns(spark, staged, output)
+    with step(spark, "published runs"):
+        _check_columns(spark, staged, output)
     n_rows = {name: _stage(rows, output, name, attempt) for name, rows in staged.items()}
     with step(spark, "publishing"):
-        sequence = 1 + max((known.sequence for known in _attempts(spark, output, identity)), default=0)
-        entry = {"sequence": sequence, "committed_at": datetime.now(timezone.utc)}
-        entry |= {"config_hash": run.config_hash, "version": __version__, **identity, ATTEMPT: attempt}
+        shared = {"config_hash": run.config_hash, "version": __version__, **identity, ATTEMPT: attempt}
         entries = [
-            entry | {"table": name, "n_rows": n_rows[name], "columns": rows.drop(*_PARTITIONS).schema.json()}
+            shared | {"table": name, "n_rows": n_rows[name], "columns": rows.drop(*_PARTITIONS).schema.json()}
             for name, rows in staged.items()
         ]
-        ordered = [tuple(one[column] for column in RUNS.names) for one in entries]
-        write.add_partitions(spark.createDataFrame(ordered, RUNS).coalesce(1), output, "runs", _PARTITIONS)
-        committed = _attempts(spark, output, identity)
-        # Not a look for the attempt itself: another process may have superseded and removed it already.
-        if all(known.sequence < sequence for known in committed):
-            place = write.destination(output, "runs")
-            raise PublishError(
-                f"{place}: expected the entry of this run, found none after it was written: nothing was "
-                "published; see that nothing else writes into or cleans this place, and run again"
-            )
-        _clean_up(output, identity, committed)
+        _clean_up(output, identity, _commit(spark, output, identity, entries))
     return {name: write.destination(output, name) for name in frames}
 
 
 def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *, table: str = "summary") -> DataFrame:
-    """The rows of all runs that were published completely, the newest publishing of each.
+    """The rows of all complete runs. If a run was published several times, the last time counts.
 
-    Which runs these are is looked up at once, in the small table `runs`; the rows are read when the frame is used. A run of
-    which rows are missing, or too many are there, is left out.
+    The small table `runs` is read immediately, the rows when the frame is used. Runs with missing or additional rows are left
+    out.
 
     Args:
         spark: The session.
-        output: Where the tables are: the `output` of the configuration, or the path of tables in parquet.
-        table: `summary`, `per_user` or `data_report` of an evaluation; `train`, `test`, `folds` or `split_report` of a split.
+        output: Where the tables are: the `output` of the configuration, or the path of parquet tables.
+        table: `summary`, `per_user`, `data_report`, `comparison` or `gates` of an evaluation; `train`, `test`, `folds` or
+            `split_report` of a split.
 
     Returns:
-        The columns of the table, and `as_of` and `run_id` as texts. A column that a run does not have is null in its rows.
+        The columns of the table, and `as_of` and `run_id` as strings. Columns that a run does not have are null.
 
     Raises:
         ConfigError: There is no table of that name.
-        DataError: Nothing was published there.
-        PublishError: What is there was not published by this package.
+        DataError: Nothing has been published there.
+        PublishError: The output contains something that this package has not published.
 
     Example:
         >>> import tempfile
         >>> place = tempfile.mkdtemp()
-        >>> for night, value in (("night-1", 0.5), ("night-2", 0.75)):
+        >>> for as_of, value in (("2026-11-27", 0.5), ("2026-11-28", 0.75)):
         ...     summary = spark.createDataFrame([("mrr@2", value)], "metric string, value double")
-        ...     _ = publish({"summary": summary}, Output(path=place), Run(run_id="r1", as_of=night))
+        ...     _ = publish({"summary": summary}, Output(path=place), Run(run_id="r1", as_of=as_of))
         >>> [tuple(row) for row in read_history(spark, place).orderBy("as_of").collect()]
-        [('mrr@2', 0.5, 'night-1', 'r1'), ('mrr@2', 0.75, 'night-2', 'r1')]
+        [('mrr@2', 0.5, '2026-11-27', 'r1'), ('mrr@2', 0.75, '2026-11-28', 'r1')]
     """
-    _known_table(table)
+    _check_name(table)
     output = output if isinstance(output, Output) else Output(path=os.fspath(output))
-    with step(spark, "what is published"):
+    with step(spark, "published runs"):
         rows = _rows(spark, output, table)
     if rows is None:
         place = write.destination(output, table)
@@ -169,31 +159,28 @@ def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *
 
 
 def _rows(spark: SparkSession, output: Output, table: str) -> DataFrame | None:
-    """The rows of `read_history`; None where no run has published that table."""
+    """The rows of `read_history`; None if no run has published that table."""
     columns = _published_columns(spark, output).get(table)
     if columns is None:
         return None
-    declared = [(known.attempt, n) for known in _newest(_attempts(spark, output)) if (n := known.n_rows.get(table))]
+    declared = [(newest.attempt, n) for newest in _newest(_attempts(spark, output)) if (n := newest.n_rows.get(table))]
     schema = StructType([*columns.values(), *_PARTITION_FIELDS])
     rows = write.published_table(spark, output, table, schema) if declared else None
-    if rows is None:  # no run has a row, or the rows of all are lost
+    if rows is None:  # no run has rows, or all rows are lost
         return spark.createDataFrame([], schema).drop(ATTEMPT)
-    # A list of values, not a join: partitions of other attempts are not even opened.
+    # A list of values, not a join, so that Spark does not open partitions of other attempts.
     rows = rows.where(F.col(ATTEMPT).isin([attempt for attempt, _ in declared]))
     expected = spark.createDataFrame(declared, f"{ATTEMPT} string, n_rows bigint")
-    found = rows.groupBy(ATTEMPT).agg(F.count(F.lit(1)).alias("n_found"))
-    whole = found.join(expected, ATTEMPT).where(F.col("n_found") == F.col("n_rows")).select(ATTEMPT)
-    return rows.join(F.broadcast(whole), ATTEMPT, "left_semi").drop(ATTEMPT)
+    stored = rows.groupBy(ATTEMPT).agg(F.count(F.lit(1)).alias("n_stored"))
+    complete = stored.join(expected, ATTEMPT).where(F.col("n_stored") == F.col("n_rows")).select(ATTEMPT)
+    return rows.join(F.broadcast(complete), ATTEMPT, "left_semi").drop(ATTEMPT)
 
 
 def published_rows(spark: SparkSession, output: Output, job: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
-    """SUMMARY of all complete runs of a job, some metrics over all users, on the driver.
-
-    There is no row on the first night; nor where the runs so far were refused or were splits, which have no SUMMARY.
-    """
-    with step(spark, "what is published"):
+    """SUMMARY of all complete runs of a job, for these metrics over all users, on the driver; empty before the first run."""
+    with step(spark, "published runs"):
         rows = _rows(spark, output, "summary")
-        if rows is None or "job" not in rows.columns:
+        if rows is None or "job" not in rows.columns:  # all runs so far had rejected rows, or were splits
             return []
         rows = rows.where((F.col("job") == job) & (F.col("slice") == "all") & F.col("metric").isin(*metrics))
         return [row.asDict() for row in actions.collect_rows(rows)]
@@ -205,37 +192,55 @@ def rows_of_run(spark: SparkSession, output: Output, run: Run, *, table: str) ->
     return rows.where((F.col("run_id") == (run.run_id or "none")) & (F.col("as_of") == (run.as_of or "none")))
 
 
-def _known_table(name: str) -> None:
+def _check_name(name: str) -> None:
     if name not in _NAMES:
-        raise ConfigError(f"table {name!r}: expected the name of a table of a run{did_you_mean(str(name), _NAMES)}")
+        raise ConfigError(f"table {name!r}: expected the name of a published table{did_you_mean(str(name), _NAMES)}")
 
 
 def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
-    """Write the rows of an attempt, and count how many there are."""
-    watch, spark = RowCounts.of(rows), rows.sparkSession
-    with step(spark, f"writing {name}") as told:
-        write.add_partitions(watch.observed_rows(), output, name, _PARTITIONS)
-        n_sent: int = actions.observed_counts(watch)["rows"]
+    """Write the rows of an attempt, and return how many there are."""
+    counts, spark = RowCounts.of(rows), rows.sparkSession
+    with step(spark, f"writing {name}") as step_counts:
+        write.add_partitions(counts.observed_rows(), output, name, _PARTITIONS)
+        n_rows: int = actions.observed_counts(counts)["rows"]
 
-        def arrived() -> DataFrame | None:
-            there = write.published_table(spark, output, name, rows.schema)
-            return None if there is None else there.where(F.col(ATTEMPT) == attempt).agg(*watch.counts)
+        def stored_counts() -> DataFrame | None:
+            table = write.published_table(spark, output, name, rows.schema)
+            return None if table is None else table.where(F.col(ATTEMPT) == attempt).agg(*counts.counts)
 
-        n_found = sum(row["rows"] for row in actions.collect_with_retry(arrived))
-        told.rows = n_sent
-    if n_found != n_sent:
+        n_stored = sum(row["rows"] for row in actions.collect_with_retry(stored_counts))
+        step_counts.rows = n_rows
+    if n_stored != n_rows:
         raise PublishError(
-            f"{write.destination(output, name)}: expected {n_sent} rows of this run, found {n_found} after they were written: "
-            "nothing was published; see that nothing else writes into or cleans this place, and run again"
+            f"{write.destination(output, name)}: expected {n_rows} rows of this run, found {n_stored} after they were written: "
+            f"nothing was published; {_NO_OTHERS}"
         )
-    return n_sent
+    return n_rows
+
+
+def _commit(
+    spark: SparkSession, output: Output, identity: Mapping[str, str], entries: Sequence[Mapping[str, Any]]
+) -> list[_Attempt]:
+    """Write the entries of an attempt into `runs`, and return the committed attempts of the run."""
+    sequence = 1 + max((committed.sequence for committed in _attempts(spark, output, identity)), default=0)
+    now = {"sequence": sequence, "committed_at": datetime.now(timezone.utc)}
+    rows = [tuple({**now, **entry}[column] for column in RUNS.names) for entry in entries]
+    write.add_partitions(spark.createDataFrame(rows, RUNS).coalesce(1), output, "runs", _PARTITIONS)
+    attempts = _attempts(spark, output, identity)
+    # Do not look for the attempt itself: another process may already have superseded and removed it.
+    if all(committed.sequence < sequence for committed in attempts):
+        runs = write.destination(output, "runs")
+        raise PublishError(
+            f"{runs}: the entry of this run disappeared after it was written: nothing was published; {_NO_OTHERS}"
+        )
+    return attempts
 
 
 # The table `runs` -----------------------------------------------------------------------------------------------------------
 
 
 def _attempts(spark: SparkSession, output: Output, identity: Mapping[str, str] | None = None) -> list[_Attempt]:
-    """The committed attempts that are in `runs`, of one run or of all."""
+    """The committed attempts of one run, or of all."""
 
     def entries() -> DataFrame | None:
         runs = write.published_table(spark, output, "runs", RUNS)
@@ -245,23 +250,23 @@ def _attempts(spark: SparkSession, output: Output, identity: Mapping[str, str] |
             runs = runs.where(F.col(column) == value)
         return runs.select(*_PARTITIONS, "sequence", "committed_at", "table", "n_rows")
 
-    found: dict[str, dict[str, int]] = {}
+    n_rows: dict[str, dict[str, int]] = {}
     rows = actions.collect_with_retry(entries)
     for row in rows:
-        found.setdefault(row[ATTEMPT], {})[row["table"]] = row["n_rows"]
+        n_rows.setdefault(row[ATTEMPT], {})[row["table"]] = row["n_rows"]
     return [
-        _Attempt(tuple(row[column] for column in RUN_COLUMNS), attempt, row["sequence"], row["committed_at"], found[attempt])
+        _Attempt(tuple(row[column] for column in RUN_COLUMNS), attempt, row["sequence"], row["committed_at"], n_rows[attempt])
         for attempt, row in {row[ATTEMPT]: row for row in rows}.items()
     ]
 
 
 def _newest(attempts: Iterable[_Attempt]) -> list[_Attempt]:
     """The attempt of each run that counts."""
-    return list({known.run: known for known in sorted(attempts, key=lambda known: known.order)}.values())
+    return list({attempt.run: attempt for attempt in sorted(attempts, key=lambda attempt: attempt.order)}.values())
 
 
 def _published_columns(spark: SparkSession, output: Output) -> dict[str, dict[str, StructField]]:
-    """The columns of each table that were published so far, by name; those of the first run come first."""
+    """The columns of each published table by name, in the order in which runs added them."""
 
     def entries() -> DataFrame | None:
         runs = write.published_table(spark, output, "runs", RUNS)
@@ -269,56 +274,55 @@ def _published_columns(spark: SparkSession, output: Output) -> dict[str, dict[st
             return None
         if ATTEMPT not in runs.columns:
             raise _not_ours(output, "runs", runs)
-        # Almost all runs have the same columns, and their texts are long.
+        # Almost all runs have the same columns, whose JSON is long.
         return runs.groupBy("table", "columns").agg(F.min("committed_at").alias("since"))
 
-    kinds = actions.collect_with_retry(entries)
-    there = write.published_table(spark, output, "runs") if any(row["columns"] is None for row in kinds) else None
-    if there is not None:
-        raise _not_ours(output, "runs", there)
-    found: dict[str, dict[str, StructField]] = {}
-    for row in sorted(kinds, key=lambda row: (row["since"], row["columns"])):
+    schemas = actions.collect_with_retry(entries)
+    foreign = write.published_table(spark, output, "runs") if any(row["columns"] is None for row in schemas) else None
+    if foreign is not None:
+        raise _not_ours(output, "runs", foreign)
+    columns: dict[str, dict[str, StructField]] = {}
+    for row in sorted(schemas, key=lambda row: (row["since"], row["columns"])):
         for column in StructType.fromJson(json.loads(row["columns"])):
-            found.setdefault(row["table"], {}).setdefault(column.name, column)
-    return found
+            columns.setdefault(row["table"], {}).setdefault(column.name, column)
+    return columns
 
 
 # Columns ----------------------------------------------------------------------------------------------------------------
 
 
-def _refuse_other_columns(spark: SparkSession, staged: Mapping[str, DataFrame], output: Output) -> None:
-    """Raise where something else is in the place of a table, or a table has the columns with other types.
+def _check_columns(spark: SparkSession, staged: Mapping[str, DataFrame], output: Output) -> None:
+    """Raise `PublishError` if another table is in the place of one, or columns have other types than the published ones.
 
-    Columns may be new. Only a table of the catalog cannot take them, since it is Delta alone that adds them by itself.
+    New columns are fine, except in catalog tables that are not Delta, which cannot take them.
     """
     published = _published_columns(spark, output)
     for name, rows in staged.items():
-        place = write.destination(output, name)
-        # Files with committed rows are ours, and need no look into them for their columns.
+        destination = write.destination(output, name)
+        # Files with committed rows are ours, and their columns are listed in `runs`.
         frame = write.published_table(spark, output, name) if output.path is None or name not in published else None
         if frame is not None and not {*_PARTITIONS} <= set(frame.columns):
             raise _not_ours(output, name, frame)
-        in_catalog = output.path is None and frame is not None
-        fields = frame.schema if in_catalog and frame is not None else published.get(name, {}).values()
-        known = {field.name: field.dataType.simpleString() for field in fields}
+        fields = published.get(name, {}).values() if frame is None or output.path is not None else frame.schema
+        types = {field.name: field.dataType.simpleString() for field in fields}
         for column, kind in rows.dtypes:
-            if known.get(column, kind) != kind:
+            if types.get(column, kind) != kind:
                 raise PublishError(
-                    f"{place}: column {column}: expected {known[column]}, as in the runs there, found {kind}: "
+                    f"{destination}: column {column}: expected {types[column]}, as in the published runs, found {kind}: "
                     f"write runs with other types to another {_key(output)}"
                 )
-        new = [f"{column} {kind}" for column, kind in rows.dtypes if column not in known]
-        if new and in_catalog and output.format != "delta":
+        new = [f"{column} {kind}" for column, kind in rows.dtypes if column not in types]
+        if new and frame is not None and output.path is None and output.format != "delta":
             raise PublishError(
-                f"{place}: expected the columns {', '.join(known)}, found {', '.join(new)} beside them: "
+                f"{destination}: expected the columns {', '.join(types)}, found also {', '.join(new)}: "
                 f"add them with ALTER TABLE, or write runs with other metrics to another {_key(output)}"
             )
 
 
-def _not_ours(output: Output, name: str, found: DataFrame) -> PublishError:
+def _not_ours(output: Output, name: str, frame: DataFrame) -> PublishError:
     return PublishError(
         f"{write.destination(output, name)}: expected a table that this package has published, with the columns "
-        f"{', '.join(_PARTITIONS)}, found the columns {printable(', '.join(found.columns))}: give another {_key(output)}"
+        f"{', '.join(_PARTITIONS)}, found the columns {printable(', '.join(frame.columns))}: use another {_key(output)}"
     )
 
 
@@ -330,50 +334,46 @@ def _key(output: Output) -> str:
 
 
 def _clean_up(output: Output, identity: Mapping[str, str], committed: Sequence[_Attempt]) -> None:
-    """Remove attempts of a run that nobody reads. Readers do not need it, so whatever hinders it is no failure of the run.
+    """Remove superseded attempts of a run. Readers ignore them, so a failure is only a warning.
 
-    Only files can be removed: without SQL text nothing deletes from a table of the catalog, and files of Delta belong to
-    its log.
+    Only files can be removed: deleting from a catalog table needs SQL, and Delta's files belong to its log.
     """
     if output.path is None or output.format == "delta":
         return
     try:
         newest = _newest(committed)[0]
-        # The report of a refused run stays beside the complete run that it does not replace, until a later one is complete.
-        old = {known.attempt for known in committed if known.sequence < newest.sequence or "summary" in known.n_rows}
-        _remove(output.path, identity, old - {newest.attempt}, {known.attempt for known in committed})
+        # A data report alone, of a run with rejected rows, replaces no results and stays until the next complete attempt.
+        old = {attempt.attempt for attempt in committed if attempt.sequence < newest.sequence or "summary" in attempt.n_rows}
+        _remove(output.path, identity, old - {newest.attempt}, {attempt.attempt for attempt in committed})
     except Exception as error:  # noqa: BLE001 - file systems fail in their own ways
-        reason = printable(str(error))
-        _log.warning("older attempts of this run stay in %s, readers of the history leave them out: %s", output.path, reason)
+        _log.warning("older attempts of this run stay in %s, which readers ignore: %s", output.path, printable(str(error)))
 
 
 def _remove(path: str, identity: Mapping[str, str], superseded: set[str], committed: set[str]) -> None:
-    """Remove folders of attempts. Their entries in `runs` stay, so that no reader of that table meets a file that has gone."""
+    """Remove folders of attempts. Their entries in `runs` stay, because a reader of that table would miss a removed file."""
     from pyarrow import fs
 
     files, root = fs.FileSystem.from_uri(path if ":/" in path else str(Path(path).absolute()))
 
     def inside(folder: str) -> list[Any]:
-        # Where a path has no scheme, Spark may mean another file system; then there is no such folder here.
+        # Without a scheme the path may be on Spark's default file system, and the folder does not exist here.
         return list(files.get_file_info(fs.FileSelector(folder, allow_not_found=True)))
 
     for name in _NAMES:
-        table = inside(f"{root.rstrip('/')}/{name}")
-        folders = table
-        for column, value in identity.items():  # Spark has escaped what may not stand in a path
-            folders = [
-                one for folder in folders if unquote(folder.base_name) == f"{column}={value}" for one in inside(folder.path)
-            ]
-        attempts = {
-            one.base_name.removeprefix(f"{ATTEMPT}="): one for one in folders if one.base_name.startswith(f"{ATTEMPT}=")
-        }
-        dead = [one for attempt, one in attempts.items() if attempt in superseded]
-        dead += [one for attempt, one in attempts.items() if attempt not in committed and _abandoned(one)]
-        dead += [one for one in table if one.base_name.startswith(".spark-staging-") and _abandoned(one)]
-        for folder in dead:
-            files.delete_dir(folder.path)
+        in_table = inside(f"{root.rstrip('/')}/{name}")
+        folders = in_table
+        for column, value in identity.items():  # Spark escapes characters that a path may not contain
+            of_run = [folder for folder in folders if unquote(folder.base_name) == f"{column}={value}"]
+            folders = [inner for folder in of_run for inner in inside(folder.path)]
+        for folder in folders:
+            key, _, attempt = folder.base_name.partition("=")
+            if key == ATTEMPT and (attempt in superseded or (attempt not in committed and _is_abandoned(folder))):
+                files.delete_dir(folder.path)
+        for folder in in_table:
+            if folder.base_name.startswith(".spark-staging-") and _is_abandoned(folder):
+                files.delete_dir(folder.path)
 
 
-def _abandoned(folder: Any) -> bool:
-    """Whether a folder is too old for a run that still writes. Object stores do not know the age of a folder."""
+def _is_abandoned(folder: Any) -> bool:
+    """Whether a folder is too old for a run that is still writing. Object stores do not know its age."""
     return folder.mtime is not None and bool(folder.mtime < datetime.now(timezone.utc) - _ABANDONED)

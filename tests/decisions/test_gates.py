@@ -831,7 +831,7 @@ def test_a_gate_over_all_runs_reads_them_from_the_history(spark, tmp_path, capsy
         truth.write.parquet(str(tmp_path / f"truth-{night_of}"))
         assert main(["evaluate", "--config", str(path), "--as-of", night_of]) == 0
         told.append(capsys.readouterr().out)
-    assert "b 0.9000 vs. a 1.0000: 10 % lower; 1 night, 3 required (missing: pass)" in told[0]
+    assert "b 0.9000 vs. a 1.0000: 10 % lower; 1 run, 3 required (missing: pass)" in told[0]
     # Mean 0.2 and standard deviation 0.1 of the drops 0.1, 0.2 and 0.3.
     (look,) = stats.confidence_sequence([(3, 0.2, 0.01)], n_target=90)
     mean = f"over 3 runs the mean drop is 0.2, 95 % confidence interval [{look.ci_low:.3g}, {look.ci_high:.3g}], allowed 0"

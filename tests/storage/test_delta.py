@@ -1,7 +1,4 @@
-"""Delta Lake for real: its jar in a session of its own, in a process of its own.
-
-What goes wrong at once is tried here; what Delta says then is told by `tests/runs/test_history.py`, too, without the jar.
-"""
+"""Delta Lake itself: a session with its jar, in another process. `test_write.py` tests conflicts without the jar."""
 
 from __future__ import annotations
 
@@ -60,7 +57,7 @@ from concurrent.futures import ThreadPoolExecutor
 from spark_recmetrics import Output, PublishError, Run, read_history, tables
 from spark_recmetrics.job.cli import main
 from spark_recmetrics.runs.history_spark import publish
-from runs.test_history import RUN, complete, frames_of, numbers
+from published_runs import RUN, complete, frames_of, numbers
 
 found, folder = {}, sys.argv[1]
 
@@ -212,7 +209,7 @@ def test_a_column_more_is_added(found, kind):
 
 @pytest.mark.parametrize("kind", ["path", "catalog"])
 def test_a_column_of_another_type_is_refused(found, kind):
-    assert "column metric: expected string, as in the runs there, found int" in found[f"{kind}: type"]
+    assert "column metric: expected string, as in the published runs, found int" in found[f"{kind}: type"]
 
 
 @pytest.mark.parametrize("kind", ["path", "catalog"])

@@ -46,7 +46,7 @@ LINES = [
     f"adding up: {SECONDS}",
     f"slices and intervals: {SECONDS}",
     f"comparing models: {SECONDS}",
-    f"what is published: {SECONDS}",
+    f"published runs: {SECONDS}",
     rf"writing data_report: \d+ rows, {SECONDS}",
     f"writing per_user: 6 rows, {SECONDS}",
     rf"writing summary: \d+ rows, {SECONDS}",
