@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spark_recmetrics.reports.tables import RESULT_MARK
+from spark_recmetrics.reports.formatting import RESULT_MARK
 
 ROOT = Path(__file__).resolve().parents[1]
 CONF = ROOT / "conf"

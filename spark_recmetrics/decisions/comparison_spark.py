@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What `compare` found. Its text, also in a notebook, is a table; `no difference found` is not `equal`.
+    """What `compare` found. Its text, also in a notebook, is a table; `not significant` does not mean `equal`.
 
     Args:
         rows: The rows of COMPARISON.
@@ -116,8 +116,8 @@ def compare(
         >>> predictions = spark.createDataFrame(scores, "model string, user_id int, item_id string, score double")
         >>> truth = spark.createDataFrame([(user, "x") for user in range(6)], "user_id int, item_id string")
         >>> print(compare(evaluate(predictions, truth, metrics="mrr", k=3), baseline="pop"))
-        a    b    metric    b - a    95 % interval      p  +/=/-  users  found
-        pop  als  mrr@3   +0.2778  -0.1159..0.6715  0.129  3/2/1      6  no difference found (could show 0.5382)
+        a    b    metric    b - a            95 % CI      p  +/=/-  users  result
+        pop  als  mrr@3   +0.2778  [-0.1159, 0.6715]  0.129  3/2/1      6  not significant (minimum detectable effect 0.5382)
     """
     asked = expand(metrics, None) if metrics is not None else [m for m in result.plan.metrics if m.has_users]
     known = {str(metric): metric for metric in result.plan.metrics}

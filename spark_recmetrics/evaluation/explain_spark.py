@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from spark_recmetrics.metrics import Metric, RankedBatch, parse, score
 from spark_recmetrics.metrics.arrays import Floats, Ints
 from spark_recmetrics.metrics.batch import Candidates
 from spark_recmetrics.metrics.ranking import gain_of
-from spark_recmetrics.reports.explanation import explanation
+from spark_recmetrics.reports.explanation import explanation_text
 from spark_recmetrics.scoring.kernel import rating_pairs, rating_values, read_bucket
 from spark_recmetrics.scoring.rating_errors_spark import rating_range
 from spark_recmetrics.side_info.groups_spark import KnownGroups
@@ -76,7 +76,7 @@ class Explanation:
         return pd.DataFrame(list(self.rows))
 
     def __str__(self) -> str:
-        return explanation(**{field.name: getattr(self, field.name) for field in fields(self)})
+        return explanation_text(self.user, self.convention, self.models, vars(self), self.notes)
 
 
 def explain_user(plan: Plan, user: Any, model: str | None = None) -> Explanation:

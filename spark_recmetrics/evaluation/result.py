@@ -21,7 +21,8 @@ from spark_recmetrics.inputs.data_report import EMPTINESS, DataCheck
 from spark_recmetrics.metrics import COMBINED
 from spark_recmetrics.metrics.objectives import Objectives, Standing
 from spark_recmetrics.reports.markdown import as_markdown
-from spark_recmetrics.reports.tables import first_judging, metric_table, pareto_table
+from spark_recmetrics.reports.selection import headline_metric
+from spark_recmetrics.reports.tables import metric_table, pareto_table
 from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.request.slices import MIN_USERS, Band, Slice, in_order, joined
 from spark_recmetrics.text import brief, counted, json_text, printable
@@ -286,11 +287,11 @@ class Outcome:
             >>> predictions = pd.DataFrame({"user_id": [1, 1, 2], "item_id": [7, 8, 8], "score": [0.9, 0.8, 0.7]})
             >>> truth = pd.DataFrame({"user_id": [1, 2], "item_id": [8, 8]})
             >>> print(evaluate_in_memory(predictions, truth, metrics="mrr", k=2).to_markdown(), end="")
-            - mrr@2: model has 0.7500 (95 % interval 0.2600..1.2400, 2 users).
+            - mrr@2: model has 0.7500 (95 % confidence interval [0.2600, 1.2400], 2 evaluated users).
             <BLANKLINE>
             | metric | users | model |
             | --- | ---: | ---: |
-            | mrr@2 | 2 | 0.7500 0.2600..1.2400 |
+            | mrr@2 | 2 | 0.7500 [0.2600, 1.2400] |
         """
         return as_markdown(
             self.rows,
@@ -466,7 +467,7 @@ def _values(of_model: Sequence[Mean]) -> dict[Metric, float | None]:
 
 def headline(of_model: Sequence[Mean]) -> Mean:
     """The value that stands for a model: of the metric that stands for a result."""
-    metric = first_judging([mean.metric for mean in of_model])
+    metric = headline_metric([mean.metric for mean in of_model])
     return next(mean for mean in of_model if mean.metric == metric)
 
 

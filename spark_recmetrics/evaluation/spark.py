@@ -104,7 +104,7 @@ class Result(Outcome):
             >>> truth = spark.createDataFrame([("ann", "y"), ("bob", "y"), ("cid", "z")], "user_id string, item_id string")
             >>> print(evaluate(predictions, truth, metrics=["mrr", "recall"], k=2).explain("ann"))
             user ann, model model, convention default
-            list of 2, truth 1, relevant 1
+            list of 2, ground truth 1, relevant 1
             <BLANKLINE>
             rank   item  score  tied  judged  rating  hit  gain    mrr@2  recall@2
             1      x       0.9     0                          0        .         .

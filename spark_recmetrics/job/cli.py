@@ -22,7 +22,7 @@ from spark_recmetrics.job.files.job_file import places
 from spark_recmetrics.job.files.source import dotted
 from spark_recmetrics.job.session_spark import session, tell
 from spark_recmetrics.metrics import COMBINED, DEFINITIONS
-from spark_recmetrics.reports.tables import RESULT_MARK, unmarked
+from spark_recmetrics.reports.formatting import RESULT_MARK, unmarked
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.storage.progress import show_steps

@@ -258,7 +258,7 @@ def _report(
     from spark_recmetrics.evaluation.result import write_whole
     from spark_recmetrics.job.files.source import as_yaml
     from spark_recmetrics.reports.page import can_be_made
-    from spark_recmetrics.reports.tables import headline_of
+    from spark_recmetrics.reports.selection import headline_of
     from spark_recmetrics.runs.history_spark import published_rows
 
     if config.report_path is None and (config.tracking is None or not can_be_made()):

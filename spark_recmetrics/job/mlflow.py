@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from spark_recmetrics.aggregation.means import Mean
 from spark_recmetrics.errors import ConfigError, PublishError, without_extra
 from spark_recmetrics.evaluation.result import Compared, Outcome, headline
+from spark_recmetrics.reports.findings import gates_summary
 from spark_recmetrics.reports.page import can_be_made
-from spark_recmetrics.reports.tables import gates_told, slice_table
+from spark_recmetrics.reports.tables import slice_table
 from spark_recmetrics.request.slices import Slice, in_order
 from spark_recmetrics.storage.credentials import without_password
 from spark_recmetrics.text import brief, json_text, printable
@@ -219,7 +220,7 @@ def track(
     texts = {"result.json": _as_json(result, more or {}), "report.txt": _report(result) if report is None else report}
     texts |= {} if page is None else {"report.html": page}
     gate_results = (more or {}).get("gates", ())
-    tags = {"gates": gates_told(gate_results)[0]} if gate_results else {}
+    tags = {"gates": gates_summary(gate_results)[0]} if gate_results else {}
     logs = {model: _Log.of(result, model, options, tags) for model in result.means}
     try:
         runs, kept = _written(result, logs, options, texts)

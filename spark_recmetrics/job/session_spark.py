@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_recmetrics.reports.tables import unmarked
+from spark_recmetrics.reports.formatting import unmarked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""What the figures of results have in common: colours, panels, lines and texts; and a figure as an element of a page."""
+"""Parts of figures: colors, panels, lines and texts; and the conversion of a figure to an SVG element of a page."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 from spark_recmetrics.errors import ConfigError, without_extra
+from spark_recmetrics.reports.formatting import Row
 from spark_recmetrics.text import counted, printable
 
 if TYPE_CHECKING:
@@ -20,18 +21,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-Row = Mapping[str, Any]
-
 INK, MUTED, RULE = "#1d2329", "#5b6570", "#d9dee3"
-COLOURS = ("#0072b2", "#d55e00", "#4b0082", "#cc79a7", "#5a3315", "#14213d")
-"""For models, in their order; then again, with other markers."""
+COLORS = ("#0072b2", "#d55e00", "#4b0082", "#cc79a7", "#5a3315", "#14213d")
+"""Colors of models, in their order. After the last color they repeat, with other markers."""
 
 MOST_MODELS, MOST_LINES = 12, 40
-"""How many models, and lines of dots, a figure shows. Tables have the rest."""
+"""Most models, and most lines of dots, in a figure. Tables have the others."""
 
 _MARKERS, _LINES = "osD^vPX", ("-", "--", "-.", ":")
 _LONGEST, _MOST_TEXT_LINES = 30, 3
-WIDE = 4.6  # inches; letters can still be read on a phone
+WIDE = 4.6  # inches; texts stay readable on a phone
 
 _STYLE: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -63,7 +62,7 @@ _STYLE: dict[str, Any] = {
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Own settings of matplotlib, and no warning of letters that its font lacks: readers have others.
+    """Settings of matplotlib, without warnings about characters that its font lacks: readers have other fonts.
 
     Raises:
         ConfigError: matplotlib is not installed.
@@ -81,17 +80,17 @@ def drawing() -> Iterator[None]:
 
 
 class Look(NamedTuple):
-    """How a model is drawn."""
+    """Color, marker and line style of a model."""
 
-    colour: str
+    color: str
     marker: str
     line: Any
 
 
 def looks_of(models: Sequence[str]) -> dict[str, Look]:
-    """How each model is drawn, by its name."""
+    """The look of each model."""
     return {
-        model: Look(COLOURS[n % len(COLOURS)], _MARKERS[n % len(_MARKERS)], _LINES[n % len(_LINES)])
+        model: Look(COLORS[n % len(COLORS)], _MARKERS[n % len(_MARKERS)], _LINES[n % len(_LINES)])
         for n, model in enumerate(models)
     }
 
@@ -99,8 +98,8 @@ def looks_of(models: Sequence[str]) -> dict[str, Look]:
 def panels_of(
     n_rows: int, n_columns: int, size: tuple[float, float], looks: Mapping[str, Look], heights: Any = None
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of this size in inches, and what the legend needs above."""
-    # Not pyplot: it keeps every figure, and chooses a window system.
+    """A figure of this size in inches, with room for the legend above, and its panels."""
+    # Not pyplot, which keeps every figure and selects a window system.
     from matplotlib.figure import Figure
 
     width, height = size
@@ -110,57 +109,57 @@ def panels_of(
     return figure, list(panels.ravel())
 
 
-def curve(panel: Axes, places: Sequence[float], points: Sequence[Row | None], look: Look) -> None:
-    """A line through the values, and a band of their intervals; both have a gap where there is none."""
+def curve(panel: Axes, positions: Sequence[float], points: Sequence[Row | None], look: Look) -> None:
+    """A line through the values and a band of their confidence intervals; missing values are gaps."""
 
     def column(key: str) -> list[float]:
         return [math.nan if row is None or finite(row[key]) is None else row[key] for row in points]
 
-    panel.fill_between(places, column("ci_low"), column("ci_high"), color=look.colour, alpha=0.14, linewidth=0)
-    panel.plot(places, column("value"), color=look.colour, marker=look.marker, linestyle=look.line)
+    panel.fill_between(positions, column("ci_low"), column("ci_high"), color=look.color, alpha=0.14, linewidth=0)
+    panel.plot(positions, column("value"), color=look.color, marker=look.marker, linestyle=look.line)
 
 
-def dot(panel: Axes, value: float, place: float, row: Row, colour: str, marker: str, *, filled: bool) -> None:
-    """A value at its place, over the line of its interval."""
+def dot(panel: Axes, value: float, position: float, row: Row, color: str, marker: str, *, filled: bool) -> None:
+    """A value at its position, over the line of its confidence interval."""
     low, high = finite(row["ci_low"]), finite(row["ci_high"])
     if low is not None and high is not None:
-        panel.plot([low, high], [place, place], color=colour, linewidth=1.4, solid_capstyle="round")
-    # "none" and not white, which would be a filled one on a dark page.
-    panel.plot([value], [place], color=colour, marker=marker, markerfacecolor=colour if filled else "none", linestyle="")
+        panel.plot([low, high], [position, position], color=color, linewidth=1.4, solid_capstyle="round")
+    # "none" and not white, which would look filled on a dark page.
+    panel.plot([value], [position], color=color, marker=marker, markerfacecolor=color if filled else "none", linestyle="")
 
 
 def name_lines(panel: Axes, names: Sequence[str]) -> None:
-    """Names of the lines, from above."""
+    """Name the lines, from top to bottom."""
     panel.set_yticks(range(len(names)), names)
     panel.set_ylim(len(names) - 0.4, -0.6)
     panel.tick_params(axis="y", length=0, labelcolor=INK)
     panel.spines["left"].set_visible(False)
 
 
-def finished(figure: Figure, told: str, looks: Mapping[str, Look], left_out: Mapping[str, int] | None = None) -> Figure:
-    """The figure with a legend of several models, laid out, and with what it shows in words as its label.
+def finished(figure: Figure, text: str, looks: Mapping[str, Look], left_out: Mapping[str, int] | None = None) -> Figure:
+    """The figure, laid out, with a legend if there are several models, and with a description as its label.
 
     Args:
         figure: The figure.
-        told: What it shows.
+        text: Describes what it shows.
         looks: The models of the legend.
-        left_out: How many things it does not show, by what one is called.
+        left_out: How many things are not drawn, by their name in the singular.
     """
     from matplotlib.lines import Line2D
 
     if len(looks) > 1:
-        handles = [Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line) for look in looks.values()]
+        handles = [Line2D([], [], color=look.color, marker=look.marker, linestyle=look.line) for look in looks.values()]
         columns = _legend_columns(looks, figure.get_figwidth())
         legend = figure.legend(handles, [str(n) for n in range(len(looks))], loc="outside upper left", ncols=columns)
-        # Set now, since matplotlib leaves out names that begin with an underscore.
-        for text, model in zip(legend.get_texts(), looks, strict=True):
-            text.set_text(short(model))
-    if more := " and ".join(counted(n, f"more {one}") for one, n in (left_out or {}).items() if n > 0):
+        # Set afterwards, because matplotlib skips names that begin with an underscore.
+        for label, model in zip(legend.get_texts(), looks, strict=True):
+            label.set_text(short(model))
+    if more := " and ".join(counted(n, f"more {name}") for name, n in (left_out or {}).items() if n > 0):
         figure.set_figheight(figure.get_figheight() + 0.2)
         figure.supxlabel(f"{more} in the table", x=0.01, ha="left", fontsize=9, color=MUTED)
-        told = f"{told} {more} in the table."
-    figure.set_label(printable(told))
-    figure.draw_without_rendering()  # all texts are made here, under these settings
+        text = f"{text} {more} in the table."
+    figure.set_label(printable(text))
+    figure.draw_without_rendering()  # makes all texts while the settings hold
     return figure
 
 
@@ -170,15 +169,13 @@ def _legend_columns(looks: Mapping[str, Look], inches: float) -> int:
 
 
 def short(text: str, longest: int = _LONGEST) -> str:
-    """The text on one line, cut where it is longer."""
+    """The text on one line, cut if it is too long."""
     text = printable(str(text))
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def wrapped(text: str, longest: int) -> str:
-    """The text of a metric on up to three lines, which end between its options.
-
-    A line that is too long even so is cut in its middle: the cut-off stands at its end.
+    """The text of a metric on up to three lines, split between its options; longer lines are cut in the middle.
 
     Example:
         >>> print(wrapped("bias_disparity_br(items=genre, users=gender)@10", 30))
@@ -199,35 +196,35 @@ def wrapped(text: str, longest: int) -> str:
 
 
 def finite(value: float | None) -> float | None:
-    """The value, if it can be drawn."""
+    """The value, or None if it is missing or infinite."""
     return value if value is not None and math.isfinite(value) else None
 
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", "#000000": "--ink"}
-_VARIABLES |= {colour: f"--model-{n}" for n, colour in enumerate(COLOURS)}
+_VARIABLES |= {color: f"--model-{n}" for n, color in enumerate(COLORS)}
 
 
 def svg(figure: Figure, prefix: str) -> Markup:
-    """A figure as an element of HTML: text stays text, and colours are variables of the page.
+    """A figure as an element of HTML, with text as text and with colors as variables of the page.
 
     Args:
-        figure: The figure; its label becomes the alternative text.
-        prefix: Of all ids in it, unlike that of any other figure of the page.
+        figure: The figure. Its label becomes the alternative text.
+        prefix: Prefix of all ids in it, unique within the page.
     """
     from markupsafe import Markup
 
     out = BytesIO()
-    figure.set_layout_engine("none")  # it has been laid out, which takes most of the time
+    figure.set_layout_engine("none")  # the figure is laid out already, and layout is slow
     with drawing():
         import matplotlib as mpl
 
         with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": prefix}):
             figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
-    root = ET.fromstring(out.getvalue())  # noqa: S314 - matplotlib has just written it
+    root = ET.fromstring(out.getvalue())  # noqa: S314 - written by matplotlib
     for parent in list(root.iter()):
         for child in list(parent):
-            # A style of the figure would be one of the whole page.
+            # A style of the figure would apply to the whole page.
             if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
                 parent.remove(child)
     for element in root.iter():
@@ -237,8 +234,7 @@ def svg(figure: Figure, prefix: str) -> Markup:
             elif key == f"{{{XLINK}}}href":
                 element.set(key, f"#{prefix}-{value.removeprefix('#')}")
             else:
-                own = value.replace("url(#", f"url(#{prefix}-")
-                element.set(key, re.sub(r"#[0-9a-f]{6}\b", _variable, own))
+                element.set(key, re.sub(r"#[0-9a-f]{6}\b", _variable, value.replace("url(#", f"url(#{prefix}-")))
     width = float(root.get("width", "0").removesuffix("pt")) * 4 / 3
     for key in ("width", "height", "version"):
         root.attrib.pop(key, None)
@@ -247,8 +243,8 @@ def svg(figure: Figure, prefix: str) -> Markup:
     root.set("aria-label", str(figure.get_label()))
     ET.register_namespace("", SVG)
     ET.register_namespace("xlink", XLINK)
-    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - it has escaped it
+    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - escaped by ElementTree
 
 
-def _variable(colour: re.Match[str]) -> str:
-    return f"var({_VARIABLES[colour[0]]})" if colour[0] in _VARIABLES else colour[0]
+def _variable(color: re.Match[str]) -> str:
+    return f"var({_VARIABLES[color[0]]})" if color[0] in _VARIABLES else color[0]

@@ -1,104 +1,90 @@
-"""A result as Markdown, for pull requests. Rendering computes nothing: the rows are handed in."""
+"""Results as Markdown, for pull requests. Rendering computes nothing."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from spark_recmetrics.reports.tables import (
-    UNDEFINED,
-    best_values,
-    by_metric,
-    findings,
-    gates_told,
-    interval_of,
-    models_of,
-    pair_lines,
-    pareto_lines,
-    users_of,
-)
-from spark_recmetrics.text import counted, printable
+from spark_recmetrics.reports.findings import findings, gates_summary
+from spark_recmetrics.reports.formatting import Row
+from spark_recmetrics.reports.selection import Cell, by_metric, models_of, of_all_users, value_lines
+from spark_recmetrics.reports.tables import comparison_cells, pareto_cells
+from spark_recmetrics.text import printable
 
 if TYPE_CHECKING:
     from spark_recmetrics.metrics.objectives import Standing
 
 
 def as_markdown(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Row],
     *,
-    gate_results: Sequence[Mapping[str, Any]] = (),
-    comparison: Sequence[Mapping[str, Any]] = (),
+    gate_results: Sequence[Row] = (),
+    comparison: Sequence[Row] = (),
     standings: Sequence[Standing] = (),
     warnings: Sequence[str] = (),
     confidence: float = 0.95,
     alpha: float = 0.05,
 ) -> str:
-    """A result as Markdown of GitHub, for pull requests: summary, gates, values, objectives, differences, warnings.
+    """A result as GitHub Markdown: summary, gates, values, objectives, differences, warnings. Slices are left out.
 
-    Names are texts there, whatever they look like: no link, no mention, no HTML.
+    Names are escaped: they cannot be links, mentions or HTML.
 
     Args:
-        rows: Rows of SUMMARY; those of slices are left out.
+        rows: Rows of SUMMARY.
         gate_results: Rows of GATES.
-        comparison: Rows of COMPARISON; those of slices are left out.
-        standings: Of each model and cut-off of the objectives.
+        comparison: Rows of COMPARISON.
+        standings: For each cut-off and model its values of the objectives.
         warnings: Lines.
-        confidence: Of the intervals of the values.
-        alpha: The level of the comparison.
+        confidence: Level of the confidence intervals in SUMMARY.
+        alpha: Significance level of the comparison.
 
     Example:
         >>> row = {"slice": "all", "metric": "hit@1", "model": "a|b", "value": 0.25, "higher_is_better": True}
         >>> print(as_markdown([row | {"ci_low": 0.125, "ci_high": 0.375, "n_users": 40}]), end="")
-        - hit@1: a&#124;b has 0.2500 (95 % interval 0.1250..0.3750, 40 users).
+        - hit@1: a&#124;b has 0.2500 (95 % confidence interval [0.1250, 0.3750], 40 evaluated users).
         <BLANKLINE>
         | metric | users | a&#124;b |
         | --- | ---: | ---: |
-        | hit@1 | 40 | 0.2500 0.1250..0.3750 |
+        | hit@1 | 40 | 0.2500 [0.1250, 0.3750] |
     """
-    everybody = [row for row in rows if row["slice"] == "all"]
-    models = models_of(everybody)
-    level, told = gates_told(gate_results)
-    blocks = [f"**{level.upper()}**: {told}"] if gate_results else []
-    blocks.append("\n".join(f"- {_plain(text)}" for text in findings(rows, comparison, confidence, alpha)))
+    overall = of_all_users(rows)
+    models = models_of(overall)
+    level, summary = gates_summary(gate_results)
+    blocks = [f"**{level.upper()}**: {summary}"] if gate_results else []
+    blocks.append("\n".join(f"- {_escaped(text)}" for text in findings(rows, comparison, confidence, alpha)))
     if gate_results:
         lines = [[row["result"].upper(), row["model"] or "no model", row["gate"], row["reason"]] for row in gate_results]
-        blocks.append(_pipes(["result", "model", "gate", "why"], [[_plain(cell) for cell in line] for line in lines]))
-    lines = []
-    for metric, of_model in by_metric(everybody).items():
-        best = best_values(list(of_model.values()))
-        users = users_of(of_model)
-        cells = (_bold(of_model.get(model), best, told=".." in users) for model in models)
-        lines.append([_plain(metric), users, *cells])
-    blocks.append(_pipes(["metric", "users", *map(_plain, models)], lines, n_left=1))
+        blocks.append(_table([["result", "model", "gate", "reason"], *lines]))
+    values = [
+        [_escaped(line.name), line.users, *map(_value, line.cells)] for line in value_lines(by_metric(overall).items(), models)
+    ]
+    blocks.append(_pipes([["metric", "users", *map(_escaped, models)], *values], n_left=1))
     blocks += ["**Several metrics at once**"] if standings else []
-    for heads, *lines in pareto_lines(standings):
-        blocks.append(_pipes([_plain(head) for head in heads], [[_plain(cell) for cell in line] for line in lines]))
-    pairs = [row for row in comparison if row["slice"] == "all"]
-    if pairs:
-        heads, *lines = pair_lines(pairs, alpha)
-        blocks.append(_pipes([_plain(head) for head in heads], [[_plain(cell) for cell in line] for line in lines]))
+    blocks += map(_table, pareto_cells(standings))
+    if pairs := of_all_users(comparison):
+        blocks.append(_table(comparison_cells(pairs, alpha)))
     if warnings:
-        blocks.append("\n".join(f"- warning: {_plain(line)}" for line in warnings))
+        blocks.append("\n".join(f"- warning: {_escaped(line)}" for line in warnings))
     return "\n\n".join(blocks) + "\n"
 
 
-def _bold(row: Mapping[str, Any] | None, best: Collection[float], *, told: bool) -> str:
-    """A value with its interval, and with its number of users where that is to be told."""
-    if row is None or row["value"] is None:
-        return UNDEFINED
-    value = f"**{row['value']:.4f}**" if row["value"] in best else f"{row['value']:.4f}"
-    users = f" ({counted(row['n_users'], 'user')})" if told else ""
-    return f"{value} {interval_of(row)}".rstrip() + users
+def _value(cell: Cell) -> str:
+    value = f"**{cell.value}**" if cell.best else cell.value
+    return " ".join(filter(None, (value, cell.interval, f"({cell.users})" if cell.users else "")))
 
 
-def _plain(text: str) -> str:
-    """The text with entities for all that Markdown, or GitHub, would make something of."""
-    return re.sub(
-        r"[^\w\s.,:;()+/=%@-]|_|:(?=\S)|(?<!\w)@|(?<=www)\.", lambda found: f"&#{ord(found[0])};", printable(str(text))
-    )
+def _escaped(text: str) -> str:
+    """The text with entities for all characters that have a meaning in Markdown or on GitHub, except in intervals."""
+    interval, special = r"\[-?\d+\.\d+, -?\d+\.\d+\](?![(:\[])", r"[^\w\s.,:;()+/=%@-]|_|:(?=\S)|(?<!\w)@|(?<=www)\."
+    return re.sub(f"({interval})|{special}", lambda match: match[1] or f"&#{ord(match[0])};", printable(str(text)))
 
 
-def _pipes(heads: Sequence[str], lines: Sequence[Sequence[str]], n_left: int = 9) -> str:
-    rule = ["---" if place < n_left else "---:" for place in range(len(heads))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rule, *lines))
+def _table(lines: Iterable[Sequence[str]]) -> str:
+    return _pipes([[_escaped(cell) for cell in line] for line in lines])
+
+
+def _pipes(lines: Sequence[Sequence[str]], n_left: int = 99) -> str:
+    """The lines of a table, its header first, with columns flush left and then flush right."""
+    rule = ["---" if column < n_left else "---:" for column in range(len(lines[0]))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))

@@ -1,14 +1,13 @@
-"""A result as a page of HTML: one file that needs nothing else, for a browser, paper or a notebook.
+"""Results as HTML: one self-contained file for a browser or paper, and a fragment for notebooks. Rendering computes nothing.
 
-Rendering computes nothing: the rows are handed in. The page has no script, asks for nothing, and forbids both to itself; what
-comes from data is escaped by the template, or by matplotlib in the figures. Colours of figures are those of the page, light or
-dark.
+The page has no script and loads nothing; its content security policy forbids both. Text from data is escaped by the template,
+or by matplotlib in figures. Figures use the colors of the page, light or dark.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
@@ -23,23 +22,19 @@ from spark_recmetrics.inputs.data_report import ADVICE, DataCheck
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.reports import plots
 from spark_recmetrics.reports.drawing import MOST_MODELS, svg
-from spark_recmetrics.reports.tables import (
-    UNDEFINED,
-    best_values,
+from spark_recmetrics.reports.findings import findings, gates_summary, slice_findings
+from spark_recmetrics.reports.formatting import SMALL_NOTE, Row
+from spark_recmetrics.reports.selection import (
+    best_models,
+    best_pairs_first,
     by_metric,
-    findings,
-    found_of,
-    gates_told,
+    by_slice,
     headline_of,
-    interval_of,
-    leading,
-    leading_first,
     models_of,
-    p_of,
-    pareto_lines,
-    users_of,
+    of_all_users,
+    value_lines,
 )
-from spark_recmetrics.request.slices import slice_name
+from spark_recmetrics.reports.tables import comparison_cells, pareto_cells
 from spark_recmetrics.text import counted, printable
 from spark_recmetrics.version import __version__
 
@@ -51,45 +46,49 @@ if TYPE_CHECKING:
     from spark_recmetrics.metrics.objectives import Standing
 
 
-Row = Mapping[str, Any]
-
 LARGEST_PAGE = 1_000_000
 """Bytes. Long tables are cut until the page is smaller."""
 
-_LIMITS, _FIGURES = (150, 50, 15, 5), 12
-"""How many lines a table has, at most; the first that makes the page small enough. And how many figures of a kind there are."""
+_LIMITS = (150, 50, 15, 5)
+"""Most lines of a table. The page uses the first limit with which it is small enough."""
+
+_FIGURES = 12
+"""Most figures of a kind."""
 
 _FAILED = 3
-"""How many failed gates are in the first lines of the page; all of them stand in its table."""
+"""Most failed gates in the summary; the table of gates has all of them."""
 
-_NIGHTS = 4
-"""How many metrics are drawn over the nights."""
+_HISTORIES = 4
+"""Most metrics that are drawn over the last runs."""
 
 _LONGEST = 120
-"""Letters of a name that are shown."""
+"""Most characters of a name."""
+
+_NOTEBOOK = 50
+"""Most lines of a table in a notebook."""
 
 _PACKAGES = ("pyspark", "numpy", "pandas", "pyarrow", "scipy", "matplotlib")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """What is shown of a result, or of a run that has none.
+    """The data of a report, for a result or for a run that ended without one.
 
     Args:
         run: `job`, `as_of`, `run_id`, `config_hash`, `data_hash` and `computed_at`.
-        rows: Rows of SUMMARY; none of a run that ended before it had values.
+        rows: Rows of SUMMARY; none if the run ended before it had values.
         data_checks: Rows of DATA_REPORT.
         convention: The definitions.
-        warnings: Lines, without those of what is empty.
-        emptiness: Lines of what is empty and must not be, or why there are no values.
-        confidence: Of the intervals.
+        warnings: Warnings, except those about undefined values.
+        emptiness: Errors about undefined values, or why there are no values.
+        confidence: Level of the confidence intervals.
         gate_results: Rows of GATES.
         comparison: Rows of COMPARISON.
-        alpha: The level of the comparison.
-        standings: Of each model and cut-off of the objectives.
-        history: Rows of SUMMARY of this run and earlier ones.
+        alpha: Significance level of the comparison.
+        standings: For each cut-off and model its values of the objectives.
+        history: Rows of SUMMARY of this run and previous ones.
         configuration: The configuration as text.
-        ended: How a run without values ended, as the first line of the page says it.
+        ended: How a run without values ended, for the first line of the page.
     """
 
     run: Row
@@ -108,7 +107,7 @@ class Page:
     ended: str | None = None
 
     def html(self) -> str:
-        """The whole page.
+        """The page.
 
         Raises:
             ConfigError: jinja2 or matplotlib is not installed.
@@ -122,23 +121,25 @@ class Page:
         return text
 
     def fragment(self) -> str:
-        """The summary and the values alone, for a notebook.
+        """The summary and the values, for a notebook.
 
         Raises:
             ConfigError: jinja2 is not installed.
         """
-        told: dict[str, Any] = {"findings": self._head()["findings"], "groups": self._groups(50), "differences": {"lines": ()}}
-        told["note"] = f"★ best value of the line. Convention {_name(self.convention)}."
-        told |= {"warnings": self.warnings[:5], "more": len(self.warnings) - 5}
-        return _environment().get_template("notebook.html").render(told)
+        return _fragment(
+            findings=self._head()["findings"],
+            groups=self._groups(_NOTEBOOK),
+            note=f"★ best value in the row. Convention {_name(self.convention)}.",
+            warnings=self.warnings,
+        )
 
     def _content(self, limit: int, draw: _Figures) -> dict[str, Any]:
-        told = {
+        content = {
             "head": self._head(),
             "evaluated": bool(self.rows),
-            "several": len(models_of(self._everybody)) > 1,
+            "several": len(models_of(self._overall)) > 1,
             "gates": self._gates(limit),
-            "facts": _facts(self.data_checks, limit),
+            "checks": _data_checks(self.data_checks, limit),
             "warnings": self.warnings[:limit],
             "n_warnings": len(self.warnings),
             "metrics": _definitions(self.rows),
@@ -146,20 +147,20 @@ class Page:
             "configuration": "\n".join(map(printable, (self.configuration or "").split("\n"))),
             "versions": versions(),
             "confidence": f"{100 * self.confidence:g} %",
-            "level": f"{100 * (1 - self.alpha):g} %",
             "methods": sorted({row["ci_method"] for row in self.rows if row["ci_method"]}),
+            "small_note": SMALL_NOTE,
         }
-        return {**told, **(self._values(limit, draw) if self.rows else _NO_VALUES)}
+        return {**content, **(self._values(limit, draw) if self.rows else _NO_VALUES)}
 
     def _values(self, limit: int, draw: _Figures) -> dict[str, Any]:
-        """What there is to show where there are values."""
-        groups, metric = self._groups(limit), headline_of(self._everybody)
-        most, models = min(limit, _FIGURES), leading(self.rows, MOST_MODELS, self._baseline)
+        """The sections that need values."""
+        groups, metric = self._groups(limit), headline_of(self._overall)
+        most, models = min(limit, _FIGURES), best_models(self.rows, MOST_MODELS, self._baseline)
         for group in groups:
             rows = group.pop("rows")
             drawn, n_left_out = ([], 0) if group["name"] == _TOGETHER else draw.curves(rows, most, models)
             group |= {"figures": drawn, "more_figures": n_left_out}
-        sliced = [row for row in self.rows if row["slice"] != "all" and row["metric"] == metric]
+        sliced = any(row["slice"] != "all" and row["metric"] == metric for row in self.rows)
         return {
             "groups": [group for group in groups if group["name"] in (_RANKING, _RATINGS)],
             "together": [group for group in groups if group["name"] == _TOGETHER],
@@ -167,7 +168,7 @@ class Page:
             "beyond": [group for group in groups if group["name"] == _BEYOND],
             "pairs": self._pairs_of_groups(limit),
             "differences": self._differences(limit, draw),
-            "found": _found_in_slices(self.comparison),
+            "slice_findings": slice_findings(self.comparison),
             "slices": {
                 **self._by_slice(self.rows, metric, limit),
                 "figure": draw.slices(self.rows, metric, models) if sliced else None,
@@ -176,52 +177,52 @@ class Page:
         }
 
     def _gates(self, limit: int) -> dict[str, Any]:
-        """The results of the gates, failures first. One that failed is never left out."""
+        """The results of the gates, failures first; no failure is left out."""
         ordered = sorted(self.gate_results, key=lambda row: ("fail", "warn", "pass").index(row["result"]))
         shown = ordered[: max(limit, sum(row["result"] == "fail" for row in ordered))]
-        texts = ({key: printable(row[key]) for key in ("gate", "reason")} for row in shown)
-        lines = [{**row, "model": row["model"] or "no model", **own} for row, own in zip(shown, texts, strict=True)]
+        lines = [
+            {**row, "model": row["model"] or "no model", "gate": printable(row["gate"]), "reason": printable(row["reason"])}
+            for row in shown
+        ]
         return {"lines": lines, "more": len(ordered) - len(shown)}
 
     def _differences(self, limit: int, draw: _Figures) -> dict[str, Any]:
         """Figures and a table of pairs of models; of many pairs those of the best models."""
         by_pair: dict[tuple[str, str], list[Row]] = {}
-        lines = _leading_lines(self.comparison, limit)
-        for row in lines:
+        rows = _leading_differences(self.comparison, limit)
+        for row in rows:
             by_pair.setdefault((row["model_a"], row["model_b"]), []).append(row)
-        known = [own for own in by_pair.values() if any(row["diff"] is not None for row in own)]
+        drawable = [of_pair for of_pair in by_pair.values() if any(row["diff"] is not None for row in of_pair)]
         return {
-            "figures": [draw.differences(own) for own in known[: min(limit, _FIGURES)]],
-            "more_figures": len(known) - min(limit, _FIGURES),
-            "lines": _differences(lines[:limit]),
-            "more": len(lines) - limit,
+            "figures": [draw.differences(of_pair) for of_pair in drawable[: min(limit, _FIGURES)]],
+            "more_figures": len(drawable) - min(limit, _FIGURES),
+            **_cut(comparison_cells(rows, self.alpha), limit),
         }
 
     def _history(self, draw: _Figures, models: Sequence[str]) -> dict[str, Any]:
         several = len({row["as_of"] for row in self.history}) > 1
-        # A metric that only models of the past have has no line here; nor has one where all of tonight's are new to it.
-        tonight = [row for row in self.history if row["model"] in models]
-        metrics = list(by_metric(tonight)) if several else []
-        shown = [draw.history(self.history, name, models) for name in metrics[:_NIGHTS]]
+        # A metric needs a model of this run: others would have an empty figure.
+        metrics = list(by_metric(row for row in self.history if row["model"] in models)) if several else []
+        shown = [draw.history(self.history, name, models) for name in metrics[:_HISTORIES]]
         return {"figures": shown, "more": len(metrics) - len(shown)}
 
     @property
     def _baseline(self) -> set[str]:
-        """The model that all others are compared with, if one is."""
-        found = {row["model_a"] for row in self.comparison}
-        return found if len(found) == 1 else set()
+        """The model that all others are compared with, if there is one."""
+        models = {row["model_a"] for row in self.comparison}
+        return models if len(models) == 1 else set()
 
     @property
-    def _everybody(self) -> list[Row]:
-        return [row for row in self.rows if row["slice"] == "all"]
+    def _overall(self) -> list[Row]:
+        return of_all_users(self.rows)
 
     def _head(self) -> dict[str, Any]:
-        level, told = gates_told(self.gate_results)
+        level, summary = gates_summary(self.gate_results)
         if self.emptiness:
-            level, told = "fail", self.ended or "values are undefined: there is nobody to average"
-        found = findings(self.rows, self.comparison, self.confidence, self.alpha) if self.rows else []
+            level, summary = "fail", self.ended or "values are undefined: there are no users to evaluate"
+        sentences = findings(self.rows, self.comparison, self.confidence, self.alpha) if self.rows else []
         failed = [
-            printable(f"{row['model']} fails {row['gate']}: {row['reason']}.")
+            printable(f"{row['model'] or 'no model'} fails {row['gate']}: {row['reason']}.")
             for row in self.gate_results
             if row["result"] == "fail"
         ]
@@ -232,76 +233,67 @@ class Page:
             "level": level,
             "title": self.run["job"] or "Evaluation",
             "as_of": self.run["as_of"],
-            "told": told[0].upper() + told[1:],
-            "findings": [*self.emptiness, *failed, *found],
+            "summary": summary[0].upper() + summary[1:],
+            "findings": [*self.emptiness, *failed, *sentences],
             "computed": f"{computed:%Y-%m-%d %H:%M} UTC",
             "run": {
                 "run": self.run["run_id"],
                 "as of": self.run["as_of"],
                 "computed at": f"{computed:%Y-%m-%d %H:%M} UTC",
                 "configuration": self.run["config_hash"],
-                "truth": self.run["data_hash"],
+                "ground truth": self.run["data_hash"],
                 "convention": str(self.convention),
             },
         }
 
     def _groups(self, limit: int) -> list[dict[str, Any]]:
-        """The tables of values over all users, by what metrics look at."""
-        found: dict[str, list[Row]] = {}
-        for row in self._everybody:
-            found.setdefault(_group(row["metric"]), []).append(row)
+        """The tables of values over all users, by group of metrics."""
+        groups: dict[str, list[Row]] = {}
+        for row in self._overall:
+            groups.setdefault(_group(row["metric"]), []).append(row)
         return [
-            {"name": name, "rows": rows, **self._table(by_metric(rows), limit)}
-            for name, rows in sorted(found.items(), key=lambda one: _GROUPS.index(one[0]))
+            {"name": name, "rows": groups[name], **self._table(by_metric(groups[name]).items(), limit)}
+            for name in _GROUPS
+            if name in groups
         ]
 
     def _standings(self, limit: int) -> dict[str, Any]:
-        """For each cut-off of the objectives a table: models, their values, and who dominates them."""
-        short = [
-            one._replace(model=_name(one.model), dominated_by=tuple(map(_name, one.dominated_by))) for one in self.standings
-        ]
-        shown = pareto_lines(short)[:limit]
-        tables = [{"heads": heads, "lines": lines[:limit], "more": len(lines) - limit} for heads, *lines in shown]
-        return {"tables": tables, "more": len({one.k for one in self.standings}) - limit}
+        """For each cut-off of the objectives a table of models, their values, and the models that dominate them."""
+        rows = self.standings
+        short = [row._replace(model=_name(row.model), dominated_by=tuple(map(_name, row.dominated_by))) for row in rows]
+        tables = pareto_cells(short)
+        return {"tables": [_cut(table, limit) for table in tables[:limit]], "more": len(tables) - limit}
 
     def _pairs_of_groups(self, limit: int) -> dict[str, Any]:
-        """For each metric of them a table: the pairs of a group of users and one of items, and the preference of each model."""
+        """For each metric of pairs of groups a table: the preference of each model, by group of users and group of items."""
         rows = [row for row in self.rows if row["slice"] != "all" and parse(row["metric"]).definition.by_pair]
         metrics = list(by_metric(rows))
-        return {"tables": [self._by_slice(rows, one, limit) for one in metrics[:limit]], "more": len(metrics) - limit}
+        return {"tables": [self._by_slice(rows, name, limit) for name in metrics[:limit]], "more": len(metrics) - limit}
 
     def _by_slice(self, rows: Sequence[Row], metric: str, limit: int) -> dict[str, Any]:
-        lines: dict[str, dict[str, Row]] = {}
-        for row in rows:
-            if row["metric"] == metric:
-                lines.setdefault(printable(slice_name(row)), {})[row["model"]] = row
-        return {"metric": metric, **self._table(lines, limit)}
+        return {"metric": metric, **self._table(by_slice(rows, metric), limit)}
 
-    def _table(self, lines: Mapping[str, Mapping[str, Row]], limit: int) -> dict[str, Any]:
-        """Models across, and a line for each metric or slice; the best value of a line is marked."""
-        shown = leading(self._everybody, max(2, limit // 5), self._baseline)
-        table = []
-        for name, of_model in list(lines.items())[:limit]:
-            rows = list(of_model.values())
-            # A preference of a group for a group is told, not judged.
-            judged = rows[0]["slice"] == "all" or not parse(rows[0]["metric"]).definition.by_pair
-            best = best_values(rows) if judged else set()
-            users, small = users_of(of_model), any(row["small"] for row in rows)
-            lower = judged and not rows[0]["higher_is_better"]
-            cells = [_cell(of_model.get(model), best, told=".." in users) for model in shown]
-            table.append({"name": name, "lower": lower, "users": users, "small": small, "cells": cells})
-        n_models = len(models_of(self._everybody))
-        return {"models": shown, "lines": table, "more": len(lines) - limit, "more_models": n_models - len(shown)}
+    def _table(self, lines: Iterable[tuple[str, Mapping[str, Row]]], limit: int) -> dict[str, Any]:
+        """Models across, and a line for each metric or slice."""
+        lines = list(lines)
+        shown = best_models(self._overall, max(2, limit // 5), self._baseline)
+        n_more = len(models_of(self._overall)) - len(shown)
+        return {
+            "models": shown,
+            "lines": value_lines(lines[:limit], shown),
+            "more": len(lines) - limit,
+            "more_models": n_more,
+        }
 
 
 _NO_VALUES: dict[str, Any] = {
-    **dict.fromkeys(("groups", "together", "beyond", "found"), ()),
+    **dict.fromkeys(("groups", "together", "beyond", "slice_findings"), ()),
     **{key: {"tables": (), "more": 0} for key in ("standings", "pairs")},
     "differences": {"figures": (), "more_figures": 0, "lines": (), "more": 0},
     "slices": {"figure": None},
     "history": {"figures": (), "more": 0},
 }
-"""What a template is given of a run without values."""
+"""The sections of a run without values."""
 
 _RANKING, _RATINGS, _TOGETHER, _BEYOND = "Ranking", "Ratings", "Several metrics at once", "Coverage, popularity and diversity"
 _GROUPS = (_RANKING, _RATINGS, _TOGETHER, _BEYOND)
@@ -322,118 +314,86 @@ def can_be_made() -> bool:
 
 
 def versions() -> dict[str, str]:
-    """The packages on the driver that had a part in the numbers and in the page."""
-    found = {"spark_recmetrics": __version__, "Python": platform.python_version()}
+    """Versions of the packages on the driver that affect the numbers or the page."""
+    versions = {"spark_recmetrics": __version__, "Python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
-        except PackageNotFoundError:  # noqa: PERF203 - a cluster has its own way to bring one
+            versions[package] = version(package)
+        except PackageNotFoundError:  # noqa: PERF203 - a cluster may provide it without metadata
             continue
-    return found
+    return versions
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------------
 
 
-def _cell(row: Row | None, best: Collection[float], *, told: bool) -> dict[str, Any]:
-    """A value with its interval, and with its number of users where that is to be told."""
-    if row is None or row["value"] is None:
-        return {"value": UNDEFINED, "interval": "", "users": "", "best": False}
-    users = counted(row["n_users"], "user") if told else ""
-    return {"value": f"{row['value']:.4f}", "interval": interval_of(row), "users": users, "best": row["value"] in best}
+def _cut(table: Sequence[Sequence[str]], limit: int) -> dict[str, Any]:
+    """The header and the first lines of a table, and how many more lines there are."""
+    header, *lines = table
+    return {"header": header, "lines": lines[:limit], "more": len(lines) - limit}
 
 
 def differences_fragment(comparison: Sequence[Row], alpha: float) -> str:
-    """The differences of a comparison, for a notebook.
-
-    Args:
-        comparison: Rows of COMPARISON.
-        alpha: Level of the tests.
+    """The rows of a COMPARISON at this significance level, for a notebook.
 
     Raises:
         ConfigError: jinja2 is not installed.
     """
-    lines = _leading_lines(comparison, 50)
-    told: dict[str, Any] = {"groups": (), "warnings": (), "more": 0, "findings": _found_in_slices(comparison)}
-    told["differences"] = {"lines": _differences(lines[:50]), "more": len(lines) - 50}
-    told["note"] = f"{100 * (1 - alpha):g} % intervals, p adjusted for the number of tests. No difference found is not equal."
-    return _environment().get_template("notebook.html").render(told)
+    return _fragment(
+        findings=slice_findings(comparison),
+        differences=_cut(comparison_cells(_leading_differences(comparison, _NOTEBOOK), alpha), _NOTEBOOK),
+        note="CI: confidence interval. p is adjusted for the number of tests. Not significant does not mean equal.",
+    )
 
 
-def _leading_lines(comparison: Sequence[Row], limit: int) -> list[Row]:
-    """The differences over all users; where there are too many for a table or figures, those of the best models first."""
-    rows = [row for row in comparison if row["slice"] == "all"]
+def _fragment(**content: Any) -> str:
+    empty: dict[str, Any] = {"groups": (), "differences": {"lines": ()}, "warnings": ()}
+    return _environment().get_template("notebook.html").render(empty | content)
+
+
+def _leading_differences(comparison: Sequence[Row], limit: int) -> list[Row]:
+    """The rows over all users; if there are too many for a table or figures, the pairs of the best models come first."""
+    rows = of_all_users(comparison)
     if len(rows) <= limit and len({(row["model_a"], row["model_b"]) for row in rows}) <= _FIGURES:
         return rows
-    return leading_first(rows)
+    return best_pairs_first(rows)
 
 
-def _found_in_slices(comparison: Sequence[Row]) -> list[str]:
-    """By slice, in how many comparisons a difference was found."""
-    by_slice: dict[str, list[Row]] = {}
-    for row in comparison:
-        if row["slice"] != "all":
-            by_slice.setdefault(row["slice"], []).append(row)
-    lines = []
-    for name, own in by_slice.items():
-        n_found = sum(row["winner"] is not None for row in own)
-        few = sum(row["reason"] == "small_slice" for row in own)
-        untested = f"; {few} with too few users to test" if few else ""
-        lines.append(f"{printable(name)}: a difference found in {n_found} of {counted(len(own), 'comparison')}{untested}")
-    return lines
-
-
-def _differences(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    return [
-        {
-            **row,
-            "diff": "" if row["diff"] is None else f"{row['diff']:+.4f}",
-            "interval": interval_of(row),
-            "p": p_of(row),
-            "users": row["n_users"],
-            "told": found_of(row),
-        }
-        for row in rows
-    ]
-
-
-def _facts(facts: Sequence[DataCheck], limit: int) -> dict[str, Any]:
-    """Rows of DATA_REPORT, the loud ones first."""
-    order = ("error", "warn", "info")
-    ordered = sorted(facts, key=lambda fact: order.index(fact.level))
+def _data_checks(checks: Sequence[DataCheck], limit: int) -> dict[str, Any]:
+    """Rows of DATA_REPORT, errors and warnings first."""
+    ordered = sorted(checks, key=lambda check: ("error", "warn", "info").index(check.level))
     lines = [
         {
-            **fact._asdict(),
-            "share": "" if fact.share is None else f"{fact.share:.3%}",
-            "example": fact.example or "",
-            "advice": ADVICE.get(fact.check, "") if fact.level != "info" else "",
+            **check._asdict(),
+            "share": "" if check.share is None else f"{check.share:.3%}",
+            "example": check.example or "",
+            "advice": ADVICE.get(check.check, "") if check.level != "info" else "",
         }
-        for fact in ordered[:limit]
+        for check in ordered[:limit]
     ]
-    return {"lines": lines, "more": len(facts) - limit}
+    return {"lines": lines, "more": len(checks) - limit}
 
 
 def _definitions(rows: Sequence[Row]) -> list[dict[str, str]]:
-    found = {}
-    for row in rows:
-        definition = parse(row["metric"]).definition
-        better = "higher" if definition.higher_is_better else "lower"
-        found[plots.without_k(row["metric"])] = {"summary": definition.summary, "better": f"{better} is better"}
-    return [{"name": name, **told} for name, told in found.items()]
+    definitions = {plots.without_k(row["metric"]): parse(row["metric"]).definition for row in rows}
+    return [
+        {"name": name, "summary": definition.summary, "better": "higher" if definition.higher_is_better else "lower"}
+        for name, definition in definitions.items()
+    ]
 
 
 def _options(convention: Convention) -> dict[str, Any]:
-    usual = dict(CONVENTIONS["default"].options())
+    defaults = dict(CONVENTIONS["default"].options())
     options = [
-        {"name": name, "value": _text(value), "usual": _text(usual[name]), "other": value != usual[name]}
+        {"name": name, "value": _text(value), "default": _text(defaults[name]), "differs": value != defaults[name]}
         for name, value in convention.options()
     ]
-    return {"text": str(convention), "options": sorted(options, key=lambda option: not option["other"])}
+    return {"text": str(convention), "options": sorted(options, key=lambda option: not option["differs"])}
 
 
 def _text(value: Any) -> str:
     if isinstance(value, tuple | Mapping):
-        return ", ".join(f"{key}: {own}" for key, own in dict(value).items()) or "none"
+        return ", ".join(f"{key}: {item}" for key, item in dict(value).items()) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -441,18 +401,18 @@ def _text(value: Any) -> str:
 
 
 class _Figures:
-    """Makes figures, each with an id of its own, and each only once: that takes most of the time."""
+    """Makes the figures of a page, each with an id and only once, because they take most of the time."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, ...], Markup] = {}
 
     def curves(self, rows: Sequence[Row], most: int, models: Sequence[str]) -> tuple[list[Markup], int]:
-        """Metrics that have two cut-offs, one figure for each, and how many are left out."""
+        """A figure for each metric with two cut-offs or more, and how many are left out."""
         cuts: dict[str, set[int]] = {}
         for row in rows:
             if row["k"] is not None:
                 cuts.setdefault(plots.without_k(row["metric"]), set()).add(row["k"])
-        names = [name for name, own in cuts.items() if len(own) > 1]
+        names = [name for name, values in cuts.items() if len(values) > 1]
         made = [self._once(("curves", name), partial(plots.metric_by_k, rows, name, models)) for name in names[:most]]
         return made, len(names) - len(made)
 
@@ -478,7 +438,7 @@ def _environment() -> Environment:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ImportError as error:
         raise ConfigError(without_extra("HTML reports need jinja2", "report")) from error
-    folder = files("spark_recmetrics").joinpath("templates")  # which may lie in a zip file
+    folder = files("spark_recmetrics").joinpath("templates")  # may be inside a zip file
     environment = Environment(
         loader=FunctionLoader(lambda name: folder.joinpath(name).read_text(encoding="utf-8")),
         autoescape=True,

@@ -176,7 +176,7 @@ def test_the_tasks_of_a_night_run(serverless, tables, tmp_path, capsys, monkeypa
     assert evaluated["models"]["popularity"]["mrr@10"] == pytest.approx((3 / 3 + 1 / 2) / 4)
     assert evaluated["gates"] == held["gates"]
     assert evaluated["report"] == str(tmp_path / "reports" / f"{AS_OF}.html")
-    assert "als has the best value" in Path(evaluated["report"]).read_text()
+    assert "als is best with" in Path(evaluated["report"]).read_text()
     assert set(evaluated["tracking"]["mlflow"]) == {"als", "popularity"}
     assert [gate["result"] for gate in held["gates"]] == ["pass"] * 3
     assert read_history(serverless, Output(table_prefix="default.hosts_nightly_")).count() > 0
@@ -289,4 +289,4 @@ def test_the_notebook_goes_from_tables_to_a_decision(serverless, tables, tmp_pat
     assert str(page) in printed
     (shown_by_itself,) = filter(None, in_html)
     for text in (shown_by_itself, page.read_text()):
-        assert "als has the best value" in text
+        assert "als is best with" in text

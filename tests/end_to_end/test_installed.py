@@ -72,7 +72,7 @@ def test_the_first_report_of_the_readme(tmp_path):
         "popular": {"ndcg@1": 0, "ndcg@2": pytest.approx(1 / log2(3) / 2), "recall@1": 0, "recall@2": 1 / 2},
     }
     assert doctest.OutputChecker().check_output(shown, printed[-1], doctest.ELLIPSIS), printed[-1]
-    assert "als has the best value" in (tmp_path / "report.html").read_text()
+    assert "als is best with" in (tmp_path / "report.html").read_text()
     assert (tmp_path / "results" / "summary").is_dir()
 
 

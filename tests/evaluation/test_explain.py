@@ -16,7 +16,7 @@ import spark_recmetrics as srm
 from spark_recmetrics.conventions import CONVENTIONS
 from spark_recmetrics.job import cli
 from spark_recmetrics.metrics import expand
-from spark_recmetrics.reports import explanation as explanation_text
+from spark_recmetrics.reports import explanation
 
 pytestmark = pytest.mark.spark
 
@@ -173,7 +173,7 @@ def test_the_text_of_an_explanation(spark):
     told = str(tiny(spark, metrics=["ndcg", "average_rank", "rmse"], k=1, threshold=2.0).explain("ann"))
     assert told.splitlines() == [
         "user ann, model als, convention default(relevance=threshold, threshold=2)",
-        "list of 4, truth 3, relevant 3",
+        "list of 4, ground truth 3, relevant 3",
         "",
         "rank          item  score  tied  judged  rating  hit  gain  ndcg@1  average_rank@1",
         "1             x       0.9     0                          0       .",
@@ -341,7 +341,7 @@ def test_hostile_ids_stay_in_their_line(spark):
 def test_many_metrics_stand_in_tables_that_fit_a_line(spark):
     text = str(tiny(spark, metrics=["precision", "recall", "ndcg", "map", "mrr", "hit"], k=[1, 2, 3]).explain("ann"))
     assert text.count("rank ") > 1
-    assert max(map(len, text.splitlines())) <= explanation_text._LINE
+    assert max(map(len, text.splitlines())) <= explanation._LINE
 
 
 @pytest.mark.once

@@ -42,7 +42,7 @@ def test_one_line_begins_with_the_mark_whatever_is_named_like_it(job, spark, tmp
     assert main(["evaluate", "--config", path, "--explain-user", "u1"]) == 0
     out = capsys.readouterr().out
     assert [line for line in out.splitlines() if line.startswith(RESULT_MARK)] == [out.splitlines()[-1]]
-    for line in (f" {RESULT_MARK}, as of 2026-11-28", f" {name}  a ", f" {RESULT_MARK} = {name}", f" {RESULT_MARK}: a diff"):
+    for line in (f" {RESULT_MARK}, as of 2026-11-28", f" {name}  a ", f" {RESULT_MARK} = {name}", f" {RESULT_MARK}: 0 of "):
         assert f"\n{line}" in f"\n{out}", line
     assert main(["compare", "--config", path]) == 0
     assert capsys.readouterr().out.count(f"\n{RESULT_MARK}") == 1

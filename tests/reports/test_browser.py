@@ -107,12 +107,12 @@ def test_a_hostile_name_is_inert(browser, tmp_path, kind):
     assert {address.partition(":")[0] for address in browser.requests()} <= {"file", "data"}
 
 
-def lightness(colour):
+def lightness(color):
     """From 0, black, to 255 of a text `rgb(…)`."""
-    return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
+    return sum(map(int, re.findall(r"\d+", color)[:3])) / 3
 
 
-COLOURS = """
+COLORS = """
 const style = (node, key) => getComputedStyle(node)[key];
 const line = document.querySelector('svg path[style*="--model-0"]');
 return [style(document.documentElement, 'colorScheme'), style(document.body, 'backgroundColor'),
@@ -125,7 +125,7 @@ return [style(document.documentElement, 'colorScheme'), style(document.body, 'ba
 )
 def test_light_dark_and_paper(browser, page, media, scheme, is_dark):
     browser.open(page.as_uri(), media=media, scheme=scheme)
-    _, ground, ink, letters, line = browser.run(COLOURS)
+    _, ground, ink, letters, line = browser.run(COLORS)
     assert (lightness(ground) < 60, lightness(ink) > 190, lightness(letters) > 130) == (is_dark,) * 3
     assert line == ("rgb(92, 184, 242)" if is_dark else "rgb(0, 114, 178)")
 

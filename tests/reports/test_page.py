@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from html.parser import HTMLParser
 
 import pytest
-from colours import SIGHTS, contrast, nearest
+from colors import SIGHTS, contrast, nearest
 from report_data import everything, many_models, small_comparison, small_gates, small_history, small_result, with_slices
 
 from spark_recmetrics.conventions import convention
@@ -22,7 +22,8 @@ from spark_recmetrics.evaluation.evaluator import evaluate_in_memory
 from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.reports import drawing as canvas
 from spark_recmetrics.reports import page as page_module
-from spark_recmetrics.reports.tables import findings, headline_of
+from spark_recmetrics.reports.findings import findings
+from spark_recmetrics.reports.selection import headline_of
 
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}</style></svg>$x$"
 
@@ -91,28 +92,29 @@ def test_the_summary_comes_first(read):
     assert "✓ Gates passed: 2 of 2" not in head  # popularity has 3/8, and the gate is at 1/2
     assert "✗ Gates failed: 1 of 2" in head
     assert "popularity fails mrr@2: min 0.5: 0.3750 is below min 0.5." in head
-    assert "mrr@1: als has the best value, 0.5000" in head
+    assert "mrr@1: als is best with 0.5000" in head
     assert "✗ fail popularity mrr@2: min 0.5 0.3750 is below min 0.5" in read.text("gates")
 
 
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ({"a": 0.25, "b": 0.25 + 1e-15, "c": 0.125}, "b and a have the best value, 0.2500 ({}), before c with 0.1250."),
+        ({"a": 0.25, "b": 0.25 + 1e-15, "c": 0.125}, "b and a are best with 0.2500 ({}), followed by c with 0.1250."),
         ({"a": 0.25, "b": 0.25, "c": 0.25 - 1e-15}, "a, b and c have the same value, 0.2500 ({})."),
         ({f"m{n}": 0.25 for n in range(8)}, "m0, m1, m2, m3, m4, m5 and 2 more have the same value, 0.2500 ({})."),
-        ({"a": 0.125, "b": 0.25, "c": None}, "b has the best value, 0.2500 ({}), before a with 0.1250."),
+        ({"a": 0.125, "b": 0.25, "c": None}, "b is best with 0.2500 ({}), followed by a with 0.1250."),
     ],
 )
 def test_all_that_are_best_are_named_together(values, told):
-    interval = f"95 % interval {many_models(values)[0]['ci_low']:.4f}..{many_models(values)[0]['ci_high']:.4f}, 4 users"
+    low, high = many_models(values)[0]["ci_low"], many_models(values)[0]["ci_high"]
+    interval = f"95 % confidence interval [{low:.4f}, {high:.4f}], 4 evaluated users"
     rows = [row for row in many_models(values) if row["k"] == 2]
     assert findings(rows, [], 0.95, 0.05) == [f"mrr@2: {told.format(interval)}"]
 
 
 def test_the_headline_is_a_metric_that_judges():
     result = small_result(metrics=["item_coverage", "rmse", "hit"], k=2)
-    assert "hit@2: als has the best value" in result.to_markdown().splitlines()[0]
+    assert "hit@2: als is best with" in result.to_markdown().splitlines()[0]
     for metrics, expected in (
         (["arp@2", "novelty@2", "mrr@2"], "mrr@2"),
         (["arp@2", "rmse"], "rmse"),
@@ -155,7 +157,7 @@ def test_a_gate_that_failed_is_never_cut(tmp_path, monkeypatch):
     warns = [one._replace(result="warn") for one in passes]
     found = page_of(result, tmp_path, gates=[*passes, *warns, *fails, *fails])
     assert [one["class"] for one in found.all("span") if "chip" in one["class"]][:4] == ["chip fail"] * 4
-    assert "4 more results, none of which failed, are in the table gates." in found.text("gates")
+    assert "4 more results, none of them a failure, are in the table gates." in found.text("gates")
     found = page_of(result, tmp_path, gates=[*passes, *warns, *fails[:1]])
     chips = [one["class"] for one in found.all("span") if "chip" in one["class"]][:3]
     assert chips == ["chip fail", "chip warn", "chip warn"]
@@ -194,10 +196,10 @@ def test_a_run_without_values_has_a_page():
 def test_a_difference_that_was_found_is_told_first(tmp_path):
     result = small_result()
     read = page_of(result, tmp_path, comparison=small_comparison(metric="mrr@1", k=1))
-    assert "als is better than popularity: by 0.3750 on average of 4 users, p < .001." in read.text("head")
+    assert "als is significantly better than popularity: mean difference 0.3750 (4 users, p < .001)." in read.text("head")
     none = Comparison(tuple({**row, "winner": None, "metric": "mrr@1"} for row in small_comparison().rows[:1]), 0.05)
-    told = "Between popularity and als no difference was found at the level 0.05, which is not the same as none"
-    shown = ": 4 users could have shown one of 0.1250 with 80 % power."
+    told = "The difference between popularity and als is not significant at level 0.05"
+    shown = ": the minimum detectable effect is 0.1250 (4 users, 80 % power)."
     assert told + shown in page_of(result, tmp_path, comparison=none).text("head")
     unknown = Comparison(tuple({**row, "smallest_difference": None} for row in none.rows), 0.05)
     assert f"{told}." in page_of(result, tmp_path, comparison=unknown).text("head")
@@ -205,15 +207,15 @@ def test_a_difference_that_was_found_is_told_first(tmp_path):
 
 def test_beside_no_difference_stands_what_could_have_been_shown(read):
     differences = read.text("differences")
-    assert "hit@1 +0.3750 -0.2500..0.5000 0.300 4 3 / 1 / 0 no difference found (could show 0.1250)" in differences
-    assert differences.count("(could show") == 1  # the other one was found
+    assert "hit@1 +0.3750 [-0.2500, 0.5000] 0.300 3/1/0 4 not significant (minimum detectable effect 0.1250)" in differences
+    assert differences.count("(minimum detectable effect") == 1  # the other one is significant
 
 
 def test_values_intervals_and_the_best_one(read):
     values = read.text("values")
     # The mean of 1, 1/2, 1, 1/2; its deviation is 1 / sqrt(12), and 1.96 of that over 2 users' root are 0.2829.
     half = 1.959964 / math.sqrt(12) / 2
-    assert f"mrr@2 4 0.7500 ★ {0.75 - half:.4f}..{0.75 + half:.4f} 0.3750" in values
+    assert f"mrr@2 4 0.7500 ★ [{0.75 - half:.4f}, {0.75 + half:.4f}] 0.3750" in values
     assert "rmse ↓" in values
     best = [attributes for attributes in read.all("td") if attributes.get("class") == "number best"]
     # mrr and hit at two cut-offs, rmse, coverage at 1 (at 2 it is the same), and mrr@1 by slice
@@ -223,13 +225,13 @@ def test_values_intervals_and_the_best_one(read):
 def test_the_users_of_each_value_are_told(tmp_path, read):
     # popularity does not rate the item of the fourth user.
     values = read.text("values")
-    assert f"rmse ↓ 3..4 {math.sqrt(2 / 4):.4f} ★ 4 users 1.0000 3 users" in values
+    assert f"rmse ↓ 3 to 4 {math.sqrt(2 / 4):.4f} ★ 4 users 1.0000 3 users" in values
     assert len(re.findall(r"\d users?\b", values)) == 2  # where models do not differ, the column is enough
     result = small_result(metrics=["mrr"], k=2)
     result.__dict__["rows"] = [{**row, "n_users": n} for row, n in zip(result.rows, (1, 3), strict=True)]
-    assert re.search(r"mrr@2 1\.\.3 0\.7500 ★ \S+ 1 user 0\.3750 \S+ 3 users", page_of(result, tmp_path).text("values"))
+    assert re.search(r"mrr@2 1 to 3 0\.7500 ★ \[.+?\] 1 user 0\.3750 \[.+?\] 3 users", page_of(result, tmp_path).text("values"))
     assert re.search(
-        r"\| mrr@2 \| 1\.\.3 \| \*\*0\.7500\*\* \S+ \(1 user\) \| 0\.3750 \S+ \(3 users\) \|", result.to_markdown()
+        r"\| mrr@2 \| 1 to 3 \| \*\*0\.7500\*\* \[.+?\] \(1 user\) \| 0\.3750 \[.+?\] \(3 users\) \|", result.to_markdown()
     )
 
 
@@ -281,7 +283,7 @@ def test_preferences_of_groups_are_in_the_page(tmp_path, read):
     )
     found = page_of(result, tmp_path)
     # Half of the items are old. als shows them to F alone, popularity to everybody; each group has one user.
-    pairs = found.text("beyond").partition("of each pair of groups")[2]
+    pairs = found.text("beyond").partition("by pair of groups")[2]
     assert re.findall(r"gender\*age = (\w & \w+) ~ 1 (\S+) (\S+)", pairs) == [
         ("F & new", "0.0000", "0.0000"),
         ("F & old", "2.0000", "2.0000"),
@@ -289,7 +291,7 @@ def test_preferences_of_groups_are_in_the_page(tmp_path, read):
         ("M & old", "0.0000", "2.0000"),
     ]
     assert "★" not in pairs
-    assert "pair of groups" not in read.text("beyond")
+    assert "by pair of groups" not in read.text("beyond")
 
 
 def test_coverage_has_its_own_section(read):
@@ -300,7 +302,7 @@ def test_coverage_has_its_own_section(read):
 def test_sections_that_have_nothing_to_show_are_left_out(tmp_path):
     read = page_of(small_result(metrics=["mrr"], k=2), tmp_path)
     assert [attributes["aria-labelledby"] for attributes in read.all("section")] == ["values", "data", "definitions", "run"]
-    assert "○ No gates were held" in read.text("head")
+    assert "○ No gates were checked" in read.text("head")
     assert read.all("svg") == []
 
 
@@ -311,16 +313,16 @@ def test_one_night_is_no_history(tmp_path):
     assert page_of(result, tmp_path, history=rows).text("history") != ""
 
 
-def test_a_model_has_its_colour_in_all_figures_whatever_the_order_of_the_nights(tmp_path):
+def test_a_model_has_its_color_in_all_figures_whatever_the_order_of_the_nights(tmp_path):
     result = small_result(k=[1, 2], metrics=["mrr"])
     rows = sorted(small_history(result), key=lambda row: (row["as_of"], row["model"] == "als"))
     # On the oldest night there was popularity alone.
     rows = [row for row in rows if (row["as_of"], row["model"]) != ("2026-11-26", "als")]
-    colours = []
+    colors = []
     for figure in re.findall(r"<svg.*?</svg>", result.to_html(tmp_path / "report.html", history=rows).read_text(), re.DOTALL):
         legend = re.search(r'id="f\d+-legend_1">(.*)', figure, re.DOTALL)[1]
-        colours.append((re.findall(r"<text.*?>(.*?)</text>", legend), list(dict.fromkeys(re.findall(r"--model-\d", legend)))))
-    assert colours == [(["als", "popularity"], ["--model-0", "--model-1"])] * 2
+        colors.append((re.findall(r"<text.*?>(.*?)</text>", legend), list(dict.fromkeys(re.findall(r"--model-\d", legend)))))
+    assert colors == [(["als", "popularity"], ["--model-0", "--model-1"])] * 2
 
 
 def test_of_many_models_the_best_are_shown_and_the_baseline(tmp_path):
@@ -348,17 +350,17 @@ def test_of_many_models_the_best_are_shown_and_the_baseline(tmp_path):
     # The summary names the pairs of the best, and counts the rest.
     pairs = [{**row, "metric": "mrr@1", "k": 1} for row in pairs]
     head = page_of(result, tmp_path, comparison=Comparison(tuple(pairs), 0.05)).text("head")
-    assert "34 more pairs of models are in the table of differences." in head
+    assert "The table of differences has 34 more pairs of models." in head
 
 
 def test_more_figures_than_a_page_has_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(page_module, "_FIGURES", 1)
-    monkeypatch.setattr(page_module, "_NIGHTS", 1)
+    monkeypatch.setattr(page_module, "_HISTORIES", 1)
     result = small_result(metrics=["mrr", "hit"])
     found = page_of(result, tmp_path, history=small_history(result, metrics=("mrr@2", "hit@2", "hit@1")))
     assert len(found.all("svg")) == 2
     assert "1 more metrics have no figure." in found.text("values")
-    assert "The nights of 2 more metrics are in the table summary." in found.text("history")
+    assert "popularity 2 more metrics are in the table summary." in found.text("history")
 
 
 def test_undefined_values_come_first(tmp_path):
@@ -368,7 +370,7 @@ def test_undefined_values_come_first(tmp_path):
     truth = pd.DataFrame({"user_id": [1], "item_id": ["x"], "rating": [0.0]})
     result = evaluate_in_memory(predictions, truth, metrics=["mrr"], k=[1, 2])
     read = page_of(result, tmp_path)
-    assert "✗ Values are undefined: there is nobody to average" in read.text("head")
+    assert "✗ Values are undefined: there are no users to evaluate" in read.text("head")
     assert result.emptiness[0] in read.text("head")
     assert "mrr@1 0 undefined" in read.text("values")
 
@@ -416,7 +418,7 @@ def test_ids_are_unique_and_references_lead_somewhere(read):
     assert {name.removeprefix("#") for name in used if name != "data:,"} <= set(ids)
 
 
-def test_every_colour_of_a_figure_is_one_of_the_page(read):
+def test_every_color_of_a_figure_is_one_of_the_page(read):
     of_figures = [
         attributes["style"] for name, attributes in read.elements if name in ("path", "text", "use") and "style" in attributes
     ]
@@ -429,14 +431,14 @@ def palettes(read):
     return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", one)) for one in (light, dark)]
 
 
-def test_colours_can_be_told_apart_and_read_in_light_and_dark(read):
+def test_colors_can_be_told_apart_and_read_in_light_and_dark(read):
     light, dark = palettes(read)
     assert light.keys() == dark.keys()
-    assert [light[f"model-{n}"] for n in range(len(canvas.COLOURS))] == list(canvas.COLOURS)
+    assert [light[f"model-{n}"] for n in range(len(canvas.COLORS))] == list(canvas.COLORS)
     for palette in (light, dark):
-        models = [palette[f"model-{n}"] for n in range(len(canvas.COLOURS))]
+        models = [palette[f"model-{n}"] for n in range(len(canvas.COLORS))]
         assert min(nearest(models, sight) for sight in SIGHTS) > 15
-        assert min(contrast(colour, palette["page"]) for colour in models) >= 3
+        assert min(contrast(color, palette["page"]) for color in models) >= 3
         for name in ("ink", "muted", "link", "pass", "warn", "fail", "none"):
             assert min(contrast(palette[name], palette[ground]) for ground in ("page", "panel")) >= 4.5, name
 
@@ -494,7 +496,7 @@ def test_long_pages_are_cut_below_a_megabyte(tmp_path):
     found = Read(path.read_text())
     more = r"\d+ more lines are in the table summary\. \d+ more models are in the table summary\."
     assert re.search(more, found.text("values"))
-    assert re.search(more, found.text("beyond").partition("of each pair of groups")[2])
+    assert re.search(more, found.text("beyond").partition("by pair of groups")[2])
     assert re.search(
         r"\d+ more models are in pareto of the result\. .*\d+ more cut-offs are in pareto of the result\.",
         found.text("together"),
@@ -553,8 +555,8 @@ def test_a_result_shows_itself_in_a_notebook():
 def test_a_comparison_shows_itself_in_a_notebook():
     comparison = small_comparison(HOSTILE)
     read = Read(comparison._repr_html_())
-    assert f"popularity {HOSTILE} mrr@2 +0.3750 0.2500..0.5000 <.001 4 3 / 1 / 0" in read.text("head")
-    assert "gender: a difference found in 0 of 1 comparison; 1 with too few users to test" in read.text("head")
+    assert f"popularity {HOSTILE} mrr@2 +0.3750 [0.2500, 0.5000] <.001 3/1/0 4" in read.text("head")
+    assert "gender: 0 of 1 comparisons significant, 1 with too few users to test" in read.text("head")
     assert not {"script", "svg"} & {name for name, _ in read.elements}
     assert repr(comparison) == str(comparison)
     assert repr(comparison).splitlines()[0].split()[:3] == ["a", "b", "metric"]
@@ -585,25 +587,27 @@ def test_markdown():
     half = 1.959964 / math.sqrt(12) / 2
     # Of popularity: 1/2, 1/2, 1/2, 0, with the deviation 1/4.
     other = 1.959964 * 0.25 / 2
-    interval = f"{0.75 - half:.4f}..{0.75 + half:.4f}"
+    level, interval = "95 % confidence interval", f"[{0.75 - half:.4f}, {0.75 + half:.4f}]"
     assert text.splitlines()[:14] == [
         "**FAIL**: gates failed: 1 of 2",
         "",
-        f"- mrr@2: als has the best value, 0.7500 (95 % interval {interval}, 4 users), before popularity with 0.3750.",
-        "- als is better than popularity: by 0.3750 on average of 4 users, p &#60; .001.",
+        f"- mrr@2: als is best with 0.7500 ({level} {interval}, 4 evaluated users), followed by popularity with 0.3750.",
+        "- als is significantly better than popularity: mean difference 0.3750 (4 users, p &#60; .001).",
         "",
-        "| result | model | gate | why |",
+        "| result | model | gate | reason |",
         "| --- | --- | --- | --- |",
         "| PASS | als | mrr@2: min 0.5 | 0.7500 is within bounds |",
         "| FAIL | popularity | mrr@2: min 0.5 | 0.3750 is below min 0.5 |",
         "",
         "| metric | users | als | popularity |",
         "| --- | ---: | ---: | ---: |",
-        f"| mrr@2 | 4 | **0.7500** {interval} | 0.3750 {0.375 - other:.4f}..{0.375 + other:.4f} |",
+        f"| mrr@2 | 4 | **0.7500** {interval} | 0.3750 [{0.375 - other:.4f}, {0.375 + other:.4f}] |",
         # als errs by 0, 1, 0, 1 stars, popularity by 1, 1, 1 and has no pair of the fourth user.
-        f"| rmse | 3..4 | **{math.sqrt(2 / 4):.4f}** (4 users) | 1.0000 (3 users) |",
+        f"| rmse | 3 to 4 | **{math.sqrt(2 / 4):.4f}** (4 users) | 1.0000 (3 users) |",
     ]
-    assert "| popularity | als | mrr@2 | +0.3750 | 0.2500..0.5000 | &#60;.001 | 3/1/0 | 4 | als is better |" in text
+    assert (
+        "| popularity | als | mrr@2 | +0.3750 | [0.2500, 0.5000] | &#60;.001 | 3/1/0 | 4 | significant: als is better |" in text
+    )
     assert "| a | b | metric | b - a |" in text
 
 
@@ -620,6 +624,8 @@ def test_markdown():
         "http://x.y",
         "www.x.y",
         "a\nb",
+        "[0.2500, 0.5000](http://x.y)",
+        "[0.2500, 0.5000]: http://x.y",
         "~~x~~",
         "_x_",
     ],

@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from colours import SIGHTS, contrast, nearest
+from colors import SIGHTS, contrast, nearest
 from report_data import many_models, small_comparison, small_history, small_result, with_slices
 
 import spark_recmetrics as srm
@@ -41,7 +41,9 @@ def test_values_against_k():
     assert lines_of(hit) == [([1, 2], [2 / 4, 4 / 4]), ([1, 2], [0, 3 / 4])]
     assert len(mrr.collections) == 2  # the bands of intervals
     assert {"als", "popularity", "k"} <= texts_of(figure)
-    assert figure.get_label().startswith("mrr against k. als: 0.5000 at 1, 0.7500 at 2; popularity: 0.0000 at 1, 0.3750 at 2.")
+    assert figure.get_label().startswith(
+        "mrr by cut-off k. als: 0.5000 at 1, 0.7500 at 2; popularity: 0.0000 at 1, 0.3750 at 2."
+    )
 
 
 def test_one_metric_against_k():
@@ -54,18 +56,18 @@ def test_differences():
     # Bars at the smallest difference that could have been shown stand where none was found, and there alone.
     assert lines_of(panel) == [([0.375], [0]), ([0.375], [1]), ([-0.125, 0.125], [1, 1])]
     assert [line.get_marker() for line in panel.lines if line.get_marker() not in ("", "None")] == ["o", "o", "|"]
-    assert panel.get_xlabel() == "difference\n| the smallest that these users could have shown"
+    assert panel.get_xlabel() == "difference\n| minimum detectable effect"
     filled = [line.get_markerfacecolor() for line in panel.lines if line.get_marker() == "o"]
-    assert filled == [canvas.COLOURS[0], "none"]  # the first was found, the second was not
+    assert filled == [canvas.COLORS[0], "none"]  # the first was found, the second was not
     assert [tick.get_text() for tick in panel.get_yticklabels()] == ["mrr@2", "hit@1"]
     assert figure.get_label() == (
-        "als minus popularity. mrr@2: +0.3750 (+0.2500 to +0.5000), als is better; "
-        "hit@1: +0.3750 (-0.2500 to +0.5000), no difference found (could show 0.1250)."
+        "als minus popularity. mrr@2: +0.3750 [0.2500, 0.5000], significant: als is better; "
+        "hit@1: +0.3750 [-0.2500, 0.5000], not significant (minimum detectable effect 0.1250)."
     )
     unknown = srm.plots.differences([{**row, "smallest_difference": None} for row in small_comparison().rows])
     assert lines_of(unknown.axes[0]) == [([0.375], [0]), ([0.375], [1])]
     assert unknown.axes[0].get_xlabel() == "difference"
-    assert unknown.get_label().endswith("(-0.2500 to +0.5000), no difference found.")
+    assert unknown.get_label().endswith("[-0.2500, 0.5000], not significant.")
 
 
 def test_differences_of_other_scales_have_panels_of_their_own():
@@ -100,30 +102,30 @@ def test_history():
     assert lines_of(panel) == [([0, 1, 2], [5 / 8, 4 / 8, 6 / 8]), ([0, 1, 2], [2 / 8, 1 / 8, 3 / 8])]
     assert [line.get_xdata()[0] for line in panel.lines if line.get_linestyle() == ":"] == [1.5]
     assert figure.get_label() == (
-        "mrr@2 over 3 nights, 2026-11-26 to 2026-11-28. als: from 0.6250 to 0.7500; popularity: from 0.2500 to 0.3750. "
-        "The ground truth is another from 2026-11-28 on."
+        "mrr@2 over 3 runs, 2026-11-26 to 2026-11-28. als: from 0.6250 to 0.7500; popularity: from 0.2500 to 0.3750. "
+        "Changed on 2026-11-28: the ground truth."
     )
     assert lines_of(srm.plots.history(small_history(result), last=1).axes[0]) == [([0], [6 / 8]), ([0], [3 / 8])]
 
 
-def colours_of(figure):
+def colors_of(figure):
     """By name in the legend."""
     (legend,) = figure.legends
     return {text.get_text(): line.get_color() for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)}
 
 
-def test_an_older_night_of_one_model_changes_no_colour():
+def test_an_older_night_of_one_model_changes_no_color():
     result = small_result()
     rows = [row for row in small_history(result) if (row["as_of"], row["model"]) != ("2026-11-26", "als")]
     assert rows[0]["model"] == "popularity"
-    colours = dict(zip(("als", "popularity"), canvas.COLOURS, strict=False))
-    assert colours_of(srm.plots.history(rows)) == colours == colours_of(srm.plots.metric_by_k(result))
+    colors = dict(zip(("als", "popularity"), canvas.COLORS, strict=False))
+    assert colors_of(srm.plots.history(rows)) == colors == colors_of(srm.plots.metric_by_k(result))
     # A model that tonight lacks comes last.
     old = [{**row, "model": "aaa"} for row in rows[:1]]
-    assert list(colours_of(srm.plots.history([*old, *rows]))) == ["als", "popularity", "aaa"]
-    # One that is new keeps its colour, where the models of a page are given.
+    assert list(colors_of(srm.plots.history([*old, *rows]))) == ["als", "popularity", "aaa"]
+    # One that is new keeps its color, where the models of a page are given.
     chosen = ["new", "als", "popularity"]
-    assert colours_of(srm.plots.history(rows, models=chosen)) == {"als": canvas.COLOURS[1], "popularity": canvas.COLOURS[2]}
+    assert colors_of(srm.plots.history(rows, models=chosen)) == {"als": canvas.COLORS[1], "popularity": canvas.COLORS[2]}
 
 
 def test_of_many_models_the_best_are_drawn_and_the_rest_counted():
@@ -136,14 +138,14 @@ def test_of_many_models_the_best_are_drawn_and_the_rest_counted():
         srm.plots.slices([*rows, *sliced], "mrr@2"),
         srm.plots.history(nights, "mrr@2"),
     ):
-        assert list(colours_of(figure)) == best
+        assert list(colors_of(figure)) == best
         assert "2 more models in the table" in texts_of(figure)
         assert figure.get_label().endswith(" 2 more models in the table.")
     figure = srm.plots.metric_by_k(rows, models=["m01", "m00"])
-    assert colours_of(figure) == {"m01": canvas.COLOURS[0], "m00": canvas.COLOURS[1]}
+    assert colors_of(figure) == {"m01": canvas.COLORS[0], "m00": canvas.COLORS[1]}
     lower = [{**row, "metric": "rmse" if row["k"] == 1 else "mae", "k": None} for row in rows]
     of_lower = srm.plots.slices([*lower, *({**row, "slice": "age", "slice_value": "young"} for row in lower)])
-    assert list(colours_of(of_lower)) == [f"m{n:02}" for n in range(12)]
+    assert list(colors_of(of_lower)) == [f"m{n:02}" for n in range(12)]
     lines = [row for n in range(14) for row in bins(f"m{n:02}", (0.5, 1, 0.5))]
     figure = srm.plots.score_calibration(lines)
     assert figure.get_label().endswith(" 2 more models in the table.")
@@ -260,7 +262,7 @@ def test_rows_of_spark():
 
 def test_a_spark_frame_is_told_what_to_do():
     frame = type("DataFrame", (), {"sparkSession": None})()
-    with pytest.raises(ConfigError, match=r"expected rows, found a Spark frame: give \.collect\(\) of it, or \.toPandas\(\)"):
+    with pytest.raises(ConfigError, match=r"expected rows, found a Spark frame: pass its \.collect\(\) or \.toPandas\(\)"):
         srm.plots.history(frame)
 
 
@@ -280,13 +282,16 @@ def test_a_spark_frame_is_told_what_to_do():
         (lambda: plots.metric_by_k(small_result(), models=[]), r"models: expected a list of names, found \[\]"),
         (
             lambda: plots.history(small_history(small_result()), models=["alz"]),
-            "models: expected one that has a night with mrr@2, found none; did you mean 'als'",
+            "models: expected one with a run that has mrr@2, found none; did you mean 'als'",
         ),
         (lambda: plots.slices(small_result()), r"expected values of slices, found none: evaluate with slices=\[...\]"),
         (lambda: plots.slices(with_slices(small_result()), "ndcg@2"), "'ndcg@2' was not evaluated by slice"),
         (lambda: plots.history(small_history(small_result()), "hit@2"), "expected rows of hit@2, found none; known: mrr@2"),
-        (lambda: plots.history(small_history(small_result()), last=0), "last: expected a whole number from 1, found 0"),
-        (lambda: plots.history(small_history(small_result()), last=True), "last: expected a whole number from 1, found True"),
+        (lambda: plots.history(small_history(small_result()), last=0), "last: expected an integer of at least 1, found 0"),
+        (
+            lambda: plots.history(small_history(small_result()), last=True),
+            "last: expected an integer of at least 1, found True",
+        ),
         (lambda: plots.score_calibration(small_result()), r"rows of its score_calibration\(\); one in memory has none"),
         (lambda: plots.score_calibration([]), "rows: expected a result, or rows of its table, found"),
         (lambda: plots.history([]), "rows: expected a result, or rows of its table, found"),
@@ -294,10 +299,10 @@ def test_a_spark_frame_is_told_what_to_do():
         (lambda: plots.metric_by_k(None), "rows: expected a result, or rows of its table, found None"),
         (
             lambda: plots.differences(small_result()),
-            "rows: expected a comparison, or rows of COMPARISON; found one without model_a",
+            "rows: expected a comparison, or rows of COMPARISON, found one without model_a",
         ),
-        (lambda: plots.slices(small_comparison()), "rows: expected a result, or rows of SUMMARY; found one without model"),
-        (lambda: plots.history(small_result()), "rows: expected rows of read_history; found one without as_of"),
+        (lambda: plots.slices(small_comparison()), "rows: expected a result, or rows of SUMMARY, found one without model"),
+        (lambda: plots.history(small_result()), "rows: expected rows of read_history, found one without as_of"),
     ],
 )
 def test_what_cannot_be_drawn_is_told(draw, message):
@@ -332,20 +337,20 @@ def test_no_setting_of_matplotlib_is_changed_or_taken():
         assert figure.axes[0].title.get_fontsize() == 10
 
 
-def test_more_models_than_colours_differ_in_more_than_the_colour():
+def test_more_models_than_colors_differ_in_more_than_the_color():
     looks = list(canvas.looks_of([f"m{n}" for n in range(canvas.MOST_MODELS)]).values())
     assert len(set(looks)) == canvas.MOST_MODELS
     for one, other in itertools.combinations(looks, 2):
-        assert one.colour != other.colour or one.marker != other.marker
+        assert one.color != other.color or one.marker != other.marker
 
 
 @pytest.mark.parametrize("sight", SIGHTS)
-def test_colours_differ_for_colour_blind_readers(sight):
-    assert nearest(canvas.COLOURS, sight) > 15  # about 2 can just be seen
+def test_colors_differ_for_color_blind_readers(sight):
+    assert nearest(canvas.COLORS, sight) > 15  # about 2 can just be seen
 
 
-def test_colours_are_dark_enough_for_paper():
-    assert min(contrast(colour, "#ffffff") for colour in canvas.COLOURS) >= 3  # WCAG 2.2, 1.4.11
+def test_colors_are_dark_enough_for_paper():
+    assert min(contrast(color, "#ffffff") for color in canvas.COLORS) >= 3  # WCAG 2.2, 1.4.11
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

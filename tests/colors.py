@@ -1,4 +1,4 @@
-"""How far colours are apart for readers with and without all kinds of cones, and how well they stand out."""
+"""How far colors are apart for readers with and without all kinds of cones, and how well they stand out."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SIGHTS = {
 }
 
 
-def linear(colour):
-    values = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+def linear(color):
+    values = np.array([int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)])
     return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
 
 
@@ -27,13 +27,13 @@ def lab(rgb):
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
-def nearest(colours, sight):
-    """The smallest distance of two of the colours."""
-    seen = [lab(np.array(SIGHTS[sight]) @ linear(colour)) for colour in colours]
+def nearest(colors, sight):
+    """The smallest distance of two of the colors."""
+    seen = [lab(np.array(SIGHTS[sight]) @ linear(color)) for color in colors]
     return min(np.linalg.norm(one - other) for one, other in itertools.combinations(seen, 2))
 
 
-def contrast(colour, ground):
+def contrast(color, ground):
     """By WCAG 2."""
-    low, high = sorted(linear(one) @ [0.2126, 0.7152, 0.0722] for one in (colour, ground))
+    low, high = sorted(linear(one) @ [0.2126, 0.7152, 0.0722] for one in (color, ground))
     return (high + 0.05) / (low + 0.05)
