@@ -1,4 +1,4 @@
-"""Values of an evaluation in MLflow: a run there for each model, with metrics under names that it accepts."""
+"""Log the values of an evaluation to MLflow: one MLflow run per model, with metric names that MLflow accepts."""
 
 from __future__ import annotations
 
@@ -27,37 +27,40 @@ if TYPE_CHECKING:
     from spark_recmetrics.decisions.gates import GateResult
 
 
-OWN = "recmetrics."
-"""Parameters and tags begin with it, so that they never meet those of the caller's run."""
+PREFIX = "recmetrics."
+"""Prefix of parameters and tags, so that they do not collide with those of the caller's run."""
 
 _PARENT = "mlflow.parentRunId"
 _BATCH = 1000
-"""How many metrics a tracking server takes at once."""
+"""Number of metrics that a tracking server accepts in one request."""
 
 _NAMED = 5
-"""How many metrics a warning names."""
+"""Number of metrics that a warning names."""
 
 _LONGEST_TAG, _LONGEST_PARAM = 5000, 500
-"""What every tracking server takes."""
+"""Lengths that every tracking server accepts."""
+
+_INVALID = r"[^A-Za-z0-9_\-./ ]"
+"""A character that MLflow rejects in a name."""
 
 
 @dataclass(frozen=True)
 class Mlflow:
-    """What goes to MLflow, and where.
+    """What is logged to MLflow, and where.
 
     Args:
-        uri: Address of the tracking server, such as `https://mlflow.example.com`, or `databricks`. None: what MLflow takes by
-            itself, MLFLOW_TRACKING_URI first.
-        experiment: Name of the experiment, made if it is not there. None: MLFLOW_EXPERIMENT_ID, MLFLOW_EXPERIMENT_NAME, or the
-            job.
-        run_name: Name of the run in MLflow; of several models, the model is added. None: job, as_of and model.
-        tags: Tags of the run, texts by name.
-        prefix: Beginning of the names of metrics, such as `nightly/`.
-        slices: Whether values of slices are logged, too, as `gender/F/ndcg_at_10`.
-        on_error: What a job does if MLflow cannot be written: `warn` or `fail`, in both cases after everything is published.
+        uri: Address of the tracking server, such as `https://mlflow.example.com`, or `databricks`. None: the default of MLflow,
+            which reads MLFLOW_TRACKING_URI first.
+        experiment: Name of the experiment. It is created if it does not exist. None: MLFLOW_EXPERIMENT_ID,
+            MLFLOW_EXPERIMENT_NAME, or the name of the job.
+        run_name: Name of the MLflow run; with several models, the model is appended. None: job, as_of and model.
+        tags: Tags of the MLflow run, strings by name.
+        prefix: Prefix of the metric names, such as `nightly/`.
+        slices: Whether values of slices are logged, too, such as `gender/F/ndcg_at_10`.
+        on_error: What a job does if MLflow cannot be written: `warn` or `fail`. In both cases the tables are published.
 
     Raises:
-        ConfigError: An address with a password, or what MLflow does not take as the name of a tag or metric.
+        ConfigError: The address contains a password, or MLflow does not accept a name.
 
     Example:
         >>> Mlflow(experiment="/Shared/recs", tags={"team": "search"}).on_error
@@ -77,48 +80,52 @@ class Mlflow:
 
     def __post_init__(self) -> None:
         for name in ("uri", "experiment", "run_name"):
-            given = getattr(self, name)
-            if given is not None and (not isinstance(given, str) or not given.strip()):
-                raise ConfigError(f"{name}: expected a text, found {brief(given)}")
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or not value.strip()):
+                raise ConfigError(f"{name}: expected a string, found {brief(value)}")
         if self.uri is not None and without_password(self.uri) != self.uri:
             raise ConfigError(
-                "uri: expected an address without a password, found one, which is not shown here: give it to the driver as "
-                "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+                "uri: expected an address without a password, found one, which is not shown here: set "
+                "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD in the environment of the driver"
             )
-        if not isinstance(self.prefix, str) or re.search(rf"{_FOREIGN}|^/|//|^ |(^|/)\.+(/|$)", self.prefix):
+        if not isinstance(self.prefix, str) or re.search(rf"{_INVALID}|^/|//|^ |(^|/)\.+(/|$)", self.prefix):
             raise ConfigError(f"prefix: expected letters, digits and _ - . / space, found {brief(self.prefix)}")
         if not isinstance(self.slices, bool):
             raise ConfigError(f"slices: expected true or false, found {brief(self.slices)}")
         if self.on_error not in get_args(Literal["warn", "fail"]):
             raise ConfigError(f"on_error: expected warn or fail, found {brief(self.on_error)}")
-        if not isinstance(self.tags, Mapping):
-            raise ConfigError(f"tags: expected a mapping of names to texts, found {brief(self.tags)}")
-        named = [("prefix", self.prefix, 100), ("experiment", self.experiment or "", 500)]
-        for name, text, longest in [*named, *(("tags", str(tag), 100) for tag in self.tags)]:
-            if len(text) > longest:
-                raise ConfigError(f"{name}: expected at most {longest} characters, found {len(text)}")
-        for tag, value in self.tags.items():
-            if not isinstance(tag, str) or not tag or re.search(_FOREIGN, tag) or tag.startswith((OWN, "mlflow.")):
-                raise ConfigError(
-                    f"tags: expected names of letters, digits and _ - . / space that do not begin with {OWN} or mlflow., "
-                    f"found {brief(tag)}"
-                )
-            if not isinstance(value, str):
-                quotes = ": write it in quotes" if isinstance(value, int | float) else ""
-                raise ConfigError(f"tags.{tag}: expected a text, found {brief(value)}{quotes}")
+        _check_tags(self.tags)
+        for name, text, longest in (("prefix", self.prefix, 100), ("experiment", self.experiment or "", 500)):
+            _check_length(name, text, longest)
 
 
-_FOREIGN = r"[^A-Za-z0-9_\-./ ]"
-"""A character that MLflow does not take in a name."""
+def _check_length(name: str, text: str, longest: int) -> None:
+    if len(text) > longest:
+        raise ConfigError(f"{name}: expected at most {longest} characters, found {len(text)}")
+
+
+def _check_tags(tags: object) -> None:
+    if not isinstance(tags, Mapping):
+        raise ConfigError(f"tags: expected a mapping of names to strings, found {brief(tags)}")
+    for tag, value in tags.items():
+        if not isinstance(tag, str) or not tag or re.search(_INVALID, tag) or tag.startswith((PREFIX, "mlflow.")):
+            raise ConfigError(
+                "tags: expected names of letters, digits and _ - . / space that do not begin with "
+                f"{PREFIX} or mlflow., found {brief(tag)}"
+            )
+        _check_length("tags", tag, 100)
+        if not isinstance(value, str):
+            quotes = ": write it in quotes" if isinstance(value, int | float) else ""
+            raise ConfigError(f"tags.{tag}: expected a string, found {brief(value)}{quotes}")
 
 
 class Tracked(NamedTuple):
     """What was logged.
 
     Args:
-        runs: By model, the id of its run in MLflow.
-        n_undefined: By model, how many values were left out.
-        warnings: One line per model with values left out, and one if earlier runs of the night could not be deleted.
+        runs: Id of the MLflow run, by model.
+        n_undefined: Number of values that were not logged because they are undefined, by model.
+        warnings: One line per model with undefined values, and one if previous MLflow runs could not be deleted.
     """
 
     runs: dict[str, str]
@@ -126,7 +133,7 @@ class Tracked(NamedTuple):
     warnings: list[str]
 
 
-def log_to_mlflow(
+def log_to_mlflow(  # noqa: PLR0913 - public entry point
     result: Outcome,
     *,
     uri: str | None = None,
@@ -140,40 +147,41 @@ def log_to_mlflow(
     history: Sequence[Mapping[str, Any]] = (),
     configuration: str | None = None,
 ) -> Tracked:
-    """Log the values of an evaluation to MLflow: one run there for each model.
+    """Log the values of an evaluation to MLflow, one MLflow run per model.
 
-    Metrics have the names of the columns of PER_USER, `ndcg_at_10` for `ndcg@10`, since MLflow takes no `@`. What is undefined
-    or infinite is left out, counted in the metric `n_undefined_metrics`, named in the tag `recmetrics.undefined`, and told in a
-    warning. `n_users` is the number of users behind the first ranking metric that judges. Parameters are `recmetrics.job`,
-    `.as_of`, `.convention`, `.threshold`, `.config_hash`, `.data_hash` and `.version`, as far as they are known; tags
-    `recmetrics.model`, `.run_id`, `.status` and, where there are gates, `.gates`. Artefacts are `recmetrics/result.json`,
-    with all rows of SUMMARY, DATA_REPORT, COMPARISON and GATES, `recmetrics/report.txt`, and where the extra `report` is
-    installed `recmetrics/report.html`, the page of `to_html`.
+    Metrics are named like the columns of PER_USER, such as `ndcg_at_10` for `ndcg@10`, because MLflow rejects `@`. Undefined
+    and infinite values are not logged: the metric `n_undefined_metrics` counts them, the tag `recmetrics.undefined` lists them,
+    and a warning names them. The metric `n_users` is the number of evaluated users of the first accuracy metric.
 
-    Inside `with mlflow.start_run():`, and with neither `uri` nor `experiment`, the only model is logged into that run, and
-    several models become runs nested in it. Elsewhere each model has a run of its own, and earlier ones with the same
-    `recmetrics.run_id`, that is of the same job, `as_of` and configuration, are deleted, so that a repeated night stands there
-    once. MLflow can restore them.
+    Parameters are `recmetrics.job`, `.as_of`, `.convention`, `.threshold`, `.config_hash`, `.data_hash` and `.version`, if
+    they are known. Tags are `recmetrics.model`, `.run_id`, `.status` and, with gates, `.gates`. Artifacts are
+    `recmetrics/result.json` with all rows of SUMMARY, DATA_REPORT, COMPARISON and GATES, `recmetrics/report.txt`, and, if the
+    extra `report` is installed, `recmetrics/report.html`, the page of `to_html`.
+
+    Inside `with mlflow.start_run():`, without `uri` and `experiment`, a single model is logged into the active run, and several
+    models are logged into nested runs. Otherwise each model has its own MLflow run, and previous MLflow runs with the same
+    `recmetrics.run_id` (the same job, `as_of` and configuration) are deleted, so a repeated evaluation is logged once. MLflow
+    can restore deleted runs.
 
     Args:
-        result: What `evaluate` or `evaluate_in_memory` has found.
-        uri: See `Mlflow` for this and the next five.
-        experiment: As there.
-        run_name: As there.
-        tags: As there.
-        prefix: As there.
-        slices: As there.
-        comparison: Of `compare`; see `to_html` for this and the next three.
-        gates: As there.
-        history: As there.
-        configuration: As there.
+        result: Result of `evaluate` or `evaluate_in_memory`.
+        uri: See `Mlflow` for this and the next five arguments.
+        experiment: See `Mlflow`.
+        run_name: See `Mlflow`.
+        tags: See `Mlflow`.
+        prefix: See `Mlflow`.
+        slices: See `Mlflow`.
+        comparison: Result of `compare`; see `to_html` for this and the next three arguments.
+        gates: See `to_html`.
+        history: See `to_html`.
+        configuration: See `to_html`.
 
     Returns:
-        The ids of the runs in MLflow, and what was left out.
+        The ids of the MLflow runs, and what was not logged.
 
     Raises:
         ConfigError: MLflow is not installed, or an option is wrong.
-        PublishError: MLflow could not be written. What was begun there is marked as failed.
+        PublishError: MLflow could not be written. The unfinished MLflow run is marked as failed.
 
     Example:
         >>> import pandas as pd
@@ -188,9 +196,8 @@ def log_to_mlflow(
     check_installed()
     if isinstance(result, Outcome) and can_be_made():
         page = result.as_html(comparison=comparison, gates=gates, history=history, configuration=configuration)
-    gate_results = [row._asdict() for row in gates]
-    found = {"gates": gate_results, "comparison": [] if comparison is None else comparison.rows}
-    return track(result, options, page=page, more=found)
+    fields = {"gates": [row._asdict() for row in gates], "comparison": [] if comparison is None else comparison.rows}
+    return track(result, options, page=page, more=fields)
 
 
 def track(
@@ -201,21 +208,21 @@ def track(
     page: str | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Tracked:
-    """What `log_to_mlflow` does, for a job that knows more than the result.
+    """Do the work of `log_to_mlflow`, with the reports of a job.
 
     Args:
-        result: What `evaluate` has found.
+        result: Result of `evaluate`.
         options: What is logged, and where.
-        report: The text for `report.txt`; None: the text of the result, and the warnings.
-        page: The text for `report.html`; None: there is none.
-        more: Fields that `result.json` has, too. The worst result of `gates` is a tag.
+        report: Content of `report.txt`; None: the result and its warnings as text.
+        page: Content of `report.html`; None: it is not logged.
+        more: Further fields of `result.json`. The worst result of `gates` becomes a tag.
 
     Raises:
         ConfigError: MLflow is not installed.
         PublishError: MLflow could not be written.
     """
     if not isinstance(result, Outcome):
-        raise ConfigError(f"result: expected what evaluate has found, found {brief(result)}")
+        raise ConfigError(f"result: expected the result of evaluate, found {brief(result)}")
     check_installed()
     texts = {"result.json": _as_json(result, more or {}), "report.txt": _report(result) if report is None else report}
     texts |= {} if page is None else {"report.html": page}
@@ -223,97 +230,93 @@ def track(
     tags = {"gates": gates_summary(gate_results)[0]} if gate_results else {}
     logs = {model: _Log.of(result, model, options, tags) for model in result.means}
     try:
-        runs, kept = _written(result, logs, options, texts)
+        runs, delete_warnings = _write(result, logs, options, texts)
     except Exception as error:
-        raise PublishError(f"mlflow: cannot write to {_place(options)}: {_reason(error)}") from error
-    left_out = {model: log.left_out for model, log in logs.items() if log.left_out}
-    warnings = [f"mlflow: model {printable(model)}: {_left_out(names)}" for model, names in left_out.items()]
-    return Tracked(runs, {model: len(log.left_out) for model, log in logs.items()}, [*warnings, *kept])
+        raise PublishError(f"mlflow: cannot write to {_address(options)}: {_reason(error)}") from error
+    undefined = {model: log.undefined for model, log in logs.items()}
+    warnings = [f"mlflow: model {printable(model)}: {_undefined_text(names)}" for model, names in undefined.items() if names]
+    return Tracked(runs, {model: len(names) for model, names in undefined.items()}, warnings + delete_warnings)
 
 
 def check_installed(key: str = "mlflow") -> None:
-    """Raise where MLflow is missing, which a job asks before hours of work.
-
-    Args:
-        key: What asks for it, for the message.
-
-    Raises:
-        ConfigError: It is.
-    """
+    """Raise `ConfigError` if MLflow is not installed. `key` is the option of the message."""
     if find_spec("mlflow") is None:
         raise ConfigError(without_extra(f"{key}: expected the package mlflow or mlflow-skinny on the driver", "mlflow"))
 
 
-# What is logged -----------------------------------------------------------------------------------------------------------
-
-
 class _Log(NamedTuple):
-    """What is logged of one model."""
+    """What is logged for one model."""
 
     metrics: dict[str, float]
-    left_out: list[str]
+    undefined: list[str]
     params: dict[str, str]
     tags: dict[str, str]
 
     @classmethod
-    def of(cls, result: Outcome, model: str, options: Mlflow, more: Mapping[str, str]) -> _Log:
+    def of(cls, result: Outcome, model: str, options: Mlflow, more: dict[str, str]) -> _Log:
         values = dict(_values(result, model, slices=options.slices))
-        known = {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
-        left_out = [name for name in values if name not in known]
-        known |= {"n_undefined_metrics": float(len(left_out)), "n_users": float(result.n_users[model])}
-        rules, run = result.convention, result.run
+        metrics = {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
+        undefined = [name for name in values if name not in metrics]
+        metrics |= {"n_undefined_metrics": float(len(undefined)), "n_users": float(result.n_users[model])}
+        convention, run = result.convention, result.run
         params = {
             "job": run.job,
             "as_of": run.as_of,
-            "convention": str(rules),
-            "threshold": f"{rules.threshold:g}" if rules.relevance == "threshold" else None,
+            "convention": str(convention),
+            "threshold": f"{convention.threshold:g}" if convention.relevance == "threshold" else None,
             "config_hash": run.config_hash,
             "data_hash": result.data_hash,
             "version": __version__,
         }
-        tags = {"model": model, "run_id": run.run_id, "status": result.status, "undefined": ", ".join(left_out) or None, **more}
+        tags = {
+            "model": model,
+            "run_id": run.run_id,
+            "status": result.status,
+            "undefined": ", ".join(undefined) or None,
+            **more,
+        }
         return cls(
-            {options.prefix + name: value for name, value in known.items()},
-            left_out,
-            _own(params, _LONGEST_PARAM),
-            {**options.tags, **_own(tags, _LONGEST_TAG)},
+            {options.prefix + name: value for name, value in metrics.items()},
+            undefined,
+            _prefixed(params, _LONGEST_PARAM),
+            {**options.tags, **_prefixed(tags, _LONGEST_TAG)},
         )
 
 
-def _own(values: Mapping[str, str | None], longest: int) -> dict[str, str]:
-    return {f"{OWN}{name}": value[:longest] for name, value in values.items() if value is not None}
+def _prefixed(values: Mapping[str, str | None], longest: int) -> dict[str, str]:
+    return {f"{PREFIX}{name}": value[:longest] for name, value in values.items() if value is not None}
 
 
 def _values(result: Outcome, model: str, *, slices: bool) -> Iterator[tuple[str, float | None]]:
-    """Names and values. Names of slices that MLflow could not tell apart get a number."""
-    yield from _of_group("", result.means[model])
+    """Metric names and values. If slices have the same name in MLflow, a number is appended."""
+    yield from _named_values("", result.means[model])
     if not slices:
         return
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for text, value in in_order(result.slices, result.sliced):
-        name = f"{_plain(Slice.parse(text).names)}/{_plain(value)}"
-        # File systems that tell no cases apart hold the metrics of some servers.
-        taken[name.lower()] = n = taken.get(name.lower(), 0) + 1
-        yield from _of_group(f"{name}/" if n == 1 else f"{name}_{n}/", result.sliced[text, value].get(model, ()))
+        name = f"{_name_part(Slice.parse(text).names)}/{_name_part(value)}"
+        # Some servers store metrics in a file system that ignores case.
+        counts[name.lower()] = n = counts.get(name.lower(), 0) + 1
+        yield from _named_values(f"{name}/" if n == 1 else f"{name}_{n}/", result.sliced[text, value].get(model, ()))
 
 
-def _of_group(place: str, of_group: Iterable[Mean]) -> Iterator[tuple[str, float | None]]:
-    return ((f"{place}{mean.metric.slug}", mean.value) for mean in of_group)
+def _named_values(prefix: str, means: Iterable[Mean]) -> Iterator[tuple[str, float | None]]:
+    return ((f"{prefix}{mean.metric.slug}", mean.value) for mean in means)
 
 
-def _plain(text: str) -> str:
-    """A text as one part of a name: `.` or `..` alone would be a folder."""
-    return re.sub(rf"{_FOREIGN}|[/.]", "_", text)[:80].strip() or "_"
+def _name_part(text: str) -> str:
+    """The string as one part of a name. Dots are replaced, because `.` and `..` would be folders."""
+    return re.sub(rf"{_INVALID}|[/.]", "_", text)[:80].strip() or "_"
 
 
-def _left_out(names: Sequence[str]) -> str:
+def _undefined_text(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"n_undefined_metrics = {len(names)}, left out: {', '.join(names[:_NAMED])}{more}"
+    return f"{len(names)} undefined and not logged: {', '.join(names[:_NAMED])}{more}"
 
 
 def _as_json(result: Outcome, more: Mapping[str, Any]) -> str:
     run = result.run
-    found = {
+    fields = {
         "job": run.job,
         "as_of": run.as_of,
         "run_id": run.run_id,
@@ -329,25 +332,22 @@ def _as_json(result: Outcome, more: Mapping[str, Any]) -> str:
         "data_report": [fact._asdict() for fact in result.data_checks],
         "pareto": [standing._asdict() for standing in result.pareto()],
     }
-    return json_text(found, indent=1)
+    return json_text(fields, indent=1)
 
 
 def _report(result: Outcome) -> str:
-    """The text of the result, with slices, and what is to be warned of."""
-    named = ", as of ".join(printable(part) for part in (result.run.job or "evaluation", result.run.as_of) if part)
-    blocks = [named, str(result)]
+    """The result, its slices and its warnings as text."""
+    title = ", as of ".join(printable(part) for part in (result.run.job or "evaluation", result.run.as_of) if part)
+    blocks = [title, str(result)]
     if result.slices:
         blocks.append(slice_table(result.rows, str(headline(next(iter(result.means.values()))).metric)))
     return "\n\n".join([*blocks, "\n".join(f"warning: {printable(line)}" for line in result.warnings)])
 
 
-# Into the tracking store --------------------------------------------------------------------------------------------------
-
-
-def _written(
+def _write(
     result: Outcome, logs: Mapping[str, _Log], options: Mlflow, texts: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
-    """The ids of the runs in MLflow, by model, and a warning if earlier ones of the night had to stay."""
+    """Create the MLflow runs. Returns their ids by model, and a warning if previous runs could not be deleted."""
     import mlflow
 
     client = mlflow.MlflowClient(tracking_uri=options.uri)
@@ -357,25 +357,25 @@ def _written(
             _fill(client, active.info.run_id, log, texts)
         return dict.fromkeys(logs, active.info.run_id), []
     experiment = active.info.experiment_id if active is not None else _experiment(client, result, options)
-    began, runs = int(time.time() * 1000), dict[str, str]()
+    start_time, runs = int(time.time() * 1000), dict[str, str]()
     for model, log in logs.items():
         parent = {_PARENT: active.info.run_id} if active is not None else {}
         name = _run_name(result, model, options)
-        made = client.create_run(experiment, start_time=began, tags={**log.tags, **parent}, run_name=name).info.run_id
+        run = client.create_run(experiment, start_time=start_time, tags={**log.tags, **parent}, run_name=name).info.run_id
         try:
-            _fill(client, made, log, texts)
+            _fill(client, run, log, texts)
         except BaseException:
-            with suppress(Exception):  # a server that is down by now; the first failure is the one to tell
-                client.set_terminated(made, "FAILED")
+            with suppress(Exception):  # the server may be down; the first error is the one to report
+                client.set_terminated(run, "FAILED")
             raise
-        client.set_terminated(made)
-        runs[model] = made
+        client.set_terminated(run)
+        runs[model] = run
     if active is not None or result.run.run_id is None:
         return runs, []
     try:
-        _delete_earlier(client, experiment, result.run.run_id, before=began, but=set(runs.values()))
-    except Exception as error:  # noqa: BLE001 - not everybody who may log may delete, and all is logged
-        return runs, [f"mlflow: earlier runs with {OWN}run_id {result.run.run_id} are still there: {_reason(error)}"]
+        _delete_previous(client, experiment, result.run.run_id, before=start_time, keep=set(runs.values()))
+    except Exception as error:  # noqa: BLE001 - the user may lack the permission to delete, and everything is logged
+        return runs, [f"mlflow: previous runs with {PREFIX}run_id {result.run.run_id} were not deleted: {_reason(error)}"]
     return runs, []
 
 
@@ -393,16 +393,15 @@ def _fill(client: Any, run_id: str, log: _Log, texts: Mapping[str, str]) -> None
 
 
 def _experiment(client: Any, result: Outcome, options: Mlflow) -> str:
-    given = options.experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME")
     if options.experiment is None and os.environ.get("MLFLOW_EXPERIMENT_ID"):
         return os.environ["MLFLOW_EXPERIMENT_ID"]
-    name = given or result.run.job or "spark-recmetrics"
-    there = client.get_experiment_by_name(name)
-    return str(client.create_experiment(name) if there is None else there.experiment_id)
+    name = options.experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or result.run.job or "spark-recmetrics"
+    experiment = client.get_experiment_by_name(name)
+    return str(client.create_experiment(name) if experiment is None else experiment.experiment_id)
 
 
 def _run_name(result: Outcome, model: str, options: Mlflow) -> str:
-    """A name of one line: MLflow prints it where its server is."""
+    """The name on one line, because MLflow prints it to the log of its server."""
     if options.run_name is None:
         parts = [result.run.job, result.run.as_of, model]
     else:
@@ -410,22 +409,22 @@ def _run_name(result: Outcome, model: str, options: Mlflow) -> str:
     return printable(" ".join(part for part in parts if part))
 
 
-def _delete_earlier(client: Any, experiment: str, run_id: str, *, before: int, but: set[str]) -> None:
-    earlier, token = list[str](), None
+def _delete_previous(client: Any, experiment: str, run_id: str, *, before: int, keep: set[str]) -> None:
+    previous, token = list[str](), None
     while True:
-        found = client.search_runs([experiment], f"tags.`{OWN}run_id` = '{run_id}'", page_token=token)
-        # A run that began later is another attempt of this night, which is the one to stay.
-        earlier += [old.info.run_id for old in found if old.info.run_id not in but and old.info.start_time <= before]
-        token = found.token
+        page = client.search_runs([experiment], f"tags.`{PREFIX}run_id` = '{run_id}'", page_token=token)
+        # A run that started later is a newer attempt, which stays.
+        previous += [run.info.run_id for run in page if run.info.run_id not in keep and run.info.start_time <= before]
+        token = page.token
         if not token:
             break
-    for old in earlier:
-        client.delete_run(old)
+    for each in previous:
+        client.delete_run(each)
 
 
 def _reason(error: Exception) -> str:
     return printable(without_password(str(error)).strip().partition("\n")[0]) or type(error).__name__
 
 
-def _place(options: Mlflow) -> str:
+def _address(options: Mlflow) -> str:
     return options.uri or without_password(os.environ.get("MLFLOW_TRACKING_URI", "the tracking store of MLflow"))

@@ -1,4 +1,4 @@
-"""The Spark session of a job, and what it prints."""
+"""The Spark session of a job."""
 
 from __future__ import annotations
 
@@ -8,35 +8,51 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_recmetrics.reports.formatting import unmarked
+from spark_recmetrics.errors import DataError
+from spark_recmetrics.storage.progress import step
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def tell(text: object = "") -> None:
-    """Print for people. No line begins with the mark of the result line, which is for programs."""
-    print(unmarked(str(text)), flush=True)
-
-
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """The session that is there, or a new one, which is stopped at the end.
+    """The active session, or a new one, which is stopped at the end.
 
-    On Databricks none is stopped: there, `getOrCreate` gives the session of the platform, which the next task of the job uses.
+    On Databricks no session is stopped: `getOrCreate` returns the session of the platform, which the next task uses, too.
     """
     from pyspark.sql import SparkSession
 
-    there = SparkSession.getActiveSession()
-    if there is not None:
-        yield there
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
         return
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        # No spark-submit has chosen a Python for the workers, and theirs would be the python3 of the path.
+        # Without spark-submit, Spark would start workers with the first python3 on the path.
         os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
-    own = SparkSession.builder.appName("spark-recmetrics").getOrCreate()
+    created = SparkSession.builder.appName("spark-recmetrics").getOrCreate()
     try:
-        yield own
+        yield created
     finally:
         if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
-            own.stop()
+            created.stop()
+
+
+@contextmanager
+def checked_session() -> Iterator[SparkSession]:
+    """A session whose driver and workers have all required packages, so that none is missing after hours of work.
+
+    Raises:
+        DataError: The driver or a worker lacks a package.
+    """
+    from spark_recmetrics.diagnostics.doctor_spark import Check, examine_driver, examine_worker
+
+    def require(check: Check) -> None:
+        if check.level == "FAIL":
+            raise DataError(f"{check}: nothing was read or written")
+
+    require(examine_driver())
+    with session() as spark:
+        with step(spark, "workers"):
+            require(examine_worker(spark))
+        yield spark

@@ -320,7 +320,7 @@ def test_the_job_compares_prints_and_publishes(spark, tmp_path, capsys):
         ({"alpha": 1.5}, "comparison.alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 1.5"),
         ({"test": "bootstrap", "n_resamples": 5}, "comparison.n_resamples: expected a whole number from 100, found 5"),
         ({"baseline": "pup"}, "comparison.baseline: unknown model 'pup'; did you mean 'pop'?"),
-        ({"seed": -1}, "comparison.seed: expected a number from 0, found -1"),
+        ({"seed": -1}, "comparison.seed: expected a number of at least 0, found -1"),
         ({"seed": 2**63}, "comparison.seed: expected a whole number from 0, below 2^63, found 9223372036854775808"),
     ],
 )
@@ -339,11 +339,11 @@ def test_a_comparison_needs_a_metric_with_a_value_for_each_user(tmp_path, capsys
     path = tmp_path / "conf.json"
     path.write_text(json.dumps(conf))
     assert main(["validate-config", "--config", str(path)]) == 2
-    told = "comparison: expected a metric with a value for each user to compare by, found matched_auc@3"
+    told = "comparison: expected a metric with a value per user, found matched_auc@3"
     assert told in capsys.readouterr().err
     path.write_text(json.dumps({key: own for key, own in conf.items() if key != "comparison"}))
     assert main(["compare", "--config", str(path)]) == 2
-    told = "evaluation.metrics: expected at least one with a value for each user, found matched_auc@3"
+    told = "evaluation.metrics: expected at least one metric with a value per user, found matched_auc@3"
     assert told in capsys.readouterr().err
 
 

@@ -647,7 +647,7 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
     # A night whose label does not stand in the order of the others.
     assert job("evaluate", capsys, as_of="20261129", found=("a", "a"), gates=gates)[0] == 3
     assert main(["history", "--config", str(tmp_path / "conf.json"), "--metric", "hit@1"]) == 0
-    told = "warning: as_of: expected labels of one form, found 2026-11-27, 20261129: they are ordered as text"
+    told = "warning: as_of: expected labels in one format, found 2026-11-27, 20261129: they are sorted as strings"
     assert capsys.readouterr().out.splitlines()[-1] == told
     for wrong, told in (
         (["--metric", "map@1"], "expected runs of job evaluate with map@1"),
@@ -720,7 +720,7 @@ def test_a_night_of_two_tasks_shows_its_results_and_only_the_second_fails(job, s
     assert (code, first["exit_code"], first["status"], first["error"]) == (0, 0, "ok", None)
     assert [gate["result"] for gate in first["gates"]] == ["fail", "fail"]
     assert "FAIL  model: hit@1: min 0.9: 0.5000 is below min 0.9" in captured.out
-    assert "--no-gates: a gate that fails ends the command gate, and not this one" in captured.out
+    assert "--no-gates: a failed gate does not fail this command; the command gate fails then" in captured.out
     page = (tmp_path / "2026-11-28.html").read_text()
     assert "Gates failed: 2 of 2" in page
     assert "0.5000 is below min 0.9" in page
@@ -735,7 +735,7 @@ def test_a_night_of_two_tasks_shows_its_results_and_only_the_second_fails(job, s
     code, outcome, _ = job("gate", capsys, "--set", "evaluation.convention=ranx", gates=gates)
     told = f"expected run {outcome['run_id']} as of 2026-11-28, found {second['run_id']} of another configuration"
     assert code == 4
-    assert f"{told}: run evaluate first, with the same configuration but for gates" in outcome["error"]["message"]
+    assert f"{told}: run evaluate first with the same configuration; only its gates may differ" in outcome["error"]["message"]
 
 
 @pytest.mark.spark
@@ -748,7 +748,7 @@ def test_the_page_of_a_night_that_ended_without_values_says_so(job, tmp_path, ca
     code, outcome, _ = job("evaluate", capsys, found=("a", None))
     text = page.read_text()
     assert (code, outcome["report"]) == (4, str(page))
-    assert "The run was refused" in text
+    assert "The run was rejected" in text
     assert "Gates passed" not in text
     assert outcome["error"]["message"].splitlines()[0] in html.unescape(text)
     assert '<span class="chip error">error</span>' in text
@@ -756,7 +756,7 @@ def test_the_page_of_a_night_that_ended_without_values_says_so(job, tmp_path, ca
     (tmp_path / "predictions").rename(tmp_path / "gone")
     code, outcome, _ = job("evaluate", capsys)
     assert code == 4
-    assert "The run was refused" in page.read_text()
+    assert "The run was rejected" in page.read_text()
     assert outcome["error"]["message"].splitlines()[0] in html.unescape(page.read_text())
     monkeypatch.setattr("spark_recmetrics.storage.read.read_table", lambda *_: 1 / 0)
     code, outcome, _ = job("evaluate", capsys)

@@ -310,7 +310,7 @@ def test_a_wrong_configuration_is_found_before_a_session_starts(monkeypatch, tmp
     assert main(["doctor", "--config", str(tmp_path / "no.yaml")]) == 2
     assert main(["doctor", "--set", "output.path=x"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "error: --set and --as-of: expected a configuration that they change, found none: add --config FILE"
+        "error: --set and --as-of: expected a configuration to change, found none: add --config FILE"
     )
 
 
@@ -336,7 +336,7 @@ def test_a_driver_without_a_package(monkeypatch, capsys, package):
 def test_a_run_without_scipy_ends_before_it_begins(monkeypatch, conf, capsys):
     """Its intervals need it, which come last."""
     monkeypatch.setitem(sys.modules, "scipy", None)
-    monkeypatch.setattr("spark_recmetrics.job.evaluate.session", lambda: pytest.fail("a session was started"))
+    monkeypatch.setattr("spark_recmetrics.job.session_spark.session", lambda: pytest.fail("a session was started"))
     assert main(["evaluate", "--config", conf(path="/nowhere")]) == 4
     told = capsys.readouterr().err.splitlines()[-1]
     assert told.startswith("error: FAIL  driver: ")

@@ -22,7 +22,7 @@ from spark_recmetrics.job import session_spark as job_session
 from spark_recmetrics.job.files import config
 from spark_recmetrics.runs.history_spark import read_history
 from spark_recmetrics.storage.locations import Output
-from spark_recmetrics.storage.write import published
+from spark_recmetrics.storage.write import published_table
 
 try:
     import tomllib
@@ -200,7 +200,7 @@ def test_another_refusal_is_no_refusal_of_serverless_compute(spark, tables, monk
 
     monkeypatch.setattr(type(spark.catalog), "refreshTable", fail)
     with pytest.raises(PublishError, match="the metastore is gone"):
-        published(spark, Output(table_prefix="default.hosts_"), "truth")
+        published_table(spark, Output(table_prefix="default.hosts_"), "truth")
 
 
 @pytest.mark.spark

@@ -78,7 +78,7 @@ def test_the_table_of_metrics_is_aligned(capsys):
     assert main(["metrics"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len({line.index("options: ") for line in lines[::2]}) == 1
-    assert len({line.index("also: ") for line in lines[::2]}) == 1
+    assert len({line.index("aliases: ") for line in lines[::2]}) == 1
     assert len({len(line) - len(line.lstrip()) for line in lines[1::2]}) == 1
 
 

@@ -138,7 +138,7 @@ def test_no_cut_off_is_the_whole_list(job, capsys):
 
 
 def test_a_missing_catalog_is_found_before_a_session_starts(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("spark_recmetrics.job.evaluate.session", lambda: pytest.fail("a session was started"))
+    monkeypatch.setattr("spark_recmetrics.job.session_spark.session", lambda: pytest.fail("a session was started"))
     conf = tmp_path / "conf.yaml"
     conf.write_text(
         "inputs:\n  predictions: {path: a}\n  truth: {path: b}\noutput: {path: out}\nevaluation:\n  metrics: [mrr, mcc]\n"

@@ -60,7 +60,7 @@ def one_model(metrics=("ndcg@10",)):
 def test_f6_names_are_accepted_and_undefined_values_are_left_out_and_counted(client):
     tracked = srm.log_to_mlflow(two_models())
     assert tracked.n_undefined == {"a": 0, "b": 1}
-    assert tracked.warnings == ["mlflow: model b: n_undefined_metrics = 1, left out: rmse"]
+    assert tracked.warnings == ["mlflow: model b: 1 undefined and not logged: rmse"]
     a, b = (client.get_run(tracked.runs[model]).data for model in "ab")
     assert a.metrics == {"ndcg_at_10": pytest.approx(1 / LOG2_3 / 2), "rmse": 1, "n_users": 2, "n_undefined_metrics": 0}
     assert b.metrics == {"ndcg_at_10": 0, "n_users": 2, "n_undefined_metrics": 1}
@@ -253,7 +253,9 @@ def test_earlier_runs_that_must_not_be_deleted_are_a_warning(client, monkeypatch
     monkeypatch.setattr(mlflow.MlflowClient, "delete_run", forbidden)
     second = srm.log_to_mlflow(result, experiment="recs")
     assert first.warnings == []
-    assert second.warnings == [f"mlflow: earlier runs with recmetrics.run_id {RUN.run_id} are still there: ann may not delete"]
+    assert second.warnings == [
+        f"mlflow: previous runs with recmetrics.run_id {RUN.run_id} were not deleted: ann may not delete"
+    ]
     for run_id in (*first.runs.values(), *second.runs.values()):
         assert client.get_run(run_id).info.status == "FINISHED"
 
@@ -284,12 +286,12 @@ def test_a_missing_package_is_told_with_what_to_do(monkeypatch):
     ("options", "told"),
     [
         ({"uri": "https://ann:hunter2@host"}, "uri: expected an address without a password, found one, which is not shown"),
-        ({"uri": ""}, "uri: expected a text, found ''"),
-        ({"experiment": 5}, "experiment: expected a text, found 5"),
+        ({"uri": ""}, "uri: expected a string, found ''"),
+        ({"experiment": 5}, "experiment: expected a string, found 5"),
         ({"tags": {"team@home": "x"}}, "tags: expected names of letters, digits"),
         ({"tags": {"recmetrics.model": "x"}}, "do not begin with recmetrics. or mlflow., found 'recmetrics.model'"),
-        ({"tags": {"team": 5}}, "tags.team: expected a text, found 5: write it in quotes"),
-        ({"tags": ["team"]}, "tags: expected a mapping of names to texts"),
+        ({"tags": {"team": 5}}, "tags.team: expected a string, found 5: write it in quotes"),
+        ({"tags": ["team"]}, "tags: expected a mapping of names to strings"),
         ({"prefix": "a@"}, "prefix: expected letters, digits and _ - . / space, found 'a@'"),
         ({"prefix": "/a"}, "prefix: expected letters"),
         ({"slices": "yes"}, "slices: expected true or false, found 'yes'"),
@@ -402,7 +404,7 @@ def test_a_job_without_the_package_ends_before_it_reads(tmp_path, monkeypatch, c
     [
         ({"experimnet": "x"}, "tracking.mlflow.experimnet: unknown key; did you mean 'experiment'?"),
         ({"on_error": "stop"}, "tracking.mlflow.on_error: expected one of 'warn' or 'fail', found 'stop'"),
-        ({"tags": {"team": 5}}, "tracking.mlflow.tags.team: expected a text, found 5: write it in quotes"),
+        ({"tags": {"team": 5}}, "tracking.mlflow.tags.team: expected a string, found 5: write it in quotes"),
         ({"slices": "yes"}, "tracking.mlflow.slices: expected one of False or True, found 'yes'"),
         ({"prefix": "a@"}, "tracking.mlflow: prefix: expected letters, digits"),
         ({"uri": "https://ann:hunter2@host"}, "expected an address without a password"),

@@ -79,7 +79,7 @@ def test_no_code_is_made_of_text() -> None:
 
 
 def test_missing_variables_are_told_together_before_a_session_starts(write: Write, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("spark_recmetrics.job.evaluate.session", lambda: pytest.fail("a session was started"))
+    monkeypatch.setattr("spark_recmetrics.job.session_spark.session", lambda: pytest.fail("a session was started"))
     monkeypatch.delenv("RECMETRICS_TEST_A", raising=False)
     monkeypatch.setenv("RECMETRICS_TEST_B", " ")
     path = str(write(WITH_SECRETS))
@@ -97,7 +97,7 @@ def test_missing_variables_are_told_together_before_a_session_starts(write: Writ
 
 
 def test_a_scope_outside_databricks_is_found_before_a_session_starts(monkeypatch, write: Write, capsys) -> None:
-    monkeypatch.setattr("spark_recmetrics.job.evaluate.session", lambda: pytest.fail("a session was started"))
+    monkeypatch.setattr("spark_recmetrics.job.session_spark.session", lambda: pytest.fail("a session was started"))
     assert main(["evaluate", "--config", str(write(WITH_SECRETS.replace("env:RECMETRICS_TEST_A", "recs/key")))]) == 2
     assert "found no dbutils here" in capsys.readouterr().err
 
@@ -115,7 +115,7 @@ def test_tracebacks_logs_and_the_result_are_covered(monkeypatch, write: Write, t
             log.exception("failed")
             raise RuntimeError(f"cannot reach s3a://ann:{VALUE}@b with {VALUE}\n\tat \x1b[31m") from error
 
-    monkeypatch.setattr("spark_recmetrics.job.evaluate.session", fail)
+    monkeypatch.setattr("spark_recmetrics.job.session_spark.session", fail)
     path, result = write(WITH_SECRETS), tmp_path / "result.json"
     assert main(["evaluate", "--config", str(path), "--result-json", str(result)]) == 1
     printed = capsys.readouterr()

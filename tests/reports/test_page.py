@@ -178,7 +178,7 @@ def refused(**more):
     lines = ["truth: null_users = 1: expected ids <b>"]
     checks = [DataCheck("null_users", "truth", "error", 1, 0.25, None)]
     rules = convention("default")
-    more = {"emptiness": lines, "data_checks": checks, "ended": "the run was refused", **more}
+    more = {"emptiness": lines, "data_checks": checks, "ended": "the run was rejected", **more}
     return page_module.Page(run=run, rows=(), convention=rules, warnings=(), confidence=0.95, **more)
 
 
@@ -186,7 +186,7 @@ def test_a_run_without_values_has_a_page():
     found = Read(refused(configuration="job: nightly").html())
     assert [one["aria-labelledby"] for one in found.all("section")] == ["data", "definitions", "run"]
     assert [one["href"] for one in found.all("a")] == ["#data", "#definitions", "#run"]
-    assert "✗ The run was refused truth: null_users = 1: expected ids <b>" in found.text("head")
+    assert "✗ The run was rejected truth: null_users = 1: expected ids <b>" in found.text("head")
     assert "nightly as of 2026-11-28" in found.text("head")
     assert "error truth null_users" in found.text("data")
     assert "2026-11-29 03:30 UTC" in found.text("run")

@@ -516,27 +516,27 @@ def test_options_of_the_file_are_those_of_the_functions():
     ("changed", "line"),
     [
         ("split: {method: randm}", "split.method: expected one of 'temporal', 'leave_one_out', "),
-        ("split: {method: random, cut: 5, n: 1}", "split.cut: no option of random, which has test_share, seed, per_user"),
+        ("split: {method: random, cut: 5, n: 1}", "split.cut: not an option of random, which has test_share, seed, per_user"),
         ("split: {method: random, test_share: 2}", "split.test_share: expected a number above 0 and below 1, found 2"),
         ("split: {method: random, test_share: x}", "split.test_share: expected a finite number, found 'x'"),
         ("split: {method: random, per_user: 1}", "split.per_user: expected true or false, found 1"),
-        ("split: {method: random, seed: x}", "split.seed: expected a whole number, found 'x'"),
+        ("split: {method: random, seed: x}", "split.seed: expected an integer, found 'x'"),
         (
             "split: {method: random, seed: 9223372036854775808}",
             "split.seed: expected a number below 9223372036854775808, found 9223372036854775808",
         ),
         (
             "split: {method: random, seed: -9223372036854775809}",
-            "split.seed: expected a number from -9223372036854775808, found -9223372036854775809",
+            "split.seed: expected a number of at least -9223372036854775808, found -9223372036854775809",
         ),
-        ("split: {method: k_fold, n_folds: 1}", "split.n_folds: expected a whole number from 2, found 1"),
+        ("split: {method: k_fold, n_folds: 1}", "split.n_folds: expected an integer of at least 2, found 1"),
         ("split: {method: temporal}", "split: expected either cut or test_share, found neither"),
         (
             "split: {method: temporal, cut: 1.5}",
-            "split.cut: expected a time such as 2026-03-29T01:30:00+00:00, or a whole number",
+            "split.cut: expected a time such as 2026-03-29T01:30:00+00:00, or an integer",
         ),
         ("split: {method: temporal, cut: 2026-03-29T01:30}", "split.cut: '2026-03-29T01:30' has no zone: "),
-        ("split: {method: temporal, cut: 9223372036854775808}", "split.cut: expected a whole number of 64 bits, found 92233"),
+        ("split: {method: temporal, cut: 9223372036854775808}", "split.cut: expected a 64-bit integer, found 92233"),
         ("split: {method: temporal, cut: 5, zone: Mars}", "split.zone: expected the name of a time zone such as "),
         (
             "split: {method: random}\ncolumns: {user: a, item: a}",
@@ -544,7 +544,7 @@ def test_options_of_the_file_are_those_of_the_functions():
         ),
         ("split: {method: random}\ncolumns: {usr: a}", "columns.usr: unknown key; did you mean 'user'?"),
         ("split: {method: random}\nmetrics: [ndcg]", "metrics: unknown key; known: "),
-        ("split: {method: random}\nspark.x: 1", "['spark.x']: Spark settings belong to "),
+        ("split: {method: random}\nspark.x: 1", "['spark.x']: Spark settings belong in "),
     ],
 )
 def test_what_is_wrong_with_a_file(write, changed, line):

@@ -1,4 +1,4 @@
-"""The configuration of an evaluation: the shape of the file, and its defaults. `conf/evaluate.yaml` explains every key."""
+"""The configuration of an evaluation: its keys and their defaults. `conf/evaluate.yaml` explains every key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from spark_recmetrics.job.files.config_types import (
     CutOffs,
     MetricText,
     Slices,
-    spelled_out,
+    all_options,
 )
 from spark_recmetrics.job.files.job_file import (
     AsOf,
@@ -42,9 +42,9 @@ from spark_recmetrics.job.files.job_file import (
     PagePath,
     PlainText,
     Section,
+    error_of_option,
     filled,
     read,
-    several,
 )
 from spark_recmetrics.job.files.source import Keys
 from spark_recmetrics.job.mlflow import Mlflow
@@ -59,38 +59,38 @@ from spark_recmetrics.text import did_you_mean
 
 
 class ModelInputs(Section):
-    """The tables of one model, where every model has its own."""
+    """The tables of one model."""
 
     predictions: InputTable
     """Predictions of this model."""
     rating_predictions: InputTable | None = None
-    """Predicted ratings of this model for rating metrics. Default: its predictions."""
+    """Predicted ratings of this model, for rating metrics. Default: its predictions."""
 
 
 class Inputs(Section):
     """The tables to read."""
 
     predictions: InputTable | None = None
-    """Predictions of one model, or of several that the model column tells apart."""
+    """Predictions of one model, or of several models with a model column."""
     rating_predictions: InputTable | None = None
-    """Predicted ratings for rating metrics. Default: the predictions."""
+    """Predicted ratings, for rating metrics. Default: the predictions."""
     models: dict[PlainText, ModelInputs] | None = None
     """Instead of `predictions`: the tables of each model, by its name."""
     truth: InputTable
-    """What the users really did, with ratings or without."""
+    """Ground truth: the interactions of the evaluated period, with or without ratings."""
     train: InputTable | None = None
-    """What the users had before: no candidates of auc, gauc and lauc, what makes items popular, and what the preflight looks
-    at. Default: nothing."""
+    """Earlier interactions: excluded from the candidates of auc, gauc and lauc, counted as popularity, and checked by the
+    preflight. Default: none."""
     catalog: Catalog | None = None
-    """All items that could be recommended, or their number, for the metrics that need it. Default: not known."""
+    """All items that can be recommended, or their number, for metrics that need it. Default: none."""
     user_segments: InputTable | None = None
-    """A row for each user, with the columns that slices and metrics of groups name. Default: nothing."""
+    """One row per user with the columns for slices and group metrics. Default: none."""
     item_groups: InputTable | None = None
-    """A row for each item, with the columns that slices and metrics of groups name. Default: nothing."""
+    """One row per item with the columns for slices and group metrics. Default: none."""
     item_features: InputTable | None = None
-    """A row for each item, with its feature vector or its categories, for the metrics that need them. Default: nothing."""
+    """One row per item with its feature vector or its categories, for metrics that need them. Default: none."""
     cast_ids: Literal["string"] | None = None
-    """`string`: ids that have different types in these tables become texts. Default: they are refused."""
+    """`string`: ids with different types in these tables are cast to strings. Default: they are an error."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Inputs:
@@ -98,23 +98,23 @@ class Inputs(Section):
             found = "neither" if self.predictions is None else "both"
             raise ConfigError(f"expected either predictions or models, found {found}")
         if self.models and self.rating_predictions:
-            raise ConfigError("expected no rating_predictions beside models: write it under each model")
+            raise ConfigError("expected no rating_predictions in addition to models: write it under each model")
         return self
 
 
 class ComplexParams(Section):
-    """The parameters of a metric that is made of others."""
+    """The parameters of a metric that combines other metrics."""
 
     metric_name_1: MetricText | None = None
-    """First metric; of f1, precision unless given."""
+    """First metric. Default for f1: precision."""
     metric_name_2: MetricText | None = None
-    """Second metric; of f1, recall unless given."""
+    """Second metric. Default for f1: recall."""
     beta: Number | None = None
     """Weight of the second metric. Default: the convention's."""
 
 
 class ComplexMetric(Section):
-    """A metric written as keys instead of text."""
+    """A metric as keys instead of a string."""
 
     name: MetricText
     """Name of the metric, such as `f1`."""
@@ -123,15 +123,14 @@ class ComplexMetric(Section):
 
     @property
     def metric(self) -> Metric:
-        """The metric, as if it were written `f1(ndcg, map, beta=0.5)`."""
-        named = [self.params.metric_name_1, self.params.metric_name_2]
-        if any(named) and not self.name.operands:
-            # The one that is left out is the usual one.
-            named = [own or other for own, other in zip_longest(named, self.name.definition.operands)]
-        inside = [str(part) for part in (*self.name.operands, *named) if part is not None]
-        inside += [f"{option}={value}" for option, value in self.name.params]
-        inside += [] if self.params.beta is None else [f"beta={self.params.beta}"]
-        return parse(self.name.name + (f"({', '.join(inside)})" if inside else "")).at(self.name.k)
+        """The metric, the same as the string `f1(ndcg, map, beta=0.5)`."""
+        operands = [self.params.metric_name_1, self.params.metric_name_2]
+        if any(operands) and not self.name.operands:
+            operands = [operand or default for operand, default in zip_longest(operands, self.name.definition.operands)]
+        arguments = [str(operand) for operand in (*self.name.operands, *operands) if operand is not None]
+        arguments += [f"{option}={value}" for option, value in self.name.params]
+        arguments += [] if self.params.beta is None else [f"beta={self.params.beta}"]
+        return parse(self.name.name + (f"({', '.join(arguments)})" if arguments else "")).at(self.name.k)
 
     @model_validator(mode="after")
     def _readable(self) -> ComplexMetric:
@@ -140,14 +139,14 @@ class ComplexMetric(Section):
 
 
 class IntervalOptions(Section):
-    """How the intervals of the values are computed."""
+    """How the confidence intervals are computed."""
 
     method: IntervalMethod = "normal"
-    """By the deviation of the users' values, or by resampling users."""
+    """`normal`: from the standard error of the users' values; `bootstrap`: by resampling users."""
     confidence: Number = 0.95
-    """Of the intervals."""
+    """Confidence level."""
     n_resamples: Count = 1000
-    """Replicates of the bootstrap, from 100."""
+    """Number of bootstrap resamples, at least 100."""
     seed: Annotated[int, Strict(), Field(ge=0)] = 0
     """Seed of the bootstrap."""
 
@@ -161,8 +160,7 @@ class IntervalOptions(Section):
         try:
             _ = self.chosen
         except ConfigError as error:
-            option, _, told = str(error).partition(": ")
-            raise several({(option,): told}) from error
+            raise error_of_option(error) from error
         return self
 
 
@@ -174,61 +172,55 @@ class Evaluation(Section):
     """What to compute, and how."""
 
     top_k: CutOffs = Field(default=DEFAULT_K, validation_alias=AliasChoices("top_k", "k"))
-    """Cut-offs of the ranking metrics that are written without one. Nothing: the whole list."""
+    """Cut-offs of ranking metrics that have none of their own. Empty: the full list."""
     metrics: tuple[MetricText, ...] = Field(
         default_factory=lambda: tuple(parse(name) for name in DEFAULT_METRICS),
         json_schema_extra={"default": list(DEFAULT_METRICS)},
     )
-    """Metrics as text: `ndcg`, `map@10`, `f1(beta=0.5)@20`."""
+    """Metrics, such as `ndcg`, `map@10`, `f1(beta=0.5)@20`."""
     complex_metrics: tuple[ComplexMetric, ...] = ()
     """Further metrics, as keys."""
     threshold: Number | None = None
-    """A truth row is relevant from this rating on. Default: as the convention says."""
+    """Ground truth with at least this rating is relevant. Default: as the convention defines."""
     convention: ConventionChoice = CONVENTIONS["default"]
-    """Name of a convention, or its text such as `ranx(gain=binary)`, or a mapping of its name and of the options to change."""
+    """Name of a convention, optionally with options such as `ranx(gain=binary)`, or a mapping of name and options."""
     baseline: PlainText | None = None
-    """The model whose lists are what everybody expects, for the metrics that need it. Default: none."""
+    """The model whose recommendations are the expected ones, for unexpectedness and serendipity. Default: none."""
     objectives: dict[PlainText, dict[Point, Number]] = Field(default_factory=dict)
-    """Metrics that are wanted together, with the points `utopia`, the best that there could be, and `nadir`, which is bad."""
+    """Metrics to optimize together, each with the points `utopia` (best possible) and `nadir` (worst acceptable)."""
     slices: Slices = ()
-    """Groups of users or items for which every value is told, too."""
+    """Groups of users or items that are evaluated separately, too."""
     min_users: Count = MIN_USERS
-    """Values of slices over fewer users are marked as small, and not tested."""
+    """Values of slices with fewer users are marked as small and not tested for significance."""
     intervals: Annotated[IntervalOptions, BeforeValidator(_intervals)] = Field(default_factory=IntervalOptions)
-    """How the intervals of the values are computed; a text is the method alone."""
+    """How the confidence intervals are computed; a string is the method."""
     n_buckets: Count = DEFAULT_N_BUCKETS
-    """Number of groups of users; the users of a group are scored together."""
+    """Number of groups of users that are scored together."""
     ranking: Ranking = "auto"
-    """Where lists are ranked: by a window of Spark, or where they are scored."""
+    """Where lists are ranked: `window` by a window function of Spark, `lists` in the Python workers, or `auto`."""
     max_per_user: Count | None = None
-    """How many rows the longest list has at most. Default: not declared."""
+    """Maximum length of the lists. Default: unknown."""
 
     @property
-    def written(self) -> dict[Keys, Metric]:
-        """The metrics by the keys that they are written under."""
-        found: dict[Keys, Metric] = {("metrics", place): metric for place, metric in enumerate(self.metrics)}
-        return found | {("complex_metrics", place): chosen.metric for place, chosen in enumerate(self.complex_metrics)}
-
-    @property
-    def requested(self) -> list[Metric]:
-        """The metrics as they are written, those written as keys last."""
-        return list(self.written.values())
+    def metrics_by_key(self) -> dict[Keys, Metric]:
+        """The metrics by their keys in the file, complex metrics last."""
+        metrics: dict[Keys, Metric] = {("metrics", index): metric for index, metric in enumerate(self.metrics)}
+        return metrics | {("complex_metrics", index): item.metric for index, item in enumerate(self.complex_metrics)}
 
     @property
     def expanded(self) -> list[Metric]:
-        """Every metric at every cut-off, each once."""
-        return expand(self.requested, self.top_k)
+        """The metrics at all cut-offs, without duplicates."""
+        return expand(list(self.metrics_by_key.values()), self.top_k)
 
     @property
     def reads_train(self) -> bool:
-        """Whether a metric or a slice looks at training rows."""
-        asked = Needs(self.expanded, self.chosen_convention).all
-        by_metric = bool(asked & OF_TRAIN)
-        return by_metric or any(band.name in COUNTED.values() for band in bands_of(self.slices))
+        """Whether a metric or a slice needs training rows."""
+        needs = Needs(self.expanded, self.chosen_convention).all
+        return bool(needs & OF_TRAIN) or any(band.name in COUNTED.values() for band in bands_of(self.slices))
 
     @property
     def chosen_convention(self) -> Convention:
-        """The convention with its options changed; the `threshold` beside it is the stronger one."""
+        """The convention with its options; the key `threshold` overrides its threshold."""
         return convention(self.convention, self.threshold)
 
     @model_validator(mode="after")
@@ -241,8 +233,7 @@ class Evaluation(Section):
         try:
             check_ranking(self.ranking, self.max_per_user)
         except ConfigError as error:
-            option, _, told = str(error).partition(": ")
-            raise several({(option,): told}) from error
+            raise error_of_option(error) from error
         return self
 
 
@@ -250,31 +241,31 @@ class ComparisonOptions(Section):
     """How the models of a run are compared."""
 
     baseline: PlainText | None = None
-    """The model that all others are compared with. Default: all pairs."""
+    """The model that all others are compared with. Default: all pairs of models."""
     test: Test = "paired_t"
-    """Test of the differences of the users."""
+    """Significance test of the users' differences."""
     correction: Correction = "holm"
-    """For testing all pairs and metrics at once."""
+    """Correction for multiple comparisons over all pairs and metrics."""
     alpha: Number = 0.05
-    """Level of the tests, and of the intervals."""
+    """Significance level of the tests; 1 - alpha is the level of the confidence intervals."""
     n_resamples: Count = 1000
-    """Replicates of the bootstrap, from 100."""
+    """Number of bootstrap resamples, at least 100."""
     seed: Annotated[int, Strict(), Field(ge=0)] = 0
     """Seed of the bootstrap."""
 
 
 class PreflightOptions(Section):
-    """What a preflight lets pass."""
+    """Options of the preflight."""
 
     allow_train: Annotated[bool, Strict()] = False
-    """Training rows may be recommended again; those in truth are only warned of."""
+    """Items from train may be recommended again; training rows in the ground truth are a warning only."""
 
 
 class Tracking(Section):
-    """Where values are logged beside the tables."""
+    """Where values are logged in addition to the tables."""
 
     mlflow: Mlflow
-    """What goes to MLflow, and where."""
+    """Options of MLflow."""
 
 
 def _preflight(value: object) -> object:
@@ -285,110 +276,130 @@ class Config(Job):
     """One evaluation. Made by `load`."""
 
     tagged: ClassVar[tuple[Keys, ...]] = (("inputs", "catalog"),)
-    # The values are the same, so that a night that is logged, shown or judged anew takes the place of the first.
+    # These keys do not change values, so a run with other gates or another report replaces the same run.
     unhashed: ClassVar[tuple[str, ...]] = ("as_of", "gates", "tracking", "report")
 
     job: JobName = "evaluate"
     """Name of the job, a part of the run id."""
     as_of: AsOf | None = None
-    """The day or version that is evaluated; --as-of of the command line is the stronger one."""
+    """Date or version of the evaluated data; --as-of of the command line overrides it."""
     inputs: Inputs
     """The tables to read."""
     columns: Columns = Columns()
-    """Names of the columns in these tables."""
+    """Column names of these tables."""
     model_name: PlainText = "model"
-    """Name of the only model of predictions without a model column."""
+    """Name of the model if the predictions have no model column."""
     evaluation: Evaluation = Field(default_factory=Evaluation)
     """What to compute, and how."""
     checks: Checks = Field(default_factory=lambda: checked_policies({}))
-    """What becomes of faulty rows, and how loud a finding is, by check."""
+    """How faulty rows are handled and reported, by data check."""
     comparison: ComparisonOptions | None = None
-    """How the models are compared. Default: not at all."""
+    """How the models are compared. Default: no comparison."""
     gates: tuple[Gate, ...] = ()
-    """What the values must reach, and how far they may fall behind a reference."""
+    """Conditions on the values, absolute or relative to a reference."""
     preflight: Annotated[PreflightOptions | None, BeforeValidator(_preflight)] = None
-    """Whether the set-up is proved before anything is published, and what may pass. Default: not at all."""
+    """Whether the set-up is checked before anything is published. Default: false."""
     tracking: Tracking | None = None
-    """Where values are logged beside the tables, when these are published. Default: nowhere."""
+    """Where values are logged after the tables are published. Default: nowhere."""
     output: OutputTables
-    """Where the tables go."""
+    """Where the tables are published."""
     report: PagePath | None = None
-    """File of the HTML report. Default: none."""
+    """Path of the HTML report. Default: none."""
 
     @property
     def report_path(self) -> str | None:
-        """The file of the report with `as_of` in it."""
+        """The path of the report with `as_of` filled in."""
         return None if self.report is None else filled(self.report, self.as_of)
 
     def problems(self) -> dict[Keys, str]:
-        """What is wrong between keys that are right by themselves, by key."""
+        """Problems between keys that are valid by themselves, by key."""
         problems = super().problems()
         if self.as_of is None and "{as_of}" in (self.report or ""):
             problems["report",] = f"{self.report!r} needs an as_of: give --as-of, or as_of in the file"
-        names, baseline = tuple(self.inputs.models or ()), self.evaluation.baseline
-        there = {name for name in type(self.inputs).model_fields if getattr(self.inputs, name) is not None}
-        there |= set() if baseline is None else {"baseline"}
-        written = self.evaluation.written
-        lacking = dict(Needs(list(written.values()), self.evaluation.chosen_convention).lacking(there))
-        for keys, metric in written.items():
-            if metric in lacking:
-                asked = lacking[metric]
-                key = f"{'evaluation' if asked.key == 'baseline' else 'inputs'}.{asked.key}"
-                problems[("evaluation", *keys)] = f"{metric} needs {asked.what}: give {key}, {asked.form}"
-        if names and baseline is not None and baseline not in names:
-            problems["evaluation", "baseline"] = f"unknown model {baseline!r}{did_you_mean(baseline, names)}"
-        if self.inputs.user_segments is None and self.inputs.item_groups is None:
-            for place, one in enumerate(self.evaluation.slices):
-                try:
-                    by_side([one], {}, trained=self.inputs.train is not None)
-                except ConfigError as error:  # noqa: PERF203 - one message for each of them
-                    problems["evaluation", "slices", place] = str(error).removeprefix("slices: ")
-        if self.comparison is not None:
-            try:
-                check_options(**self.comparison.model_dump(exclude={"baseline"}))
-            except ConfigError as error:
-                option, _, told = str(error).partition(": ")
-                problems["comparison", option] = told
-            if not any(metric.has_users for metric in self.evaluation.expanded):
-                found = ", ".join(map(str, self.evaluation.expanded)) or "none"
-                problems["comparison",] = f"expected a metric with a value for each user to compare by, found {found}"
-            baseline = self.comparison.baseline
-            if names and baseline is not None and baseline not in names:
-                problems["comparison", "baseline"] = f"unknown model {baseline!r}{did_you_mean(baseline, names)}"
-        goals, wrong = checked_objectives(self.evaluation.objectives, self.evaluation.expanded)
-        problems |= {("evaluation", "objectives", *keys): problem for keys, problem in wrong.items()}
-        computed = [*self.evaluation.expanded, *(metric for together in goals for metric in together.metrics)]
-        refused = problems_of(self.gates, computed, dated=self.as_of is not None)
-        problems |= {("gates", *place): problem for place, problem in refused.items()}
+        for of_section in (self._missing_inputs(), self._slice_problems(), self._comparison_problems(), self._gate_problems()):
+            problems |= of_section
         return problems
 
+    def _missing_inputs(self) -> dict[Keys, str]:
+        """Metrics that need an input that is not given, and a baseline that is not one of the models."""
+        available = {name for name in type(self.inputs).model_fields if getattr(self.inputs, name) is not None}
+        available |= set() if self.evaluation.baseline is None else {"baseline"}
+        metrics, problems = self.evaluation.metrics_by_key, dict[Keys, str]()
+        missing = dict(Needs(list(metrics.values()), self.evaluation.chosen_convention).lacking(available))
+        for keys, metric in metrics.items():
+            if metric in missing:
+                need = missing[metric]
+                key = f"{'evaluation' if need.key == 'baseline' else 'inputs'}.{need.key}"
+                problems[("evaluation", *keys)] = f"{metric} needs {need.what}: give {key}, {need.form}"
+        return problems | self._unknown_model(("evaluation", "baseline"), self.evaluation.baseline)
+
+    def _unknown_model(self, keys: Keys, model: str | None) -> dict[Keys, str]:
+        models = self.inputs.models
+        if not models or model is None or model in models:
+            return {}
+        return {keys: f"unknown model {model!r}{did_you_mean(model, models)}"}
+
+    def _slice_problems(self) -> dict[Keys, str]:
+        """Without tables of users and items, slices can only count training rows. Columns are checked with the tables."""
+        if self.inputs.user_segments is not None or self.inputs.item_groups is not None:
+            return {}
+        problems: dict[Keys, str] = {}
+        for index, each in enumerate(self.evaluation.slices):
+            try:
+                by_side([each], {}, trained=self.inputs.train is not None)
+            except ConfigError as error:  # noqa: PERF203 - all problems are reported together
+                problems["evaluation", "slices", index] = str(error).removeprefix("slices: ")
+        return problems
+
+    def _comparison_problems(self) -> dict[Keys, str]:
+        if self.comparison is None:
+            return {}
+        problems: dict[Keys, str] = {}
+        try:
+            check_options(**self.comparison.model_dump(exclude={"baseline"}))
+        except ConfigError as error:
+            option, _, message = str(error).partition(": ")
+            problems["comparison", option] = message
+        if not any(metric.has_users for metric in self.evaluation.expanded):
+            names = ", ".join(map(str, self.evaluation.expanded)) or "none"
+            problems["comparison",] = f"expected a metric with a value per user, found {names}"
+        return problems | self._unknown_model(("comparison", "baseline"), self.comparison.baseline)
+
+    def _gate_problems(self) -> dict[Keys, str]:
+        """Problems of objectives, and of gates on metrics that are not computed."""
+        objectives, wrong = checked_objectives(self.evaluation.objectives, self.evaluation.expanded)
+        computed = [*self.evaluation.expanded, *(metric for each in objectives for metric in each.metrics)]
+        problems: dict[Keys, str] = {("evaluation", "objectives", *keys): problem for keys, problem in wrong.items()}
+        of_gates = problems_of(self.gates, computed, dated=self.as_of is not None)
+        return problems | {("gates", *keys): problem for keys, problem in of_gates.items()}
+
     def resolved(self) -> dict[str, Any]:
-        """The file with every default filled in and the convention spelled out. Read again, it is the same configuration."""
-        found = super().resolved()
-        found["evaluation"] |= {
-            "metrics": [str(metric) for metric in self.evaluation.requested],
+        """The configuration with all its defaults and options. Read as a file, it is the same configuration."""
+        values = super().resolved()
+        values["evaluation"] |= {
+            "metrics": [str(metric) for metric in self.evaluation.metrics_by_key.values()],
             "complex_metrics": [],
-            "convention": spelled_out(self.evaluation.chosen_convention),
+            "convention": all_options(self.evaluation.chosen_convention),
         }
-        return found
+        return values
 
     @classmethod
     def file_schema(cls) -> dict[str, Any]:
         """The JSON Schema of the file, for editors."""
         schema = super().file_schema()
         evaluation = schema["$defs"]["Evaluation"]["properties"]
-        evaluation["k"] = {**COUNTS_SCHEMA, "description": "Another name of top_k."}
+        evaluation["k"] = {**COUNTS_SCHEMA, "description": "Alias of top_k."}
         evaluation["metrics"]["default"] = [str(metric) for metric in Evaluation().metrics]
         evaluation["convention"]["default"] = "default"
         schema["properties"]["preflight"]["anyOf"].append({"type": "boolean"})
-        # The section comes first, since its keys are those that are known.
+        # The section is first: messages suggest its keys.
         methods = [{"$ref": "#/$defs/IntervalOptions"}, {"enum": list(get_args(IntervalMethod))}]
         evaluation["intervals"] = {"anyOf": methods, "description": evaluation["intervals"]["description"]}
         return schema
 
 
 class Published(Job):
-    """What has to be known of an evaluation to read what it has published; whatever else the file says is not looked at."""
+    """The keys that are needed to read published tables of an evaluation. Other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -404,10 +415,10 @@ def json_schema() -> dict[str, Any]:
 
 
 def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Config:
-    """The configuration of an evaluation, out of a YAML, TOML or JSON file; see `job_file.read`."""
+    """Read the configuration of an evaluation from a YAML, TOML or JSON file; see `job_file.read`."""
     return read(path, lambda _: Config, overrides, as_of)
 
 
 def load_published(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Published:
-    """Job and output of the same file. An `as_of` is needed only where the path of the output has one."""
+    """Read job and output of the same file. An `as_of` is only needed if the path of the output contains it."""
     return read(path, lambda _: Published, overrides, as_of)

@@ -1,4 +1,4 @@
-"""The types of values in the configuration of an evaluation: how each is read, written and described."""
+"""Types of values in the configuration of an evaluation: how they are validated, serialized and described in the schema."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pydantic import BeforeValidator, Discriminator, PlainSerializer, PlainValid
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.inputs.data_report import POLICIES, checked_policies
-from spark_recmetrics.job.files.job_file import COUNT_SCHEMA, Count, InputTable, several, whole
-from spark_recmetrics.job.files.source import Keys, shown
+from spark_recmetrics.job.files.job_file import COUNT_SCHEMA, Count, InputTable, errors_by_key, positive_integer
+from spark_recmetrics.job.files.source import Keys, brief_value
 from spark_recmetrics.metrics import Metric, parse
 from spark_recmetrics.metrics.parsing import named_populations
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG
@@ -19,87 +19,87 @@ from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.text import did_you_mean
 
 
-def _metric(value: object) -> Metric:
-    if not isinstance(value, str | Metric):
-        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {shown(value)}")
+def _metric(value: Any) -> Metric:
     try:
         return parse(value)
     except ConfigError as error:
-        raise ConfigError(f"{error}{_torn(value)}") from error
+        raise ConfigError(f"{error}{_quotes_hint(value)}") from error
 
 
-def _torn(value: object) -> str:
-    """The tail of a message about a text that a list in YAML has cut at its comma, as it does without quotes."""
-    torn = isinstance(value, str) and len(value) < 100 and "," not in value and value.count("(") != value.count(")")
-    return ": in a list, write a text with a comma in quotes" if torn else ""
+def _quotes_hint(value: object) -> str:
+    """The end of a message about an unquoted string with a comma, which a list in YAML splits at the comma."""
+    is_split = isinstance(value, str) and len(value) < 100 and "," not in value and value.count("(") != value.count(")")
+    return ": in a list, write a string with a comma in quotes" if is_split else ""
 
 
 def _convention(value: object) -> Convention:
     if isinstance(value, str | Convention):
         return named_populations(convention(value))
     if not isinstance(value, dict):
-        raise ConfigError(f"expected the name of a convention, or a mapping of its name and options, found {shown(value)}")
-    found, problems = CONVENTIONS["default"], dict[Keys, str]()
-    for option, chosen in ({"name": "default"} | value).items():
+        raise ConfigError(
+            f"expected the name of a convention, or a mapping of its name and options, found {brief_value(value)}"
+        )
+    chosen, problems = CONVENTIONS["default"], dict[Keys, str]()
+    for option, choice in ({"name": "default"} | value).items():
         try:
             if option == "name":
-                found = named_populations(convention({"name": chosen}))
+                chosen = named_populations(convention({"name": choice}))
             elif option not in _OPTIONS:
                 raise ConfigError(f"unknown option{did_you_mean(option, _OPTIONS)}")  # noqa: TRY301 - collected below
             elif option == "users_by_metric":
-                found = named_populations(found.override(users_by_metric=_users_by_metric(chosen)))
+                chosen = named_populations(chosen.override(users_by_metric=_users_by_metric(choice)))
             else:
-                found = found.override(**{option: chosen})
-        except ConfigError as error:  # noqa: PERF203 - one message for all of them
+                chosen = chosen.override(**{option: choice})
+        except ConfigError as error:  # noqa: PERF203 - all problems are reported together
             problems[(option,)] = str(error).removeprefix(f"{option}: ")
     if problems:
-        raise several(problems)
-    return found
+        raise errors_by_key(problems)
+    return chosen
 
 
 def _users_by_metric(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(f"expected a mapping of metrics to sets of users, found {shown(value)}")
+        raise ConfigError(f"expected a mapping of metrics to sets of users, found {brief_value(value)}")
     return value
 
 
 def _checks(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise ConfigError(f"expected a mapping of checks to policies, found {shown(value)}")
+        raise ConfigError(f"expected a mapping of checks to policies, found {brief_value(value)}")
     problems = dict[Keys, str]()
     for check, policy in value.items():
         try:
             checked_policies({check: policy})
-        except ConfigError as error:  # noqa: PERF203 - one message for all of them
+        except ConfigError as error:  # noqa: PERF203 - all problems are reported together
             problems[(check,)] = str(error).removeprefix(f"{check}: ")
     if problems:
-        raise several(problems)
+        raise errors_by_key(problems)
     return checked_policies(value)
 
 
 def _slices(value: object) -> tuple[Slice, ...]:
     if not isinstance(value, list | tuple):
-        raise ConfigError(f"expected a list of slices such as [gender, 'age(18, 35)'], found {shown(value)}")
+        raise ConfigError(f"expected a list of slices such as [gender, 'age(18, 35)'], found {brief_value(value)}")
     problems = dict[Keys, str]()
-    for place, one in enumerate(value):
+    for index, text in enumerate(value):
         try:
-            Slice.parse(one)
-        except ConfigError as error:  # noqa: PERF203 - one message for all of them
-            problems[(place,)] = f"{error}{_torn(one)}"
+            Slice.parse(text)
+        except ConfigError as error:  # noqa: PERF203 - all problems are reported together
+            problems[(index,)] = f"{error}{_quotes_hint(text)}"
     if problems:
-        raise several(problems)
+        raise errors_by_key(problems)
     return parse_slices(value)
 
 
-def spelled_out(chosen: Convention) -> dict[str, Any]:
-    """The convention with all its options."""
+def all_options(chosen: Convention) -> dict[str, Any]:
+    """The convention as a mapping with all its options."""
     return {"name": chosen.name, **dict(chosen.options()), "users_by_metric": dict(chosen.users_by_metric)}
 
 
 def _number_of_items(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"expected a location, or the number of items, found {shown(value)}")
-    return whole(value, LARGEST_CATALOG)
+        raise ConfigError(f"expected a location, or the number of items, found {brief_value(value)}")
+    return positive_integer(value, LARGEST_CATALOG)
 
 
 _OPTIONS: dict[str, Any] = {
@@ -125,14 +125,14 @@ MetricText = Annotated[Metric, PlainValidator(_metric), PlainSerializer(str), Wi
 ConventionChoice = Annotated[
     Convention,
     PlainValidator(_convention),
-    PlainSerializer(spelled_out),
+    PlainSerializer(all_options),
     WithJsonSchema({"anyOf": [_OPTIONS_SCHEMA, {"enum": list(CONVENTIONS)}, {"type": "string", "pattern": r"^\w+\(.*\)$"}]}),
 ]
 Checks = Annotated[dict[str, str], PlainValidator(_checks), WithJsonSchema(_CHECKS_SCHEMA)]
 Slices = Annotated[
     tuple[Slice, ...],
     PlainValidator(_slices),
-    PlainSerializer(lambda slices: [str(one) for one in slices]),
+    PlainSerializer(lambda slices: [str(each) for each in slices]),
     WithJsonSchema({"type": "array", "items": {"type": "string"}}),
 ]
 NumberOfItems = Annotated[int, PlainValidator(_number_of_items), WithJsonSchema({**COUNT_SCHEMA, "maximum": LARGEST_CATALOG})]

@@ -1,6 +1,6 @@
-"""The file of a job: what all of them have in common, and how one is read. Nothing here starts Spark.
+"""The configuration file of a job: what all jobs have in common, and how a file is read. Nothing here starts Spark.
 
-`read` names everything that is wrong with a file in one error.
+`read` reports everything that is wrong with a file in one error.
 """
 
 from __future__ import annotations
@@ -29,27 +29,33 @@ from pydantic import (
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.job.files.source import Keys, Source, shown
+from spark_recmetrics.job.files.source import Keys, Source, brief_value
 from spark_recmetrics.metrics.registry import LARGEST, whole_number
+from spark_recmetrics.runs.identity import Run
 from spark_recmetrics.storage.locations import Location, Output, plain_text
 from spark_recmetrics.text import did_you_mean
 
 _JOB, _AS_OF = "A-Za-z0-9._-", "A-Za-z0-9._:+-"
 _PLACEHOLDERS = ("as_of",)
-_Placed = TypeVar("_Placed", Location, Output)
+_Place = TypeVar("_Place", Location, Output)
 _Job = TypeVar("_Job", bound="Job")
 
 
-def several(problems: Mapping[Keys, str]) -> ValidationError:
-    """One error for several keys below the value that a function of ours has read."""
-    kind = partial(PydanticCustomError, "told", "{reason}")
+def errors_by_key(problems: Mapping[Keys, str]) -> ValidationError:
+    """One error of pydantic for problems at several keys below a value."""
+    kind = partial(PydanticCustomError, "problem", "{reason}")
     details = [InitErrorDetails(type=kind({"reason": reason}), loc=keys, input=None) for keys, reason in problems.items()]
-    return ValidationError.from_exception_data("several", details)
+    return ValidationError.from_exception_data("problems", details)
 
 
-def whole(value: object, largest: int = LARGEST) -> int:
-    """A whole number from 1. Its key stands before the message already."""
-    # An integer of pydantic would take "10", 10.0 and True, too.
+def error_of_option(error: ConfigError) -> ValidationError:
+    """The error `option: message` of a function as an error at the key of that option."""
+    option, _, message = str(error).partition(": ")
+    return errors_by_key({(option,): message})
+
+
+def positive_integer(value: object, largest: int = LARGEST) -> int:
+    """The value, if it is an integer of at least 1; pydantic alone would also take "10", 10.0 and True."""
     try:
         return whole_number(value, "", largest)
     except ConfigError as error:
@@ -57,11 +63,11 @@ def whole(value: object, largest: int = LARGEST) -> int:
 
 
 def _name(value: object, *, characters: str) -> str:
-    # Such texts become parts of paths, so dots alone are none.
+    # Names become parts of paths, so a name of dots alone is rejected.
     if not isinstance(value, str) or not re.fullmatch(f"[{characters}]{{1,100}}", value) or not value.strip("._"):
         quotes = ": write it in quotes" if isinstance(value, int | float) else ""
         limit = " (at most 100)" if isinstance(value, str) and len(value) > 100 else ""
-        raise ConfigError(f"expected a text of the characters {characters}{limit}, found {shown(value)}{quotes}")
+        raise ConfigError(f"expected a string of the characters {characters}{limit}, found {brief_value(value)}{quotes}")
     return value
 
 
@@ -71,23 +77,23 @@ def _label(value: object) -> str:
         try:
             date.fromisoformat(day[0])
         except ValueError:
-            raise ConfigError(f"expected a day that there is, or a label of another form, found {shown(value)}") from None
+            raise ConfigError(f"expected a valid date, or a label in another format, found {brief_value(value)}") from None
     return text
 
 
 def _fill(path: str, as_of: str | None = None) -> str:
     """The path with `{as_of}` replaced, if there is one. Braces around anything but one word are a glob, and stay."""
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in _PLACEHOLDERS:
-            raise ConfigError(f"unknown placeholder {found[0]} in {path!r}{did_you_mean(found[1], _PLACEHOLDERS)}")
-        return as_of or found[0]
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in _PLACEHOLDERS:
+            raise ConfigError(f"unknown placeholder {match[0]} in {path!r}{did_you_mean(match[1], _PLACEHOLDERS)}")
+        return as_of or match[0]
 
     return re.sub(r"\{([A-Za-z_]\w*)\}", value, path)
 
 
 def filled(path: str, as_of: str | None) -> str:
-    """The path of a report with `as_of` in it.
+    """The path of a report with `as_of` filled in.
 
     Example:
         >>> filled("/reports/{as_of}.html", "2026-11-28")
@@ -98,16 +104,16 @@ def filled(path: str, as_of: str | None) -> str:
 
 def _page(path: str) -> str:
     if re.match(r"\w[\w+.-]+:", path) or not path.lower().endswith((".html", ".htm")):
-        raise ConfigError(f"expected the path of a .html file that the driver can write, found {shown(path)}")
+        raise ConfigError(f"expected the path of a .html file that the driver can write, found {brief_value(path)}")
     return _fill(plain_text(path))
 
 
-def _placed(found: _Placed) -> _Placed:
+def _check_placeholders(place: _Place) -> _Place:
     try:
-        _fill(found.path or "")
+        _fill(place.path or "")
     except ConfigError as error:
-        raise several({("path",): str(error)}) from error
-    return found
+        raise errors_by_key({("path",): str(error)}) from error
+    return place
 
 
 COUNT_SCHEMA = {"type": "integer", "minimum": 1, "maximum": LARGEST}
@@ -118,48 +124,49 @@ JobName = Annotated[
     str, PlainValidator(partial(_name, characters=_JOB)), WithJsonSchema({"type": "string", "pattern": f"^[{_JOB}]+$"})
 ]
 AsOf = Annotated[str, PlainValidator(_label), WithJsonSchema({"type": "string", "pattern": f"^[{_AS_OF}]+$"})]
-Count = Annotated[int, PlainValidator(whole), WithJsonSchema(COUNT_SCHEMA)]
+Count = Annotated[int, PlainValidator(positive_integer), WithJsonSchema(COUNT_SCHEMA)]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
-InputTable = Annotated[Location, AfterValidator(_placed)]
-OutputTables = Annotated[Output, AfterValidator(_placed)]
+InputTable = Annotated[Location, AfterValidator(_check_placeholders)]
+OutputTables = Annotated[Output, AfterValidator(_check_placeholders)]
 
 
 class Section(BaseModel):
-    """A part of the file: frozen, and no key but the known ones."""
+    """A section of the file: frozen, and unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), use_attribute_docstrings=True)
 
 
 class Job(Section):
-    """What the file of every job has. Made by `read`."""
+    """What the configurations of all jobs have in common. Made by `read`."""
 
     tagged: ClassVar[tuple[Keys, ...]] = ()
-    """Keys of unions, behind which pydantic names the part that it has read."""
+    """Keys with a union as value; pydantic adds the part of the union to the location of an error there."""
     unhashed: ClassVar[tuple[str, ...]] = ("as_of",)
-    """Keys that the hash does not stand for."""
+    """Keys that the hash leaves out."""
 
     job: JobName
     """Name of the job, a part of the run id."""
     as_of: AsOf | None = None
-    """The day or version that the job speaks of; --as-of of the command line is the stronger one."""
+    """Date or version of the data; --as-of of the command line overrides it."""
 
     def problems(self) -> dict[Keys, str]:
-        """What is wrong between keys that are right by themselves, by key."""
-        found: dict[Keys, str] = {}
-        if self.as_of is None:
-            for keys, place in places(self):
-                if "{as_of}" in (place.path or ""):
-                    found[(*keys, "path")] = f"{place.path!r} needs an as_of: give --as-of, or as_of in the file"
-        return found
+        """Problems between keys that are valid by themselves, by key."""
+        if self.as_of is not None:
+            return {}
+        return {
+            (*keys, "path"): f"{place.path!r} needs an as_of: give --as-of, or as_of in the file"
+            for keys, place in locations_in(self)
+            if "{as_of}" in (place.path or "")
+        }
 
     @model_validator(mode="after")
     def _is_complete(self: _Job) -> _Job:  # noqa: PYI019 - Self is newer than Python 3.10
         problems = self.problems()
         if problems:
-            raise several(problems)
+            raise errors_by_key(problems)
         return self
 
-    def located(self, place: _Placed) -> _Placed:
+    def located(self, place: _Place) -> _Place:
         """A location of this configuration with `as_of` filled into its path.
 
         Example:
@@ -169,35 +176,45 @@ class Job(Section):
         return place if place.path is None else replace(place, path=_fill(place.path, self.as_of))
 
     def resolved(self) -> dict[str, Any]:
-        """The file with every default filled in. Read again, it is the same configuration."""
+        """The configuration with all its defaults. Read as a file, it is the same configuration."""
         return self.model_dump(mode="json")
 
     @property
     def hash(self) -> str:
-        """16 hex digits that stand for all that is resolved but the keys that are named as `unhashed`."""
+        """16 hex digits of a hash of the resolved configuration without the keys in `unhashed`."""
         return _digest({key: value for key, value in self.resolved().items() if key not in self.unhashed})[:16]
 
     @property
     def run_id(self) -> str:
-        """`r` and 12 hex digits that stand for job, as_of and configuration: a repeated run has the same."""
+        """`r` and 12 hex digits of a hash of job, as_of and configuration, so a repeated run has the same run id."""
         return "r" + _digest([self.job, self.as_of, self.hash])[:12]
+
+    @property
+    def run(self) -> Run:
+        """The identity of the run in published tables."""
+        return Run(self.run_id, self.as_of, self.hash, self.job)
+
+    @property
+    def title(self) -> str:
+        """Job and as_of for people."""
+        return self.job if self.as_of is None else f"{self.job}, as of {self.as_of}"
 
     @classmethod
     def file_schema(cls) -> dict[str, Any]:
         """The JSON Schema of the file, for editors."""
         schema = cls.model_json_schema()
         for section in schema["$defs"].values():
-            section["additionalProperties"] = False  # pydantic before 2.9 does not say so of dataclasses
+            section["additionalProperties"] = False  # pydantic before 2.9 omits it for dataclasses
         return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def places(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Location | Output]]:
-    """Every place that a configuration names, with the keys that it stands under."""
+def locations_in(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Location | Output]]:
+    """All locations of a configuration, each with its keys."""
     if isinstance(value, Location | Output):
         yield keys, value
     elif isinstance(value, Section | dict):
         for key, item in value.items() if isinstance(value, dict) else value:
-            yield from places(item, (*keys, key))
+            yield from locations_in(item, (*keys, key))
 
 
 def _digest(value: object) -> str:
@@ -211,78 +228,78 @@ def read(
     overrides: Sequence[str] = (),
     as_of: str | None = None,
 ) -> _Job:
-    """The configuration of a YAML, TOML or JSON file.
+    """Read a configuration from a YAML, TOML or JSON file.
 
     Args:
-        path: The file; its suffix tells the language.
-        choose: The kind of job, by what the file says.
-        overrides: Texts `key.key=value` that change the file, the value read as in YAML: `evaluation.top_k=[5, 10]`.
-        as_of: Stronger than the one of the file.
+        path: The file. Its suffix determines the format.
+        choose: Returns the type of the job for the content of the file.
+        overrides: Strings `key.key=value` that change the content; the value is read as YAML: `evaluation.top_k=[5, 10]`.
+        as_of: Overrides the key `as_of` of the file.
 
     Raises:
-        ConfigError: The file cannot be read, or something in it is wrong. All that is wrong is in one message, a line each:
-            `FILE:LINE: key: what was expected and found`, or `--set key=value: key: …` where an override is the cause.
+        ConfigError: The file cannot be read, or its content is wrong. The message has one line per problem:
+            `FILE:LINE: key: expected ..., found ...`, or `--set key=value: key: ...` for a problem of an override.
     """
     source = Source(path)
     for text in overrides:
         source.override(text)
     if as_of is not None:
         source.override(f"as_of={json.dumps(as_of)}", f"--as-of {as_of}")
-    source.screen()
-    found, kind = None, choose(source.data)
+    source.check_values()
+    config, kind = None, choose(source.data)
     try:
-        found = kind.model_validate(source.data)
+        config = kind.model_validate(source.data)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             loc = _keys(kind, detail["loc"])
-            keys = source.written(loc)
-            if keys not in source.refused:
+            keys = source.keys_in_file(loc)
+            if keys not in source.rejected:
                 source.report(keys, _message(kind, detail, loc))
     problem = source.error()
-    if found is None or problem:
-        raise problem or ConfigError(f"{path}: refused")
-    return found
+    if config is None or problem:
+        raise problem or ConfigError(f"{path}: rejected")
+    return config
 
 
 def _keys(kind: type[Job], loc: Keys) -> Keys:
-    """The keys without what pydantic adds to them: that a key is wrong itself, and which part of a union it has read."""
+    """The location of an error of pydantic without the parts that are not keys: `[key]`, and the chosen part of a union."""
     if loc[-1:] == ("[key]",):
         return loc[:-1]
     return loc[:2] + loc[3:] if loc[:2] in kind.tagged and loc[2:3] in (("[table]",), ("[number]",)) else loc
 
 
 _EXPECTED = {
-    "string_type": "a text",
+    "string_type": "a string",
     "float_type": "a finite number",
     "finite_number": "a finite number",
     "tuple_type": "a list",
     "bool_type": "true or false",
-    "int_type": "a whole number",
+    "int_type": "an integer",
     **dict.fromkeys(("dict_type", "model_type", "dataclass_type"), "a mapping of keys to values"),
 }
 
 
 _BOUNDS = {
     "literal_error": ("expected", "one of"),
-    "greater_than_equal": ("ge", "a number from"),
+    "greater_than_equal": ("ge", "a number of at least"),
     "greater_than": ("gt", "a number above"),
-    "less_than_equal": ("le", "a number up to"),
+    "less_than_equal": ("le", "a number of at most"),
     "less_than": ("lt", "a number below"),
 }
-"""The field of pydantic's context that says what was expected, and the words before it."""
+"""By type of error: the field of pydantic's context with the bound, and the words before it."""
 
 
 def _message(job: type[Job], detail: ErrorDetails, keys: Keys) -> str:
-    """What pydantic found, in the words of this package."""
-    kind, found = detail["type"], detail["input"]
+    """An error of pydantic in the words of this package."""
+    kind, value = detail["type"], detail["input"]
     if kind == "value_error":
         return str(detail["ctx"]["error"])
     if kind == "missing":
         return "missing: this key has no default"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        key, known = str(keys[-1]), _known_keys(job, keys[:-1])
+        key, known = str(keys[-1]), _keys_of_section(job, keys[:-1])
         return (
-            "another name of a key that is given, too: keep one" if key in known else f"unknown key{did_you_mean(key, known)}"
+            "alias of a key that is also given: keep one of them" if key in known else f"unknown key{did_you_mean(key, known)}"
         )
     expected = _EXPECTED.get(kind)
     if kind in _BOUNDS:
@@ -290,23 +307,23 @@ def _message(job: type[Job], detail: ErrorDetails, keys: Keys) -> str:
         expected = f"{words} {detail['ctx'][key]}"
     if expected is None:
         return detail["msg"]
-    quotes = ": write it in quotes" if kind == "string_type" and isinstance(found, int | float) else ""
-    return f"expected {expected}, found {shown(found)}{quotes}"
+    quotes = ": write it in quotes" if kind == "string_type" and isinstance(value, int | float) else ""
+    return f"expected {expected}, found {brief_value(value)}{quotes}"
 
 
 @cache
-def _known_keys(job: type[Job], keys: Keys) -> tuple[str, ...]:
+def _keys_of_section(job: type[Job], keys: Keys) -> tuple[str, ...]:
     """The keys of a section, from the schema."""
     schema = job.file_schema()
 
-    def plain(node: dict[str, Any]) -> dict[str, Any]:
-        for several in ("anyOf", "oneOf", "allOf"):  # the section comes first, null last
-            if several in node:
-                return plain(node[several][0])
-        return plain(schema["$defs"][node["$ref"].rpartition("/")[2]]) if "$ref" in node else node
+    def section(node: dict[str, Any]) -> dict[str, Any]:
+        for union in ("anyOf", "oneOf", "allOf"):  # the section is first, null is last
+            if union in node:
+                return section(node[union][0])
+        return section(schema["$defs"][node["$ref"].rpartition("/")[2]]) if "$ref" in node else node
 
     node = schema
     for key in keys:
         below = node["items"] if isinstance(key, int) else node.get("properties", {}).get(key) or node["additionalProperties"]
-        node = plain(below)
+        node = section(below)
     return tuple(node["properties"])

@@ -1,7 +1,7 @@
-"""Strict reading of a YAML, TOML or JSON file: its values, the line of each key, and all that is wrong with it.
+"""Strict reader of YAML, TOML and JSON files: values, the line of each key, and all problems.
 
-Stricter than the languages: a key stands once, YAML's `no` and dates are texts, and there are no aliases, object tags or deep
-nesting. What the keys mean is the business of `config`.
+It is stricter than the formats: duplicate keys, YAML aliases, object tags and deep nesting are errors, and `no` and dates are
+strings. The modules `config` and `split_config` define the keys.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import date, time
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from spark_recmetrics.storage.credentials import (
     names_credential,
     without_password,
 )
-from spark_recmetrics.text import brief, writable
+from spark_recmetrics.text import brief, printable, writable
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -34,25 +35,25 @@ else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 Keys = tuple[str | int, ...]
-"""The way to a value: keys of mappings and indices of lists."""
+"""Path to a value: keys of mappings and indices of lists."""
 
 LARGEST_FILE = 1 << 20
 DEEPEST = 40
-_WIDEST = 1024  # bits of a whole number: the largest double has as many
+_MAX_BITS = 1024  # of an integer; the largest double has as many
 _YAML = "tag:yaml.org,2002:"
 
 
 class _Loader(yaml.SafeLoader):
-    """The core values of YAML 1.2, of which JSON is a part; `SafeLoader` alone reads YAML 1.1."""
+    """Loader for the core schema of YAML 1.2, a superset of JSON; `SafeLoader` reads YAML 1.1."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         start = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-        # Without aliases a small file cannot grow into a large one.
+        # With aliases, a small file could expand to gigabytes.
         if self.check_event(yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(problem="aliases (*name) are not read: write the value out", problem_mark=start)
+            raise yaml.MarkedYAMLError(problem="aliases (*name) are not supported: repeat the value", problem_mark=start)
         if self.depth > DEEPEST:
             raise yaml.MarkedYAMLError(problem=f"nested deeper than {DEEPEST} levels", problem_mark=start)
         self.depth += 1
@@ -81,7 +82,7 @@ _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[([0-9]{1,9})\]|\['([^']*)'\]")
 
 
 def dotted(keys: Keys) -> str:
-    """The keys as one text.
+    """The path to a value as a string.
 
     Example:
         >>> dotted(("evaluation", "metrics", 1)), dotted(("inputs", "models", "v1.2"))
@@ -91,42 +92,42 @@ def dotted(keys: Keys) -> str:
     return "".join(steps).removeprefix(".")
 
 
-def shown(value: object) -> str:
-    """The value as a message shows it: short, and without what is inside lists and mappings."""
+def brief_value(value: object) -> str:
+    """The value for a message: short, and without the content of lists and mappings."""
     if value is None or isinstance(value, dict | list):
         return "nothing" if value is None else "a list" if isinstance(value, list) else "a mapping"
     return brief(value)
 
 
 class Source:
-    """What a file says, where each key stands, and what is wrong with it.
+    """The content of a file: its values in `data`, the line of each key, and the problems reported so far.
 
     Args:
-        path: The file; its suffix tells the language.
+        path: The file. Its suffix determines the format.
 
     Raises:
-        ConfigError: The file cannot be read at all.
+        ConfigError: The file cannot be parsed.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
-        self.refused: set[Keys] = set()
-        self._places: dict[Keys, int | str] = {(): 0}  # line of the file, 0 where that is not known; or the override
+        self.rejected: set[Keys] = set()
+        self._places: dict[Keys, int | str] = {(): 0}  # a line of the file, 0 if it is unknown; or the override
         self._problems: list[tuple[int | str, str]] = []
-        languages = {".yaml": self._yaml, ".yml": self._yaml, ".json": self._json, ".toml": self._toml}
-        language = languages.get(Path(self.name).suffix.lower())
-        if language is None:
-            raise ConfigError(f"{self.name}: expected a file that ends in {', '.join(languages)}")
+        parsers = {".yaml": self._yaml, ".yml": self._yaml, ".json": self._json, ".toml": self._toml}
+        parse = parsers.get(Path(self.name).suffix.lower())
+        if parse is None:
+            raise ConfigError(f"{self.name}: expected a file that ends in {', '.join(parsers)}")
         try:
-            self.data = language(self._text())
+            self.data = parse(self._text())
         except RecursionError as error:
             raise ConfigError(f"{self.name}: nested deeper than {DEEPEST} levels") from error
         if not isinstance(self.data, dict):
-            found = "nothing: the file is empty" if self.data is None else shown(self.data)
+            found = "nothing: the file is empty" if self.data is None else brief_value(self.data)
             raise ConfigError(f"{self.name}: expected a mapping of keys to values, found {found}")
 
     def override(self, text: str, place: str | None = None) -> None:
-        """Change one value: `key.key=value`, `key[0]=value`, `key['a.b']=value`; the value is read as in YAML."""
+        """Change one value by `key.key=value`, `key[0]=value` or `key['a.b']=value`. The value is parsed as YAML."""
         place = place or f"--set {masked_override(text)}"
         path, equals, value = text.partition("=")
         steps = list(_STEP.finditer(path))
@@ -140,22 +141,23 @@ class Source:
         self._places = {other: at for other, at in self._places.items() if other[: len(keys)] != keys} | {keys: place}
         value = value.strip()
         try:
-            # Anything but lists, mappings and quoted texts is one scalar, whatever characters are in it.
+            # Everything but lists, mappings and quoted strings is one scalar, including special characters.
             node = _compose(value) if value[:1] in {"[", "{", '"', "'"} else None
             plain = _Loader("").resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
             holder[keys[-1]] = self._values(node or yaml.ScalarNode(plain, value), keys, place)
         except ValueError as error:
-            self.report(keys, f"{error.args[1]}: write a text in quotes")
+            self.report(keys, f"{error.args[1]}: write a string in quotes")
 
     def _holder(self, keys: Keys, place: str) -> Any:
-        """The mapping or list whose item the last key is; mappings on the way to it are made."""
+        """The mapping or list that contains the last key. Missing mappings on the way are created."""
         holder: Any = self.data
         for n, key in enumerate(keys):
-            there = isinstance(holder, list) and isinstance(key, int) and key < len(holder)
-            if not there and not (isinstance(holder, dict) and isinstance(key, str)):
-                what = f"a list of {len(holder)}" if isinstance(holder, list) else shown(holder)
-                told = f"{dotted(keys[:n]) or 'the file'} is {what}: there is no {dotted(keys[: n + 1])}"
-                self._problems.append((place, told))
+            exists = isinstance(holder, list) and isinstance(key, int) and key < len(holder)
+            if not exists and not (isinstance(holder, dict) and isinstance(key, str)):
+                kind = f"a list of {len(holder)}" if isinstance(holder, list) else brief_value(holder)
+                self._problems.append(
+                    (place, f"{dotted(keys[:n]) or 'the file'} is {kind}: there is no {dotted(keys[: n + 1])}")
+                )
                 return None
             if n < len(keys) - 1:
                 if isinstance(holder, dict) and holder.get(key) is None:
@@ -164,46 +166,49 @@ class Source:
                 holder = holder[key]
         return holder
 
-    def screen(self) -> None:
-        """Refuse Spark settings, credentials, deep nesting, and what cannot be written; turn dates of TOML into texts."""
-        waiting: list[tuple[Any, Keys]] = [(self.data, ())]
-        while waiting:
-            value, keys = waiting.pop()
+    def check_values(self) -> None:
+        """Report Spark settings, credentials, deep nesting and unprintable values. Turn dates of TOML into strings."""
+        stack: list[tuple[Any, Keys]] = [(self.data, ())]
+        while stack:
+            value, keys = stack.pop()
             if len(keys) > DEEPEST:
                 raise ConfigError(f"{self.name}: {dotted(keys[:2])}: nested deeper than {DEEPEST} levels")
             for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
-                here = (*keys, key)
+                path = (*keys, key)
                 if isinstance(key, str) and (key == "spark" or key.startswith("spark.")):
                     self.report(
-                        here, "Spark settings belong to spark-submit --conf or conf/spark-defaults.conf, not into this file"
+                        path, "Spark settings belong in spark-submit --conf or conf/spark-defaults.conf, not in this file"
                     )
                     del value[key]
-                elif refusal := _credential(keys, key, item):
-                    self.report(here, refusal)
-                    self.refused.add(here)
+                elif problem := _credential_problem(keys, key, item):
+                    self._reject(path, problem)
                     value[key] = MASK  # no later message shows it
-                elif told := _unwritable(key) or _unwritable(item):
-                    self.report(here, told)
-                    self.refused.add(here)
+                elif problem := _unprintable_problem(key) or _unprintable_problem(item):
+                    self._reject(path, problem)
                     value[key] = None
                 elif isinstance(item, date | time):
                     value[key] = item.isoformat()
                 elif isinstance(item, dict | list):
-                    waiting.append((item, here))
+                    stack.append((item, path))
+
+    def _reject(self, keys: Keys, message: str, place: int | str | None = None) -> None:
+        """Report a value that is not parsed further."""
+        self.report(keys, message, place)
+        self.rejected.add(keys)
 
     def report(self, keys: Keys, message: str, place: int | str | None = None) -> None:
-        """Note that something is wrong with the value there, which may be a missing one."""
+        """Report a problem with a value, or with a missing value."""
         nearest = keys
         while nearest not in self._places:
             nearest = nearest[:-1]
-        where = dotted(keys)
-        # A message that begins with the last key says more exactly which part of the value it means.
+        path = dotted(keys)
+        # A message that begins with the last key names a part of the value.
         inside = keys and message.startswith(f"{keys[-1]}.")
-        told = f"{where}{message.removeprefix(str(keys[-1]))}" if inside else f"{where}: {message}" if keys else message
-        self._problems.append((self._places[nearest] if place is None else place, told))
+        problem = f"{path}{message.removeprefix(str(keys[-1]))}" if inside else f"{path}: {message}" if keys else message
+        self._problems.append((self._places[nearest] if place is None else place, problem))
 
-    def written(self, keys: Keys) -> Keys:
-        """The keys as far as the file goes: `k: 0` is read as a list of one, and yet its place is `k` and not `k[0]`."""
+    def keys_in_file(self, keys: Keys) -> Keys:
+        """The longest part of the path that is in the file: `k: 0` is validated as a list, `k[0]`, but its path is `k`."""
         value = self.data
         for n, key in enumerate(keys):
             if not isinstance(value, dict | list):
@@ -212,10 +217,14 @@ class Source:
         return keys
 
     def error(self) -> ConfigError | None:
-        """Everything reported so far, a line each, in the order of the file; None if there is nothing."""
-        order = sorted(self._problems, key=lambda told: (isinstance(told[0], str), told[0] if isinstance(told[0], int) else 0))
-        lines = [f"{at if isinstance(at, str) else f'{self.name}:{at}' if at else self.name}: {told}" for at, told in order]
-        return ConfigError("\n".join("\\n".join(without_password(line).splitlines()) for line in lines)) if lines else None
+        """All reported problems, one line each, in the order of the file; None if there are none."""
+        problems = sorted(self._problems, key=lambda problem: inf if isinstance(problem[0], str) else problem[0])
+        lines = [f"{at if isinstance(at, str) else f'{self.name}:{at}' if at else self.name}: {text}" for at, text in problems]
+        return (
+            ConfigError("\n".join(printable("\\n".join(without_password(line).splitlines())) for line in lines))
+            if lines
+            else None
+        )
 
     def _text(self) -> str:
         try:
@@ -234,7 +243,7 @@ class Source:
 
     def _json(self, text: str) -> Any:
         try:
-            return json.loads(text, object_pairs_hook=_once) if text.strip() else None
+            return json.loads(text, object_pairs_hook=_unique_keys) if text.strip() else None
         except json.JSONDecodeError as error:
             raise ConfigError(f"{self.name}:{error.lineno}: {error.msg}") from error
         except ValueError as error:
@@ -255,7 +264,7 @@ class Source:
         return None if node is None else self._values(node, ())
 
     def _values(self, node: yaml.Node, keys: Keys, place: str | None = None) -> Any:
-        where = place or node.start_mark.line + 1
+        line = place or node.start_mark.line + 1
         if isinstance(node, yaml.MappingNode) and node.tag == _YAML + "map":
             return self._mapping(node, keys, place)
         if isinstance(node, yaml.SequenceNode) and node.tag == _YAML + "seq":
@@ -266,38 +275,37 @@ class Source:
             try:
                 return _SCALARS[node.tag](node.value)
             except ValueError:
-                self.report(keys, f"expected {node.tag.removeprefix(_YAML)}, found {shown(node.value)}", where)
+                self._reject(keys, f"expected {node.tag.removeprefix(_YAML)}, found {brief_value(node.value)}", line)
         else:
-            self.report(keys, f"the tag {node.tag.replace(_YAML, '!!')} is refused: write a plain value", where)
-        self.refused.add(keys)
+            self._reject(keys, f"the tag {node.tag.replace(_YAML, '!!')} is not supported: write a plain value", line)
         return None
 
     def _mapping(self, node: yaml.MappingNode, keys: Keys, place: str | None) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for key, item in node.value:
-            where = place or key.start_mark.line + 1
+            line = place or key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode) or key.tag not in _SCALARS:
-                self.report(keys, "expected a plain text as key", where)
+                self.report(keys, "expected a plain string as key", line)
                 continue
-            here = (*keys, key.value)  # a key is the text that is written, even where it looks like a number
-            if key.value in found:
-                self.report(here, "the key is given twice" + ("" if place else f", first in line {self._places[here]}"), where)
-            self._places[here] = where
-            found[key.value] = self._values(item, here, place)
-        return found
+            path = (*keys, key.value)  # keys are strings, even if they look like numbers
+            if key.value in values:
+                self.report(path, "duplicate key" + ("" if place else f", first in line {self._places[path]}"), line)
+            self._places[path] = line
+            values[key.value] = self._values(item, path, place)
+        return values
 
 
-def _credential(keys: Keys, key: str | int, item: object) -> str | None:
-    """Why a value may not stand in a file, if it is a credential."""
+def _credential_problem(keys: Keys, key: str | int, item: object) -> str | None:
+    """Why a value may not be in a file, if it is a credential."""
     if isinstance(item, str) and without_password(item) != item:
         return CREDENTIALS_IN_ADDRESS
     if keys[-1:] != ("options",) or not isinstance(item, str | int | float) or not names_credential(str(key)):
         return None
-    return "expected a reference to the value, found the value itself: write {secret: env:NAME}, and set that variable"
+    return "expected a reference to a secret, found its value: write {secret: env:NAME}, and set that environment variable"
 
 
 def _compose(text: str) -> yaml.Node | None:
-    """The nodes of a YAML text; raises ValueError(line, problem)."""
+    """The nodes of a YAML string; raises ValueError(line, problem)."""
     line = 0
     try:
         loader = _Loader(text)
@@ -310,36 +318,36 @@ def _compose(text: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise ValueError(mark.line + 1 if mark else 1, error.problem or error.context) from error
-    except (ValueError, OverflowError) as error:  # PyYAML lets those of Python through
-        raise ValueError(line, f"expected an escape or a number that can be read, found none: {error}") from error
+    except (ValueError, OverflowError) as error:  # errors of Python that PyYAML does not catch
+        raise ValueError(line, f"cannot read the value: {error}") from error
     return node
 
 
-def _unwritable(value: object) -> str | None:
-    """What is wrong with a text or a number that no message, table or other process could be given."""
+def _unprintable_problem(value: object) -> str | None:
+    """Why a string or number cannot be written to a message or table."""
     if isinstance(value, str) and not writable(value):
-        return f"expected a non-blank string without control characters, found {shown(value)}"
-    if isinstance(value, int) and value.bit_length() > _WIDEST:
-        return f"expected a number that a double can hold, found {shown(value)}"
+        return f"expected a non-blank string without control characters, found {brief_value(value)}"
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return f"expected a number that a double can hold, found {brief_value(value)}"
     return None
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes each text that readers of YAML 1.2, or those of 1.1, would take for something else."""
+    """Quotes strings that a reader of YAML 1.1 or 1.2 would take for another type."""
 
 
 for _kinds in (yaml.SafeDumper.yaml_implicit_resolvers, _Loader.yaml_implicit_resolvers):
     for _start, _forms in _kinds.items():
         for _tag, _pattern in _forms:
             _Dumper.add_implicit_resolver(_tag, _pattern, [_start])
-# A line break of any kind would be folded outside double quotes.
+# Outside double quotes, line breaks would be folded.
 _Dumper.add_representer(
     str, lambda dumper, text: dumper.represent_scalar(f"{_YAML}str", text, style=None if text.isprintable() else '"')
 )
 
 
 def as_yaml(value: object) -> str:
-    """The value as YAML that is read back as the same value.
+    """The value as YAML, which reads back as the same value.
 
     Example:
         >>> print(as_yaml({"model_name": "1e3"}), end="")
@@ -348,8 +356,8 @@ def as_yaml(value: object) -> str:
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    twice = [key for key, n in Counter(key for key, _ in pairs).items() if n > 1]
-    if twice:
-        raise ValueError(f"the key {shown(twice[0])} is given twice in one mapping")
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    duplicates = [key for key, n in Counter(key for key, _ in pairs).items() if n > 1]
+    if duplicates:
+        raise ValueError(f"duplicate key {brief_value(duplicates[0])} in one mapping")
     return dict(pairs)

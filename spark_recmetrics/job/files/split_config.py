@@ -1,4 +1,4 @@
-"""The configuration of a split: the shape of the file, and its defaults. `conf/split.yaml` explains every key."""
+"""The configuration of a split: its keys and their defaults. `conf/split.yaml` explains every key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spark_recmetrics.job.files.job_file import (
     Section,
     read,
 )
-from spark_recmetrics.job.files.source import Keys, shown
+from spark_recmetrics.job.files.source import Keys, brief_value
 
 Method = Literal["temporal", "leave_one_out", "leave_n_out", "random", "k_fold"]
 
@@ -33,14 +33,14 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "random": ("test_share", "seed", "per_user"),
     "k_fold": ("n_folds", "seed", "per_user"),
 }
-"""The options of each method beside the minima, which all have."""
+"""The options of each method, in addition to `min_user_rows` and `min_item_rows`."""
 
 
 def _cut(value: object) -> int | str | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | str)):
-        raise ConfigError(f"expected a time such as 2026-03-29T01:30:00+00:00, or a whole number, found {shown(value)}")
+        raise ConfigError(f"expected a time such as 2026-03-29T01:30:00+00:00, or an integer, found {brief_value(value)}")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ConfigError(f"expected a whole number of 64 bits, found {shown(value)}")
+        raise ConfigError(f"expected a 64-bit integer, found {brief_value(value)}")
     return value
 
 
@@ -65,41 +65,41 @@ Switch = Annotated[bool, Strict()]
 
 
 class SplitColumns(Section):
-    """Names of the columns of the input."""
+    """Column names of the input."""
 
     user: PlainText = Columns.user
     """User id."""
     item: PlainText = Columns.item
     """Item id."""
     time: PlainText | None = None
-    """Time. Default: `timestamp` where the split goes by time; otherwise no times are looked at."""
+    """Time. Default: `timestamp` if the method uses time, otherwise none."""
 
 
 class SplitOptions(Section):
-    """How to split. Default of an option: that of the method's function in `spark_recmetrics.splits.methods_spark`."""
+    """How to split. The defaults of the options are those of the functions in `spark_recmetrics.splits`."""
 
     method: Method
-    """How the rows are split."""
+    """Method of the split."""
     cut: Cut = None
-    """Of temporal: the moment from which on rows are in test. Either this or test_share is given."""
+    """For temporal: rows at or after this time are in test. Give either cut or test_share."""
     test_share: Share | None = None
-    """Of temporal and random: share of the rows in test."""
+    """For temporal and random: share of the rows in test."""
     zone: PlainText | None = None
-    """Of temporal: time zone of a cut that is written without one, and of timestamps that have none."""
+    """For temporal: time zone of a cut and of timestamps that have none."""
     n: Count | None = None
-    """Of leave_n_out: rows of each user in test."""
+    """For leave_n_out: number of rows per user in test."""
     by: Literal["time", "hash"] | None = None
-    """Of leave_one_out and leave_n_out: the last rows, or those that a hash chooses."""
+    """For leave_one_out and leave_n_out: take the latest rows (`time`) or rows chosen by a hash (`hash`)."""
     seed: Seed | None = None
-    """Of all but temporal: another seed is another hash."""
+    """For all methods but temporal: seed of the hash."""
     per_user: Switch | None = None
-    """Of random and k_fold: whether the rows of each user are split, or all together."""
+    """For random and k_fold: split the rows of each user separately, instead of all rows together."""
     n_folds: Count | None = None
-    """Of k_fold: number of folds."""
+    """For k_fold: number of folds."""
     min_user_rows: Count = 1
-    """Users with fewer rows are left out."""
+    """Users with fewer rows are dropped."""
     min_item_rows: Count = 1
-    """Items with fewer rows are left out."""
+    """Items with fewer rows are dropped."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -114,38 +114,38 @@ class SplitConfig(Job):
     job: JobName = "split"
     """Name of the job, a part of the run id."""
     as_of: AsOf | None = None
-    """The day or version that is split; --as-of of the command line is the stronger one."""
+    """Date or version of the data; --as-of of the command line overrides it."""
     input: InputTable
     """The table to split: one row per interaction."""
     columns: SplitColumns = Field(default_factory=SplitColumns)
-    """Names of its columns."""
+    """Its column names."""
     split: SplitOptions
     """How to split."""
     output: OutputTables
-    """Where the tables go."""
+    """Where the tables are published."""
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the function beside the rows."""
-        found = {**self.split.arguments, "columns": Columns(user=self.columns.user, item=self.columns.item)}
-        return found if self.columns.time is None else {**found, "time": self.columns.time}
+        """The arguments of the function, without the rows."""
+        arguments = {**self.split.arguments, "columns": Columns(user=self.columns.user, item=self.columns.item)}
+        return arguments if self.columns.time is None else {**arguments, "time": self.columns.time}
 
     def problems(self) -> dict[Keys, str]:
-        """What is wrong between keys that are right by themselves, by key."""
-        found, options = super().problems(), self.split
-        known = OPTIONS[options.method]
-        for option in sorted({option for of_method in OPTIONS.values() for option in of_method} - set(known)):
+        """Problems between keys that are valid by themselves, by key."""
+        problems, options = super().problems(), self.split
+        allowed = OPTIONS[options.method]
+        for option in sorted({option for of_method in OPTIONS.values() for option in of_method} - set(allowed)):
             if getattr(options, option) is not None:
-                found[("split", option)] = f"no option of {options.method}, which has {', '.join(known)}: leave it out"
+                problems["split", option] = f"not an option of {options.method}, which has {', '.join(allowed)}: remove it"
         try:
             Columns(user=self.columns.user, item=self.columns.item)
         except ConfigError as error:
-            found[("columns",)] = str(error)
+            problems["columns",] = str(error)
         if options.method == "temporal":
-            found |= {("split", *keys): problem for keys, problem in _temporal_problems(options).items()}
+            problems |= {("split", *keys): problem for keys, problem in _temporal_problems(options).items()}
         if options.n_folds == 1:
-            found[("split", "n_folds")] = "expected a whole number from 2, found 1"
-        return found
+            problems["split", "n_folds"] = "expected an integer of at least 2, found 1"
+        return problems
 
 
 def _temporal_problems(options: SplitOptions) -> dict[Keys, str]:
@@ -158,7 +158,7 @@ def _temporal_problems(options: SplitOptions) -> dict[Keys, str]:
     except ConfigError as error:
         return {("zone",): str(error).removeprefix("zone: ")}
     if not isinstance(options.cut, str) or (len(options.cut.strip()) == len("2026-03-29") and options.zone is None):
-        return {}  # numbers, and dates of a column of dates
+        return {}  # a number, or a date for a column of dates
     try:
         clock.cut(options.cut)
     except ConfigError as error:
@@ -167,5 +167,5 @@ def _temporal_problems(options: SplitOptions) -> dict[Keys, str]:
 
 
 def load_split(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> SplitConfig:
-    """The configuration of a split, out of a YAML, TOML or JSON file; see `job_file.read`."""
+    """Read the configuration of a split from a YAML, TOML or JSON file; see `job_file.read`."""
     return read(path, lambda _: SplitConfig, overrides, as_of)

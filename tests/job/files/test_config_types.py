@@ -71,7 +71,7 @@ def test_a_text_that_a_list_has_cut_at_its_comma(write: Callable[..., str], writ
     lines = str(caught.value).splitlines()
     assert len(lines) == 2
     assert first in lines[0]
-    assert all(line.endswith(": in a list, write a text with a comma in quotes") for line in lines)
+    assert all(line.endswith(": in a list, write a string with a comma in quotes") for line in lines)
 
 
 @pytest.mark.parametrize("name", CONVENTIONS)
@@ -125,7 +125,7 @@ def test_catalog_is_a_number_or_a_location_and_hashed(write: Write, catalog: str
         ("/c", "catalog: expected a location, or the number of items, found '/c'"),
         ("[1]", "catalog: expected a location, or the number of items, found a list"),
         ("{}", "catalog: expected either path or table, found neither"),
-        ("{path: 5}", "catalog.path: expected a text, found 5: write it in quotes"),
+        ("{path: 5}", "catalog.path: expected a string, found 5: write it in quotes"),
         ("{path: /c, fromat: csv}", "catalog.fromat: unknown key; did you mean 'format'?"),
         ('{path: "/c/{day}"}', "catalog.path: unknown placeholder {day} in '/c/{day}'; known: as_of"),
     ],

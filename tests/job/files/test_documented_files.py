@@ -38,7 +38,7 @@ def test_schema_tells_every_key_and_default() -> None:
     assert evaluation["metrics"]["default"] == DEFAULT_METRICS
     assert {"k", "top_k", "convention"} <= set(evaluation)
     assert evaluation["convention"]["default"] == "default"
-    assert schema["$defs"]["Inputs"]["properties"]["truth"]["description"].startswith("What the users really did")
+    assert schema["$defs"]["Inputs"]["properties"]["truth"]["description"].startswith("Ground truth")
     objects = [node for node in schema["$defs"].values() if node.get("type") == "object"]
     assert all(node["additionalProperties"] is False for node in [schema, *objects])
 

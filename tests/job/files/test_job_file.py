@@ -118,7 +118,7 @@ def test_a_label_that_is_a_day_or_no_date_is_taken(write: Write, as_of: str) -> 
 @pytest.mark.parametrize("as_of", ["", "a b", "a/b", "..", "a\n", "²", "\ud800", '"', "${x}"])
 def test_as_of_of_the_command_line_is_checked(write: Write, as_of: str) -> None:
     with pytest.raises(
-        ConfigError, match=r"^--as-of .*: as_of: expected a (text of the|non-blank string without control) characters[^\n]*$"
+        ConfigError, match=r"^--as-of .*: as_of: expected a (string of the|non-blank string without control) characters[^\n]*$"
     ):
         load(write(SMALLEST), as_of=as_of)
 

@@ -48,7 +48,7 @@ def test_every_table_may_have_one(write: Write, refused: Refused, monkeypatch, k
     monkeypatch.setenv("RECMETRICS_TEST_A", VALUE)
     assert Vault().options(table, f"inputs.{key}") == {"token": VALUE}
     (line,) = refused(content.replace("{secret: env:RECMETRICS_TEST_A}", "5"))
-    assert line.startswith(f"c.yaml:2: inputs.{key}.options.token: expected a reference to the value")
+    assert line.startswith(f"c.yaml:2: inputs.{key}.options.token: expected a reference to a secret")
     (line,) = refused(content.replace("token: {secret: env:RECMETRICS_TEST_A}", "header: 5"))
     assert line == f"c.yaml:2: inputs.{key}.options.header: expected a string, found 5: write it in quotes"
 
@@ -107,12 +107,12 @@ def test_wrong_references_are_told_by_key_and_not_shown(refused: Refused, value:
 def test_only_options_may_be_secrets(refused: Refused, key: str) -> None:
     lines = refused(SMALLEST.replace("{path: /t}", f"{{{key}: {{secret: env:A}}}}"))
     assert any(line.startswith(f"c.yaml:3: inputs.truth.{key}: expected ") for line in lines)
-    assert "expected a text" in refused(SMALLEST, "model_name={secret: env:A}")[0]
+    assert "expected a string" in refused(SMALLEST, "model_name={secret: env:A}")[0]
 
 
 @pytest.mark.parametrize("value", ["hunter2", "'hunter2'", "123454321", "true"])
 def test_a_plain_credential_is_refused_where_it_stands(refused: Refused, value: str) -> None:
-    told = "expected a reference to the value, found the value itself: write {secret: env:NAME}, and set that variable"
+    told = "expected a reference to a secret, found its value: write {secret: env:NAME}, and set that environment variable"
     content = SMALLEST.replace("  truth: {path: /t}", f"  truth:\n    path: /t\n    options:\n      password: {value}")
     (line,) = refused(content)
     assert line == f"c.yaml:6: inputs.truth.options.password: {told}"

@@ -1,0 +1,81 @@
+"""The gates of a configuration: checked with the values of a run, printed, and enforced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from spark_recmetrics.errors import GateError
+from spark_recmetrics.job.console import print_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_recmetrics.decisions.gates import GateResult
+    from spark_recmetrics.job.files.config import Config
+
+
+def previous_rows(spark: SparkSession, config: Config) -> list[dict[str, Any]]:
+    """Published values of the job, over all users, of the metrics whose gates refer to previous runs."""
+    from spark_recmetrics.runs.history_spark import published_rows
+
+    metrics = sorted({gate.metric for gate in config.gates if gate.needs_history})
+    return published_rows(spark, config.located(config.output), config.job, metrics) if metrics else []
+
+
+def gate_results(
+    config: Config, rows: Sequence[dict[str, Any]], previous: Sequence[dict[str, Any]], per_user: DataFrame
+) -> list[GateResult]:
+    """The results of all gates.
+
+    Args:
+        config: The configuration.
+        rows: Rows of SUMMARY of this run.
+        previous: Rows of SUMMARY of previous runs.
+        per_user: PER_USER of this run, for gates that compare users in pairs.
+    """
+    from spark_recmetrics.decisions.gates import check_gates
+
+    return check_gates(config.gates, rows, previous, _comparisons(config, rows, per_user))
+
+
+def _comparisons(config: Config, rows: Sequence[dict[str, Any]], per_user: DataFrame) -> list[Mapping[str, Any]]:
+    """COMPARISON of the models with the baselines of the gates, by the paired t test."""
+    from spark_recmetrics.decisions.comparison_spark import compared
+    from spark_recmetrics.decisions.gates import ALPHA
+    from spark_recmetrics.metrics import parse
+    from spark_recmetrics.metrics.parsing import named_populations
+
+    models, metrics_of_baseline = {row["model"] for row in rows}, dict[str, set[str]]()
+    # Without a test, paired differences are only used for metrics that are means over users.
+    means_over_users = {row["metric"] for row in rows if row["std"] is not None}
+    for gate in config.gates:
+        is_paired = gate.needs_pairs and (gate.significant or gate.metric in means_over_users)
+        if is_paired and gate.baseline is not None and gate.baseline in models and len(models) > 1:
+            metrics_of_baseline.setdefault(gate.baseline, set()).add(gate.metric)
+    comparisons: list[Mapping[str, Any]] = []
+    for baseline, metrics in metrics_of_baseline.items():
+        comparisons += compared(
+            per_user,
+            sorted(models),
+            [parse(metric) for metric in sorted(metrics)],
+            named_populations(config.evaluation.chosen_convention),
+            baseline=baseline,
+            correction="none",
+            alpha=ALPHA,
+            n_parts=config.evaluation.n_buckets,
+        ).rows
+    return comparisons
+
+
+def print_gates(results: Sequence[GateResult]) -> None:
+    """Print one line per gate and model."""
+    for result in results:
+        print_text(result.line())
+
+
+def enforce_gates(results: Sequence[GateResult]) -> None:
+    """Raise `GateError` if a gate failed."""
+    failed = [result.line() for result in results if result.result == "fail"]
+    if failed:
+        raise GateError("\n".join(failed))

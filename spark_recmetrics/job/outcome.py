@@ -1,0 +1,154 @@
+"""The outcome of a job: the fields of its result line, which is printed whether the job succeeds or fails."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from spark_recmetrics.errors import ConfigError, RecMetricsError, reason_of
+from spark_recmetrics.job.console import print_error, print_result_line, print_traceback
+from spark_recmetrics.job.files.job_file import locations_in
+from spark_recmetrics.job.files.source import dotted
+from spark_recmetrics.storage.credentials import Vault
+from spark_recmetrics.storage.locations import Location
+from spark_recmetrics.storage.progress import show_steps
+from spark_recmetrics.text import json_text
+from spark_recmetrics.version import __version__
+
+if TYPE_CHECKING:
+    from spark_recmetrics.job.files.job_file import Job
+
+_Job = TypeVar("_Job", bound="Job")
+
+Command = Literal["evaluate", "preflight", "gate", "compare", "split"]
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+
+_FIELDS: dict[Command, tuple[str, ...]] = {
+    "evaluate": ("models", "n_users", "gates", "pareto", "preflight", "tracking", "report"),
+    "preflight": ("preflight",),
+    "gate": ("gates",),
+    "compare": ("comparison",),
+    "split": ("reports",),
+}
+"""The fields of the result line that only some commands have."""
+
+
+@dataclass
+class JobOutcome:
+    """What a job reports in its result line. The job fills it in step by step, so a failed job reports what it completed.
+
+    docs/outputs.md documents the fields.
+    """
+
+    command: Command
+    status: str = "failed"
+    exit_code: int = 1
+    job: str | None = None
+    run_id: str | None = None
+    as_of: str | None = None
+    config_hash: str | None = None
+    tables: dict[str, str] = field(default_factory=dict)
+    models: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    n_users: dict[str, int] = field(default_factory=dict)
+    gates: list[dict[str, Any]] = field(default_factory=list)
+    pareto: list[dict[str, Any]] = field(default_factory=list)
+    preflight: list[dict[str, Any]] = field(default_factory=list)
+    tracking: dict[str, dict[str, str]] = field(default_factory=dict)
+    report: str | None = None
+    comparison: list[dict[str, Any]] = field(default_factory=list)
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    error: dict[str, str] | None = None
+
+    def identify(self, config: Job) -> None:
+        """Take the identity of the run from its configuration."""
+        self.job, self.run_id, self.as_of, self.config_hash = config.job, config.run_id, config.as_of, config.hash
+
+    def fail(self, error: BaseException, message: str, exit_code: int) -> None:
+        """Record the error that ended the job."""
+        self.error, self.exit_code = {"type": type(error).__name__, "message": message}, exit_code
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object of the result line. Without a valid configuration it has no `job` and no `config_hash`."""
+        names = ["status", "exit_code", "run_id", "as_of", "tables", *_FIELDS[self.command], "warnings", "error"]
+        result = {name: getattr(self, name) for name in names} | {"version": __version__}
+        return result if self.job is None else {**result, "job": self.job, "config_hash": self.config_hash}
+
+
+def run_job(
+    command: Command,
+    load: Callable[[], _Job],
+    work: Callable[[_Job, JobOutcome, Vault], None],
+    result_json: str | None = None,
+) -> int:
+    """Run a job, print its result line, also after an error, and return its exit code.
+
+    Args:
+        command: The command that was called.
+        load: Reads the configuration.
+        work: Does the job, and fills in the outcome.
+        result_json: File that gets the JSON of the result line, too.
+    """
+    outcome, vault, result_file = JobOutcome(command), Vault(), None
+    try:
+        result_file = _writable_file(result_json)
+        config = load()
+        outcome.identify(config)
+        vault.check((dotted(keys), place) for keys, place in locations_in(config) if isinstance(place, Location))
+        with _masked_logs(vault), show_steps():
+            work(config, outcome, vault)
+        outcome.exit_code = 0
+    except RecMetricsError as error:
+        message = vault.masked(str(error))
+        print_error(message)
+        outcome.fail(error, message, error.exit_code)
+    except KeyboardInterrupt as error:
+        outcome.fail(error, "interrupted", INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 - every job ends with its result line
+        print_traceback(vault.masked(traceback.format_exc()))
+        outcome.fail(error, reason_of(error, vault.masked), 1)
+    text = json_text(outcome.as_dict())
+    if result_file is not None:
+        result_file.write_text(text + "\n", encoding="utf-8")
+    print_result_line(text)
+    return outcome.exit_code
+
+
+@contextmanager
+def _masked_logs(vault: Vault) -> Iterator[None]:
+    """Mask secrets in all log records, including those of other libraries that quote an error of Spark."""
+
+    def mask(record: logging.LogRecord) -> bool:
+        if record.exc_info:
+            trace = "".join(traceback.format_exception(*record.exc_info)).rstrip()
+            record.exc_info, record.exc_text = None, vault.masked(trace)
+        record.msg, record.args = vault.masked(record.getMessage()), ()
+        return True
+
+    handlers = list(logging.getLogger().handlers)
+    for handler in handlers:
+        handler.addFilter(mask)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(mask)
+
+
+def _writable_file(name: str | None) -> Path | None:
+    """The file for the result, emptied. A file that cannot be written is an error before the job starts."""
+    if name is None:
+        return None
+    path = Path(name)
+    try:
+        path.write_text("", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--result-json {name}: cannot be written: {error.strerror}") from error
+    return path
