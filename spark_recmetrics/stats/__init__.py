@@ -1,7 +1,7 @@
-"""Statistics: is the difference between two models more than chance?
+"""Statistics: is the difference between two models statistically significant?
 
-Tests on pairs of values per user, from arrays or from the sums that Spark makes; many tests and many nights at once; and the
-Poisson bootstrap. Differences are `b - a` throughout: a is the old model, b the new one.
+Paired tests of values per user, from arrays or from sums that Spark computes; corrections for many tests; confidence sequences
+over many runs; and the Poisson bootstrap. Differences are always `b - a`: a is the old model, b is the new model.
 """
 
 from spark_recmetrics.stats.many import adjust, confidence_sequence, false_alarm_rate

@@ -1,4 +1,4 @@
-"""Many tests at once, and the same comparison every night: what keeps chance from being found at last."""
+"""Corrections for many tests, and for a comparison that is repeated in every run."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ Correction = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
 
 
 def check_options(test: str, correction: str, alpha: float, n_resamples: int, seed: int) -> None:
-    """Refuse options that `compare` has not.
+    """Check the options of `compare`.
 
     Raises:
-        ConfigError: An option is wrong; its name comes first in the message.
+        ConfigError: An option is invalid. The message begins with its name.
     """
     for option, value, choices in (("test", test, get_args(Test)), ("correction", correction, get_args(Correction))):
         if value not in choices:
             raise ConfigError(f"{option}: unknown value {value!r}{did_you_mean(str(value), choices)}")
     level(alpha)
     if test == "bootstrap" and (isinstance(n_resamples, bool) or not isinstance(n_resamples, int) or n_resamples < 100):
-        raise ConfigError(f"n_resamples: expected a whole number from 100, found {n_resamples!r}")
+        raise ConfigError(f"n_resamples: expected an integer of at least 100, found {n_resamples!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 63:
-        raise ConfigError(f"seed: expected a whole number from 0, below 2^63, found {seed!r}")
+        raise ConfigError(f"seed: expected an integer of at least 0 and below 2^63, found {seed!r}")
 
 
 def adjust(p_values: Sequence[float | None], method: str) -> list[float | None]:
-    """The p values of a family of m tests, adjusted: a test is significant where its adjusted p is at most alpha.
+    """Adjusted p values of a family of m tests. A test is significant if its adjusted p value is at most alpha.
 
-    With p_(i) the i-th smallest, and nothing above 1:
+    With p_(i) the i-th smallest p value, and with results cut at 1:
 
-    - `bonferroni`: m p. The chance of any false alarm in the family is at most alpha.
-    - `holm`: the largest (m - j + 1) p_(j) over j <= i. The same promise, and never a larger p.
-    - `benjamini_hochberg`: the smallest (m / j) p_(j) over j >= i. Of what is found, alpha is false on average, for tests that
-      are independent or positively related.
+    - `bonferroni`: m p. The probability of any false positive in the family is at most alpha.
+    - `holm`: the largest (m - j + 1) p_(j) over j <= i. Same guarantee, with p values that are never larger.
+    - `benjamini_hochberg`: the smallest (m / j) p_(j) over j >= i. The expected share of false positives among the significant
+      tests is at most alpha, if the tests are independent or positively dependent.
     - `none`: p.
 
     Args:
-        p_values: (m,) raw p values. One that is None or NaN is undefined: it is no part of the family, and stays as it is.
-        method: One of the above.
+        p_values: (m,) raw p values. None and NaN are undefined: they are not part of the family and stay as they are.
+        method: One of the methods above.
 
     Returns:
-        (m,) adjusted p values in the order given.
+        (m,) adjusted p values in the given order.
 
     Raises:
         ConfigError: A value is not in [0, 1], or the method is unknown.
@@ -70,43 +70,43 @@ def adjust(p_values: Sequence[float | None], method: str) -> list[float | None]:
         raise ConfigError(f"method: unknown method {method!r}{did_you_mean(str(method), get_args(Correction))}")
     adjusted = list(p_values)
     undefined = [p is None or (isinstance(p, float | np.floating) and math.isnan(p)) for p in adjusted]
-    defined = [place for place, out in enumerate(undefined) if not out]
-    p = np.array([number(adjusted[place], f"p_values[{place}]", lowest=0.0) for place in defined])
+    positions = [position for position, out in enumerate(undefined) if not out]
+    p = np.array([number(adjusted[position], f"p_values[{position}]", lowest=0.0) for position in positions])
     if (p > 1).any():
         raise ConfigError(f"p_values: expected numbers from 0 to 1, found {p.max():g}")
     m, order = len(p), np.argsort(p, kind="stable")
-    found = p.copy()
+    corrected = p.copy()
     if method == "bonferroni":
-        found = m * p
+        corrected = m * p
     elif method == "holm":
-        found[order] = np.maximum.accumulate(p[order] * np.arange(m, 0, -1))
+        corrected[order] = np.maximum.accumulate(p[order] * np.arange(m, 0, -1))
     elif method == "benjamini_hochberg":
-        found[order] = np.minimum.accumulate((p[order] * m / np.arange(1, m + 1))[::-1])[::-1]
-    for place, value in zip(defined, found, strict=True):
-        adjusted[place] = min(float(value), 1.0)
+        corrected[order] = np.minimum.accumulate((p[order] * m / np.arange(1, m + 1))[::-1])[::-1]
+    for position, value in zip(positions, corrected, strict=True):
+        adjusted[position] = min(float(value), 1.0)
     return adjusted
 
 
 def false_alarm_rate(
     half_width: float, n: int | None = None, *, allowed: float = 0.0, tested: bool = False, alpha: float = 0.05
 ) -> float:
-    """The chance that a difference looks worse by more than is allowed, in one look, where in truth there is none.
+    """Probability that one comparison shows a drop of more than `allowed` although the true difference is 0.
 
-        P( T > q m ), where m = allowed / half_width, and at least 1 if the difference is tested, too
+        P( T > q m ), where m = allowed / half_width, but at least 1 if the difference must also be significant
 
     T has Student's t distribution with n - 1 degrees of freedom, and q is its 1 - alpha/2 quantile. A two-sided test at alpha
-    that counts only where the difference is worse is one-sided in effect: its rate is alpha/2, and less where `allowed` is
-    more than what is just significant. Without a test, and nothing allowed, it is one half.
+    that only counts drops is one-sided in effect: its rate is alpha/2, or less if `allowed` is above the smallest significant
+    drop. Without a test, and with `allowed` 0, the rate is 1/2.
 
     Args:
-        half_width: Half the width of the interval of the mean difference at 1 - alpha, which is q std / sqrt(n).
-        n: Differences that it is made of, from 2; None: the interval is that of the normal distribution.
-        allowed: By how much the difference may be worse, from 0, in the unit of the interval.
-        tested: Whether the difference must be significant, too.
-        alpha: Level of interval and test.
+        half_width: Half the width of the confidence interval of the mean difference at 1 - alpha, which is q std / sqrt(n).
+        n: Number of differences, at least 2. None: the interval uses the normal distribution.
+        allowed: Largest drop that is allowed, at least 0, in the unit of the interval.
+        tested: Whether the drop must also be significant.
+        alpha: Significance level of the interval and the test.
 
     Returns:
-        The rate, up to 1/2; 0 where the differences have no spread.
+        The rate, at most 1/2; 0 if the differences have no variance.
 
     Raises:
         ConfigError: An argument is out of range.
@@ -131,31 +131,32 @@ def false_alarm_rate(
 
 
 def confidence_sequence(
-    nights: Sequence[tuple[int, float, float | None]], *, n_target: int, alpha: float = 0.05
+    runs: Sequence[tuple[int, float, float | None]], *, n_target: int, alpha: float = 0.05
 ) -> list[Interval]:
-    """Intervals of the mean difference that hold on all nights at once, however often one looks and whenever one stops.
+    """Confidence intervals of the mean difference that hold after all runs at once, however often they are checked.
 
-    A t interval looked at every night excludes the truth sooner or later; this asymptotic confidence sequence does so with
-    probability alpha in all of time, as the first n grows. After n differences with mean and standard deviation s it is
+    A t interval that is checked after every run excludes the true mean sooner or later. This asymptotic confidence sequence
+    ever excludes it with probability alpha, as the first n grows. After n differences with mean and standard deviation s it is
 
         mean ± s sqrt( 2 (n r + 1) / (n^2 r) · log( sqrt(n r + 1) / alpha ) )
 
     where r = rho^2 makes it narrowest at n = `n_target`: there n r = -W(-alpha^2 / e) - 1 with the lower branch of Lambert's W.
 
-    The differences have to be independent. Where the same users come back every night theirs are not, and a night is then one
-    observation: `(1, mean, None)`. Below 30 differences, or 50 of skewed values, the interval promises too much.
+    The differences must be independent. If the same users occur in every run, they are not; each run is then one observation:
+    `(1, mean, None)`. With fewer than 30 differences, or fewer than 50 skewed ones, the interval is too narrow.
 
     Args:
-        nights: (number, mean, variance (n - 1)) of the paired differences of each night in turn. Variance may be None for
-            a single one. What is accumulated already is one entry.
-        n_target: The number of differences at which a narrow interval matters most, chosen before the first night.
-        alpha: Chance of ever excluding the truth.
+        runs: (number, mean, variance) of the paired differences of each run in turn, the variance with denominator n - 1. The
+            variance of a single difference may be None. Differences that are accumulated already are one entry.
+        n_target: Number of differences at which a narrow interval matters most, chosen before the first run.
+        alpha: Probability of ever excluding the true mean.
 
     Returns:
-        Mean and interval after each night. The interval is None below two differences, and where all are the same and not 0.
+        Mean and confidence interval after each run. The interval is None with fewer than two differences, and if all are equal
+        and not 0.
 
     Raises:
-        ConfigError: A night is not such a triple, or `n_target` or alpha is out of range.
+        ConfigError: A run is not such a triple, or `n_target` or alpha is out of range.
 
     Source:
         Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences,
@@ -172,32 +173,32 @@ def confidence_sequence(
 
     if count(n_target, "n_target") < 2:
         raise ConfigError(f"n_target: expected at least two differences, found {n_target}")
-    n, mean, variance = _accumulated(nights)
+    n, mean, variance = _accumulated(runs)
     rho = (-float(lambertw(-(level(alpha) ** 2) / math.e, -1).real) - 1) / n_target
-    looks = []
-    for size, centre, spread in zip(n.tolist(), mean.tolist(), variance.tolist(), strict=True):
-        if size < 2 or (centre and math.sqrt(spread) <= ROUNDING * abs(centre)):
-            looks.append(Interval(int(size), centre if size else None, None, None))
+    intervals = []
+    for size, center, spread in zip(n.tolist(), mean.tolist(), variance.tolist(), strict=True):
+        if size < 2 or (center and math.sqrt(spread) <= ROUNDING * abs(center)):
+            intervals.append(Interval(int(size), center if size else None, None, None))
             continue
         scaled = size * rho + 1
         half = math.sqrt(spread * 2 * scaled / (size * size * rho) * math.log(math.sqrt(scaled) / alpha))
-        looks.append(Interval(int(size), centre, centre - half, centre + half))
-    return looks
+        intervals.append(Interval(int(size), center, center - half, center + half))
+    return intervals
 
 
-def _accumulated(nights: Sequence[tuple[int, float, float | None]]) -> tuple[NDArray[np.float64], ...]:
-    """Number, mean and variance of all differences up to each night."""
+def _accumulated(runs: Sequence[tuple[int, float, float | None]]) -> tuple[NDArray[np.float64], ...]:
+    """Number, mean and variance of all differences up to each run."""
     rows = []
-    for place, night in enumerate(nights):
-        where = f"nights[{place}]"
-        if not isinstance(night, tuple | list) or len(night) != 3:
-            raise ConfigError(f"{where}: expected (number, mean, variance), found {night!r}")
-        size = count(night[0], f"{where}: number")
-        centre = number(night[1], f"{where}: mean") if size else 0.0
-        rows.append((size, centre, number(night[2], f"{where}: variance", lowest=0.0) if size > 1 else 0.0))
+    for position, run in enumerate(runs):
+        where = f"runs[{position}]"
+        if not isinstance(run, tuple | list) or len(run) != 3:
+            raise ConfigError(f"{where}: expected (number, mean, variance), found {run!r}")
+        size = count(run[0], f"{where}: number")
+        center = number(run[1], f"{where}: mean") if size else 0.0
+        rows.append((size, center, number(run[2], f"{where}: variance", lowest=0.0) if size > 1 else 0.0))
     n, mean, variance = np.array(rows, dtype=np.float64).reshape(-1, 3).T
     total = np.cumsum(n)
-    # Means are taken from that of the first night, so that the square of a large mean does not swallow a small variance.
+    # Means are shifted by the first one, so that the square of a large mean does not absorb a small variance.
     first = float(mean[n > 0][:1].sum())
     shift = np.where(n > 0, mean - first, 0.0)
     offset = np.cumsum(n * shift) / np.maximum(total, 1)

@@ -1,4 +1,4 @@
-"""What a test or an interval found, and the checks of arguments that all of them share."""
+"""Results of tests and intervals, and the checks of arguments that they share."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 ROUNDING = 1e-12
-"""Differences below this share of the values are what is left of a sum in another order, and count as none."""
+"""Differences below this share of the values are rounding errors and count as 0."""
 
 FEWEST_RESAMPLES = 100
-"""Fewer say nothing about the tails of a distribution."""
+"""Fewer replicates cannot estimate the tails of a distribution."""
 
 REASONS = {
-    "no_pair": "there is no pair of values",
-    "one_pair": "one pair has no spread",
-    "zero_variance": "all differences are the same and not 0",
-    "no_replicate": "no replicate drew a user",
+    "no_pair": "there are no pairs of values",
+    "one_pair": "one pair has no variance",
+    "zero_variance": "all differences are equal and not 0",
+    "no_replicate": "no replicate has users",
 }
-"""Why something is undefined."""
+"""Why a result is undefined."""
 
 
 @dataclass(frozen=True)
 class TestResult:
-    """What a test found. None stands for what is undefined, with `reason`, or not known from the sums that were given.
+    """The result of a test. A field is None if it is undefined, see `reason`, or does not follow from the sums that were given.
 
     Args:
         test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`.
-        statistic: t; the smaller rank sum; wins; the mean difference.
-        p_value: Two-sided.
-        effect_size: Paired d_z, the mean of the differences over their standard deviation (n - 1).
-        mean_difference: Of b - a.
-        ci_low: Lower end of the interval of the mean difference at 1 - alpha: of the bootstrap its own, else by t.
+        statistic: t; the smaller rank sum; the number of wins; the mean difference.
+        p_value: Two-sided p value.
+        effect_size: Paired d_z: mean of the differences, divided by their standard deviation (with denominator n - 1).
+        mean_difference: Mean of b - a.
+        ci_low: Lower end of the confidence interval of the mean difference at 1 - alpha; percentiles for the bootstrap, else t.
         ci_high: Upper end.
-        n: Pairs.
-        wins: Pairs in which b is higher.
-        ties: Pairs without a difference.
-        losses: Pairs in which b is lower.
-        alpha: Level of the test.
+        n: Number of pairs.
+        wins: Number of pairs in which b is higher.
+        ties: Number of pairs without a difference.
+        losses: Number of pairs in which b is lower.
+        alpha: Significance level.
         reason: A key of `REASONS`, or None.
         std: Standard deviation of the differences.
-        n_left_out: Pairs in which a value is NaN.
-        direction: Which is higher by what the test looks at: 1 is b, -1 is a, 0 is neither; None: not known. It is the mean
-            difference of t and bootstrap, the rank sums of Wilcoxon, the number of wins of the sign test. So a mean that a few
-            users make may point the other way.
+        n_left_out: Number of pairs with a NaN.
+        direction: The higher model by the quantity that is tested: 1 for b, -1 for a, 0 for neither; None: unknown. This is the
+            mean difference (t, bootstrap), the rank sums (Wilcoxon), or the number of wins (sign). The mean difference may
+            point the other way if few users dominate it.
     """
 
-    __test__: ClassVar[bool] = False  # pytest takes a class with this name for tests
+    __test__: ClassVar[bool] = False  # otherwise pytest collects the class as a test
 
     test: str
     statistic: float | None
@@ -79,43 +79,41 @@ class TestResult:
 
     @property
     def smallest_difference(self) -> float | None:
-        """The smallest difference that a t test on so many pairs finds with 80 % power; None without a spread."""
+        """The minimum detectable effect: what a t test on these pairs detects with 80 % power; None without variance."""
         return smallest_difference(self.std, self.n, alpha=self.alpha) if self.std and self.n > 1 else None
 
     def __str__(self) -> str:
-        why = f" ({REASONS[self.reason]})" if self.reason else ""
+        reason = f" ({REASONS[self.reason]})" if self.reason else ""
         pairs = f"n = {self.n}"
         if self.wins is not None:
             pairs += f": b higher in {self.wins}, lower in {self.losses}, tied in {self.ties}"
         if self.n_left_out:
-            pairs += f"; {self.n_left_out} left out for NaN"
+            pairs += f"; {self.n_left_out} left out because of NaN"
         parts = [] if self.mean_difference is None else [f"b - a = {self.mean_difference:.6g}"]
         if self.ci_low is not None:
-            parts.append(f"{100 * (1 - self.alpha):g} % interval {self.ci_low:.6g} to {self.ci_high:.6g}")
-        if self.p_value is not None:
-            parts.append(f"p = {self.p_value:.4g}")
-        if self.effect_size is not None:
-            parts.append(f"d_z = {self.effect_size:.4g}")
+            parts.append(f"{100 * (1 - self.alpha):g} % confidence interval [{self.ci_low:.6g}, {self.ci_high:.6g}]")
+        parts += [] if self.p_value is None else [f"p = {self.p_value:.4g}"]
+        parts += [] if self.effect_size is None else [f"d_z = {self.effect_size:.4g}"]
         least = None if self.significant else self.smallest_difference
         if self.p_value is None:
-            verdict = f"undefined{why}"
+            summary = f"undefined{reason}"
         else:
-            verdict = f"{'' if self.significant else 'no '}difference found at {self.alpha:g}"
-            verdict += f" ({self.n} pairs show one of {least:.4g} with 80 % power)" if least else ""
-            verdict += f", effect size undefined{why}" if why else ""
-        lines = (f"{self.test.replace('_', ' ')}: {verdict}", ", ".join(parts), pairs)
+            summary = f"{'' if self.significant else 'not '}significant at {self.alpha:g}"
+            summary += f", minimum detectable effect {least:.4g} with 80 % power" if least else ""
+            summary += f", effect size undefined{reason}" if reason else ""
+        lines = (f"{self.test.replace('_', ' ')}: {summary}", ", ".join(parts), pairs)
         return "\n  ".join(line for line in lines if line)
 
 
 class Interval(NamedTuple):
-    """A mean and its interval.
+    """A mean and its confidence interval.
 
     Args:
-        n: Values.
-        mean: Their mean; None where there is none.
-        ci_low: Lower end; None below two values, and where all are the same and not 0.
+        n: Number of values.
+        mean: Mean of the values; None if there are none.
+        ci_low: Lower end; None with fewer than two values, and if all are equal and not 0.
         ci_high: Upper end.
-        n_left_out: Values that are NaN.
+        n_left_out: Number of values that are NaN.
     """
 
     n: int
@@ -126,30 +124,30 @@ class Interval(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval is defined and 0 lies outside."""
+        """Whether the interval is defined and does not contain 0."""
         return self.ci_low is not None and self.ci_high is not None and not self.ci_low <= 0 <= self.ci_high
 
 
 def smallest_difference(std: float, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
-    """The smallest mean difference that a two-sided paired t test of n pairs finds with the given power.
+    """The minimum detectable effect: the smallest mean difference that a two-sided paired t test detects with a given power.
 
-    The d for which P(|T| > t) = power, with t the critical value at alpha, and T of the noncentral t distribution with n - 1
-    degrees of freedom and noncentrality d sqrt(n) / std.
+    It is the d with P(|T| > t) = power, where t is the critical value at alpha, and T has the noncentral t distribution with
+    n - 1 degrees of freedom and noncentrality d sqrt(n) / std.
 
     Args:
-        std: Standard deviation of the differences (n - 1), in the unit of the metric.
-        n: Pairs, from 2.
-        alpha: Level.
-        power: Above alpha.
+        std: Standard deviation of the differences, with denominator n - 1, in the unit of the metric.
+        n: Number of pairs, at least 2.
+        alpha: Significance level.
+        power: Power of the test, above alpha.
 
     Returns:
-        The difference, in the unit of `std`; 0 where `std` is 0.
+        The difference, in the unit of `std`; 0 if `std` is 0.
 
     Raises:
-        ConfigError: `std` is negative or no number, there are fewer than two pairs, or alpha or power is out of range.
+        ConfigError: `std` is negative or not a number, there are fewer than two pairs, or alpha or power is out of range.
 
     Source:
-        Cohen, Statistical power analysis for the behavioral sciences, 2nd edition, 1988, chapter 2; the noncentral t:
+        Cohen, Statistical power analysis for the behavioral sciences, 2nd edition, 1988, chapter 2. Noncentral t:
         Johnson, Kotz and Balakrishnan, Continuous univariate distributions, volume 2, 2nd edition, 1995, chapter 31.
 
     Example:
@@ -159,7 +157,7 @@ def smallest_difference(std: float, n: int, *, alpha: float = 0.05, power: float
     from scipy.optimize import brentq
     from scipy.stats import nct, t
 
-    spread = number(std, "std", lowest=0.0)
+    scale = number(std, "std", lowest=0.0)
     if count(n, "n") < 2:
         raise ConfigError(f"n: expected at least two pairs, found {n}")
     if share(power, "power") <= level(alpha):
@@ -168,33 +166,33 @@ def smallest_difference(std: float, n: int, *, alpha: float = 0.05, power: float
 
     def beyond(noncentrality: float) -> float:
         near, far = nct.sf(critical, n - 1, noncentrality), nct.cdf(-critical, n - 1, noncentrality)
-        # scipy gives NaN where the far tail is too small for its series, which is below 1e-15.
+        # scipy returns NaN if the far tail is below 1e-15, too small for its series.
         return float(near + np.nan_to_num(far)) - power
 
     high = critical + 1
     while beyond(high) < 0:
         high *= 2
-    return float(brentq(beyond, 0.0, high, xtol=1e-12, rtol=1e-12)) * spread / math.sqrt(n)
+    return float(brentq(beyond, 0.0, high, xtol=1e-12, rtol=1e-12)) * scale / math.sqrt(n)
 
 
 # Arguments ----------------------------------------------------------------------------------------------------------------
 
 
 def number(value: object, name: str, lowest: float = -math.inf) -> float:
-    """A finite number, and nothing that only looks like one."""
+    """The argument as a float, if it is a finite number and not a bool or string."""
     numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not numeric or not math.isfinite(value) or not value >= lowest:  # type: ignore[arg-type, operator]
-        above = "" if lowest == -math.inf else f" from {lowest:g}"
-        raise ConfigError(f"{name}: expected a finite number{above}, found {value!r}")
+        bound = "" if lowest == -math.inf else f" of at least {lowest:g}"
+        raise ConfigError(f"{name}: expected a finite number{bound}, found {value!r}")
     return float(value)  # type: ignore[arg-type]
 
 
 SMALLEST_ALPHA, LARGEST_ALPHA = 1e-6, 0.5
-"""The levels of tests and intervals: quantiles further out are noise of their own, and at larger ones nothing is tested."""
+"""Bounds of significance levels. Smaller levels need quantiles that cannot be estimated; larger ones do not test anything."""
 
 
 def level(value: object, name: str = "alpha") -> float:
-    """The level of a test, or the confidence of an interval, which is 1 less its level.
+    """The significance level of a test or, with another name than alpha, the confidence level of an interval.
 
     Example:
         >>> level(5)
@@ -210,7 +208,7 @@ def level(value: object, name: str = "alpha") -> float:
 
 
 def share(value: object, name: str) -> float:
-    """A number above 0 and below 1.
+    """A number between 0 and 1, both excluded.
 
     Example:
         >>> share(5, "power")
@@ -223,46 +221,44 @@ def share(value: object, name: str) -> float:
 
 
 def count(value: object, name: str) -> int:
-    """A whole number from 0."""
+    """An integer of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise ConfigError(f"{name}: expected a whole number from 0, found {value!r}")
+        raise ConfigError(f"{name}: expected an integer of at least 0, found {value!r}")
     return int(value)
 
 
 def frequencies(values: ArrayLike, name: str, length: int) -> NDArray[np.float64]:
-    """(M,) whole numbers from 0, as floats that do not overflow when they are multiplied."""
-    found = numbers(values, name)
-    if len(found) != length:
-        raise ConfigError(f"{name}: expected {length} counts, one for each magnitude, found {len(found)}")
-    if not ((found >= 0) & (found == np.floor(found))).all():
-        raise ConfigError(f"{name}: expected whole numbers from 0, found others")
-    return found
+    """(M,) integers of at least 0, as floats, which do not overflow in products."""
+    counts = numbers(values, name)
+    if len(counts) != length:
+        raise ConfigError(f"{name}: expected {length} counts, one for each magnitude, found {len(counts)}")
+    if not ((counts >= 0) & (counts == np.floor(counts))).all():
+        raise ConfigError(f"{name}: expected integers of at least 0, found others")
+    return counts
 
 
 def numbers(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """(N,) numbers; NaN is let through.
+    """(N,) finite numbers or NaN.
 
     Example:
         >>> numbers(["0.5"], "a")
         Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: a: expected numbers in one dimension, found <U4 of shape (1,)
+        spark_recmetrics.errors.ConfigError: a: expected numbers in one dimension, found <U3 of shape (1,)
     """
-    found = np.asarray(values)
-    if found.ndim == 1 and found.size == 0:
+    array = np.asarray(values)
+    if array.ndim == 1 and array.size == 0:
         return np.zeros(0)
-    if found.ndim != 1 or found.dtype.kind not in "biuf":
-        raise ConfigError(f"{name}: expected numbers in one dimension, found {found.dtype} of shape {found.shape}")
-    found = found.astype(np.float64)
-    if np.isinf(found).any():
-        raise ConfigError(f"{name}: expected finite numbers or NaN, found {int(np.isinf(found).sum())} infinite")
-    return found
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        raise ConfigError(f"{name}: expected numbers in one dimension, found {array.dtype} of shape {array.shape}")
+    array = array.astype(np.float64)
+    if n_infinite := int(np.isinf(array).sum()):
+        raise ConfigError(f"{name}: expected finite numbers or NaN, found {n_infinite} infinite")
+    return array
 
 
 def resamples(n: object, name: str = "n") -> int:
     """The number of replicates of a bootstrap."""
     checked = count(n, name)
     if checked < FEWEST_RESAMPLES:
-        raise ConfigError(
-            f"{name}: expected at least {FEWEST_RESAMPLES} resamples, found {checked} (B < {FEWEST_RESAMPLES}): 1000 is usual"
-        )
+        raise ConfigError(f"{name}: expected at least {FEWEST_RESAMPLES} replicates, found {checked}: 1000 is common")
     return checked

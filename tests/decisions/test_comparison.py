@@ -277,7 +277,7 @@ def test_a_result_is_compared(spark):
         ({"test": "paired"}, r"test: unknown value 'paired'; did you mean 'paired_t'\?"),
         ({"correction": "bonferoni"}, r"correction: unknown value 'bonferoni'; did you mean 'bonferroni'\?"),
         ({"alpha": 5}, "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 5"),
-        ({"test": "bootstrap", "n_resamples": 1}, "n_resamples: expected a whole number from 100, found 1"),
+        ({"test": "bootstrap", "n_resamples": 1}, "n_resamples: expected an integer of at least 100, found 1"),
     ],
 )
 def test_t5_options_are_checked_before_any_job(options, told):
@@ -318,10 +318,10 @@ def test_the_job_compares_prints_and_publishes(spark, tmp_path, capsys):
     [
         ({"test": "t"}, "comparison.test: expected one of "),
         ({"alpha": 1.5}, "comparison.alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 1.5"),
-        ({"test": "bootstrap", "n_resamples": 5}, "comparison.n_resamples: expected a whole number from 100, found 5"),
+        ({"test": "bootstrap", "n_resamples": 5}, "comparison.n_resamples: expected an integer of at least 100, found 5"),
         ({"baseline": "pup"}, "comparison.baseline: unknown model 'pup'; did you mean 'pop'?"),
         ({"seed": -1}, "comparison.seed: expected a number of at least 0, found -1"),
-        ({"seed": 2**63}, "comparison.seed: expected a whole number from 0, below 2^63, found 9223372036854775808"),
+        ({"seed": 2**63}, "comparison.seed: expected an integer of at least 0 and below 2^63, found 9223372036854775808"),
     ],
 )
 def test_a_comparison_of_the_configuration_is_checked_when_it_is_read(options, told, tmp_path, capsys):
