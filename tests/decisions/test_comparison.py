@@ -354,7 +354,7 @@ def test_a_comparison_needs_a_metric_with_a_value_for_each_user(tmp_path, capsys
         ("alpha", 1e-300, "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 1e-300"),
         ("alpha", math.nan, "alpha: expected a number from 1e-06 to 0.5, such as 0.05, found nan"),
         *(
-            ("seed", seed, f"seed: expected a whole number from 0, below 2^63, found {seed!r}")
+            ("seed", seed, f"seed: expected an integer of at least 0 and below 2^63, found {seed!r}")
             for seed in (-1, "x", 1.5, True, 2**63)
         ),
     ],
