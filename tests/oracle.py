@@ -25,6 +25,9 @@ VARIANTS = (
     "f1(ndcg, map, beta=0.5)",
     "f1(gauc, rbp)",
     "ndcg(gain=exponential, idcg=all)",
+    "dcg(gain=exponential_plus1, discount=log2_clipped)",
+    "idcg(gain=linear, idcg=list)",
+    "idcg(idcg=full_k)",
     "recall(denominator=min_k)",
     "ctr(estimator=ips)",
     "ctr(estimator=dr)",
@@ -409,6 +412,8 @@ def value_of(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:
         return 1.0 if hits else 0.0
     if metric.name == "mrr":
         return 1.0 / hits[0] if hits else 0.0
+    if metric.name in ("dcg", "idcg"):
+        return dcg_and_idcg(metric, cell, convention, k, findable)[metric.name]
     if m == 0:
         return None
 
@@ -445,7 +450,7 @@ def f_beta(first: float | None, second: float | None, beta: float) -> float | No
     return (1 + beta**2) * first * second / (beta**2 * first + second)
 
 
-def ndcg(metric: MetricSpec, cell: Cell, convention: Any, k: int, findable: int) -> float | None:
+def dcg_and_idcg(metric: MetricSpec, cell: Cell, convention: Any, k: int, findable: int) -> dict[str, float]:
     gain = metric.options.get("gain", convention.gain)
     idcg = metric.options.get("idcg", convention.idcg)
     discount = metric.options.get("discount", convention.discount)
@@ -468,10 +473,15 @@ def ndcg(metric: MetricSpec, cell: Cell, convention: Any, k: int, findable: int)
     found = [gain_of(cell.relevant[item]) if item in cell.relevant else 0.0 for item in cell.items[:k]]
     wanted = sorted((gain_of(rating) for rating in cell.relevant.values()), reverse=True)
     best = dcg({"at_k": wanted[:findable], "all": wanted, "list": sorted(found, reverse=True), "full_k": [1.0] * k}[idcg])
+    return {"dcg": dcg(found), "idcg": best}
+
+
+def ndcg(metric: MetricSpec, cell: Cell, convention: Any, k: int, findable: int) -> float | None:
+    dcg, best = dcg_and_idcg(metric, cell, convention, k, findable).values()
     if best == 0:
-        # Nothing to gain is 0/0; but a list without a gain is measured against itself, and so is one without a length.
-        return 0.0 if idcg in ("list", "full_k") else None
-    return dcg(found) / best
+        # All gains are 0: 0/0. But a list without a gain is compared with itself, and so is an empty list.
+        return 0.0 if metric.options.get("idcg", convention.idcg) in ("list", "full_k") else None
+    return dcg / best
 
 
 def r_precision(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:

@@ -289,6 +289,87 @@ def average_recall(batch: RankedBatch, k: int | None, *, normalizer: str) -> Flo
 
 
 @register(
+    "dcg",
+    options={"gain": "gain", "discount": "discount"},
+    aliases=("discounted_cumulative_gain",),
+    upper=None,
+    grows_with_k=True,
+)
+def discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain: str, discount: str) -> Floats:
+    """Discounted cumulative gain of the list: DCG = sum of gain_i / discount(i) over i <= k.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        gain: Gain of a relevant item with rating r: `binary` 1, `linear` r, `exponential` 2^r - 1, `exponential_plus1`
+            2^(r+1) - 1. Other items have gain 0, and a negative gain counts as 0.
+        discount: `log2_plus1` log2(i + 1), `log2_clipped` log2(max(i, 2)).
+
+    Returns:
+        (U,) values of 0 or more. Never undefined: 0 for a user without a relevant item.
+
+    Source:
+        Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20(4), 2002; for the gain
+        2^r - 1 Burges et al., Learning to rank using gradient descent, ICML 2005.
+
+    Example:
+        Hits at ranks 1 and 3, a miss, and no relevant item:
+
+        >>> batch = RankedBatch.of(lists=[["a", "x", "b"], ["x"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
+        >>> discounted_cumulative_gain(batch, 3, gain="binary", discount="log2_plus1")
+        array([1.5, 0. , 0. ])
+    """
+    return batch.sum_hits(gain_of(batch.hit_rating, gain) / _discount(batch.hit_rank, discount), k)
+
+
+@register(
+    "idcg",
+    options={"gain": "gain", "idcg": "idcg", "discount": "discount"},
+    aliases=("ideal_dcg", "ideal_discounted_cumulative_gain"),
+    upper=None,
+    grows_with_k=True,
+    accuracy=False,
+)
+def ideal_discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain: str, idcg: str, discount: str) -> Floats:
+    """DCG of the ideal list, by which `ndcg` divides.
+
+    Args:
+        batch: U users.
+        k: Cut-off.
+        gain: As for `dcg`.
+        idcg: The ideal list: the relevant items by gain, cut at k (`at_k`) or not cut (`all`); the hits of the list itself,
+            sorted by gain (`list`); k hits of gain 1 (`full_k`).
+        discount: As for `dcg`.
+
+    Returns:
+        (U,) values of 0 or more. Never undefined: 0 for a user without a relevant item, except for `full_k`.
+
+    Source:
+        Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20(4), 2002.
+
+    Example:
+        Two relevant items, one, and none:
+
+        >>> batch = RankedBatch.of(lists=[["a", "x", "b"], ["x"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
+        >>> ideal_discounted_cumulative_gain(batch, 3, gain="binary", idcg="at_k", discount="log2_plus1").round(6)
+        array([1.63093, 1.     , 0.     ])
+    """
+    if idcg == "full_k":
+        cut_off = batch.cut_off(k)
+        discounts = 1.0 / _discount(np.arange(1, int(cut_off.max(initial=0)) + 1), discount)
+        return np.concatenate([[0.0], np.cumsum(discounts)])[cut_off]
+    if idcg == "list":
+        hit_gain = gain_of(batch.hit_rating, gain)
+        within = np.flatnonzero(batch.hit_rank <= (np.inf if k is None else k))
+        order = within[np.lexsort((-hit_gain[within], batch.hit_user[within]))]
+        # The hits within k are the first hits of a user, so that the sorted ones take the ideal ranks 1, 2, ...
+        return sum_by_user(batch.hit_user[order], hit_gain[order] / _discount(batch.hit_number[within], discount), batch.size)
+    ideal_gain = gain_of(batch.ideal_rating, gain) / _discount(batch.ideal_rank, discount)
+    kept = batch.ideal_rank <= (np.inf if k is None or idcg == "all" else k)
+    return sum_by_user(batch.ideal_user[kept], ideal_gain[kept], batch.size)
+
+
+@register(
     "ndcg",
     options={"gain": "gain", "idcg": "idcg", "discount": "discount"},
     aliases={
@@ -301,20 +382,18 @@ def average_recall(batch: RankedBatch, k: int | None, *, normalizer: str) -> Flo
     needs_relevant=True,
 )
 def ndcg(batch: RankedBatch, k: int | None, *, gain: str, idcg: str, discount: str) -> Floats:
-    """Discounted gain of the list over that of the ideal list: DCG / IDCG, DCG = sum of gain_i / discount(i) over i <= k.
+    """DCG of the list divided by the DCG of the ideal list: DCG / IDCG.
 
     Args:
         batch: U users.
         k: Cut-off.
-        gain: Gain of a relevant item with rating r: `binary` 1, `linear` r, `exponential` 2^r - 1, `exponential_plus1`
-            2^(r+1) - 1. What is not relevant gains 0, and so does a negative gain.
-        idcg: The ideal list: the relevant items by gain, cut at k (`at_k`) or not cut (`all`); the hits of the list
-            itself, re-sorted (`list`); k hits of gain 1 (`full_k`).
-        discount: `log2_plus1` log2(i + 1), `log2_clipped` log2(max(i, 2)).
+        gain: As for `dcg`.
+        idcg: As for `idcg`.
+        discount: As for `dcg`.
 
     Returns:
         (U,) values, in [0, 1] for `at_k`, `all` and `list`. Undefined for a user without a relevant item, and for `at_k` and
-        `all` where nothing has a gain; `list` and `full_k` are 0 then.
+        `all` if all gains are 0; `list` and `full_k` are 0 then.
 
     Source:
         Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20(4), 2002; for the gain
@@ -325,23 +404,10 @@ def ndcg(batch: RankedBatch, k: int | None, *, gain: str, idcg: str, discount: s
         >>> ndcg(batch, 2, gain="linear", idcg="at_k", discount="log2_plus1").round(6)
         array([0.796708, 0.      ,      nan])
     """
-    hit_gain = gain_of(batch.hit_rating, gain)
-    dcg = batch.sum_hits(hit_gain / _discount(batch.hit_rank, discount), k)
+    dcg = discounted_cumulative_gain(batch, k, gain=gain, discount=discount)
+    best = ideal_discounted_cumulative_gain(batch, k, gain=gain, idcg=idcg, discount=discount)
     defined = batch.n_relevant > 0
-    if idcg == "full_k":
-        longest = int(batch.cut_off(k).max(initial=0))
-        sums = np.concatenate([[0.0], np.cumsum(1.0 / _discount(np.arange(1, longest + 1), discount))])
-        return ratio(dcg, sums[batch.cut_off(k)], defined)
-    if idcg == "list":
-        within = np.flatnonzero(batch.hit_rank <= k) if k is not None else np.arange(len(hit_gain))
-        order = within[np.lexsort((-hit_gain[within], batch.hit_user[within]))]
-        # The hits of a user within k are its first ones, so they take the same places again, sorted by gain.
-        ideal = sum_by_user(batch.hit_user[order], hit_gain[order] / _discount(batch.hit_number[within], discount), batch.size)
-        return ratio(dcg, ideal, defined)
-    ideal_gain = gain_of(batch.ideal_rating, gain) / _discount(batch.ideal_rank, discount)
-    kept = batch.ideal_rank <= (np.inf if k is None or idcg == "all" else k)
-    best = sum_by_user(batch.ideal_user[kept], ideal_gain[kept], batch.size)
-    return ratio(dcg, best, defined & (best > 0))
+    return ratio(dcg, best, defined & (best > 0) if idcg in ("at_k", "all") else defined)
 
 
 LARGEST_GAIN = 2.0**1000

@@ -106,6 +106,8 @@ CASES = [
     ("N6", "mar@1", [1], [2], 0),
     ("N6", "f1@1", [1], [2], 0),
     ("D5", "ndcg@3", ["a", "a", "z"], ["a_2"], 0),
+    ("printed", "dcg@3", "axb", "ab", Fraction(3, 2)),
+    ("printed", "idcg@3", "axb", "ab", 1 + 1 / LOG2_3),
 ]
 
 
@@ -115,6 +117,8 @@ def test_cases(case, metric, items, truth, value):
 
 
 def test_printed_values_of_the_cases():
+    assert one("idcg@3", "axb", "ab") == six(1.630930)
+    assert one("ndcg@3", "axb", "ab") == six(0.919721)
     assert one("ndcg@10", "a", "ab") == six(0.613147)
     assert one("ndcg(gain=linear)@2", "ba", {"a": 3, "b": 1}) == six(0.796708)
     assert one("ndcg(gain=exponential)@2", "ba", {"a": 3, "b": 1}) == six(0.709810)
@@ -259,6 +263,20 @@ AR_SUM = Fraction(1, 3) + Fraction(2, 3)
         ("ndcg(gain=linear, idcg=full_k)@3", (1 + 3 / 2) / (1 + 1 / LOG2_3 + 1 / 2)),
         ("ndcg(idcg=full_k)@10", 1.5 / sum(1 / math.log2(rank + 1) for rank in range(1, 11))),
         ("ndcg(idcg=full_k)", 1.5 / sum(1 / math.log2(rank + 1) for rank in range(1, 5))),
+        ("dcg@2", 1),
+        ("dcg@3", Fraction(3, 2)),
+        ("dcg(gain=linear)@3", 1 + Fraction(3, 2)),
+        ("dcg(gain=exponential)@3", 1 + Fraction(7, 2)),
+        ("dcg(gain=exponential_plus1)", 3 + Fraction(15, 2)),
+        ("dcg(gain=linear, discount=log2_clipped)@3", 1 + 3 / LOG2_3),
+        ("idcg@2", 1 + 1 / LOG2_3),
+        ("idcg(idcg=all)@2", 1 + 1 / LOG2_3 + 1 / 2),
+        ("idcg(gain=linear)@2", 3 + 2 / LOG2_3),
+        ("idcg(gain=exponential)", 7 + 3 / LOG2_3 + 1 / 2),
+        ("idcg(gain=linear, idcg=list)@3", 3 + 1 / LOG2_3),
+        ("idcg(gain=linear, idcg=list)@1", 1),
+        ("idcg(gain=linear, idcg=full_k)@5", 1 + 1 / LOG2_3 + 1 / 2 + 1 / math.log2(5) + 1 / math.log2(6)),
+        ("idcg(discount=log2_clipped)@3", 2 + 1 / LOG2_3),
     ],
 )
 def test_formula(metric, value):
@@ -284,7 +302,7 @@ class TestUndefined:
     def test_nothing_relevant(self, k):
         for name in ("recall", "f1", "map", "mar", "ndcg"):
             assert one(name + k, "abc", "") is UNDEFINED
-        for name in ("precision", "precision(denominator=recommended)", "hit", "mrr"):
+        for name in ("precision", "precision(denominator=recommended)", "hit", "mrr", "dcg", "idcg", "idcg(idcg=list)"):
             assert one(name + k, "abc", "") == 0
 
     def test_neither_list_nor_relevant_item(self):

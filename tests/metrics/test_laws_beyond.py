@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from metrics.test_laws import DEFAULT, ITEMS, LAWS, LISTS, TRAIN
 
 import spark_recmetrics as srm
+from spark_recmetrics.conventions import CHOICES
 from spark_recmetrics.metrics import DEFINITIONS, Metric, RankedBatch, parse, score
 from spark_recmetrics.metrics.batch import with_items
 from spark_recmetrics.metrics.item_counts import ItemCounts
@@ -52,6 +53,29 @@ def one(text: str, items: Sequence[str], relevant: Any = (), n_items: int = 10, 
     lists, truth = [list(items)], [dict.fromkeys(relevant, 1.0)]
     batch = with_items(RankedBatch.of(lists, truth, n_items=n_items), lists, truth, **{"train": TRAIN, **known})
     return float(score(parse(text), batch, DEFAULT)[0])
+
+
+@law("idcg")
+@given(
+    items=st.lists(st.sampled_from(ITEMS), unique=True),
+    truth=st.dictionaries(st.sampled_from(ITEMS), st.sampled_from([0.0, 0.5, 1.0, 3.0, 5.0])),
+    k=st.sampled_from([None, 1, 2, 3, 10]),
+    how=st.fixed_dictionaries({option: st.sampled_from(CHOICES[option]) for option in ("gain", "idcg", "discount")}),
+)
+def test_ndcg_is_dcg_over_idcg(items, truth, k, how):
+    """For every combination of options; and 0/0 is undefined, or 0 if the ideal list does not consist of relevant items."""
+    batch, rules = RankedBatch.of([items], [truth]), DEFAULT.override(**how)
+    dcg, idcg, ndcg = (float(score(Metric(name, k=k), batch, rules)[0]) for name in ("dcg", "idcg", "ndcg"))
+    of_truth = how["idcg"] in ("at_k", "all")
+    assert dcg >= 0
+    assert math.isnan(ndcg) == (not truth or (of_truth and idcg == 0))
+    if idcg > 0 and truth:
+        assert ndcg == dcg / idcg
+    elif truth and not of_truth:
+        assert ndcg == dcg == 0
+    if of_truth:
+        assert idcg == float(score(Metric("idcg", k=k), RankedBatch.of([items[::-1]], [truth]), rules)[0])
+        assert dcg <= idcg + 1e-12
 
 
 @law("ild")

@@ -83,21 +83,20 @@ def registry():
 # The text form ------------------------------------------------------------------------------------------------------------
 
 
-def test_names():
-    ranking = "accuracy auc average_rank bpref ctr ess f1 gauc hit lauc map mar matched_auc mcc mrr ndcg pap pauc precision"
-    ranking += " r_precision rbp recall"
-    of_lists = "aclt aplt arp efd epc ild novelty num_retrieved pop_rsp serendipity srecall sufficient_reco unexpectedness"
-    of_lists += " unrepeated_reco unseen user_coverage"
-    known = [name for name in names() if DEFINITIONS[name].kind == "ranking"]
-    assert [name for name in known if DEFINITIONS[name].accuracy] == ranking.split()
-    assert [name for name in known if not DEFINITIONS[name].accuracy] == of_lists.split()
-    of_items = ["entropy", "gini", "inter_list_diversity", "item_coverage"]
-    assert [name for name in names() if DEFINITIONS[name].kind == "item"] == of_items
-    of_groups = "bias_disparity_bd bias_disparity_br bias_disparity_bs item_mad_ranking item_mad_rating"
-    of_groups += " pop_reo reo rsp user_mad_ranking user_mad_rating"
-    assert [name for name in names() if DEFINITIONS[name].kind == "group"] == sorted(of_groups.split())
-    rating = ["explained_variance", "mae", "mse", "r2", "rmse"]
-    assert [name for name in names() if DEFINITIONS[name].kind == "rating"] == rating
+def test_the_table_in_the_docs_has_every_metric():
+    rows = re.findall(r"^\| \[`(\w+)`\]\(#\w+\) \| (\w+) \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert dict(rows) == {name: definition.kind for name, definition in {**DEFINITIONS, **COMBINED}.items()}
+    assert len(rows) == len(dict(rows))
+    assert names() == sorted(DEFINITIONS)
+
+
+def test_the_docs_say_which_ranking_metrics_do_not_measure_accuracy():
+    accuracy, heading, beyond = DOCS.read_text(encoding="utf-8").partition("\n## Beyond accuracy\n")
+    assert heading
+    for name, definition in DEFINITIONS.items():
+        section = " ".join(accuracy.partition(f"\n## `{name}`\n")[2].partition("\n## ")[0].split())
+        named_otherwise = f"\n## `{name}`\n" in beyond or "does not measure accuracy" in section
+        assert definition.kind != "ranking" or definition.accuracy != named_otherwise, name
 
 
 def test_every_text_reads_back_as_the_same_metric():
