@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.inputs.spark import clean_truth, relevant_pairs
-from spark_recmetrics.metrics.registry import whole_number
+from spark_recmetrics.metrics.registry import checked_integer
 from spark_recmetrics.scoring.rating_errors_spark import true_ratings
 from spark_recmetrics.storage import actions
 from spark_recmetrics.text import brief
@@ -31,7 +31,7 @@ _OF_BIN = ("score_low", "score_high", "mean_score", "n_rows", "value")
 
 def calibrate(plan: Plan, n_bins: int, against: Against | None) -> list[dict[str, Any]]:
     """The bins of `Result.score_calibration`. Edges and bins are one job, and a row for each bin comes to the driver."""
-    n_bins = whole_number(n_bins, "n_bins", MOST_BINS)
+    n_bins = checked_integer(n_bins, "n_bins", MOST_BINS)
     if against is not None and against not in get_args(Against):
         raise ConfigError(f"against: expected one of {', '.join(get_args(Against))}, or None, found {brief(against)}")
     against = against or ("relevance" if plan.scoring else "rating")

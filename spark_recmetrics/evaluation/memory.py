@@ -25,7 +25,7 @@ from spark_recmetrics.metrics.item_counts import item_values
 from spark_recmetrics.metrics.objectives import read_objectives
 from spark_recmetrics.metrics.parsing import named_populations
 from spark_recmetrics.metrics.recommended_items import ItemSummary
-from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
+from spark_recmetrics.metrics.registry import LARGEST_CATALOG, checked_integer
 from spark_recmetrics.request.needs import OF_POPULARITY, OF_TRAIN, ROWS_OF_TRAIN, Needs
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
@@ -127,7 +127,7 @@ def evaluate_in_memory(
     demand = Needs(chosen, rules)
     demand.check()
     if catalog_size is not None:
-        catalog_size = whole_number(catalog_size, "catalog_size", LARGEST_CATALOG)
+        catalog_size = checked_integer(catalog_size, "catalog_size", LARGEST_CATALOG)
     _check_given(demand, {"catalog": catalog_size, "baseline": baseline, **beside})
     groups = GroupsInMemory.of(chosen, rules, {"user": user_segments, "item": item_groups}, columns)
     if not demand.all & OF_TRAIN:

@@ -31,7 +31,7 @@ from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKE
 from spark_recmetrics.metrics.item_counts import item_values
 from spark_recmetrics.metrics.objectives import read_objectives
 from spark_recmetrics.metrics.parsing import named_populations
-from spark_recmetrics.metrics.registry import LARGEST_CATALOG, whole_number
+from spark_recmetrics.metrics.registry import LARGEST_CATALOG, checked_integer
 from spark_recmetrics.request.arguments import Ranking, check_frames, check_names, check_ranking
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
 from spark_recmetrics.request.needs import OF_TRAIN, Needs
@@ -258,13 +258,13 @@ def evaluate(
         raise ConfigError(f"checks: {error}") from error
     if not (cast_ids is None or isinstance(cast_ids, str)) or cast_ids not in (None, "string"):
         raise ConfigError(f"cast_ids: expected 'string' or None, found {brief(cast_ids)}")
-    min_users = whole_number(min_users, "min_users")
+    min_users = checked_integer(min_users, "min_users")
     if not isinstance(run, Run):
         raise ConfigError(f"run: expected srm.Run(...), found {brief(run)}")
-    n_buckets = whole_number(n_buckets, "n_buckets")
-    max_per_user = None if max_per_user is None else whole_number(max_per_user, "max_per_user")
+    n_buckets = checked_integer(n_buckets, "n_buckets")
+    max_per_user = None if max_per_user is None else checked_integer(max_per_user, "max_per_user")
     check_ranking(ranking, max_per_user)
-    size = whole_number(catalog, "catalog", LARGEST_CATALOG) if isinstance(catalog, int | Number) else None
+    size = checked_integer(catalog, "catalog", LARGEST_CATALOG) if isinstance(catalog, int | Number) else None
     items = None if isinstance(catalog, int | Number) else catalog
     given = {
         "train": train,

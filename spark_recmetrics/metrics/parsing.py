@@ -9,7 +9,17 @@ import numpy as np
 
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics.registry import ALIASES, COMBINED, LARGEST, Definition, Metric, Parameter, fold, whole_number
+from spark_recmetrics.metrics.registry import (
+    ALIASES,
+    COMBINED,
+    LARGEST,
+    Definition,
+    Metric,
+    Parameter,
+    checked_integer,
+    fold,
+    integer_range,
+)
 from spark_recmetrics.text import brief, did_you_mean
 
 _LONGEST = 200
@@ -155,8 +165,7 @@ class _Reader:
             lowest = 1 if source == "entropy_base" else 0
             if isinstance(source, Parameter) and source.counts:
                 if not (1 <= value <= LARGEST and value.is_integer()):
-                    most = f" to {LARGEST}" if value > LARGEST else ""
-                    raise self.error(f"{key}: expected a whole number from 1{most}, found {found!r}")
+                    raise self.error(f"{key}: expected {integer_range(value)}, found {found!r}")
             elif not lowest < value < limit:
                 below = "" if limit == np.inf else f" and below {limit:g}"
                 raise self.error(f"{key}: expected a finite number above {lowest}{below}, found {found!r}")
@@ -188,8 +197,8 @@ class _Reader:
             return None
         found = self.advance() if self.kind == "number" else None
         if found is None or not re.fullmatch(r"[1-9][0-9]*", found, re.ASCII) or int(found) > LARGEST:
-            limit = f" to {LARGEST}" if found and found.isdecimal() and int(found) > LARGEST else ""
-            raise self.error(f"expected a whole number from 1{limit} behind @, found {found or self.mark or 'nothing'!r}")
+            value = int(found) if found and found.isdecimal() else None
+            raise self.error(f"expected {integer_range(value)} after @, found {found or self.mark or 'nothing'!r}")
         if not definition.has_cut_off:
             raise self.error(f"{definition.name} has no cut-off: write it without @{found}")
         return int(found)
@@ -206,8 +215,8 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
         The metrics in the order given, each once.
 
     Raises:
-        ConfigError: There is no metric, a text is wrong, a metric is made of objectives, or a k is not a whole number from 1.
-            All wrong texts are named, a line each.
+        ConfigError: There is no metric, a string is wrong, a metric is made of objectives, or a k is no integer of at least 1.
+            The message has a line for each wrong string.
 
     Example:
         >>> [str(m) for m in expand(["ndcg", "map@10", "rmse"], k=[5, 10])]
@@ -215,7 +224,7 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
     """
     if not isinstance(metrics, Iterable | Metric):
         raise ConfigError(f"metrics: expected texts such as 'ndcg@10', found {brief(metrics)}")
-    cuts = [whole_number(value, "k") for value in (() if k is None else k if isinstance(k, list | tuple) else (k,))]
+    cuts = [checked_integer(value, "k") for value in (() if k is None else k if isinstance(k, list | tuple) else (k,))]
     found, wrong = dict[Metric, None](), list[str]()
     for text in (metrics,) if isinstance(metrics, str | Metric) else metrics:
         try:

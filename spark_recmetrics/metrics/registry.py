@@ -347,16 +347,21 @@ def fold(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", name.strip().lower())
 
 
-def whole_number(value: object, name: str, largest: int = LARGEST) -> int:
-    """A whole number from 1 to the largest, and nothing that only looks like one.
+def checked_integer(value: object, name: str, largest: int = LARGEST) -> int:
+    """The value as an int from 1 to the largest.
 
     Raises:
-        ConfigError: It is not; the message begins with the name.
+        ConfigError: It is no integer (a float or bool is none), or not in that range. The message begins with the name.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= largest:
-        limit = f" to {largest}" if isinstance(value, int) and value > largest else ""
-        raise ConfigError(f"{name}: expected a whole number from 1{limit}, found {brief(value)}")
+        raise ConfigError(f"{name}: expected {integer_range(value, largest)}, found {brief(value)}")
     return int(value)
+
+
+def integer_range(value: object, largest: int = LARGEST) -> str:
+    """What was expected in place of a value that is no integer from 1 to the largest."""
+    too_large = isinstance(value, int | float) and value > largest
+    return f"an integer from 1 to {largest}" if too_large else "an integer of at least 1"
 
 
 def score(metric: Metric, batch: RankedBatch, convention: Convention) -> Floats:

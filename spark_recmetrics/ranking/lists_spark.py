@@ -12,7 +12,7 @@ from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.inputs.spark import clean_predictions, column_of, read_predictions
-from spark_recmetrics.metrics.registry import whole_number
+from spark_recmetrics.metrics.registry import checked_integer
 from spark_recmetrics.ranking.window_spark import top_rows
 from spark_recmetrics.request.arguments import check_frames, check_names
 from spark_recmetrics.storage.read import example_in_errors
@@ -66,7 +66,7 @@ def rank_items(
         own = fault.cast(rows.schema["score"].dataType)
         rows = rows.withColumn("score", F.when(F.isnan(score.cast("double")) | score.isNull(), own).otherwise(score))
     rows = clean_predictions(rows, rules)
-    ranked = top_rows(rows, k=None if k is None else whole_number(k, "k"), convention=rules, trust_rank=False)
+    ranked = top_rows(rows, k=None if k is None else checked_integer(k, "k"), convention=rules, trust_rank=False)
     if "model" not in ranked.columns:
         ranked = ranked.withColumn("model", F.lit(model_name))
     return ranked.select(*(name for name in ("model", "user", "item", "rank", "score") if name in ranked.columns))
@@ -87,7 +87,7 @@ def from_als(model: Any, users: DataFrame | None = None, k: int = 10, *, columns
         `user_id, items`, or as `columns` names them: a row per user, `items` an array of structs (item_id, score), best first.
 
     Raises:
-        ConfigError: `k` is no whole number from 1, or the model is none of ALS.
+        ConfigError: `k` is no integer of at least 1, or the model is none of ALS.
         DataError: `users` has no such column.
 
     Example:
@@ -100,7 +100,7 @@ def from_als(model: Any, users: DataFrame | None = None, k: int = 10, *, columns
     """
     if not hasattr(model, "recommendForAllUsers"):
         raise ConfigError(f"model: expected a fitted ALSModel, found {type(model).__name__}")
-    k = whole_number(k, "k")
+    k = checked_integer(k, "k")
     check_frames(columns, {}, users=users)
     name = model.getUserCol()
     if users is None:

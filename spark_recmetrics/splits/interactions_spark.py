@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs.spark import column_of, id_column, typed_column
-from spark_recmetrics.metrics.registry import whole_number
+from spark_recmetrics.metrics.registry import checked_integer
 from spark_recmetrics.request.arguments import check_frames
 from spark_recmetrics.splits.times_spark import TIME_TYPES, Clock, clock_of
 from spark_recmetrics.storage import actions, read
@@ -148,7 +148,7 @@ def read_interactions(
     for key in ("user", "item"):
         id_column("rows", rows, key, getattr(columns, key))
     min_user_rows, min_item_rows = (
-        whole_number(n, name) for n, name in zip(minima, ("min_user_rows", "min_item_rows"), strict=True)
+        checked_integer(n, name) for n, name in zip(minima, ("min_user_rows", "min_item_rows"), strict=True)
     )
     taken = {name.lower() for name in rows.columns} & {SIDE, FOLD}
     if taken:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics.registry import whole_number
+from spark_recmetrics.metrics.registry import checked_integer
 from spark_recmetrics.splits.interactions_spark import (
     BITS,
     FOLD,
@@ -135,7 +135,7 @@ def leave_n_out(
         >>> [(row.user_id, row.item_id) for row in split.test.collect()], split.report.n_short_users
         ([('ann', 'z')], 1)
     """
-    n = whole_number(n, "n")
+    n = checked_integer(n, "n")
     if by not in ("time", "hash"):
         raise ConfigError(f"by: expected one of time, hash, found {by!r}{did_you_mean(str(by), ('time', 'hash'))}")
     seed = _seed(seed)
@@ -251,7 +251,7 @@ def k_fold(
         >>> [(report.n_train_rows, report.n_test_rows) for report in folds.reports]
         [(6, 6), (6, 6)]
     """
-    n_folds, seed, per_user = whole_number(n_folds, "n_folds"), _seed(seed), _switch(per_user, "per_user")
+    n_folds, seed, per_user = checked_integer(n_folds, "n_folds"), _seed(seed), _switch(per_user, "per_user")
     if n_folds < 2:
         raise ConfigError(f"n_folds: expected an integer of at least 2, found {n_folds}")
     table = _checked(rows, columns, time, (min_user_rows, min_item_rows))

@@ -409,7 +409,7 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
         ({"slices": ["gendre"]}, "slices: gendre: no column 'gendre' in user_segments; did you mean 'gender'?"),
         ({"slices": ["gender", "gender"]}, "slices: expected each slice once, found gender twice"),
         ({"slices": "gender"}, "slices: expected a list of texts such as ['gender', 'age(18, 35)'], found 'gender'"),
-        ({"slices": ["gender"], "min_users": 0}, "min_users: expected a whole number from 1"),
+        ({"slices": ["gender"], "min_users": 0}, "min_users: expected an integer of at least 1"),
         ({"slices": ["gender(1, 2)"]}, "expected a number, which has edges, found string, e.g. '"),
         (
             {"slices": ["gender"], "user_segments": None},

@@ -164,9 +164,9 @@ def test_what_is_refused(spark):
     with pytest.raises(DataError, match=r"^predictions: expected scores, found ranks alone: leave columns\.rank out, or"):
         ranked.score_calibration()
     result = evaluated(spark, *one_model([0.1, 0.2], [0]))
-    with pytest.raises(ConfigError, match=r"^n_bins: expected a whole number from 1, found 0$"):
+    with pytest.raises(ConfigError, match=r"^n_bins: expected an integer of at least 1, found 0$"):
         result.score_calibration(0)
-    with pytest.raises(ConfigError, match=r"^n_bins: expected a whole number from 1 to 1000, found 1001$"):
+    with pytest.raises(ConfigError, match=r"^n_bins: expected an integer from 1 to 1000, found 1001$"):
         result.score_calibration(1001)
     with pytest.raises(ConfigError, match=r"^against: expected one of relevance, rating, or None, found 'stars'$"):
         result.score_calibration(against="stars")

@@ -89,7 +89,7 @@ def test_k5_reciprocal_rank_is_that_of_the_first_hit():
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, "10", "²"])
 def test_k6_what_is_no_cut_off_is_refused_by_its_name(k):
     for value in (k, [5, k]):
-        with pytest.raises(srm.ConfigError, match=r"^k: expected a whole number from 1, found"):
+        with pytest.raises(srm.ConfigError, match=r"^k: expected an integer of at least 1, found"):
             one("1", "1", "hit", k=value)
 
 

@@ -642,7 +642,7 @@ def test_arguments_are_checked_before_any_job(spark):
     for options, message in (
         ({"metrics": ["ndgc"]}, "did you mean 'ndcg'"),
         ({"metrics": []}, "at least one metric"),
-        ({"k": 0}, "k: expected a whole number from 1, found 0"),
+        ({"k": 0}, "k: expected an integer of at least 1, found 0"),
         ({"convention": "rankx"}, "did you mean 'ranx'"),
         ({"n_buckets": 0}, "n_buckets"),
         ({"slices": ["age"]}, "slices"),
@@ -906,8 +906,8 @@ def test_a_column_that_is_named_must_be_there(spark):
 def test_the_size_of_the_catalogue(spark):
     predictions = spark.createDataFrame([("u", "a", 1.0)], "user_id string, item_id string, score double")
     told = {
-        3.0: "catalog: expected a whole number from 1, found 3.0",
-        np.int64(0): "catalog: expected a whole number from 1, found",
+        3.0: "catalog: expected an integer of at least 1, found 3.0",
+        np.int64(0): "catalog: expected an integer of at least 1, found",
         "x": "catalog: expected a Spark DataFrame or the number of items, found builtins.str",
     }
     for size, message in told.items():

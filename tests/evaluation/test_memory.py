@@ -300,7 +300,7 @@ def test_evaluator_refuses_mixtures():
         evaluator.evaluate({"ann": ["x", 1]}, WANTED)
     with pytest.raises(srm.DataError, match="duplicates = 1"):
         srm.Evaluator(2).evaluate({"ann": ["x", "x"]}, WANTED)
-    with pytest.raises(srm.ConfigError, match="k: expected a whole number from 1"):
+    with pytest.raises(srm.ConfigError, match="k: expected an integer of at least 1"):
         srm.Evaluator(k_values=[0])
 
 

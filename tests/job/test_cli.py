@@ -38,7 +38,7 @@ def test_a_wrong_configuration_is_one_message_within_3_seconds_without_a_session
     assert seconds < 3, "no session may be started to find this"
     for part in (
         f"{conf}:5: evaluation.treshold: unknown key; did you mean 'threshold'?",
-        f"{conf}:6: evaluation.k: expected a whole number from 1, found 0",
+        f"{conf}:6: evaluation.k: expected an integer of at least 1, found 0",
         f"{conf}:7: evaluation.metrics[0]: 'ndgc': unknown metric 'ndgc'; did you mean 'ndcg'?",
     ):
         assert part in done.stderr

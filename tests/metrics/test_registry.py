@@ -277,12 +277,12 @@ def test_columns():
         ("10", "'10': expected the name of a metric"),
         ("ndgc@10", "'ndgc@10': unknown metric 'ndgc'; did you mean 'ndcg'?"),
         ("Precison", "'Precison': unknown metric 'Precison'; did you mean 'precision'?"),
-        ("ndcg@0", "'ndcg@0': expected a whole number from 1 behind @, found '0'"),
-        ("ndcg@2.5", "'ndcg@2.5': expected a whole number from 1 behind @, found '2.5'"),
-        ("ndcg@010", "'ndcg@010': expected a whole number from 1 behind @, found '010'"),
-        ("ndcg@1e1", "'ndcg@1e1': expected a whole number from 1 behind @, found '1e1'"),
-        ("ndcg@true", "'ndcg@true': expected a whole number from 1 behind @, found 'true'"),
-        ("ndcg@", "'ndcg@': expected a whole number from 1 behind @, found 'nothing'"),
+        ("ndcg@0", "'ndcg@0': expected an integer of at least 1 after @, found '0'"),
+        ("ndcg@2.5", "'ndcg@2.5': expected an integer of at least 1 after @, found '2.5'"),
+        ("ndcg@010", "'ndcg@010': expected an integer of at least 1 after @, found '010'"),
+        ("ndcg@1e1", "'ndcg@1e1': expected an integer of at least 1 after @, found '1e1'"),
+        ("ndcg@true", "'ndcg@true': expected an integer of at least 1 after @, found 'true'"),
+        ("ndcg@", "'ndcg@': expected an integer of at least 1 after @, found 'nothing'"),
         ("ndcg@2@3", "'ndcg@2@3': expected name, name@k or name(parameter=value)@k"),
         ("ndcg 10", "'ndcg 10': expected name, name@k or name(parameter=value)@k"),
         ("ndcg@10!", "'ndcg@10!': expected name, name@k or name(parameter=value)@k"),
@@ -314,10 +314,10 @@ def test_columns():
         ("ild(jaccard)@5", "'ild(jaccard)@5': 'jaccard' is a value of a parameter of ild: write distance=jaccard"),
         ("ctr(IPS)@5", "'ctr(IPS)@5': 'IPS' is a value of a parameter of ctr: write estimator=ips"),
         ("ild(jaccad)@5", "'ild(jaccad)@5': expected a parameter of ild, written distance=cosine, found 'jaccad'"),
-        ("user_coverage(n=2.5)@5", "'user_coverage(n=2.5)@5': n: expected a whole number from 1, found '2.5'"),
-        ("user_coverage(n=0)", "'user_coverage(n=0)': n: expected a whole number from 1, found '0'"),
-        ("user_coverage(n=two)", "'user_coverage(n=two)': n: expected a whole number from 1, found 'two'"),
-        ("user_coverage(n=1e8)", "'user_coverage(n=1e8)': n: expected a whole number from 1 to 10000000, found '1e8'"),
+        ("user_coverage(n=2.5)@5", "'user_coverage(n=2.5)@5': n: expected an integer of at least 1, found '2.5'"),
+        ("user_coverage(n=0)", "'user_coverage(n=0)': n: expected an integer of at least 1, found '0'"),
+        ("user_coverage(n=two)", "'user_coverage(n=two)': n: expected an integer of at least 1, found 'two'"),
+        ("user_coverage(n=1e8)", "'user_coverage(n=1e8)': n: expected an integer from 1 to 10000000, found '1e8'"),
         ("f1(beta=1", "'f1(beta=1': expected , or )"),
         ("f1(beta=1 beta=2)", "'f1(beta=1 beta=2)': expected , or )"),
         ("f1(beta=1, beta=2)", "'f1(beta=1, beta=2)': beta is given twice"),
@@ -355,7 +355,7 @@ def test_refused(text, message):
 
 @pytest.mark.parametrize("text", ["hit@-1", "hit@²", "hit@\uff11", "hit@+5", "hit@ ", "hit@k"])
 def test_a_cut_off_that_only_looks_like_one(text):
-    with pytest.raises(ConfigError, match="expected a whole number from 1 behind @"):
+    with pytest.raises(ConfigError, match="expected an integer of at least 1 after @"):
         parse(text)
 
 
@@ -434,12 +434,12 @@ def test_expand(metrics, k, expected):
 @pytest.mark.parametrize("k", [0, -1, True, False, [0], [5, -1], [2.5], [True], ["10"], ["²"], [None], [float("nan")]])
 def test_expand_refuses_what_is_no_cut_off(k):
     wrong = next(value for value in (k if isinstance(k, list) else [k]) if value != 5)
-    with pytest.raises(ConfigError, match=re.escape(f"k: expected a whole number from 1, found {wrong!r}")):
+    with pytest.raises(ConfigError, match=re.escape(f"k: expected an integer of at least 1, found {wrong!r}")):
         expand(["ndcg"], k)
 
 
 def test_expand_refuses_a_wrong_k_also_where_no_metric_needs_it():
-    with pytest.raises(ConfigError, match="k: expected a whole number from 1, found 0"):
+    with pytest.raises(ConfigError, match="k: expected an integer of at least 1, found 0"):
         expand(["rmse"], [0])
 
 

@@ -125,7 +125,7 @@ def test_from_als(spark):
         srm.from_als(model, some.toDF("who"))
     with pytest.raises(srm.ConfigError, match="model: expected a fitted ALSModel, found ALS"):
         srm.from_als(ALS())
-    with pytest.raises(srm.ConfigError, match="k: expected a whole number"):
+    with pytest.raises(srm.ConfigError, match="k: expected an integer of at least 1"):
         srm.from_als(model, k=0)
 
 

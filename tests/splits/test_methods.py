@@ -297,7 +297,7 @@ def test_odd_names_and_columns_without_an_order_are_kept(spark):
         (lambda: splits.temporal(None, cut=1, test_share=0.1), "expected either cut or test_share, found both"),
         (lambda: splits.temporal(None, test_share=1), "test_share: expected a number above 0 and below 1, found 1"),
         (lambda: splits.random(None, test_share=1e-9), "test_share: expected a share from 1e-06 to 1 - 1e-06, found 1e-09"),
-        (lambda: splits.leave_n_out(None, n=0), "n: expected a whole number from 1, found 0"),
+        (lambda: splits.leave_n_out(None, n=0), "n: expected an integer of at least 1, found 0"),
         (lambda: splits.leave_n_out(None, by="tmie"), "by: expected one of time, hash, found 'tmie'; did you mean "),
         (lambda: splits.random([1, 2]), "rows: expected a Spark DataFrame, found builtins.list"),
         (lambda: splits.random(None, columns="x"), "columns: expected srm.Columns(...), found str"),
@@ -323,7 +323,7 @@ def test_options_that_do_not_fit_the_table(spark):
         (lambda: splits.temporal(rows, cut="2026-01-01T00:00Z"), "cut: expected an integer, like the times, found "),
         (lambda: splits.temporal(rows, cut=2**63), "cut: expected a 64-bit integer, found 92233720"),
         (lambda: splits.temporal(rows, cut=1, time=None), "time: expected the name of a column, found None"),
-        (lambda: splits.random(rows, min_user_rows=0), "min_user_rows: expected a whole number from 1, found 0"),
+        (lambda: splits.random(rows, min_user_rows=0), "min_user_rows: expected an integer of at least 1, found 0"),
     ):
         with pytest.raises(ConfigError) as caught:
             call()

@@ -30,7 +30,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.job.files.source import Keys, Source, brief_value
-from spark_recmetrics.metrics.registry import LARGEST, whole_number
+from spark_recmetrics.metrics.registry import LARGEST, checked_integer
 from spark_recmetrics.runs.identity import Run
 from spark_recmetrics.storage.locations import Location, Output, plain_text
 from spark_recmetrics.text import did_you_mean
@@ -57,7 +57,7 @@ def error_of_option(error: ConfigError) -> ValidationError:
 def positive_integer(value: object, largest: int = LARGEST) -> int:
     """The value, if it is an integer of at least 1; pydantic alone would also take "10", 10.0 and True."""
     try:
-        return whole_number(value, "", largest)
+        return checked_integer(value, "", largest)
     except ConfigError as error:
         raise ConfigError(str(error).removeprefix(": ")) from error
 

@@ -87,7 +87,7 @@ def test_no_cut_off_is_the_whole_list(evaluation_of: Callable[..., Any]) -> None
 
 def test_misspelt_key_unknown_metric_and_wrong_k_are_told_together(refused: Refused) -> None:
     assert refused(SMALLEST + "evaluation:\n  k: 0\n  metrics:\n    - ndcg\n    - ndgc\n  treshold: 4\n") == [
-        "c.yaml:6: evaluation.k: expected a whole number from 1, found 0",
+        "c.yaml:6: evaluation.k: expected an integer of at least 1, found 0",
         "c.yaml:9: evaluation.metrics[1]: 'ndgc': unknown metric 'ndgc'; did you mean 'ndcg'?",
         "c.yaml:10: evaluation.treshold: unknown key; did you mean 'threshold'?",
     ]
@@ -101,9 +101,9 @@ def test_misspelt_key_unknown_metric_and_wrong_k_are_told_together(refused: Refu
         ("evaluation: {threshold: true}", "evaluation.threshold: expected a finite number, found True"),
         ("evaluation: {threshold: .nan}", "evaluation.threshold: expected a finite number, found nan"),
         ("evaluation: {threshold: 1e999}", "evaluation.threshold: expected a finite number, found inf"),
-        ("evaluation: {n_buckets: 0}", "evaluation.n_buckets: expected a whole number from 1, found 0"),
+        ("evaluation: {n_buckets: 0}", "evaluation.n_buckets: expected an integer of at least 1, found 0"),
         ("evaluation: {ranking: fast}", "evaluation.ranking: expected one of 'auto', 'window' or 'lists', found 'fast'"),
-        ("evaluation: {max_per_user: 0}", "evaluation.max_per_user: expected a whole number from 1, found 0"),
+        ("evaluation: {max_per_user: 0}", "evaluation.max_per_user: expected an integer of at least 1, found 0"),
         (
             "evaluation: {ranking: window, max_per_user: 5}",
             "evaluation.max_per_user: expected none with ranking window, which does not count rows behind k, found 5",
@@ -113,7 +113,7 @@ def test_misspelt_key_unknown_metric_and_wrong_k_are_told_together(refused: Refu
         ("evaluation: {metrics: [5]}", "evaluation.metrics[0]: expected the text of a metric such as 'ndcg@10', found 5"),
         (
             "evaluation: {metrics: [ndcg@0]}",
-            "evaluation.metrics[0]: 'ndcg@0': expected a whole number from 1 behind @, found '0'",
+            "evaluation.metrics[0]: 'ndcg@0': expected an integer of at least 1 after @, found '0'",
         ),
         ("evaluation: {metrics: [rmse@5]}", "evaluation.metrics[0]: 'rmse@5': rmse has no cut-off: write it without @5"),
         ("evaluation: [k]", "evaluation: expected a mapping of keys to values, found a list"),

@@ -84,17 +84,17 @@ def test_convention_by_name_with_a_threshold(evaluation_of: Callable[..., Any], 
 @pytest.mark.parametrize("key", ["k", "top_k"])
 def test_wrong_cut_offs_are_refused_by_key(refused: Refused, key: str, value: str) -> None:
     (line,) = refused(f"{SMALLEST}evaluation:\n  {key}: {value}\n")
-    assert re.match(rf"c.yaml:6: evaluation\.{key}: expected a (whole number from 1|list), found ", line)
+    assert re.match(rf"c.yaml:6: evaluation\.{key}: expected (an integer of at least 1|a list), found ", line)
     (line,) = refused(f"{SMALLEST}evaluation:\n  {key}:\n  - 5\n  - {value}\n")
-    assert line.startswith(f"c.yaml:8: evaluation.{key}[1]: expected a whole number from 1, found ")
+    assert line.startswith(f"c.yaml:8: evaluation.{key}[1]: expected an integer of at least 1, found ")
 
 
 @pytest.mark.parametrize("text", ["99999999999", "[99999999999]"])
 def test_cut_offs_fit_an_integer_of_spark(refused: Refused, text: str) -> None:
     (line,) = refused(f"{SMALLEST}evaluation: {{k: {text}}}\n")
-    assert line.endswith(": expected a whole number from 1 to 10000000, found 99999999999")
+    assert line.endswith(": expected an integer from 1 to 10000000, found 99999999999")
     (line,) = refused(SMALLEST + "evaluation: {metrics: [ndcg@99999999999]}\n")
-    told = "'ndcg@99999999999': expected a whole number from 1 to 10000000 behind @, found '99999999999'"
+    told = "'ndcg@99999999999': expected an integer from 1 to 10000000 after @, found '99999999999'"
     assert line == f"c.yaml:5: evaluation.metrics[0]: {told}"
 
 
@@ -119,7 +119,7 @@ def test_catalog_is_a_number_or_a_location_and_hashed(write: Write, catalog: str
 @pytest.mark.parametrize(
     ("catalog", "line"),
     [
-        ("0", "catalog: expected a whole number from 1, found 0"),
+        ("0", "catalog: expected an integer of at least 1, found 0"),
         ("true", "catalog: expected a location, or the number of items, found True"),
         ("4e3", "catalog: expected a location, or the number of items, found 4000.0"),
         ("/c", "catalog: expected a location, or the number of items, found '/c'"),

@@ -194,8 +194,8 @@ def test_overrides(write: Write) -> None:
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        ("evaluation.k=0", "evaluation.k: expected a whole number from 1, found 0"),
-        ("evaluation.k=[5, 0]", "evaluation.k[1]: expected a whole number from 1, found 0"),
+        ("evaluation.k=0", "evaluation.k: expected an integer of at least 1, found 0"),
+        ("evaluation.k=[5, 0]", "evaluation.k[1]: expected an integer of at least 1, found 0"),
         ("evaluation.metrics=[ndgc]", "evaluation.metrics[0]: 'ndgc': unknown metric 'ndgc'; did you mean 'ndcg'?"),
         ("evalation.k=5", "evalation: unknown key; did you mean 'evaluation'?"),
         ("evaluation.kk=5", "evaluation.kk: unknown key; "),
