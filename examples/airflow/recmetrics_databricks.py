@@ -1,4 +1,4 @@
-"""Evaluate every night on Databricks, as wheel tasks on serverless compute, then hold the gates."""
+"""Evaluate every night on Databricks with wheel tasks on serverless compute, then check the gates."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 from airflow.providers.databricks.hooks.databricks import DatabricksHook
 from airflow.providers.databricks.operators.databricks import DatabricksSubmitRunOperator
 from airflow.sdk import DAG, Param
-from recmetrics_result import keep, last_result, tell
+from recmetrics_result import last_result, push_result, report_failure
 
 
 class RecmetricsRun(DatabricksSubmitRunOperator):
-    """A wheel task of spark-recmetrics, with its result, the last line of the log, in XCom."""
+    """Run a wheel task of spark-recmetrics and push its result, the last line of its log, to XCom."""
 
     def execute(self, context: Any) -> None:
-        """Submit and wait, and keep the result whether or not the task failed."""
-        self.params = {}  # they are filled in by now, and the provider would add them to the command line of a wheel task
+        """Submit the run and wait, and push the result of a successful or failed task."""
+        self.params = {}  # already rendered; the provider would add them to the command line of the wheel task
         try:
             super().execute(context)
         finally:
             if self.run_id is not None:
                 hook = DatabricksHook(self.databricks_conn_id)
                 (task,) = hook.get_run(self.run_id)["tasks"]
-                keep(context, last_result(hook.get_run_output(task["run_id"]).get("logs") or ""))
+                push_result(context, last_result(hook.get_run_output(task["run_id"]).get("logs") or ""))
 
 
 def wheel_task(name: str, wheel: dict[str, Any]) -> dict[str, Any]:
-    """What the operator submits: one run with one task."""
-    packages = ["jinja2>=3.1", "matplotlib>=3.8", "mlflow-skinny>=2.14"]  # for the report, and for MLflow
+    """The request of the operator: one run with one task."""
+    packages = ["jinja2>=3.1", "matplotlib>=3.8", "mlflow-skinny>=2.14"]  # for the report and MLflow
     spec = {"environment_version": "4", "dependencies": ["{{ params.wheel }}", *packages]}
     return {
         "run_name": f"recmetrics-{name}-{{{{ ds }}}}",
@@ -36,7 +36,7 @@ def wheel_task(name: str, wheel: dict[str, Any]) -> dict[str, Any]:
             {
                 "task_key": name,
                 "environment_key": "recmetrics",
-                "disable_auto_optimization": True,  # else serverless compute repeats what failed; Airflow decides that here
+                "disable_auto_optimization": True,  # otherwise serverless compute retries failed tasks; here Airflow does
                 "python_wheel_task": {"package_name": "spark_recmetrics", "entry_point": name, **wheel},
             }
         ],
@@ -52,9 +52,9 @@ with DAG(
     max_active_runs=1,
     params={
         "wheel": Param("/Volumes/main/recs/packages/spark_recmetrics-0.1.0-py3-none-any.whl", type="string"),
-        "config": Param("/Volumes/main/recs/conf/nightly.yaml", type="string", description="the configuration"),
+        "config": Param("/Volumes/main/recs/conf/nightly.yaml", type="string", description="configuration file"),
     },
-    default_args={"on_failure_callback": tell},
+    default_args={"on_failure_callback": report_failure},
     doc_md=__doc__,
 ):
     config, as_of = "{{ params.config }}", "{{ ds }}"
@@ -62,12 +62,12 @@ with DAG(
     evaluate = RecmetricsRun(
         task_id="evaluate",
         json=wheel_task("evaluate", {"parameters": ["--config", config, "--as-of", as_of, "--no-gates"]}),
-        retries=2,  # a run that is repeated replaces its own rows
+        retries=2,  # a repeated run replaces its own rows
         retry_delay=timedelta(minutes=10),
     )
     gate = RecmetricsRun(
         task_id="gate",
         json=wheel_task("gate", {"named_parameters": {"config": config, "as-of": as_of}}),
-        retries=0,  # a verdict is not repeated until it passes
+        retries=0,  # a gate must not be retried until it passes
     )
     evaluate >> gate

@@ -1,4 +1,4 @@
-"""The result of a command of spark-recmetrics, in XCom and for people. The DAGs beside this file share it."""
+"""The result of a spark-recmetrics command: pushed to XCom, and logged if a task failed. All DAGs in this folder use it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException
 
 KEY = "recmetrics"
-"""The key of the result in XCom."""
+"""XCom key of the result."""
 
 FINAL = {2: "the configuration is wrong", 3: "a gate failed"}
-"""Exit codes that another try does not change."""
+"""Exit codes that a retry does not change."""
 
 
 def last_result(text: str) -> dict[str, Any] | None:
-    """The object of the last RECMETRICS_RESULT line of an output; None where there is none."""
+    """The JSON object of the last RECMETRICS_RESULT line, or None if there is none."""
     mark = "RECMETRICS_RESULT "
-    found = [line for line in text.splitlines() if line.startswith(mark)]
-    return json.loads(found[-1].removeprefix(mark)) if found else None
+    lines = [line for line in text.splitlines() if line.startswith(mark)]
+    return json.loads(lines[-1].removeprefix(mark)) if lines else None
 
 
-def keep(context: Any, result: dict[str, Any] | None) -> None:
-    """Push the result to XCom, also that of a run that failed; fail without another try where that is of no use."""
+def push_result(context: Any, result: dict[str, Any] | None) -> None:
+    """Push the result of a successful or failed run to XCom. Fail without retries if a retry cannot succeed."""
     if result is None:
         return
     context["ti"].xcom_push(key=KEY, value=result)
@@ -31,12 +31,12 @@ def keep(context: Any, result: dict[str, Any] | None) -> None:
         raise AirflowFailException(f"{FINAL[result['exit_code']]}: {result['error']['message']}")
 
 
-def tell(context: Any) -> None:
-    """Callback of a failed task: say what failed and why. Send the text to a chat or by mail here."""
+def report_failure(context: Any) -> None:
+    """Callback of a failed task: log what failed and why. Change this function to send a message or an email."""
     task = context["ti"]
     result = task.xcom_pull(task_ids=task.task_id, key=KEY) or {}
-    why = (result.get("error") or {}).get("message") or context.get("exception")
+    reason = (result.get("error") or {}).get("message") or context.get("exception")
     failed = [gate for gate in result.get("gates", []) if gate["result"] == "fail"]
     gates = [f"{gate['gate']}, {gate['model']}: {gate['reason']}" for gate in failed]
-    text = "\n".join([f"{task.dag_id}.{task.task_id} as of {context['ds']} failed: {why}", *gates])
+    text = "\n".join([f"{task.dag_id}.{task.task_id} as of {context['ds']} failed: {reason}", *gates])
     logging.getLogger(__name__).error(text)

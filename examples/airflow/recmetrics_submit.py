@@ -1,4 +1,4 @@
-"""Evaluate every night with spark-submit, then hold the gates."""
+"""Evaluate every night with spark-submit, then check the gates."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, Param
-from recmetrics_result import keep, last_result, tell
+from recmetrics_result import last_result, push_result, report_failure
 
 
 class RecmetricsSubmit(SparkSubmitOperator):
-    """A job of spark-recmetrics, with its result in XCom. The driver runs here (deploy mode client), and so is its file."""
+    """Submit a spark-recmetrics job and push its result to XCom. In deploy mode client, the result file is local."""
 
     def execute(self, context: Any) -> None:
-        """Submit, and keep the result whether or not the job failed."""
+        """Submit the job, and push the result of a successful or failed job."""
         with TemporaryDirectory() as folder:
             file = Path(folder) / "result.json"
             self.application_args = [*self.application_args, "--result-json", str(file)]
@@ -24,7 +24,7 @@ class RecmetricsSubmit(SparkSubmitOperator):
                 super().execute(context)
             finally:
                 text = file.read_text() if file.exists() else ""
-                keep(context, last_result(f"RECMETRICS_RESULT {text}") if text else None)
+                push_result(context, last_result(f"RECMETRICS_RESULT {text}") if text else None)
 
 
 with DAG(
@@ -32,12 +32,12 @@ with DAG(
     schedule="30 3 * * *",
     start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
     catchup=False,
-    max_active_runs=1,  # gates look at the nights before, so these come first
+    max_active_runs=1,  # gates need the previous runs, so runs are sequential
     params={
-        "home": Param("/opt/spark_recmetrics", type="string", description="the checkout that has jobs/ and conf/"),
-        "config": Param("/opt/spark_recmetrics/conf/evaluate.yaml", type="string", description="the configuration"),
+        "home": Param("/opt/spark_recmetrics", type="string", description="checkout with jobs/ and conf/"),
+        "config": Param("/opt/spark_recmetrics/conf/evaluate.yaml", type="string", description="configuration file"),
     },
-    default_args={"on_failure_callback": tell},
+    default_args={"on_failure_callback": report_failure},
     doc_md=__doc__,
 ):
     words = ["--config", "{{ params.config }}", "--as-of", "{{ ds }}"]
@@ -49,7 +49,7 @@ with DAG(
         application_args=[*words, "--no-gates"],
         properties_file="{{ params.home }}/conf/spark-defaults.conf",
         name="recmetrics-evaluate-{{ ds }}",
-        retries=2,  # a run that is repeated replaces its own rows
+        retries=2,  # a repeated run replaces its own rows
         retry_delay=timedelta(minutes=10),
     )
     gate = RecmetricsSubmit(
@@ -59,6 +59,6 @@ with DAG(
         application_args=words,
         properties_file="{{ params.home }}/conf/spark-defaults.conf",
         name="recmetrics-gate-{{ ds }}",
-        retries=0,  # a verdict is not repeated until it passes
+        retries=0,  # a gate must not be retried until it passes
     )
     evaluate >> gate

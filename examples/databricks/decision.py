@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # From tables to a decision
 # MAGIC
-# MAGIC Two models have recommended, and users have done what they did. Is the candidate better than what is shown today,
-# MAGIC who loses by it, and may it go live? The notebook runs on classic and on serverless compute.
-# MAGIC `docs/databricks.md` says what it needs.
+# MAGIC Given are the recommendations of two models, and ground truth. Is the candidate better than the current model, for which
+# MAGIC users is it worse, and should it go live? The notebook runs on classic and on serverless compute.
+# MAGIC `docs/databricks.md` lists the requirements.
 
 # COMMAND ----------
 
@@ -13,19 +13,19 @@
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Where the tables are
+# MAGIC ## Tables
 # MAGIC
-# MAGIC Names of Unity Catalog. A job gives them as parameters, by these names.
+# MAGIC Names in Unity Catalog. A job sets them as parameters with these names.
 
 # COMMAND ----------
 
 dbutils.widgets.text("predictions", "main.recs.predictions", "predictions: user_id, item_id, score, model")
 dbutils.widgets.text("truth", "main.recs.truth", "truth: user_id, item_id, rating")
-dbutils.widgets.text("candidate", "als", "the model that is to go live")
-dbutils.widgets.text("baseline", "popularity", "the model that is shown today")
-dbutils.widgets.text("threshold", "4.0", "relevant from this rating on")
-dbutils.widgets.text("n_buckets", "64", "groups of users that are scored together")
-dbutils.widgets.text("report", "/Volumes/main/recs/reports/decision.html", "the page to forward, in a volume")
+dbutils.widgets.text("candidate", "als", "candidate: the new model")
+dbutils.widgets.text("baseline", "popularity", "baseline: the current model")
+dbutils.widgets.text("threshold", "4.0", "relevant if the rating is at least")
+dbutils.widgets.text("n_buckets", "64", "number of groups of users that are scored together")
+dbutils.widgets.text("report", "/Volumes/main/recs/reports/decision.html", "path of the HTML report, in a volume")
 
 candidate = dbutils.widgets.get("candidate")
 baseline = dbutils.widgets.get("baseline")
@@ -37,25 +37,25 @@ display(truth.limit(5))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Can the numbers be trusted?
+# MAGIC ## Is the set-up correct?
 # MAGIC
-# MAGIC The perfect ranking must score what the formula gives, a random one what chance gives, and a model must tie with itself.
+# MAGIC A perfect and a random ranking must have the values that the formulas predict, and a model must tie with itself.
 
 # COMMAND ----------
 
 from spark_recmetrics.diagnostics.preflight_spark import prove
 
-question = {
+options = {
     "metrics": ["ndcg", "mrr"],
     "k": [5, 10],
     "threshold": float(dbutils.widgets.get("threshold")),
     "n_buckets": int(dbutils.widgets.get("n_buckets")),
 }
 checks = []
-for check in prove(predictions, truth, **question):
+for check in prove(predictions, truth, **options):
     print(check)
     checks.append(check)
-assert not [check for check in checks if check.level == "FAIL"], "the set-up is wrong: no number below would mean anything"
+assert not [check for check in checks if check.level == "FAIL"], "the set-up is wrong, so the values below would be meaningless"
 
 # COMMAND ----------
 
@@ -66,8 +66,8 @@ assert not [check for check in checks if check.level == "FAIL"], "the set-up is 
 
 import spark_recmetrics as srm
 
-result = srm.evaluate(predictions, truth, models=[candidate, baseline], **question)
-result  # as the last line of a cell it shows itself
+result = srm.evaluate(predictions, truth, models=[candidate, baseline], **options)
+result  # the last line of a cell is displayed
 
 # COMMAND ----------
 
@@ -77,9 +77,9 @@ print(comparison)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What happened to single users?
+# MAGIC ## Which users lose?
 # MAGIC
-# MAGIC The values per user are a table: here are the users who lose most.
+# MAGIC The values per user are a table. These users lose most.
 
 # COMMAND ----------
 
@@ -87,15 +87,15 @@ from pyspark.sql import functions as F
 
 per_user = result.per_user.select("user", "model", "n_relevant", "ndcg_at_10")
 pairs = per_user.where(F.col("model") == candidate).join(
-    per_user.where(F.col("model") == baseline).select("user", F.col("ndcg_at_10").alias("today")), "user"
+    per_user.where(F.col("model") == baseline).select("user", F.col("ndcg_at_10").alias("ndcg_of_baseline")), "user"
 )
-losers = pairs.withColumn("difference", F.col("ndcg_at_10") - F.col("today")).orderBy("difference", "user").limit(10)
+losers = pairs.withColumn("difference", F.col("ndcg_at_10") - F.col("ndcg_of_baseline")).orderBy("difference", "user").limit(10)
 display(losers)
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## May it go live?
+# MAGIC ## Should the candidate go live?
 
 # COMMAND ----------
 
@@ -118,7 +118,7 @@ better = [row["metric"] for row in comparison.rows if row["winner"] == candidate
 passed = all(row.result == "pass" for row in gate_results)
 decision = {
     "candidate": candidate,
-    "decision": "go live" if passed and better else "no reason to change" if passed else "stay",
+    "decision": "go live" if passed and better else "no significant improvement" if passed else "keep the baseline",
     "better_in": better,
 }
 print(json.dumps(decision, indent=2))

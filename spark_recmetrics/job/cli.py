@@ -70,11 +70,7 @@ def split(argv: Sequence[str] | None = None) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code.
-
-    Args:
-        argv: The arguments; None: those of the process.
-    """
+    """Run a command with the given arguments, by default those of the process, and return its exit code."""
     try:
         arguments = _parser().parse_args(argv)
     except SystemExit as leaving:  # argparse has printed the error or the help

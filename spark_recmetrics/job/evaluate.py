@@ -30,14 +30,7 @@ if TYPE_CHECKING:
 def run_evaluation(
     config: Config, outcome: JobOutcome, vault: Vault, *, explain_user: str | None = None, fail_on_gates: bool = True
 ) -> None:
-    """Run the job.
-
-    Args:
-        config: The configuration.
-        outcome: The fields of the result line, filled in step by step.
-        vault: The secrets of the inputs.
-        explain_user: A user whose recommendations are printed, too.
-        fail_on_gates: Whether a failed gate fails the job.
+    """Run the job. Also print the recommendations of the user `explain_user`.
 
     Raises:
         DataError: The driver or a worker lacks a package, a check of the preflight failed, the input data were rejected, or
@@ -72,7 +65,11 @@ def _evaluate_and_publish(
     with checked_session() as spark:
         result = _evaluate(spark, config, outcome, vault)
         try:
-            evaluation = _decide(spark, config, result, outcome)
+            results: list[GateResult] = []
+            if config.gates:
+                with step(spark, "gates"):
+                    results = gate_results(config, result.rows, previous_rows(spark, config), result.per_user)
+            evaluation = Evaluation(result, results, _compare(config, result, outcome))
             outcome.tables = _publish(spark, config, evaluation)
         finally:
             result.release()
@@ -109,15 +106,6 @@ def _evaluate(spark: SparkSession, config: Config, outcome: JobOutcome, vault: V
             data_report = spark.createDataFrame(list(error.data_checks), DATA_REPORT)
             outcome.tables = publish({"data_report": data_report}, config.located(config.output), config.run)
         raise
-
-
-def _decide(spark: SparkSession, config: Config, result: Result, outcome: JobOutcome) -> Evaluation:
-    """The result with its gates and its comparison."""
-    results: list[GateResult] = []
-    if config.gates:
-        with step(spark, "gates"):
-            results = gate_results(config, result.rows, previous_rows(spark, config), result.per_user)
-    return Evaluation(result, results, _compare(config, result, outcome))
 
 
 def _compare(config: Config, result: Result, outcome: JobOutcome) -> Comparison | None:

@@ -26,14 +26,7 @@ def previous_rows(spark: SparkSession, config: Config) -> list[dict[str, Any]]:
 def gate_results(
     config: Config, rows: Sequence[dict[str, Any]], previous: Sequence[dict[str, Any]], per_user: DataFrame
 ) -> list[GateResult]:
-    """The results of all gates.
-
-    Args:
-        config: The configuration.
-        rows: Rows of SUMMARY of this run.
-        previous: Rows of SUMMARY of previous runs.
-        per_user: PER_USER of this run, for gates that compare users in pairs.
-    """
+    """The results of all gates, from rows of SUMMARY of this run and of previous runs, and PER_USER of this run."""
     from spark_recmetrics.decisions.gates import check_gates
 
     return check_gates(config.gates, rows, previous, _comparisons(config, rows, per_user))

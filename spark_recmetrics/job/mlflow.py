@@ -208,18 +208,10 @@ def track(
     page: str | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Tracked:
-    """Do the work of `log_to_mlflow`, with the reports of a job.
+    """Do the work of `log_to_mlflow`.
 
-    Args:
-        result: Result of `evaluate`.
-        options: What is logged, and where.
-        report: Content of `report.txt`; None: the result and its warnings as text.
-        page: Content of `report.html`; None: it is not logged.
-        more: Further fields of `result.json`. The worst result of `gates` becomes a tag.
-
-    Raises:
-        ConfigError: MLflow is not installed.
-        PublishError: MLflow could not be written.
+    `report` is the content of `report.txt`, by default the result as text, `page` that of `report.html`. `more` are further
+    fields of `result.json`; the worst result in its field `gates` becomes a tag.
     """
     if not isinstance(result, Outcome):
         raise ConfigError(f"result: expected the result of evaluate, found {brief(result)}")

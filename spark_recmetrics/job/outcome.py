@@ -67,10 +67,6 @@ class JobOutcome:
     warnings: list[str] = field(default_factory=list)
     error: dict[str, str] | None = None
 
-    def identify(self, config: Job) -> None:
-        """Take the identity of the run from its configuration."""
-        self.job, self.run_id, self.as_of, self.config_hash = config.job, config.run_id, config.as_of, config.hash
-
     def fail(self, error: BaseException, message: str, exit_code: int) -> None:
         """Record the error that ended the job."""
         self.error, self.exit_code = {"type": type(error).__name__, "message": message}, exit_code
@@ -88,19 +84,15 @@ def run_job(
     work: Callable[[_Job, JobOutcome, Vault], None],
     result_json: str | None = None,
 ) -> int:
-    """Run a job, print its result line, also after an error, and return its exit code.
+    """Load the configuration, do the work, print the result line, also after an error, and return the exit code.
 
-    Args:
-        command: The command that was called.
-        load: Reads the configuration.
-        work: Does the job, and fills in the outcome.
-        result_json: File that gets the JSON of the result line, too.
+    `result_json` is a file for the JSON of the result line.
     """
     outcome, vault, result_file = JobOutcome(command), Vault(), None
     try:
         result_file = _writable_file(result_json)
         config = load()
-        outcome.identify(config)
+        outcome.job, outcome.run_id, outcome.as_of, outcome.config_hash = config.job, config.run_id, config.as_of, config.hash
         vault.check((dotted(keys), place) for keys, place in locations_in(config) if isinstance(place, Location))
         with _masked_logs(vault), show_steps():
             work(config, outcome, vault)

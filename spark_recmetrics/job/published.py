@@ -54,12 +54,8 @@ def run_gates(config: Config, outcome: JobOutcome) -> None:
 def run_comparison(config: Config, outcome: JobOutcome, run_id: str | None) -> None:
     """Compare the models of a published run by its PER_USER. Nothing is written.
 
-    The comparison may have other options than the run was configured with. Slices of items are not in PER_USER.
-
-    Args:
-        config: The configuration.
-        outcome: The fields of the result line.
-        run_id: The run; None: the latest run of the job with the same `as_of`.
+    The run is `run_id`, or the latest run of the job with the same `as_of`. The comparison may have other options than the
+    run was configured with. Slices of items are not in PER_USER.
 
     Raises:
         ConfigError: No metric has a value per user.

@@ -45,14 +45,14 @@ def checked_session() -> Iterator[SparkSession]:
     Raises:
         DataError: The driver or a worker lacks a package.
     """
-    from spark_recmetrics.diagnostics.doctor_spark import Check, examine_driver, examine_worker
+    from spark_recmetrics.diagnostics.doctor_spark import examine_driver, examine_worker
 
-    def require(check: Check) -> None:
-        if check.level == "FAIL":
-            raise DataError(f"{check}: nothing was read or written")
-
-    require(examine_driver())
-    with session() as spark:
-        with step(spark, "workers"):
-            require(examine_worker(spark))
-        yield spark
+    check = examine_driver()
+    if check.level != "FAIL":
+        with session() as spark:
+            with step(spark, "workers"):
+                check = examine_worker(spark)
+            if check.level != "FAIL":
+                yield spark
+                return
+    raise DataError(f"{check}: nothing was read or written")

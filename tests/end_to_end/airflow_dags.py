@@ -118,7 +118,7 @@ def test_an_evaluation_may_be_repeated_and_a_gate_may_not(dag):
     evaluate, gate = dag.get_task("evaluate"), dag.get_task("gate")
     assert evaluate.retries > 0 == gate.retries
     assert gate.upstream_task_ids == {"evaluate"}
-    assert [task.on_failure_callback for task in (evaluate, gate)] == [[recmetrics_result.tell]] * 2
+    assert [task.on_failure_callback for task in (evaluate, gate)] == [[recmetrics_result.report_failure]] * 2
     assert dag.max_active_runs == 1
     assert not dag.catchup
 
@@ -152,7 +152,7 @@ def test_what_another_try_does_not_change_is_not_tried_again(code, again):
 
     result = {"exit_code": code, "error": {"message": "why"}}
     with nullcontext() if again else pytest.raises(AirflowFailException, match=r": why$"):
-        recmetrics_result.keep({"ti": Task()}, result)
+        recmetrics_result.push_result({"ti": Task()}, result)
     assert kept == [("recmetrics", result)]
 
 

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import (
-    AliasChoices,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    Strict,
-    model_validator,
-)
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
@@ -43,7 +36,7 @@ from spark_recmetrics.job.files.job_file import (
     PlainText,
     Section,
     error_of_option,
-    filled,
+    fill_as_of,
     read,
 )
 from spark_recmetrics.job.files.source import Keys
@@ -309,7 +302,7 @@ class Config(Job):
     @property
     def report_path(self) -> str | None:
         """The path of the report with `as_of` filled in."""
-        return None if self.report is None else filled(self.report, self.as_of)
+        return None if self.report is None else fill_as_of(self.report, self.as_of)
 
     def problems(self) -> dict[Keys, str]:
         """Problems between keys that are valid by themselves, by key."""
@@ -407,11 +400,6 @@ class Published(Job):
     """Name of the job."""
     output: OutputTables
     """Where the tables are."""
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the file, for editors."""
-    return Config.file_schema()
 
 
 def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Config:

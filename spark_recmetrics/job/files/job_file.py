@@ -81,8 +81,13 @@ def _label(value: object) -> str:
     return text
 
 
-def _fill(path: str, as_of: str | None = None) -> str:
-    """The path with `{as_of}` replaced, if there is one. Braces around anything but one word are a glob, and stay."""
+def fill_as_of(path: str, as_of: str | None = None) -> str:
+    """The path with `as_of` filled in, if it is known. Braces around anything but one word are a glob, and stay.
+
+    Example:
+        >>> fill_as_of("/reports/{as_of}.html", "2026-11-28")
+        '/reports/2026-11-28.html'
+    """
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in _PLACEHOLDERS:
@@ -92,25 +97,15 @@ def _fill(path: str, as_of: str | None = None) -> str:
     return re.sub(r"\{([A-Za-z_]\w*)\}", value, path)
 
 
-def filled(path: str, as_of: str | None) -> str:
-    """The path of a report with `as_of` filled in.
-
-    Example:
-        >>> filled("/reports/{as_of}.html", "2026-11-28")
-        '/reports/2026-11-28.html'
-    """
-    return _fill(path, as_of)
-
-
 def _page(path: str) -> str:
     if re.match(r"\w[\w+.-]+:", path) or not path.lower().endswith((".html", ".htm")):
         raise ConfigError(f"expected the path of a .html file that the driver can write, found {brief_value(path)}")
-    return _fill(plain_text(path))
+    return fill_as_of(plain_text(path))
 
 
 def _check_placeholders(place: _Place) -> _Place:
     try:
-        _fill(place.path or "")
+        fill_as_of(place.path or "")
     except ConfigError as error:
         raise errors_by_key({("path",): str(error)}) from error
     return place
@@ -173,7 +168,7 @@ class Job(Section):
             >>> Job(job="nightly", as_of="2026-11-28").located(Location(path="/data/{as_of}/truth")).path
             '/data/2026-11-28/truth'
         """
-        return place if place.path is None else replace(place, path=_fill(place.path, self.as_of))
+        return place if place.path is None else replace(place, path=fill_as_of(place.path, self.as_of))
 
     def resolved(self) -> dict[str, Any]:
         """The configuration with all its defaults. Read as a file, it is the same configuration."""

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CONVENTIONS
-from spark_recmetrics.job.files.config import json_schema, load
+from spark_recmetrics.job.files.config import Config, load
 from spark_recmetrics.storage.locations import Location, Output
 
 
@@ -329,7 +329,7 @@ def test_a_text_is_the_method_of_the_intervals(write: Write) -> None:
     short, long = (load(write(f"{SMALLEST}evaluation: {{intervals: {how}}}\n")) for how in ("bootstrap", "{method: bootstrap}"))
     assert short == long
     assert short.evaluation.intervals.chosen.method == "bootstrap"
-    assert {"enum": ["normal", "bootstrap"]} in json_schema()["$defs"]["Evaluation"]["properties"]["intervals"]["anyOf"]
+    assert {"enum": ["normal", "bootstrap"]} in Config.file_schema()["$defs"]["Evaluation"]["properties"]["intervals"]["anyOf"]
 
 
 def test_metrics_that_need_the_catalogue_are_found_early(refused: Refused, write: Write) -> None:

@@ -15,7 +15,7 @@ from job_data import CONF, DEFAULT_METRICS, Write
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS
-from spark_recmetrics.job.files.config import Config, Inputs, json_schema, load
+from spark_recmetrics.job.files.config import Config, Inputs, load
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.storage.locations import Location
 
@@ -31,7 +31,7 @@ def keys_of(node: Any) -> Iterator[str]:
 
 
 def test_schema_tells_every_key_and_default() -> None:
-    schema = json_schema()
+    schema = Config.file_schema()
     assert json.loads(json.dumps(schema)) == schema
     assert set(schema["properties"]) == set(Config.model_fields)
     evaluation = schema["$defs"]["Evaluation"]["properties"]
@@ -61,7 +61,7 @@ def uncommented(key: str) -> Any:
 
 def test_documented_file_has_every_key_with_its_default(write: Write) -> None:
     text = EVALUATE.read_text()
-    missing = {key for key in keys_of(json_schema()) if not re.search(rf"^[\s#{{-]*{key}: ?", text, re.MULTILINE)}
+    missing = {key for key in keys_of(Config.file_schema()) if not re.search(rf"^[\s#{{-]*{key}: ?", text, re.MULTILINE)}
     assert not missing
     without_defaults = {
         "inputs": {"predictions": {"path": "/data/predictions"}, "truth": {"path": "/data/truth"}},

@@ -10,7 +10,7 @@ from job_data import ROOT, SMALLEST, VALUE, WITH_SECRETS, Refused, Write, untold
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.job.cli import main
-from spark_recmetrics.job.files.config import json_schema, load
+from spark_recmetrics.job.files.config import Config, load
 from spark_recmetrics.storage.credentials import Secret, Vault, masked_override
 from spark_recmetrics.storage.locations import Location, Output
 
@@ -63,7 +63,7 @@ def test_what_is_resolved_reads_as_the_same_configuration(write: Write, name: st
 
 
 def test_the_schema_has_both_forms() -> None:
-    option = json_schema()["$defs"]["Location"]["properties"]["options"]["additionalProperties"]
+    option = Config.file_schema()["$defs"]["Location"]["properties"]["options"]["additionalProperties"]
     assert option["anyOf"][0] == {"type": "string"}
     assert option["anyOf"][1]["required"] == list(option["anyOf"][1]["properties"]) == ["secret"]
     assert option["anyOf"][1]["additionalProperties"] is False
