@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from spark_recmetrics import metrics, splits, stats
     from spark_recmetrics.columns import Columns
     from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
-    from spark_recmetrics.decisions.comparison_spark import Comparison, compare
+    from spark_recmetrics.decisions.comparison import Comparison, compare
     from spark_recmetrics.errors import ConfigError, DataError, DataWarning, GateError, PublishError, RecMetricsError
     from spark_recmetrics.evaluation.evaluator import Evaluator, compute_metrics
-    from spark_recmetrics.evaluation.memory import MemoryResult, evaluate_in_memory
-    from spark_recmetrics.evaluation.spark import Result, evaluate
+    from spark_recmetrics.evaluation.result import Result
+    from spark_recmetrics.evaluation.stages import evaluate
     from spark_recmetrics.job.mlflow import log_to_mlflow
     from spark_recmetrics.ranking.lists_spark import from_als, rank_items
     from spark_recmetrics.reports import plots
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _HOME = {
     "CONVENTIONS": "conventions",
     "Columns": "columns",
-    "Comparison": "decisions.comparison_spark",
+    "Comparison": "decisions.comparison",
     "ConfigError": "errors",
     "Convention": "conventions",
     "DataError": "errors",
@@ -39,17 +39,15 @@ _HOME = {
     "Evaluator": "evaluation.evaluator",
     "GateError": "errors",
     "Intervals": "request.intervals",
-    "MemoryResult": "evaluation.memory",
     "Output": "storage.locations",
     "PublishError": "errors",
     "RecMetricsError": "errors",
-    "Result": "evaluation.spark",
+    "Result": "evaluation.result",
     "Run": "runs.identity",
-    "compare": "decisions.comparison_spark",
+    "compare": "decisions.comparison",
     "compute_metrics": "evaluation.evaluator",
     "convention": "conventions",
-    "evaluate": "evaluation.spark",
-    "evaluate_in_memory": "evaluation.memory",
+    "evaluate": "evaluation.stages",
     "from_als": "ranking.lists_spark",
     "log_to_mlflow": "job.mlflow",
     "metrics": "metrics",
@@ -73,7 +71,6 @@ __all__ = [
     "Evaluator",
     "GateError",
     "Intervals",
-    "MemoryResult",
     "Output",
     "PublishError",
     "RecMetricsError",
@@ -84,7 +81,6 @@ __all__ = [
     "compute_metrics",
     "convention",
     "evaluate",
-    "evaluate_in_memory",
     "from_als",
     "log_to_mlflow",
     "metrics",

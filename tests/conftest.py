@@ -98,16 +98,8 @@ def _session(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture
-def spark(_session: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The session, with the settings of a test undone behind it.
-
-    What a test leaves at its default runs with 3 buckets, not 32: no number depends on them, and each is a task a stage.
-    """
-    from spark_recmetrics import evaluate
-    from spark_recmetrics.diagnostics import preflight_spark as preflight
-
-    for function in (evaluate, preflight.prove):
-        monkeypatch.setitem(function.__kwdefaults__, "n_buckets", 3)
+def spark(_session: Any) -> Iterator[Any]:
+    """The session; a test's changes to its settings are undone."""
     before = {key: _session.conf.get(key) for key in CHANGED_BY_TESTS}
     yield _session
     for key, value in before.items():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from spark_recmetrics.decisions.comparison_spark import Comparison
+from spark_recmetrics.decisions.comparison import Comparison
 from spark_recmetrics.decisions.gates import Gate, check_gates
-from spark_recmetrics.evaluation.memory import evaluate_in_memory
+from spark_recmetrics.evaluation.stages import evaluate
 
 NIGHTS = ("2026-11-26", "2026-11-27", "2026-11-28")
 
@@ -22,7 +22,7 @@ def small_result(first="als", second="popularity", metrics=("mrr", "hit", "rmse"
     ]
     predictions = pd.DataFrame(rows, columns=["model", "user_id", "item_id", "score"])
     truth = pd.DataFrame([(user, "x", 4.0) for user in range(4)], columns=["user_id", "item_id", "rating"])
-    return evaluate_in_memory(predictions, truth, metrics=metrics, k=k, catalog_size=4)
+    return evaluate(predictions, truth, metrics=metrics, k=k, catalog=4)
 
 
 def many_models(values, metric="mrr@2"):

@@ -600,7 +600,7 @@ def test_the_table_of_arguments_is_the_code():
     table = [line.strip("|").split("|") for line in page.splitlines()[start + 2 : start + 13]]
     spark, memory, small = (
         inspect.signature(one).parameters
-        for one in (spark_recmetrics.evaluate, spark_recmetrics.evaluate_in_memory, spark_recmetrics.compute_metrics)
+        for one in (spark_recmetrics.evaluate, spark_recmetrics.evaluate, spark_recmetrics.compute_metrics)
     )
     many = {
         **inspect.signature(spark_recmetrics.Evaluator.__init__).parameters,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_recmetrics.conventions import Convention
 from spark_recmetrics.inputs.spark import Inputs, clean_predictions, clean_truth, relevant_pairs
-from spark_recmetrics.metrics import Metric, cut_offs
+from spark_recmetrics.metrics import cut_offs
 from spark_recmetrics.ranking.window_spark import top_rows, without_repeats
+from spark_recmetrics.request.request import Request
 from spark_recmetrics.storage import actions
 from spark_recmetrics.text import counted
 
@@ -37,40 +37,32 @@ class Overlap:
 
     Args:
         inputs: In canonical form.
-        metrics: All metrics; lists are looked at up to the largest cut-off, whole where there is none.
-        convention: Their definitions.
-        policies: What becomes of faulty rows, by check.
-        models: The models; None: all there are.
-        model_name: Name of the only model of predictions without a model column.
+        request: What is asked. Lists are looked at up to the largest cut-off, in full where there is none.
     """
 
     inputs: Inputs
-    metrics: Sequence[Metric]
-    convention: Convention
-    policies: Mapping[str, str]
-    models: Sequence[str] | None
-    model_name: str
+    request: Request
 
     @cached_property
     def judged(self) -> DataFrame:
         """Clean truth."""
-        return clean_truth(self.inputs.truth, self.convention, self.policies)
+        return clean_truth(self.inputs.truth, self.request.convention, self.request.policies)
 
     @cached_property
     def relevant(self) -> DataFrame:
         """`user, item, rating` of what is relevant, each once."""
-        return relevant_pairs(self.judged, self.convention, has_ratings=self.inputs.has_ratings)
+        return relevant_pairs(self.judged, self.request.convention, has_ratings=self.inputs.has_ratings)
 
     @cached_property
     def longest(self) -> int | None:
         """The largest cut-off."""
-        return max((k for k in cut_offs(self.metrics) if k is not None), default=None)
+        return max((k for k in cut_offs(self.request.metrics) if k is not None), default=None)
 
     def recommendations(self, *, allow_train: bool) -> Finding:
         """No list holds a training row of its user, unless that is allowed."""
         if self.inputs.train is None:
             return Finding("warn", *_NO_TRAIN)
-        if self.convention.candidates == "judged":
+        if self.request.convention.candidates == "judged":
             return Finding("ok", "not looked at: only items with a truth row are ranked")
         found = "; ".join(
             f"{model}: {own['n_seen']} of {counted(own['n'], 'recommendation')}{self._up_to} are training rows of their user, "
@@ -129,12 +121,12 @@ class Overlap:
     def _lists(self) -> dict[str, Mapping[str, Any]]:
         """By model: rows of lists, training rows among them, and shares of relevant items that they hold, summed over users."""
         rows = self.inputs.predicted["predictions"]
-        rows = rows if "model" in rows.columns else rows.withColumn("model", F.lit(self.model_name))
-        rows = rows if self.models is None else rows.where(F.col("model").isin(*self.models))
-        rows = without_repeats(clean_predictions(rows, self.convention, self.policies), self.convention)
-        if self.convention.candidates == "judged":
+        rows = rows if "model" in rows.columns else rows.withColumn("model", F.lit(self.request.model_name))
+        rows = rows if self.request.models is None else rows.where(F.col("model").isin(*self.request.models))
+        rows = without_repeats(clean_predictions(rows, self.request.convention, self.request.policies), self.request.convention)
+        if self.request.convention.candidates == "judged":
             rows = rows.join(self.judged.select("user", "item"), ["user", "item"], "left_semi")
-        rows = top_rows(rows, k=None, convention=self.convention, trust_rank=False)
+        rows = top_rows(rows, k=None, convention=self.request.convention, trust_rank=False)
         n_relevant = F.count(F.lit(1)).over(Window.partitionBy("user"))
         rows = rows.join(self.relevant.select("user", "item", (1 / n_relevant).alias("share")), ["user", "item"], "left")
         unseen = rows.withColumn("seen", F.lit(None).cast("boolean"))
@@ -149,7 +141,7 @@ class Overlap:
         )
         by_model = {row["model"]: row.asDict() for row in actions.collect_rows(found)}
         nothing = {"n": 0, "n_seen": 0, "example": None, "whole": 0.0, "within": 0.0}
-        return {model: by_model.get(model, nothing) for model in self.models or sorted(by_model)}
+        return {model: by_model.get(model, nothing) for model in self.request.models or sorted(by_model)}
 
 
 def _pair() -> Column:

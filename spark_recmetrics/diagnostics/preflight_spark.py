@@ -15,20 +15,20 @@ from typing import Any, NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_recmetrics.columns import Columns
+from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.decisions.comparison_spark import compared
+from spark_recmetrics.decisions.comparison import Question, TestOptions, compared
 from spark_recmetrics.diagnostics.doctor_spark import Check
 from spark_recmetrics.diagnostics.expected import best_bound, chance, no_chance, no_perfect_value, perfect_value
 from spark_recmetrics.diagnostics.overlap_spark import Finding
 from spark_recmetrics.diagnostics.sample_spark import Sample, Setup, hashed, within
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.evaluation.spark import Result
-from spark_recmetrics.inputs.data_report import checked_policies
+from spark_recmetrics.evaluation.result import Result
+from spark_recmetrics.inputs.buckets_spark import default_n_buckets
 from spark_recmetrics.inputs.spark import column_of
-from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
-from spark_recmetrics.metrics.parsing import named_populations
+from spark_recmetrics.inputs.tables import Tables
+from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric
+from spark_recmetrics.request.request import Request
 from spark_recmetrics.storage import actions
 from spark_recmetrics.text import counted
 
@@ -48,7 +48,7 @@ _LENIENT = {
 """Policies for lists that are made here: what these checks find says something about the lists of a model."""
 
 
-def prove(
+def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
     predictions: DataFrame,
     truth: DataFrame,
     *,
@@ -64,7 +64,7 @@ def prove(
     models: Sequence[str] | None = None,
     checks: Mapping[str, str] | None = None,
     cast_ids: str | None = None,
-    n_buckets: int = DEFAULT_N_BUCKETS,
+    n_buckets: int | None = None,
     allow_train: bool = False,
 ) -> Iterator[Check]:
     """Look at one thing after the other; what the data are refused for is a check that fails, and no exception.
@@ -121,22 +121,24 @@ def prove(
         ok truth and train
         ok candidates
     """
-    setup = Setup(
-        predictions=predictions,
-        truth=truth,
-        train=train,
-        rating_predictions=rating_predictions,
-        catalog=catalog,
-        metrics=expand(metrics, k),
-        convention=named_populations(named_convention(convention, threshold)),
+    size = catalog if isinstance(catalog, int) else None
+    tables = Tables(predictions, truth, rating_predictions, train, None if size is not None else catalog)
+    tables.check()
+    request = Request.of(
+        tables.columns,
+        metrics=metrics,
+        k=k,
         threshold=threshold,
-        checks=checked_policies(checks),
-        columns=columns,
+        convention=convention,
+        columns=checked_columns(columns),
+        catalog_size=size,
         model_name=model_name,
         models=models,
+        checks=checks,
         cast_ids=cast_ids,
-        n_buckets=n_buckets,
+        n_buckets=default_n_buckets(predictions.sparkSession) if n_buckets is None else n_buckets,
     )
+    setup = Setup(tables, request)
     try:
         sample = Sample.of(setup)
     except DataError as error:
@@ -193,17 +195,17 @@ def _collected(
 
 def _perfect(sample: Sample) -> Finding:
     """The list of all relevant items, the best rating first, scores what it must, for every user."""
-    own, rules = sample.setup, sample.setup.convention
-    reasons = {metric: no_perfect_value(metric, rules) for metric in own.metrics}
+    own, rules = sample.setup, sample.setup.request.convention
+    reasons = {metric: no_perfect_value(metric, rules) for metric in own.request.metrics}
     metrics = [metric for metric, reason in reasons.items() if reason is None]
     if not metrics:
         return Finding("ok", _left_out(reasons))
-    columns = replace(own.columns, rank=None)
+    columns = replace(own.request.columns, rank=None)
     named = {columns.user: "user", columns.item: "item", columns.score: "rating"}
     lists = sample.overlap.relevant.select(
         F.lit("perfect").alias(columns.model), *(F.col(name).alias(column) for column, name in named.items())
     )
-    result = own.evaluated(lists, metrics, columns=columns, models=["perfect"], checks={**own.checks, **_LENIENT})
+    result = own.evaluated(lists, metrics, columns=columns, models=["perfect"], checks={**own.request.policies, **_LENIENT})
     groups = _collected(result, ["n_relevant"], metrics, (F.min, F.max, F.count))
     if not groups:
         return Finding("FAIL", "nobody has a relevant item", "check threshold against the ratings")
@@ -212,7 +214,15 @@ def _perfect(sample: Sample) -> Finding:
     less: list[str] = []
     for metric in metrics:
         # Without a ranking metric nothing is counted, and no value depends on the number of relevant items.
-        dues = [(perfect_value(metric, rules, group["n_relevant"] or 1, result.plan.n_items), group) for group in groups]
+        dues = [
+            (
+                perfect_value(
+                    metric, rules, group["n_relevant"] or 1, result.evaluated.known.n_items if result.evaluated else None
+                ),
+                group,
+            )
+            for group in groups
+        ]
         known = [(due, group) for due, group in dues if not math.isnan(due)]
         wrong += [text for due, group in known if (text := _other_value(metric, group, due, rules))]
         if known:
@@ -282,11 +292,11 @@ class _Spread(NamedTuple):
 def _random(sample: Sample) -> Finding:
     """Candidates in random order score what chance gives."""
     own, overlap = sample.setup, sample.overlap
-    reasons = {metric: no_chance(metric, own.convention) for metric in own.metrics}
+    reasons = {metric: no_chance(metric, own.request.convention) for metric in own.request.metrics}
     metrics = [metric for metric, reason in reasons.items() if reason is None]
     if not metrics:
         return Finding("ok", _left_out(reasons))
-    judged_only = own.convention.candidates == "judged"
+    judged_only = own.request.convention.candidates == "judged"
     pool = _pool(sample, min(max(10 * (overlap.longest or 0), FEWEST_CANDIDATES), MOST_CANDIDATES))
     n_listed = MOST_JUDGED if judged_only else actions.count_distinct(pool)
     if not n_listed:
@@ -311,7 +321,7 @@ def _random(sample: Sample) -> Finding:
         columns=Columns(user="user", item="item"),
         train=None,
         catalog=None if judged_only else n_listed,
-        checks={**own.checks, **_LENIENT},
+        checks={**own.request.policies, **_LENIENT},
         models=[f"draw {draw}" for draw in draws],
     )
     length = "n_truth" if judged_only else "n_relevant"
@@ -319,7 +329,7 @@ def _random(sample: Sample) -> Finding:
     groups = [
         {**group, "n_listed": group[length] if judged_only else n_listed} for group in groups if group[length] <= n_listed
     ]
-    spreads = [spread for metric in metrics if (spread := _spread(metric, groups, own.convention))]
+    spreads = [spread for metric in metrics if (spread := _spread(metric, groups, own.request.convention))]
     if not spreads:
         return Finding("warn", f"not looked at: nobody has a relevant item, and not more than {n_listed}")
     among = "the judged items of a user" if judged_only else counted(n_listed, "item")
@@ -385,19 +395,19 @@ def _itself(own: Setup) -> Finding:
     names = [model, f"{model} again"]
 
     def twice(frame: DataFrame) -> DataFrame:
-        column = own.columns.model
+        column = own.request.columns.model
         rows = frame.where(column_of(frame, column).cast("string") == model) if column in frame.columns else frame
         return rows.withColumn(column, F.explode(F.array(*map(F.lit, names))))
 
-    rated = None if own.rating_predictions is None else twice(own.rating_predictions)
+    rated = None if own.tables.rating_predictions is None else twice(own.tables.rating_predictions)
     # What looks at items needs tables that are not read here.
-    metrics = [metric for metric in own.metrics if metric.definition.accuracy and not metric.definition.across_users]
+    metrics = [metric for metric in own.request.metrics if metric.definition.accuracy and not metric.definition.across_users]
     if not metrics:
         return Finding("warn", "not looked at: no metric compares the lists of a user with truth")
-    result = own.evaluated(twice(own.predictions), metrics, rating_predictions=rated, models=names)
+    result = own.evaluated(twice(own.tables.predictions), metrics, rating_predictions=rated, models=names)
     try:
-        options: dict[str, Any] = {"baseline": model, "correction": "none", "n_parts": own.n_buckets}
-        rows = compared(result.per_user, names, metrics, own.convention, **options).rows
+        question = Question(names, metrics, own.request.convention, model, TestOptions(correction="none"))
+        rows = compared(result.per_user, question, n_parts=own.request.n_buckets).rows
     finally:
         result.release()
     known = [row for row in rows if row["n_users"] > 1]
@@ -411,10 +421,10 @@ def _itself(own: Setup) -> Finding:
 
 
 def _first_model(own: Setup) -> str | None:
-    if own.models is not None:
-        return own.models[0]
-    column = own.columns.model
-    if column not in own.predictions.columns:
-        return own.model_name
-    named = own.predictions.select(column_of(own.predictions, column).cast("string").alias("model"))
+    if own.request.models is not None:
+        return own.request.models[0]
+    column = own.request.columns.model
+    if column not in own.tables.predictions.columns:
+        return own.request.model_name
+    named = own.tables.predictions.select(column_of(own.tables.predictions, column).cast("string").alias("model"))
     return next(iter(actions.distinct_models(named)), None)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Number
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics.columns import Columns
-from spark_recmetrics.conventions import Convention
 from spark_recmetrics.diagnostics.overlap_spark import Overlap
-from spark_recmetrics.evaluation.spark import Result, evaluate
+from spark_recmetrics.evaluation.result import Result
+from spark_recmetrics.evaluation.stages import evaluate
 from spark_recmetrics.inputs.spark import column_of, id_column, read_inputs
-from spark_recmetrics.metrics import Metric
+from spark_recmetrics.inputs.tables import Tables
+from spark_recmetrics.metrics import Metric, parse
+from spark_recmetrics.request.request import Request
 from spark_recmetrics.storage import actions, read
 
 N_USERS, N_ROWS = 20_000, 5_000_000
@@ -26,33 +27,31 @@ _BITS = 53
 
 @dataclass(frozen=True)
 class Setup:
-    """The arguments of an evaluation: its tables, perhaps with some users only, and its definitions."""
+    """An evaluation that is checked: its tables, perhaps with some users only, and what is asked."""
 
-    predictions: DataFrame
-    truth: DataFrame
-    train: DataFrame | None
-    rating_predictions: DataFrame | None
-    catalog: DataFrame | int | None
-    metrics: Sequence[Metric]
-    convention: Convention
-    threshold: float | None
-    checks: Mapping[str, str]
-    columns: Columns
-    model_name: str
-    models: Sequence[str] | None
-    cast_ids: str | None
-    n_buckets: int
+    tables: Tables
+    request: Request
 
     @property
     def by_user(self) -> dict[str, DataFrame]:
         """The tables that have a user in each row."""
         names = ("truth", "predictions", "rating_predictions", "train")
-        return {name: frame for name in names if (frame := getattr(self, name)) is not None}
+        return {name: frame for name in names if (frame := getattr(self.tables, name)) is not None}
 
     def evaluated(self, predictions: DataFrame, metrics: Sequence[Metric], **changed: Any) -> Result:
-        """The result for these lists, all else being as it is but for what is changed."""
-        names = ("truth", "threshold", "convention", "columns", "train", "catalog", "checks", "cast_ids", "n_buckets")
-        given = {name: getattr(self, name) for name in names}
+        """The result for these lists, everything else unchanged except for what is given."""
+        tables, request = self.tables, self.request
+        given: dict[str, Any] = {
+            "truth": tables.truth,
+            "threshold": request.convention.threshold if request.has_threshold else None,
+            "convention": request.convention,
+            "columns": request.columns,
+            "train": tables.train,
+            "catalog": request.catalog_size if tables.catalog is None else tables.catalog,
+            "checks": request.policies,
+            "cast_ids": request.cast_ids,
+            "n_buckets": request.n_buckets,
+        }
         return evaluate(predictions, metrics=metrics, k=None, **given | changed)
 
 
@@ -80,21 +79,19 @@ class Sample:
         Raises:
             DataError: A table lacks a column, or one has a type that cannot serve.
         """
-        users = {table: id_column(table, frame, "user", whole.columns.user) for table, frame in whole.by_user.items()}
-        n_users = actions.collect_rows(whole.truth.agg(F.approx_count_distinct(users["truth"])))[0][0]
-        n_rows = [actions.collect_rows(frame.agg(_n_rows(frame, whole.columns)))[0][0] for frame in whole.by_user.values()]
+        columns = whole.request.columns
+        users = {table: id_column(table, frame, "user", columns.user) for table, frame in whole.by_user.items()}
+        n_users = actions.collect_rows(whole.tables.truth.agg(F.approx_count_distinct(users["truth"])))[0][0]
+        n_rows = [actions.collect_rows(frame.agg(_n_rows(frame, columns)))[0][0] for frame in whole.by_user.values()]
         share = min(1.0, N_USERS / max(n_users, 1), N_ROWS / max(*n_rows, 1))
-        # Where all are looked at, too, so that what is kept and given back is never a table of the caller's.
+        # Also where all are looked at, so that what is kept and released is never a table of the caller's.
         few = {table: frame.where(within(share, users[table])) for table, frame in whole.by_user.items()}
-        others: dict[str, Any] = {"rating_predictions": few.get("rating_predictions"), "train": few.get("train")}
-        setup = replace(whole, truth=few["truth"], predictions=few["predictions"], **others)
-        catalog = None if isinstance(setup.catalog, int | Number) else setup.catalog
-        given: dict[str, Any] = {"columns": setup.columns, "cast_ids": setup.cast_ids, "n_buckets": setup.n_buckets}
-        inputs = read_inputs(setup.predictions, setup.truth, train=setup.train, catalog=catalog, **given)
+        setup = replace(whole, tables=replace(whole.tables, **few))
+        lists = replace(setup.request, metrics=(parse("hit"),), has_threshold=False)
+        inputs = read_inputs(replace(setup.tables, rating_predictions=None), lists, reads=("train", "catalog"))
         for frame in few.values():
             actions.materialize(frame)
-        overlap = Overlap(inputs, setup.metrics, setup.convention, setup.checks, setup.models, setup.model_name)
-        return cls(setup, overlap, n_users, share)
+        return cls(setup, Overlap(inputs, setup.request), n_users, share)
 
     @property
     def size(self) -> str:

@@ -10,18 +10,22 @@ from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError, DataWarning
-from spark_recmetrics.evaluation.memory import evaluate_in_memory
+from spark_recmetrics.evaluation.stages import evaluate
 from spark_recmetrics.inputs.data_report import NEVER_MEET
+from spark_recmetrics.inputs.tables import engine_of
 from spark_recmetrics.metrics import DEFAULT_METRICS, Metric, expand
 from spark_recmetrics.text import brief
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from spark_recmetrics.evaluation.result import Outcome
+    from spark_recmetrics.evaluation.result import Result
 
 
 Values = dict[str, "float | None"]
+
+_DISJOINT = dict.fromkeys(NEVER_MEET, "warn")
+"""A single user may be evaluated here, and then a list without a pair in common with the ground truth is an answer."""
 
 
 def compute_metrics(
@@ -69,13 +73,14 @@ def compute_metrics(
     if not isinstance(metrics, Iterable | Metric):
         raise ConfigError(f"metrics: expected texts such as 'ndcg@10', found {brief(metrics)}")
     wanted = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
-    result = evaluate_in_memory(
+    result = evaluate(
         _frame([(user, item, predicted) for user, item, predicted, _ in rows], "score"),
         _frame([(user, item, true) for user, item, _, true in rows if true is not None], "rating"),
         metrics=wanted,
         k=k,
         threshold=threshold,
         convention=convention,
+        checks=_DISJOINT,
     )
     _warn(result)
     found = result.to_dict()["model"]
@@ -141,8 +146,7 @@ class Evaluator:
             DataError: There is a threshold, and truth has no ratings; or rows are refused, as by `srm.evaluate`.
 
         Warns:
-            DataWarning: No user, or no item, stands on both sides, or there is nobody to average. On Spark the first two are
-                refused.
+            DataWarning: The two sides have no user, or no item, in common, or there are no users to average over.
 
         Example:
             >>> recommendations = {"ann": {"x": 0.2, "y": 0.9}, "bob": {"y": 0.7}, "cid": {"x": 0.5}}
@@ -154,22 +158,17 @@ class Evaluator:
             raise ConfigError(f"expected recommendations and truth of one kind, found {kinds[0]} and {kinds[1]}")
         given: dict[str, Any] = {"metrics": self.metrics, "k": None, "convention": self.convention, "columns": columns}
         given["threshold"] = self.threshold
-        if kinds[0] == "Spark":
-            from spark_recmetrics.evaluation.spark import evaluate
-
-            result = evaluate(recommendations, truth, catalog=catalog_size, **given)
-            result.release()
-            _warn(result)
-            return _only(result.to_dict())
+        given |= {"catalog": catalog_size, "checks": _DISJOINT}
         if kinds[0] == "dict":
             recommendations, truth = _lists(recommendations), _items(truth, rated=self.threshold is not None)
             given["columns"] = Columns(rank="rank" if "rank" in recommendations else None)
-        found = evaluate_in_memory(recommendations, truth, catalog_size=catalog_size, **given)
-        _warn(found)
-        return _only(found.to_dict())
+        result = evaluate(recommendations, truth, **given)
+        result.release()
+        _warn(result)
+        return _only(result.to_dict())
 
 
-def _warn(outcome: Outcome) -> None:
+def _warn(outcome: Result) -> None:
     """Tell the caller of the caller what makes its values worthless: they come without `warnings`."""
     apart = [fact.line() for fact in outcome.data_checks if fact.level == "warn" and fact.check in NEVER_MEET]
     if told := [*apart, *outcome.emptiness]:
@@ -205,14 +204,7 @@ def _frame(rows: list[tuple[Any, ...]], number: str) -> pd.DataFrame:
 
 
 def _kind(table: Any, name: str) -> str:
-    if isinstance(table, Mapping):
-        return "dict"
-    # On Spark 3.5 a frame of Connect is of another class, so its kind is told by what it can do.
-    if hasattr(table, "sparkSession"):
-        return "Spark"
-    if type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns"):
-        return "pandas"
-    raise ConfigError(f"{name}: expected a dict, a pandas or a Spark DataFrame, found {type(table).__name__}")
+    return "dict" if isinstance(table, Mapping) else engine_of(name, table)
 
 
 def _lists(recommendations: Mapping[Any, Any]) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import os
 import re
@@ -11,12 +12,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from spark_recmetrics.aggregation.means import Mean
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError, DataError, PublishError
+from spark_recmetrics.evaluation.calibration import Against, calibrate
+from spark_recmetrics.evaluation.explain import Explanation, explain_user
 from spark_recmetrics.inputs.data_report import EMPTINESS, DataCheck
 from spark_recmetrics.metrics import COMBINED
 from spark_recmetrics.metrics.objectives import Objectives, Standing
@@ -24,16 +27,19 @@ from spark_recmetrics.reports.markdown import as_markdown
 from spark_recmetrics.reports.selection import headline_metric
 from spark_recmetrics.reports.tables import metric_table, pareto_table
 from spark_recmetrics.request.intervals import Intervals
-from spark_recmetrics.request.slices import MIN_USERS, Band, Slice, in_order, joined
+from spark_recmetrics.request.slices import MIN_USERS, Slice, in_order
 from spark_recmetrics.text import brief, counted, json_text, printable
 from spark_recmetrics.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from spark_recmetrics.aggregation.values import Values
+    from spark_recmetrics.evaluation.engine import Engine, Scored
     from spark_recmetrics.metrics import Metric
-    from spark_recmetrics.metrics.group_sums import GroupValue
     from spark_recmetrics.reports.page import Page
+    from spark_recmetrics.request.request import Request
+    from spark_recmetrics.side_info.known import Known
 
 from spark_recmetrics.runs.identity import Run
 
@@ -50,6 +56,16 @@ class Compared(Protocol):
         """The level of the tests."""
 
 
+class Evaluated(NamedTuple):
+    """What the stages of an evaluation have returned."""
+
+    request: Request
+    inputs: Any
+    known: Known[Any]
+    scored: Scored
+    engine: Engine
+
+
 class Checked(Protocol):
     """What a report shows of the result of a gate, a `decisions.gates.GateResult`."""
 
@@ -58,7 +74,7 @@ class Checked(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Outcome:
+class Result:
     """The values of an evaluation. Its text is the table that a job prints.
 
     Args:
@@ -72,14 +88,15 @@ class Outcome:
         sliced: The values of slices, and of pairs of groups, by slice and value, then by model.
         min_users: Values of slices over fewer users are marked as small.
         objectives: What `euc_distance`, `hypervolume` and the Pareto front are made of; the first two are added to the means.
-        confidence: Of the intervals.
+        confidence: Of the confidence intervals.
+        evaluated: What the stages of the evaluation have returned; None for a result made of values alone.
 
     Example:
         >>> import pandas as pd
-        >>> from spark_recmetrics.evaluation.memory import evaluate_in_memory
+        >>> from spark_recmetrics.evaluation.stages import evaluate
         >>> predictions = pd.DataFrame({"user_id": [1, 1, 2], "item_id": [7, 8, 8], "score": [0.9, 0.8, 0.7]})
         >>> truth = pd.DataFrame({"user_id": [1, 2, 3], "item_id": [8, 8, 9]})
-        >>> evaluate_in_memory(predictions, truth, metrics=["mrr", "hit"], k=[1, 2])
+        >>> evaluate(predictions, truth, metrics=["mrr", "hit"], k=[1, 2])
         convention default, users averaged: model 3; 1 warning
         <BLANKLINE>
         metric  k   model
@@ -100,6 +117,121 @@ class Outcome:
     min_users: int = MIN_USERS
     objectives: Sequence[Objectives] = ()
     confidence: float = Intervals.confidence
+    evaluated: Evaluated | None = None
+
+    @classmethod
+    def of(cls, evaluated: Evaluated, values: Values, checks: Sequence[DataCheck], truth: Mapping[str, Any]) -> Result:
+        """The result of the last stage.
+
+        Args:
+            evaluated: What the stages before it have returned.
+            values: The values.
+            checks: The rows of DATA_REPORT.
+            truth: What was counted of the ground truth.
+        """
+        request = evaluated.request
+        return cls(
+            means=values.means,
+            sliced=values.sliced,
+            data_checks=checks,
+            convention=request.convention,
+            run=request.run,
+            data_hash=_data_hash(truth),
+            warnings=[*request.warnings, *(check.line() for check in checks if check.level == "warn")],
+            slices=request.slices.slices,
+            min_users=request.min_users,
+            objectives=request.objectives,
+            confidence=request.intervals.confidence,
+            evaluated=evaluated,
+        )
+
+    @property
+    def _stages(self) -> Evaluated:
+        if self.evaluated is None:
+            raise ValueError("this result has no tables: it was made of values alone")
+        return self.evaluated
+
+    @property
+    def per_user(self) -> Any:
+        """PER_USER: one row per model and user of ground truth or predictions, a column per metric; null is undefined."""
+        return self._stages.scored.per_user
+
+    @property
+    def summary(self) -> Any:
+        """SUMMARY as a frame of the engine: one row per model, slice and metric."""
+        return self._stages.engine.frame("summary", self.rows)
+
+    @property
+    def data_report(self) -> Any:
+        """DATA_REPORT as a frame of the engine: one row per check of the input."""
+        return self._stages.engine.frame("data_report", [check._asdict() for check in self.data_checks])
+
+    def explain(self, user: Any, model: str | None = None) -> Explanation:
+        """The lists of one user, row by row, with what each row adds to each metric. `str` of it is a table.
+
+        Args:
+            user: The user; ids are compared as text.
+            model: The model, None for all.
+
+        Raises:
+            ConfigError: There is no such model.
+            DataError: The user stands neither in truth nor in predictions.
+
+        Example:
+            >>> predictions = spark.createDataFrame(
+            ...     [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.7), ("cid", "x", 0.1)],
+            ...     "user_id string, item_id string, score double",
+            ... )
+            >>> truth = spark.createDataFrame([("ann", "y"), ("bob", "y"), ("cid", "z")], "user_id string, item_id string")
+            >>> print(evaluate(predictions, truth, metrics=["mrr", "recall"], k=2).explain("ann"))
+            user ann, model model, convention default
+            list of 2, ground truth 1, relevant 1
+            <BLANKLINE>
+            rank   item  score  tied  judged  rating  hit  gain    mrr@2  recall@2
+            1      x       0.9     0                          0        .         .
+            2      y       0.8     0     yes          yes     1  +0.5000   +1.0000
+            value                                                 0.5000    1.0000
+        """
+        return explain_user(self._stages, user, model)
+
+    def score_calibration(self, n_bins: int = 20, *, against: Against | None = None) -> list[dict[str, Any]]:
+        """How often rows with about the same score are relevant, or what they are rated: a reliability diagram in numbers.
+
+        The scores of a model are cut at their quantiles into bins B of about as many rows each. The value of a bin is
+
+            share of relevant rows = n_relevant(B) / n_rows(B),  or  mean rating = sum of true ratings(B) / n_rows(B)
+
+        and a calibrated model has a value equal to `mean_score`, where its scores are probabilities or ratings; where they
+        are any numbers, the values rise with the bins. The first counts all rows of users who stand in truth, wherever in
+        the list: what truth lacks is not relevant. The second looks at the pairs that have a rating. Missing and infinite
+        scores are left out, equal scores are in one bin, so that there may be fewer bins. Scores are not clipped. In large
+        tables an edge is approximate, by a few rows. Starts one Spark job.
+
+        Args:
+            n_bins: How many bins, up to 1000.
+            against: `relevance` or `rating`. None: ratings where the evaluation has rating metrics alone.
+
+        Returns:
+            A row for each model and bin: `model, against, bin` from 1, `score_low, score_high, mean_score, n_rows, value`.
+
+        Raises:
+            ConfigError: An argument is wrong.
+            DataError: There are no scores, only ranks; or no ratings.
+
+        Example:
+            >>> lists = [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.2), ("bob", "x", 0.1)]
+            >>> predictions = spark.createDataFrame(lists, "user_id string, item_id string, score double")
+            >>> truth = spark.createDataFrame([("ann", "x"), ("ann", "y"), ("bob", "x")], "user_id string, item_id string")
+            >>> for row in evaluate(predictions, truth, metrics="mrr", k=2).score_calibration(2):
+            ...     print(row["bin"], round(row["mean_score"], 2), row["n_rows"], row["value"])
+            1 0.15 2 0.5
+            2 0.85 2 1.0
+        """
+        return calibrate(self._stages, n_bins, against)
+
+    def release(self) -> None:
+        """Give back the memory that PER_USER holds. Spark computes its values again if it is read later."""
+        self._stages.engine.release(self._stages.scored)
 
     def __post_init__(self) -> None:
         # `dataclasses.replace` gives what was added here before.
@@ -193,12 +325,12 @@ class Outcome:
 
         Example:
             >>> import pandas as pd
-            >>> from spark_recmetrics.evaluation.memory import evaluate_in_memory
+            >>> from spark_recmetrics.evaluation.stages import evaluate
             >>> rows = [("als", 1, "a"), ("als", 2, "a"), ("pop", 1, "b"), ("pop", 2, "b"), ("rnd", 1, "b"), ("rnd", 2, "c")]
             >>> lists = pd.DataFrame(rows, columns=["model", "user_id", "item_id"]).assign(score=1.0)
             >>> truth = pd.DataFrame({"user_id": [1, 2], "item_id": ["a", "x"]})
             >>> wanted = {"hit": {}, "item_coverage(measure=count)": {"nadir": 0}}
-            >>> result = evaluate_in_memory(lists, truth, metrics=list(wanted), k=1, objectives=wanted)
+            >>> result = evaluate(lists, truth, metrics=list(wanted), k=1, objectives=wanted)
             >>> [(one.model, one.optimal, one.dominated_by) for one in result.pareto()]
             [('als', True, ()), ('pop', False, ('als', 'rnd')), ('rnd', True, ())]
         """
@@ -253,10 +385,10 @@ class Outcome:
 
         Example:
             >>> import pandas as pd, tempfile
-            >>> from spark_recmetrics.evaluation.memory import evaluate_in_memory
+            >>> from spark_recmetrics.evaluation.stages import evaluate
             >>> predictions = pd.DataFrame({"user_id": [1, 1, 2], "item_id": [7, 8, 8], "score": [0.9, 0.8, 0.7]})
             >>> truth = pd.DataFrame({"user_id": [1, 2], "item_id": [8, 8]})
-            >>> result = evaluate_in_memory(predictions, truth, metrics="mrr", k=[1, 2])
+            >>> result = evaluate(predictions, truth, metrics="mrr", k=[1, 2])
             >>> result.to_html(f"{tempfile.mkdtemp()}/report.html").name
             'report.html'
         """
@@ -283,10 +415,10 @@ class Outcome:
 
         Example:
             >>> import pandas as pd
-            >>> from spark_recmetrics.evaluation.memory import evaluate_in_memory
+            >>> from spark_recmetrics.evaluation.stages import evaluate
             >>> predictions = pd.DataFrame({"user_id": [1, 1, 2], "item_id": [7, 8, 8], "score": [0.9, 0.8, 0.7]})
             >>> truth = pd.DataFrame({"user_id": [1, 2], "item_id": [8, 8]})
-            >>> print(evaluate_in_memory(predictions, truth, metrics="mrr", k=2).to_markdown(), end="")
+            >>> print(evaluate(predictions, truth, metrics="mrr", k=2).to_markdown(), end="")
             - mrr@2: model has 0.7500 (95 % confidence interval [0.2600, 1.2400], 2 evaluated users).
             <BLANKLINE>
             | metric | users | model |
@@ -323,10 +455,10 @@ class Outcome:
 
         Example:
             >>> import pandas as pd, tempfile
-            >>> from spark_recmetrics.evaluation.memory import evaluate_in_memory
+            >>> from spark_recmetrics.evaluation.stages import evaluate
             >>> predictions = pd.DataFrame({"user_id": [1, 1, 2], "item_id": [7, 8, 8], "score": [0.9, 0.8, 0.7]})
             >>> truth = pd.DataFrame({"user_id": [1, 2, 3], "item_id": [8, 8, 9]})
-            >>> result = evaluate_in_memory(predictions, truth, metrics="mrr", k=2, model_name="=1+1")
+            >>> result = evaluate(predictions, truth, metrics="mrr", k=2, model_name="=1+1")
             >>> file = result.to_csv(f"{tempfile.mkdtemp()}/summary.csv")
             >>> file.read_text().splitlines()[1].split(",")[2:9]
             ["'=1+1", 'all', 'all', 'mrr@2', '2', 'default', '0.5']
@@ -426,22 +558,6 @@ def write_whole(path: str | os.PathLike[str], text: str) -> Path:
     return place
 
 
-def pair_means(found: Mapping[str, Mapping[Metric, GroupValue]]) -> dict[tuple[str, str], dict[str, list[Mean]]]:
-    """The values of pairs of groups, as those of slices: by the two columns and the two groups, then by model.
-
-    Args:
-        found: By model, the values of metrics of groups.
-    """
-    means: dict[tuple[str, str], dict[str, list[Mean]]] = {}
-    for model, own in found.items():
-        for metric, of_metric in own.items():
-            for pair in of_metric.pairs:
-                one = Slice(tuple(Band(column) for column in pair.columns))
-                of_pair = means.setdefault((str(one), joined(pair.groups)), {})
-                of_pair.setdefault(model, []).append(Mean(metric, pair.value, pair.n_users, 0))
-    return means
-
-
 def combined_means(of_model: Sequence[Mean], objectives: Sequence[Objectives]) -> list[Mean]:
     """The metrics that are made of objectives, where the model has a value, known or undefined, of each of these.
 
@@ -471,7 +587,7 @@ def headline(of_model: Sequence[Mean]) -> Mean:
     return next(mean for mean in of_model if mean.metric == metric)
 
 
-def refuse(data_checks: Sequence[DataCheck]) -> None:
+def reject(data_checks: Sequence[DataCheck]) -> None:
     """Raise for rows that would corrupt a number. Emptiness is no fault of a row: the values are undefined then.
 
     Args:
@@ -483,3 +599,7 @@ def refuse(data_checks: Sequence[DataCheck]) -> None:
     wrong = [fact.line() for fact in data_checks if fact.level == "error" and fact.check not in EMPTINESS]
     if wrong:
         raise DataError("\n".join(wrong), data_checks)
+
+
+def _data_hash(truth: Mapping[str, Any]) -> str:
+    return hashlib.sha256(f"{truth.get('rows', 0)} {truth.get('hash')}".encode()).hexdigest()[:16]

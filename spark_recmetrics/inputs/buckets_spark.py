@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from functools import cache
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+
+from spark_recmetrics.metrics import DEFAULT_N_BUCKETS
 
 _MOST = 4096
 """Up to how many buckets their numbers are chosen. Of more, several in a partition do no harm."""
 
 _WORD = 2**32
+
+
+def default_n_buckets(spark: SparkSession) -> int:
+    """The number of buckets where none is given: no more than the partitions that the session makes of a shuffle."""
+    return min(DEFAULT_N_BUCKETS, int(spark.conf.get("spark.sql.shuffle.partitions") or DEFAULT_N_BUCKETS))
 
 
 def in_buckets(rows: DataFrame, n_buckets: int) -> DataFrame:

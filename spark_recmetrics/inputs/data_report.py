@@ -6,25 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.text import brief, did_you_mean, printable
-
-POLICIES: Mapping[str, tuple[str, ...]] = {
-    "null_ids": ("error", "drop"),
-    "bad_ranks": ("error", "drop"),
-    "infinite_scores": ("error", "drop"),
-    "bad_propensities": ("error", "drop"),
-    "unknown_items": ("warn", "info", "error", "drop"),
-    "users_in_both": ("error", "warn"),
-    "items_in_both": ("error", "warn"),
-    "users_without_list": ("warn", "info", "error"),
-    "users_without_truth": ("warn", "info", "error"),
-    "short_lists": ("info", "warn", "error"),
-    "tied_at_cut": ("warn", "info", "error"),
-}
-"""What may become of rows or users that a check counts, its default first. `drop` leaves the rows out, and warns of them."""
-
-_OF_THE_CONVENTION = ("duplicates", "nan_scores", "negative_gains")
+from spark_recmetrics.text import printable
 
 
 class DataCheck(NamedTuple):
@@ -47,36 +29,7 @@ class DataCheck(NamedTuple):
         return printable(f"{self.table}: {self.check} = {self.n_rows}{share}{example}{advice}")
 
 
-def checked_policies(chosen: Mapping[str, str] | None) -> dict[str, str]:
-    """The policy of every check, those that are not chosen by default.
-
-    Raises:
-        ConfigError: There is no such check, or it has no such policy.
-
-    Example:
-        >>> checked_policies({"null_ids": "drop"})["null_ids"]
-        'drop'
-        >>> checked_policies({"null_ids": "warn"})
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: null_ids: expected error or drop, found 'warn'
-    """
-    if not isinstance(chosen, Mapping | None):
-        raise ConfigError(f"expected a mapping of checks to policies, found {brief(chosen)}")
-    found = {check: policies[0] for check, policies in POLICIES.items()}
-    for check, policy in (chosen or {}).items():
-        if not isinstance(check, str):
-            raise ConfigError(f"expected the names of checks, found {brief(check)}")
-        if check in _OF_THE_CONVENTION:
-            raise ConfigError(f"{check}: expected a check, found an option of the convention: give it there")
-        if check not in POLICIES:
-            raise ConfigError(f"{check}: unknown check{did_you_mean(check, POLICIES)}")
-        if not isinstance(policy, str) or policy not in POLICIES[check]:
-            raise ConfigError(f"{check}: expected {' or '.join(POLICIES[check])}, found {brief(policy)}")
-        found[check] = policy
-    return found
-
-
-class Judge(NamedTuple):
+class Levels(NamedTuple):
     """What decides the level of a fact.
 
     Args:
@@ -120,7 +73,7 @@ def data_report(
     observed: Mapping[str, Mapping[str, Any]],
     totals: Mapping[str, Mapping[str, Any]],
     models: Sequence[str],
-    judge: Judge,
+    levels: Levels,
     *,
     has_ratings: bool,
     rated: bool,
@@ -132,7 +85,7 @@ def data_report(
         observed: By table, what was observed of its rows; truth is one of them, and perhaps train.
         totals: By model, the totals of its rows of PER_USER; a model may have none.
         models: The models that were asked for.
-        judge: What is refused.
+        levels: What is refused.
         has_ratings: Whether the truth has a rating column.
         rated: Whether there are rating metrics.
         in_both: By model, how many items of truth it predicts, and how many there are; of models without a pair in common.
@@ -141,49 +94,49 @@ def data_report(
         fact
         for table in observed
         if table not in ("truth", "train")
-        for fact in prediction_facts(table, observed[table], judge)
+        for fact in prediction_facts(table, observed[table], levels)
     ]
     # Where rows of a list are missing, its ranks have gaps for that alone.
     torn = any(fact.check in ("null_ids", "bad_ranks") and fact.table == "predictions" and fact.n_rows for fact in data_checks)
-    data_checks += truth_facts(observed["truth"], judge, has_ratings=has_ratings)
+    data_checks += truth_facts(observed["truth"], levels, has_ratings=has_ratings)
     data_checks += train_facts(observed["train"]) if "train" in observed else []
     # Every model is scored against the same truth; without a ranking metric only rows that have a prediction are looked at.
     counted = [sums for sums in totals.values() if sums.get("n_truth_duplicates") is not None]
     if counted:
         most = max(counted, key=lambda sums: sums["n_truth_duplicates"])
         data_checks.append(
-            judge.counted("truth_duplicates", "truth", most["n_truth_duplicates"], None, _users(most, "n_truth_duplicates"))
+            levels.counted("truth_duplicates", "truth", most["n_truth_duplicates"], None, _users(most, "n_truth_duplicates"))
         )
     for model in models:
-        own = model_facts(model, totals.get(model, {}), judge, rated=rated)
+        own = model_facts(model, totals.get(model, {}), levels, rated=rated)
         data_checks += [fact for fact in own if not (torn and fact.check == "rank_faults")]
         if model in in_both:
-            data_checks.append(judge.needed("items_in_both", f"predictions/{model}", *in_both[model]))
+            data_checks.append(levels.needed("items_in_both", f"predictions/{model}", *in_both[model]))
     return data_checks
 
 
-def prediction_facts(table: str, observed: Mapping[str, Any], judge: Judge) -> list[DataCheck]:
+def prediction_facts(table: str, observed: Mapping[str, Any], levels: Levels) -> list[DataCheck]:
     """Facts about predictions from what was observed of their rows; nothing is observed of an empty table."""
-    infinite = judge.fault("infinite_scores", table, observed)
+    infinite = levels.fault("infinite_scores", table, observed)
     return [
-        judge.needed("rows", table, observed.get("rows") or 0, None),
-        *(judge.fault(check, table, observed) for check in ("null_ids", "nan_scores", "bad_ranks")),
-        infinite._replace(level="info") if infinite.level == "error" and table not in judge.as_numbers else infinite,
-        *_unknown(table, observed, judge),
+        levels.needed("rows", table, observed.get("rows") or 0, None),
+        *(levels.fault(check, table, observed) for check in ("null_ids", "nan_scores", "bad_ranks")),
+        infinite._replace(level="info") if infinite.level == "error" and table not in levels.as_numbers else infinite,
+        *_unknown(table, observed, levels),
     ]
 
 
-def truth_facts(observed: Mapping[str, Any], judge: Judge, *, has_ratings: bool) -> list[DataCheck]:
+def truth_facts(observed: Mapping[str, Any], levels: Levels, *, has_ratings: bool) -> list[DataCheck]:
     """Facts about the truth from what was observed of its rows."""
     rows, lowest, highest = observed.get("rows") or 0, observed.get("lowest"), observed.get("highest")
     spread = None if not has_ratings or lowest is None else f"{lowest:g} to {highest:g}"
     return [
-        judge.needed("rows", "truth", rows, None, spread),
-        judge.fault("null_ids", "truth", observed),
-        judge.fault("nan_ratings", "truth", observed),
-        *([judge.fault("bad_propensities", "truth", observed)] if "bad_propensities" in observed else []),
-        *_unknown("truth", observed, judge),
-        judge.needed("relevant", "truth", observed.get("relevant") or 0, rows, spread),
+        levels.needed("rows", "truth", rows, None, spread),
+        levels.fault("null_ids", "truth", observed),
+        levels.fault("nan_ratings", "truth", observed),
+        *([levels.fault("bad_propensities", "truth", observed)] if "bad_propensities" in observed else []),
+        *_unknown("truth", observed, levels),
+        levels.needed("relevant", "truth", observed.get("relevant") or 0, rows, spread),
     ]
 
 
@@ -197,22 +150,22 @@ def train_facts(observed: Mapping[str, Any]) -> list[DataCheck]:
     ]
 
 
-def model_facts(model: str, sums: Mapping[str, Any], judge: Judge, *, rated: bool) -> Iterator[DataCheck]:
+def model_facts(model: str, sums: Mapping[str, Any], levels: Levels, *, rated: bool) -> Iterator[DataCheck]:
     """Facts about lists and users, from the totals of a model's rows of PER_USER. What was not counted has no fact."""
     table, users = f"predictions/{model}", sums.get("users_all", 0)
 
     def counted(check: str, name: str, of: int | None = None) -> DataCheck:
-        return judge.counted(check, table, sums[name], of, _users(sums, name))
+        return levels.counted(check, table, sums[name], of, _users(sums, name))
 
     for check in ("duplicates", "pair_duplicates", "rank_faults", "negative_gains", "beyond_catalog", "beyond_length"):
         if sums.get(f"n_{check}") is not None:
             yield counted(check, f"n_{check}")
-    yield judge.needed("users", table, users, None)
+    yield levels.needed("users", table, users, None)
     if sums.get("n_recommended") is not None:
         listed, recommended = sums["users_predicted"], sums["n_recommended"]
-        yield judge.needed("users_with_relevant", table, sums["users_relevant"], users)
-        yield judge.needed("users_with_list", table, listed, users)
-        both = judge.needed("users_in_both", table, sums["users_truth_and_predicted"], users)
+        yield levels.needed("users_with_relevant", table, sums["users_relevant"], users)
+        yield levels.needed("users_with_list", table, listed, users)
+        both = levels.needed("users_in_both", table, sums["users_truth_and_predicted"], users)
         # That one side is empty is told by other checks.
         yield both if listed and sums["users_truth"] else both._replace(level="info")
         yield counted("users_without_list", "users_without_list", users)
@@ -223,12 +176,12 @@ def model_facts(model: str, sums: Mapping[str, Any], judge: Judge, *, rated: boo
             "matched", table, "info", sums["n_matched"], sums["n_matched"] / recommended if recommended else None, None
         )
     if rated:
-        yield judge.needed("users_rated", table, sums.get("users_rated", 0), users)
+        yield levels.needed("users_rated", table, sums.get("users_rated", 0), users)
 
 
-def _unknown(table: str, observed: Mapping[str, Any], judge: Judge) -> list[DataCheck]:
+def _unknown(table: str, observed: Mapping[str, Any], levels: Levels) -> list[DataCheck]:
     """Items that the catalogue lacks, where there is one."""
-    return [judge.fault("unknown_items", table, observed)] if "unknown_items" in observed else []
+    return [levels.fault("unknown_items", table, observed)] if "unknown_items" in observed else []
 
 
 def _users(sums: Mapping[str, Any], name: str) -> str | None:

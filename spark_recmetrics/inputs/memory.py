@@ -1,199 +1,465 @@
-"""The caller's pandas frames: columns by our names, numbers that are numbers, and ids that can be compared."""
+"""From the caller's tables of pandas, polars, pyarrow and others to canonical rows, as Arrow tables. See `spark` for their form."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from numbers import Number
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.columns import DECIMAL_COMMA, Columns, is_decimal_comma, near_column
-from spark_recmetrics.errors import ConfigError, DataError
-from spark_recmetrics.text import brief
+from spark_recmetrics.columns import DECIMAL_COMMA, Columns, WrongTypeError, is_decimal_comma
+from spark_recmetrics.conventions import Convention
+from spark_recmetrics.errors import DataError
+from spark_recmetrics.inputs.contract import ChosenColumns, ColumnType, ListColumns, TableSchema, choose_columns
+from spark_recmetrics.inputs.hashing import xxhash64
+from spark_recmetrics.inputs.rules import Number, any_null, is_relevant, prediction_faults, truth_faults
+from spark_recmetrics.text import brief, printable
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-
-def check_frame(name: str, frame: object, *, optional: bool) -> None:
-    """Refuse what is no pandas frame.
-
-    Raises:
-        ConfigError: It is none.
-    """
-    import pandas as pd
-
-    if not (isinstance(frame, pd.DataFrame) or (optional and frame is None)):
-        found = f"{type(frame).__module__}.{type(frame).__name__}"
-        raise ConfigError(f"{name}: expected a pandas DataFrame, found {found}: srm.evaluate takes frames of Spark")
+    from spark_recmetrics.inputs.tables import Tables
+    from spark_recmetrics.request.request import Request
 
 
-def chosen_columns(table: str, frame: pd.DataFrame, names: Mapping[str, str], **reasons: str | None) -> pd.DataFrame:
-    """The columns by our names. Why one is read is told where it is missing.
-
-    Raises:
-        DataError: One is missing, or stands there twice, or has a name that is no text.
-    """
-    for key, name in names.items():
-        # Other columns are named by something else than the columns of the caller.
-        told = f" (columns.{key})" if hasattr(Columns, key) else ""
-        if name not in frame:
-            for other in frame.columns:
-                if not isinstance(other, str) and str(other) == name:
-                    raise DataError(f"{table}: expected texts as names of columns, found {brief(other)}: rename it to {name!r}")
-            why = f" ({reasons[key]})" if reasons.get(key) else ""
-            near = near_column(name, [other for other in frame.columns if isinstance(other, str)])
-            raise DataError(f"{table}: no column {name!r}{told}{why}{near}")
-        if (twins := list(frame.columns).count(name)) > 1:
-            raise DataError(f"{table}: expected one column named {name!r}{told}, found {twins}: rename the others")
-    return frame[list(names.values())].set_axis(list(names), axis=1).reset_index(drop=True)
+N_EXAMPLES = 5
+"""How many rows are named of those that a check counts."""
 
 
-def _plain(column: pd.Series[Any], *, whole: bool) -> Any:
-    """The values in a type of numpy; whole numbers beside a missing one stay as they are if that is wanted, or are doubles."""
-    missing = column.isna()
-    if not missing.any():
-        return column.to_numpy()
-    if whole and column.dtype.kind in "iu":
-        # As doubles close ones would be equal.
-        return column.astype(object).where(~missing, None)
-    return column.to_numpy(np.float64)
+@dataclass(frozen=True)
+class MemoryInputs:
+    """The caller's tables in canonical form. The arguments are those of `spark.Inputs`; counts are numbers already."""
+
+    predicted: Mapping[str, pa.Table]
+    truth: pa.Table
+    has_ratings: bool
+    counts: Mapping[str, Mapping[str, Any]]
+    train: pa.Table | None = None
+    catalog: pa.ChunkedArray | None = None
+    segments: MemoryTable | None = None
+    groups: MemoryTable | None = None
+    features: MemoryTable | None = None
+
+    @property
+    def has_rank(self) -> bool:
+        """Predictions have ranks."""
+        return "rank" in self.predicted["predictions"].column_names
+
+    def has_scores(self, table: str) -> bool:
+        """A table of predictions has scores that are read."""
+        return "score" in self.predicted[table].column_names
+
+    def of_user(self, table: str, user: object) -> MemoryInputs:
+        """The rows of one user, with the lists of one table as predictions."""
+        predicted = {"predictions": rows_of_user(self.predicted[table], user)}
+        train = None if self.train is None else rows_of_user(self.train, user)
+        return replace(self, predicted=predicted, truth=rows_of_user(self.truth, user), train=train)
 
 
-def with_numbers(table: str, rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """The rows, where these columns are numbers; of whatever type that they are in, unless Python objects have to be read.
+def rows_of_user(rows: pa.Table, user: object) -> pa.Table:
+    """The rows of one user; ids are compared as strings."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    Raises:
-        DataError: A column has something else.
-    """
-    for key, name in names.items():
-        column = rows[key]
-        if column.dtype.kind in "iuf":
-            if not isinstance(column.dtype, np.dtype):
-                # Types of pandas that know a missing value compare as three-valued logic.
-                rows = rows.assign(**{key: _plain(column, whole=key == "score")})
-            continue
-        # As on Spark True is no number, although it is one of Python's.
-        wrong = [value for value in column.dropna() if not isinstance(value, Number) or isinstance(value, bool | complex)]
-        whole = "" if key != "rank" else "whole "
-        if column.dtype.kind != "O" or wrong:
-            found = brief(wrong[0]) if wrong else str(column.dtype)
-            told = f"{table}: column {name!r} (columns.{key}): expected {whole}numbers, found {found}"
-            comma = bool(wrong) and isinstance(wrong[0], str) and is_decimal_comma(wrong[0])
-            raise DataError(f"{told}{f', with {DECIMAL_COMMA}' if comma else ': cast it first'}")
-        column = column.where(column.notna(), np.nan)
-        try:
-            doubles = column.astype(np.float64)
-        except OverflowError as error:
-            told = f"{table}: column {name!r} (columns.{key}): expected numbers that a double can hold, found larger ones"
-            raise DataError(f"{told}: scale them down") from error
-        if key != "score" or column.dtype != object:
-            column = doubles
-        rows = rows.assign(**{key: column})
-    if "rank" in names:
-        rank = rows["rank"].dropna().astype(np.float64)
-        broken = rank[(rank % 1 != 0) | (rank.abs() >= 2.0**63)]
-        if len(broken):
-            told = (
-                f"{table}: column {names['rank']!r} (columns.rank): expected whole numbers of 64 bits, found {broken.iloc[0]}"
-            )
-            raise DataError(f"{told}: ranks count from 1")
-    return rows
+    return rows.filter(pc.equal(rows["user"].cast(pa.string()), str(user)))
 
 
-def same_kind(frames: Mapping[str, pd.DataFrame], ids: Mapping[str, str]) -> dict[str, pd.DataFrame]:
-    """The frames with ids that can be compared.
+class MemoryTable:
+    """One of the caller's tables, whose columns are read as Arrow data when they are needed."""
 
-    Raises:
-        DataError: Ids are floating point numbers, or of several kinds.
-    """
-    found = dict(frames)
-    for key, name in ids.items():
-        having = {table: frame for table, frame in frames.items() if key in frame}
-        sides = {table: _kind(table, frame[key], f"column {name!r} (columns.{key})") for table, frame in having.items()}
-        sides = {table: kind for table, kind in sides.items() if kind}
-        if len(set(sides.values())) > 1:
-            told = ", ".join(f"{kind} in {table}" for table, kind in sides.items())
-            raise DataError(
-                f"column {name!r} (columns.{key}): expected one type on all sides, found {told}: cast one of them first"
-            )
-        types = {found[table][key].dtype for table in having}
-        if len(types) > 1 and not all(isinstance(kind, np.dtype) and kind.kind == "i" for kind in types):
-            # Of whole numbers of different types pandas would make floats, in which close ids are equal.
-            found |= {table: found[table].assign(**{key: _objects(found[table][key])}) for table in having}
-    return found
+    def __init__(self, name: str, table: Any) -> None:
+        self.name = name
+        self.is_pandas = type(table).__module__.partition(".")[0] == "pandas"
+        self._table = table if self.is_pandas else _arrow_table(name, table)
+        self._columns: dict[str, pa.ChunkedArray] = {}
 
-
-def _kind(table: str, ids: pd.Series[Any], where: str) -> str | None:
-    """What the ids of a column are, None where there is none."""
-    known = ids.dropna()
-    if not len(known) or ids.dtype.kind in "iu":
-        return "whole numbers" if len(known) else None
-    # pandas makes floats of whole numbers beside a missing one.
-    if ids.dtype.kind == "f" and ids.isna().any() and not (known % 1 != 0).any():
-        return "whole numbers"
-    names = sorted({_type_name(kind) for kind in known.map(type).unique()})
-    if len(names) > 1:
-        found = ", ".join(names)
-        raise DataError(f"{table}: {where}: expected ids of one kind, found {found}: cast them to one type first")
-    if names[0] not in _KINDS:
-        raise DataError(f"{table}: {where}: expected whole numbers or texts as ids, found {names[0]}: cast them first")
-    return _KINDS[names[0]]
-
-
-_KINDS = {"int": "whole numbers", "str": "str", "Decimal": "Decimal"}
-"""What an id can be, by the type of its values, as on Spark: True would be the same id as 1, and a float is never quite one."""
-
-
-def _type_name(kind: type) -> str:
-    if issubclass(kind, str):
-        return "str"
-    return "int" if issubclass(kind, int | np.integer) and kind is not bool else kind.__name__
-
-
-def _objects(ids: pd.Series[Any]) -> pd.Series[Any]:
-    """Ids as Python objects, with whole numbers among them that pandas has made floats."""
-    found = ids.astype(object)
-    return found.map(int, na_action="ignore").astype(object) if ids.dtype.kind == "f" else found
-
-
-class Ids:
-    """Different ids, which have numbers from 0. For hash tables of pandas texts are equal up to a null character; not here.
-
-    Args:
-        columns: Columns with these ids, of one type or all of objects.
-        ordered: The numbers ascend with the ids; else they are in the order of their first rows.
-
-    Raises:
-        DataError: They are to be ordered, and have no order.
-    """
-
-    def __init__(self, *columns: pd.Series[Any], ordered: bool = False) -> None:
-        import pandas as pd
-
-        every = pd.concat(columns, ignore_index=True)
-        plain = every.dtype.kind in "iu"
-        found: Any = every.unique() if plain else list(dict.fromkeys(every.tolist()))
-        if ordered:
-            try:
-                found = sorted(found)
-            except TypeError as error:
-                raise DataError(f"items: expected whole numbers or texts as ids, found {type(found[0]).__name__}") from error
-        # The type is named because pandas would look for another one in objects.
-        self.index: pd.Index[Any] = pd.Index(found, dtype=every.dtype)
-        self._numbers = None if plain else {one: number for number, one in enumerate(found)}
+    @cached_property
+    def schema(self) -> TableSchema:
+        """The columns, as the rules of `contract` read them."""
+        names = list(self._table.columns) if self.is_pandas else self._table.column_names
+        return TableSchema(self.name, _strings(self.name, names), self.type_of, self.column)
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self._table)
 
-    def numbers(self, column: pd.Series[Any]) -> NDArray[np.int64]:
-        """(L,) the number of each id of a column of the same type, -1 where it is none of these."""
-        import pandas as pd
+    def type_of(self, name: str) -> ColumnType:
+        """The type of a column."""
+        column = self.column(name)
+        column_type = type_of_arrow(column.type)
+        if column_type.kind == "float" and self.is_pandas and column.null_count:
+            # pandas makes floats of integers next to a missing value.
+            numbers = column.drop_null().to_numpy()
+            if len(numbers) and np.isfinite(numbers).all() and np.abs(numbers).max() < 2.0**63 and not (numbers % 1 != 0).any():
+                return replace(column_type, whole=True)
+        return ColumnType("empty", column_type.name) if column.null_count == len(column) else column_type
 
-        if self._numbers is None:
-            found: NDArray[np.int64] = self.index.get_indexer(pd.Index(column, dtype=column.dtype)).astype(np.int64)
-            return found
-        get = self._numbers.get
-        return np.fromiter((get(one, -1) for one in column.tolist()), dtype=np.int64, count=len(column))
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column as Arrow data.
+
+        Raises:
+            DataError: Its values are of several types.
+        """
+        if name not in self._columns:
+            self._columns[name] = self._read(name)
+        return self._columns[name]
+
+    def cells(self, name: str) -> list[Any]:
+        """The values of a column as Python objects."""
+        return self._table[name].tolist() if self.is_pandas else self._table[name].to_pylist()  # type: ignore[no-any-return]
+
+    def _read(self, name: str) -> pa.ChunkedArray:
+        import pyarrow as pa
+
+        if not self.is_pandas:
+            return _plain(self._table[name])
+        series = self._table[name]
+        try:
+            array = pa.array(series, from_pandas=True)
+        except OverflowError:
+            array = pa.array(series, type=pa.decimal128(38, 0), from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeEncodeError) as error:
+            types = ", ".join(sorted({type(value).__name__ for value in series if not _is_missing(value)})[:5])
+            message = f"{self.name}: column {name!r}: expected values of one type, found {types}"
+            raise DataError(f"{message}: cast them to one type first") from error
+        return _plain(array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array]))
+
+
+def _arrow_table(name: str, table: Any) -> pa.Table:
+    import pyarrow as pa
+
+    if isinstance(table, pa.Table):
+        return table
+    try:
+        return pa.table(table)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise DataError(f"{name}: cannot be read as Arrow data: {error}") from error
+
+
+def _strings(table: str, names: Iterable[Any]) -> list[str]:
+    """The names of columns that are strings; a message names one that is not when it is asked for."""
+    return [name if isinstance(name, str) else f"{name!r}" for name in names]
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column without encodings, and with plain strings and lists."""
+    plain = _plain_type(column.type)
+    return column if plain == column.type else column.cast(plain)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if types.is_large_string(kind) or getattr(types, "is_string_view", lambda _: False)(kind):
+        return pa.string()
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    if types.is_struct(kind):
+        return pa.struct([(field.name, _plain_type(field.type)) for field in kind])
+    return kind
+
+
+_INTEGERS = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
+
+
+def type_of_arrow(kind: pa.DataType) -> ColumnType:
+    """The type of an Arrow column, named as Spark names it."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_integer(kind):
+        return ColumnType("integer", _INTEGERS[kind.bit_width] if types.is_signed_integer(kind) else "bigint")
+    if types.is_floating(kind):
+        return ColumnType("float", "double" if kind.bit_width == 64 else "float", single=kind.bit_width < 64)
+    if types.is_decimal(kind):
+        return ColumnType("decimal", f"decimal({kind.precision},{kind.scale})")
+    if types.is_list(kind):
+        element = type_of_arrow(kind.value_type)
+        return ColumnType("array", f"array<{element.name}>", element=element)
+    if types.is_struct(kind):
+        fields = tuple((field.name, type_of_arrow(field.type)) for field in kind)
+        named = ",".join(f"{name}:{of.name}" for name, of in fields)
+        return ColumnType("struct", f"struct<{named}>", fields=fields)
+    named_types = (("string", "string"), ("boolean", "boolean"), ("date", "date"), ("null", "void"))
+    for test, name in named_types:
+        if getattr(types, f"is_{test}")(kind):
+            return ColumnType("empty" if test == "null" else test, name)  # type: ignore[arg-type]
+    return ColumnType("other", "timestamp" if types.is_timestamp(kind) else str(kind))
+
+
+def arrow_type(column_type: ColumnType) -> pa.DataType:
+    """The Arrow type of ids."""
+    import pyarrow as pa
+
+    name = column_type.name
+    if name.startswith("decimal("):
+        precision, scale = name[len("decimal(") : -1].split(",")
+        return pa.decimal128(int(precision), int(scale))
+    return {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}.get(name, pa.string())
+
+
+def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
+    """Canonical forms of the caller's tables, with their faults counted.
+
+    Raises:
+        DataError: A column is missing or has a type that cannot be used; the message names table, column and key.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    sources = {name: MemoryTable(name, table) for name, table in tables.by_name.items() if name in request.tables_read}
+    columns = request.columns
+    try:
+        chosen = choose_columns({name: source.schema for name, source in sources.items()}, request)
+    except WrongTypeError as error:
+        raise DataError(_with_example(error)) from None
+    predicted = {table: _canonical(sources[table], read, chosen, columns) for table, read in chosen.lists.items()}
+    source = sources["truth"]
+    canonical = _ids(source, columns, chosen)
+    if chosen.ratings is None:
+        canonical["rating"] = pa.chunked_array([pa.array(np.ones(len(source)))])
+    else:
+        canonical["rating"] = source.column(columns.rating)
+    if chosen.propensity:
+        canonical["propensity"] = source.column(columns.propensity).cast(pa.float64())
+    truth = pa.table(canonical)
+    train = pa.table(_ids(sources["train"], columns, chosen)) if "train" in sources else None
+    catalog = None
+    if "catalog" in sources:
+        catalog = cast_ids(sources["catalog"].column(columns.item), chosen.items)
+        catalog = pa.chunked_array([pc.unique(catalog).drop_null()])
+        predicted = {table: _with_known(rows, catalog) for table, rows in predicted.items()}
+        truth = _with_known(truth, catalog)
+    has_ratings = chosen.ratings is not None
+    counts = {"truth": _truth_counts(truth, request.convention, has_ratings=has_ratings)}
+    if train is not None and request.counts_train:
+        counts["train"] = _counted(train, {"null_ids": any_null(_nulls(train))})
+    counts |= {table: _counted(rows, faults_of_predictions(rows)) for table, rows in predicted.items()}
+    return MemoryInputs(
+        predicted,
+        truth,
+        has_ratings,
+        counts,
+        train,
+        catalog,
+        sources.get("user_segments"),
+        sources.get("item_groups"),
+        sources.get("item_features"),
+    )
+
+
+def _with_example(error: WrongTypeError) -> str:
+    """The message with a string of the column, in which a number was expected."""
+    import pyarrow.compute as pc
+
+    message = error.found
+    for table, column in error.texts.items():
+        strings = column.drop_null().unique() if hasattr(column, "drop_null") else column
+        words = strings.filter(pc.invert(pc.match_substring_regex(strings, r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")))
+        if len(words) and is_decimal_comma(words[0].as_py()):
+            return f"{message}, e.g. {brief(words[0].as_py())} in {table}, with {DECIMAL_COMMA}"
+        if len(words):
+            message += f", e.g. {printable(brief(words[0].as_py()))} in {table}"
+    return f"{message}: {error.advice}"
+
+
+def _ids(source: MemoryTable, columns: Columns, chosen: ChosenColumns) -> dict[str, pa.ChunkedArray]:
+    return {
+        "user": cast_ids(source.column(columns.user), chosen.users),
+        "item": cast_ids(source.column(columns.item), chosen.items),
+    }
+
+
+def cast_ids(column: pa.ChunkedArray, to: ColumnType) -> pa.ChunkedArray:
+    """Ids in the type that they have in the evaluation."""
+    import pyarrow as pa
+
+    if pa.types.is_floating(column.type):  # integers of pandas next to a missing value
+        column = column.cast(pa.int64())
+    return column.cast(arrow_type(to))
+
+
+def _canonical(source: MemoryTable, read: ListColumns, chosen: ChosenColumns, columns: Columns) -> pa.Table:
+    """Canonical predictions."""
+    import pyarrow as pa
+
+    if read.arrays:
+        return _exploded(source, read, chosen, columns)
+    canonical = {"model": _model_names(source.column(columns.model))} if read.model else {}
+    canonical |= _ids(source, columns, chosen)
+    if read.rank is not None:
+        canonical["rank"] = source.column(read.rank).cast(pa.int64())
+    if read.score is not None:
+        canonical["score"] = source.column(read.score)
+    return pa.table(canonical)
+
+
+def _model_names(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    if pa.types.is_floating(column.type):
+        return pa.chunked_array([pa.array([None if name is None else str(name) for name in column.to_pylist()], pa.string())])
+    return column.cast(pa.string())
+
+
+def _exploded(source: MemoryTable, read: ListColumns, chosen: ChosenColumns, columns: Columns) -> pa.Table:
+    """One row per item, in the order of the arrays; the position is the rank."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    arrays = source.column(columns.items).combine_chunks()
+    arrays = arrays if isinstance(arrays, pa.Array) else pa.concat_arrays(arrays.chunks)
+    parent = pc.list_parent_indices(arrays)
+    elements = pc.list_flatten(arrays)
+    rows = parent.to_numpy(zero_copy_only=False)
+    first = np.flatnonzero(np.append(True, rows[1:] != rows[:-1])[: len(rows)])
+    rank = np.arange(len(rows)) - np.repeat(first, np.diff(np.append(first, len(rows)))) + 1
+    canonical = {"model": _model_names(source.column(columns.model)).take(parent)} if read.model else {}
+    item = elements if read.item_field is None else pc.struct_field(elements, read.item_field)
+    canonical["user"] = cast_ids(source.column(columns.user), chosen.users).take(parent)
+    canonical["item"] = cast_ids(pa.chunked_array([item]), chosen.items)
+    canonical["rank"] = pa.chunked_array([pa.array(rank, pa.int64())])
+    if read.score is not None:
+        canonical["score"] = pa.chunked_array([pc.struct_field(elements, read.score)])
+    return pa.table(canonical)
+
+
+def _with_known(rows: pa.Table, catalog: pa.ChunkedArray) -> pa.Table:
+    import pyarrow.compute as pc
+
+    return rows.append_column("known", pc.is_in(rows["item"], catalog.combine_chunks()))
+
+
+def faults_of_predictions(rows: pa.Table) -> dict[str, NDArray[np.bool_]]:
+    """What is wrong with a row of canonical predictions, by check."""
+    numbers = {name: number_of(rows[name]) for name in ("rank", "score") if name in rows.column_names}
+    return prediction_faults(_nulls(rows), numbers.get("rank"), numbers.get("score")) | _unknown(rows)
+
+
+def faults_of_truth(rows: pa.Table) -> dict[str, NDArray[np.bool_]]:
+    """What is wrong with a row of canonical ground truth, by check."""
+    propensity = number_of(rows["propensity"]) if "propensity" in rows.column_names else None
+    return truth_faults(_nulls(rows), number_of(rows["rating"]), propensity) | _unknown(rows)
+
+
+def _truth_counts(rows: pa.Table, convention: Convention, *, has_ratings: bool) -> dict[str, Any]:
+    import pyarrow as pa
+
+    rating = number_of(rows["rating"])
+    usable = rating.value[~rating.unusable]
+    spread = {"lowest": float(usable.min()), "highest": float(usable.max())} if len(usable) else {}
+    hashed = xxhash64(rows["user"], rows["item"], rows["rating"].cast(pa.float64())).view(np.int64)
+    relevant = int(relevant_rows(rows, convention, has_ratings=has_ratings).sum())
+    # A sum does not depend on the order of the rows.
+    fingerprint = sum(hashed.astype(object).tolist()) if len(rows) else None
+    return {**_counted(rows, faults_of_truth(rows)), "relevant": relevant, **spread, "hash": fingerprint}
+
+
+def relevant_rows(rows: pa.Table, convention: Convention, *, has_ratings: bool) -> NDArray[np.bool_]:
+    """Whether each row of canonical ground truth is relevant."""
+    import pyarrow as pa
+
+    if not has_ratings:
+        return np.ones(len(rows), dtype=bool)
+    single = pa.types.is_floating(rows["rating"].type) and rows["rating"].type.bit_width < 64
+    threshold = float(np.float32(convention.threshold)) if single else convention.threshold
+    relevant: NDArray[np.bool_] = is_relevant(number_of(rows["rating"]), convention, threshold)
+    return relevant
+
+
+def number_of(column: pa.ChunkedArray) -> Number:
+    """A column of numbers as the rules read it."""
+    import pyarrow as pa
+
+    null = column.is_null().to_numpy()
+    value = column.cast(pa.float64(), safe=False).to_numpy()
+    return Number(value, null, np.isnan(value) & ~null, np.isinf(value))
+
+
+def clean_predictions(rows: pa.Table, convention: Convention, policies: Mapping[str, str]) -> pa.Table:
+    """Canonical predictions without faulty rows. Scores that are missing are null, in the type that scores have."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kept = _without(rows, faults_of_predictions(rows), policies)
+    if "score" not in kept.column_names:
+        return kept
+    missing = number_of(kept["score"]).missing
+    if convention.nan_scores == "drop":
+        return kept.filter(pa.array(~missing))
+    if pa.types.is_floating(kept["score"].type) and missing.any():
+        place = kept.column_names.index("score")
+        score = pc.if_else(pa.array(missing), pa.scalar(None, kept["score"].type), kept["score"])
+        kept = kept.set_column(place, "score", score)
+    return kept
+
+
+def clean_truth(rows: pa.Table, convention: Convention, policies: Mapping[str, str]) -> pa.Table:
+    """Canonical ground truth without faulty rows, and without missing ratings where these are dropped."""
+    import pyarrow as pa
+
+    kept = _without(rows, faults_of_truth(rows), policies)
+    return kept.filter(pa.array(~number_of(kept["rating"]).unusable)) if convention.nan_scores == "drop" else kept
+
+
+def clean_train(rows: pa.Table) -> pa.Table:
+    """Training rows without those that have no user or no item."""
+    import pyarrow as pa
+
+    return rows.filter(pa.array(~any_null(_nulls(rows))))
+
+
+def to_pandas(rows: pa.Table) -> pd.DataFrame:
+    """The rows as workers get them: integers next to a null stay integers, in objects."""
+    frame: pd.DataFrame = rows.to_pandas(integer_object_nulls=True)
+    return frame
+
+
+def _nulls(rows: pa.Table) -> dict[str, NDArray[np.bool_]]:
+    return {name: rows[name].is_null().to_numpy() for name in ("model", "user", "item") if name in rows.column_names}
+
+
+def _unknown(rows: pa.Table) -> dict[str, NDArray[np.bool_]]:
+    if "known" not in rows.column_names:
+        return {}
+    return {"unknown_items": ~rows["item"].is_null().to_numpy() & ~rows["known"].to_numpy()}
+
+
+def _without(rows: pa.Table, faults: Mapping[str, Any], policies: Mapping[str, str]) -> pa.Table:
+    import pyarrow as pa
+
+    dropped = np.zeros(len(rows), dtype=bool)
+    for check, fault in faults.items():
+        if check in ("null_ids", "bad_ranks") or policies.get(check) == "drop":
+            dropped |= fault
+    kept = rows.filter(pa.array(~dropped)) if dropped.any() else rows
+    return kept.drop_columns(["known"]) if "known" in kept.column_names else kept
+
+
+def _counted(rows: pa.Table, faults: Mapping[str, Any]) -> dict[str, Any]:
+    """The number of rows and of each fault, with examples of each."""
+    import pyarrow as pa
+
+    counts: dict[str, Any] = {"rows": len(rows)}
+    for check, fault in faults.items():
+        counts[check] = int(fault.sum())
+        if counts[check]:
+            keys = [key for key in ("model", "user", "item") if key in rows.column_names]
+            wrong = rows.select(keys).filter(pa.array(fault)).to_pylist()
+            counts[f"{check}_example"] = "; ".join(nsmallest(N_EXAMPLES, (_named(row, keys) for row in wrong)))
+    return counts
+
+
+def _named(row: Mapping[str, Any], keys: Sequence[str]) -> str:
+    return ", ".join(f"{key} {'null' if row[key] is None else row[key]}" for key in keys)

@@ -19,9 +19,9 @@ from spark_recmetrics.text import printable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_recmetrics.decisions.comparison_spark import Comparison
+    from spark_recmetrics.decisions.comparison import Comparison
     from spark_recmetrics.decisions.gates import GateResult
-    from spark_recmetrics.evaluation.spark import Result
+    from spark_recmetrics.evaluation.result import Result
     from spark_recmetrics.job.files.config import Config
     from spark_recmetrics.job.outcome import JobOutcome
     from spark_recmetrics.storage.credentials import Vault
@@ -89,7 +89,7 @@ def _evaluate_and_publish(
 
 def _evaluate(spark: SparkSession, config: Config, outcome: JobOutcome, vault: Vault) -> Result:
     """The result. If the input data are rejected, their data report is published."""
-    from spark_recmetrics.evaluation.spark import evaluate
+    from spark_recmetrics.evaluation.stages import evaluate
     from spark_recmetrics.runs.history_spark import publish
     from spark_recmetrics.storage.schemas import DATA_REPORT
 
@@ -110,7 +110,7 @@ def _evaluate(spark: SparkSession, config: Config, outcome: JobOutcome, vault: V
 
 def _compare(config: Config, result: Result, outcome: JobOutcome) -> Comparison | None:
     """The configured comparison. If this run lacks the models for it, a warning says so."""
-    from spark_recmetrics.decisions.comparison_spark import compare
+    from spark_recmetrics.decisions.comparison import compare
 
     if config.comparison is None:
         return None

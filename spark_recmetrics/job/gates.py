@@ -34,7 +34,7 @@ def gate_results(
 
 def _comparisons(config: Config, rows: Sequence[dict[str, Any]], per_user: DataFrame) -> list[Mapping[str, Any]]:
     """COMPARISON of the models with the baselines of the gates, by the paired t test."""
-    from spark_recmetrics.decisions.comparison_spark import compared
+    from spark_recmetrics.decisions.comparison import Question, TestOptions, compared
     from spark_recmetrics.decisions.gates import ALPHA
     from spark_recmetrics.metrics import parse
     from spark_recmetrics.metrics.parsing import named_populations
@@ -48,16 +48,14 @@ def _comparisons(config: Config, rows: Sequence[dict[str, Any]], per_user: DataF
             metrics_of_baseline.setdefault(gate.baseline, set()).add(gate.metric)
     comparisons: list[Mapping[str, Any]] = []
     for baseline, metrics in metrics_of_baseline.items():
-        comparisons += compared(
-            per_user,
+        question = Question(
             sorted(models),
             [parse(metric) for metric in sorted(metrics)],
             named_populations(config.evaluation.chosen_convention),
-            baseline=baseline,
-            correction="none",
-            alpha=ALPHA,
-            n_parts=config.evaluation.n_buckets,
-        ).rows
+            baseline,
+            TestOptions(correction="none", alpha=ALPHA),
+        )
+        comparisons += compared(per_user, question, n_parts=config.evaluation.n_buckets).rows
     return comparisons
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from spark_recmetrics.aggregation.means import Mean
 from spark_recmetrics.errors import ConfigError, PublishError, without_extra
-from spark_recmetrics.evaluation.result import Compared, Outcome, headline
+from spark_recmetrics.evaluation.result import Compared, Result, headline
 from spark_recmetrics.reports.findings import gates_summary
 from spark_recmetrics.reports.page import can_be_made
 from spark_recmetrics.reports.tables import slice_table
@@ -134,7 +134,7 @@ class Tracked(NamedTuple):
 
 
 def log_to_mlflow(  # noqa: PLR0913 - public entry point
-    result: Outcome,
+    result: Result,
     *,
     uri: str | None = None,
     experiment: str | None = None,
@@ -164,7 +164,7 @@ def log_to_mlflow(  # noqa: PLR0913 - public entry point
     can restore deleted runs.
 
     Args:
-        result: Result of `evaluate` or `evaluate_in_memory`.
+        result: Result of `evaluate` or `evaluate`.
         uri: See `Mlflow` for this and the next five arguments.
         experiment: See `Mlflow`.
         run_name: See `Mlflow`.
@@ -185,23 +185,23 @@ def log_to_mlflow(  # noqa: PLR0913 - public entry point
 
     Example:
         >>> import pandas as pd
-        >>> from spark_recmetrics.evaluation.memory import evaluate_in_memory
+        >>> from spark_recmetrics.evaluation.stages import evaluate
         >>> predictions = pd.DataFrame({"user_id": ["ann", "ann"], "item_id": ["x", "y"], "score": [0.9, 0.8]})
         >>> truth = pd.DataFrame({"user_id": ["ann", "bob"], "item_id": ["y", "y"]})
-        >>> result = evaluate_in_memory(predictions, truth, metrics=["mrr", "recall"], k=2)
+        >>> result = evaluate(predictions, truth, metrics=["mrr", "recall"], k=2)
         >>> log_to_mlflow(result, experiment="recommendations", tags={"team": "search"}).n_undefined
         {'model': 0}
     """
     options, page = Mlflow(uri, experiment, run_name, {} if tags is None else tags, prefix, slices), None
     check_installed()
-    if isinstance(result, Outcome) and can_be_made():
+    if isinstance(result, Result) and can_be_made():
         page = result.as_html(comparison=comparison, gates=gates, history=history, configuration=configuration)
     fields = {"gates": [row._asdict() for row in gates], "comparison": [] if comparison is None else comparison.rows}
     return track(result, options, page=page, more=fields)
 
 
 def track(
-    result: Outcome,
+    result: Result,
     options: Mlflow,
     *,
     report: str | None = None,
@@ -213,7 +213,7 @@ def track(
     `report` is the content of `report.txt`, by default the result as text, `page` that of `report.html`. `more` are further
     fields of `result.json`; the worst result in its field `gates` becomes a tag.
     """
-    if not isinstance(result, Outcome):
+    if not isinstance(result, Result):
         raise ConfigError(f"result: expected the result of evaluate, found {brief(result)}")
     check_installed()
     texts = {"result.json": _as_json(result, more or {}), "report.txt": _report(result) if report is None else report}
@@ -245,7 +245,7 @@ class _Log(NamedTuple):
     tags: dict[str, str]
 
     @classmethod
-    def of(cls, result: Outcome, model: str, options: Mlflow, more: dict[str, str]) -> _Log:
+    def of(cls, result: Result, model: str, options: Mlflow, more: dict[str, str]) -> _Log:
         values = dict(_values(result, model, slices=options.slices))
         metrics = {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
         undefined = [name for name in values if name not in metrics]
@@ -279,7 +279,7 @@ def _prefixed(values: Mapping[str, str | None], longest: int) -> dict[str, str]:
     return {f"{PREFIX}{name}": value[:longest] for name, value in values.items() if value is not None}
 
 
-def _values(result: Outcome, model: str, *, slices: bool) -> Iterator[tuple[str, float | None]]:
+def _values(result: Result, model: str, *, slices: bool) -> Iterator[tuple[str, float | None]]:
     """Metric names and values. If slices have the same name in MLflow, a number is appended."""
     yield from _named_values("", result.means[model])
     if not slices:
@@ -306,7 +306,7 @@ def _undefined_text(names: Sequence[str]) -> str:
     return f"{len(names)} undefined and not logged: {', '.join(names[:_NAMED])}{more}"
 
 
-def _as_json(result: Outcome, more: Mapping[str, Any]) -> str:
+def _as_json(result: Result, more: Mapping[str, Any]) -> str:
     run = result.run
     fields = {
         "job": run.job,
@@ -327,7 +327,7 @@ def _as_json(result: Outcome, more: Mapping[str, Any]) -> str:
     return json_text(fields, indent=1)
 
 
-def _report(result: Outcome) -> str:
+def _report(result: Result) -> str:
     """The result, its slices and its warnings as text."""
     title = ", as of ".join(printable(part) for part in (result.run.job or "evaluation", result.run.as_of) if part)
     blocks = [title, str(result)]
@@ -337,7 +337,7 @@ def _report(result: Outcome) -> str:
 
 
 def _write(
-    result: Outcome, logs: Mapping[str, _Log], options: Mlflow, texts: Mapping[str, str]
+    result: Result, logs: Mapping[str, _Log], options: Mlflow, texts: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
     """Create the MLflow runs. Returns their ids by model, and a warning if previous runs could not be deleted."""
     import mlflow
@@ -384,7 +384,7 @@ def _fill(client: Any, run_id: str, log: _Log, texts: Mapping[str, str]) -> None
         client.log_text(run_id, text, f"recmetrics/{name}")
 
 
-def _experiment(client: Any, result: Outcome, options: Mlflow) -> str:
+def _experiment(client: Any, result: Result, options: Mlflow) -> str:
     if options.experiment is None and os.environ.get("MLFLOW_EXPERIMENT_ID"):
         return os.environ["MLFLOW_EXPERIMENT_ID"]
     name = options.experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or result.run.job or "spark-recmetrics"
@@ -392,7 +392,7 @@ def _experiment(client: Any, result: Outcome, options: Mlflow) -> str:
     return str(client.create_experiment(name) if experiment is None else experiment.experiment_id)
 
 
-def _run_name(result: Outcome, model: str, options: Mlflow) -> str:
+def _run_name(result: Result, model: str, options: Mlflow) -> str:
     """The name on one line, because MLflow prints it to the log of its server."""
     if options.run_name is None:
         parts = [result.run.job, result.run.as_of, model]

@@ -61,7 +61,7 @@ def run_comparison(config: Config, outcome: JobOutcome, run_id: str | None) -> N
         ConfigError: No metric has a value per user.
         DataError: The run is not published, has another convention, or lacks the baseline.
     """
-    from spark_recmetrics.decisions.comparison_spark import compared
+    from spark_recmetrics.decisions.comparison import Question, TestOptions, compared
     from spark_recmetrics.job.files.config import ComparisonOptions
     from spark_recmetrics.metrics.parsing import named_populations
     from spark_recmetrics.runs.history_spark import rows_of_run
@@ -78,16 +78,16 @@ def run_comparison(config: Config, outcome: JobOutcome, run_id: str | None) -> N
         models, published_metrics = {row["model"] for row in rows}, {row["metric"] for row in rows}
         _check_published(run, {row["convention"] for row in rows}, str(convention), models, options.baseline)
         per_user = rows_of_run(spark, output, run, table="per_user")
-        comparison = compared(
-            per_user,
-            [model for model in config.inputs.models or sorted(models) if model in models],
-            [metric for metric in metrics if str(metric) in published_metrics],
-            convention,
-            **options.model_dump(),
+        question = Question(
+            models=[model for model in config.inputs.models or sorted(models) if model in models],
+            metrics=[metric for metric in metrics if str(metric) in published_metrics],
+            convention=convention,
+            baseline=options.baseline,
+            options=TestOptions(**options.model_dump(exclude={"baseline"})),
             slices=_user_slices(rows_of_run(spark, output, run, table="summary"), per_user),
             min_users=config.evaluation.min_users,
-            n_parts=config.evaluation.n_buckets,
         )
+        comparison = compared(per_user, question, n_parts=config.evaluation.n_buckets)
     print_text(f"{config.job}, run {run.run_id} as of {config.as_of or 'none'}\n\n{comparison}")
     outcome.status, outcome.run_id, outcome.comparison = "ok", run.run_id, [dict(row) for row in comparison.rows]
 

@@ -21,9 +21,9 @@ from spark_recmetrics.text import printable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_recmetrics.decisions.comparison_spark import Comparison
+    from spark_recmetrics.decisions.comparison import Comparison
     from spark_recmetrics.decisions.gates import GateResult
-    from spark_recmetrics.evaluation.spark import Result
+    from spark_recmetrics.evaluation.result import Result
     from spark_recmetrics.job.files.config import Config
     from spark_recmetrics.job.outcome import JobOutcome
     from spark_recmetrics.storage.credentials import Vault

@@ -16,7 +16,8 @@ def top_rows(
     """The first k rows of each list, with their `rank`.
 
     Args:
-        rows: Clean predictions, with `bucket` where they are partitioned by it.
+        rows: Clean predictions, with `bucket` where they are partitioned by it, and with `judged` where only items that the
+            ground truth has compete: these come first, and all of them are kept.
         k: Length to cut at, None for whole lists.
         convention: Its `ties`, of which a cluster cannot keep `input` and takes it as `item_asc`, and `nan_scores`, which says
             where null scores stand.
@@ -27,18 +28,24 @@ def top_rows(
         The rows with `rank`, from 1 unless it is trusted. With cuts also
         `before_tie`, whether the row behind has the same score; ranks that were given leave no ties.
     """
-    by_score, in_order = "rank" not in rows.columns, _lists(rows).orderBy(_order(rows, convention), _tie(convention))
+    judged = "judged" in rows.columns
+    first = [F.col("judged").desc()] if judged else []
+    by_score, in_order = "rank" not in rows.columns, _lists(rows).orderBy(*first, _order(rows, convention), _tie(convention))
     if not trust_rank:
         rows = rows.withColumn("rank", F.row_number().over(in_order))
-    if k is None:
+    if k is None and not judged:
         return rows
+    within = F.lit(True) if k is None else F.col("rank") <= k
+    # Judged items are few, and those after rank k are relevant items that the list misses.
+    within = F.col("judged") | within if judged else within
     if not (by_score and cuts):
-        return rows.where(F.col("rank") <= k)
-    # Spark drops what stands behind a limit before it ranks, if nothing but the rank is asked of that window. The second one
-    # finds its few rows in order already.
-    rows = rows.where(F.col("rank") <= k + 1)
+        return rows.where(within).drop("judged")
+    # Spark drops what follows a limit before it ranks, if nothing except the rank is asked of that window. The second one finds
+    # its few rows in order already.
+    rows = rows if judged or k is None else rows.where(F.col("rank") <= k + 1)
     same = F.lead("item").over(in_order).isNotNull() & F.lead("score").over(in_order).eqNullSafe(F.col("score"))
-    return rows.withColumn("before_tie", same).where(F.col("rank") <= k)
+    same = same & (F.lead("judged").over(in_order) == F.col("judged")) if judged else same
+    return rows.withColumn("before_tie", F.coalesce(same, F.lit(False))).where(within).drop("judged")
 
 
 def first_behind(rows: DataFrame, k: int) -> DataFrame:

@@ -50,8 +50,7 @@ def check_frames(columns: Columns, required: Mapping[str, DataFrame | None], **o
         if frame is None or not hasattr(frame, "sparkSession"):
             or_size = " or the number of items" if name == "catalog" else ""
             found = f"{type(frame).__module__}.{type(frame).__name__}"
-            small = ": srm.evaluate_in_memory takes frames of pandas" if found.startswith("pandas.") and name != "rows" else ""
-            raise ConfigError(f"{name}: expected a Spark DataFrame{or_size}, found {found}{small}")
+            raise ConfigError(f"{name}: expected a Spark DataFrame{or_size}, found {found}")
         if frame.isStreaming:
             raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
 

@@ -155,7 +155,7 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, besi
         seen=trained.have(list_user[row], list_item[row]) if asked else np.zeros(len(row), dtype=bool),
     )
     if left_out is None:
-        n_duplicates = _repeats(rows, n_cells, n_items)
+        n_duplicates = _repeats(_competing(rows, scoring), n_cells, n_items)
     else:
         n_duplicates = sum_by_user(rows.cell, left_out[row].astype(np.float64), n_cells).astype(np.int64)
     if scoring.convention.candidates == "judged":
@@ -397,6 +397,13 @@ def _largest(cell: Ints, values: Any, n_cells: int) -> Ints:
     found = np.zeros(n_cells, dtype=np.int64)
     np.maximum.at(found, cell, values)
     return found
+
+
+def _competing(rows: ListRows, scoring: Scoring) -> ListRows:
+    """The rows in which repeats are looked for: where only judged items compete, these and the first rows of the list."""
+    if scoring.convention.candidates != "judged" or scoring.longest is None:
+        return rows
+    return rows.kept((rows.truth >= 0) | (rows.rank <= scoring.longest))
 
 
 def _repeats(rows: ListRows, n_cells: int, n_items: int) -> Ints:

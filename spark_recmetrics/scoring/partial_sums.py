@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 from spark_recmetrics.request.per_user import SumSpec
 
+TOTALS_COLUMNS = ["model", "name", "n", "sum", "deviation", "undefined", "total", "count", "examples"]
+"""The columns of partial sums, as in `storage.schemas.TOTALS`."""
+
 N_EXAMPLES = 5
 """How many users are named of those that a check counts."""
 
@@ -106,8 +109,7 @@ def part_totals(rows: pd.DataFrame, wanted: SumSpec) -> pd.DataFrame:
                 for of in ("total", "count")
             ]
             found.append((model, tally.name, len(counted), float(counted.sum()), deviation, int(missing.sum()), *sums, []))
-    columns = ["model", "name", "n", "sum", "deviation", "undefined", "total", "count", "examples"]
-    return pd.DataFrame(found, columns=columns)
+    return pd.DataFrame(found, columns=TOTALS_COLUMNS)
 
 
 def _examples(users: Any, which: Any) -> list[str]:

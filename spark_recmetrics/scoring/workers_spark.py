@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -42,25 +41,19 @@ from spark_recmetrics.columns import (
     PART_TOTALS,
     USER_COUNTERS,
 )
-from spark_recmetrics.metrics.arrays import numbered, positions_of
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import item_columns
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
-from spark_recmetrics.request.slices import Slice, opened, values_of
+from spark_recmetrics.request.slices import Slice
 from spark_recmetrics.scoring.chunks import arrays_together, frames_of, frames_of_arrays, users_together
-from spark_recmetrics.scoring.kernel import score_bucket
-from spark_recmetrics.scoring.partial_sums import part_totals
+from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, scorer
 from spark_recmetrics.side_info.packed import SideInfo, split
 from spark_recmetrics.storage.schemas import TOTALS
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-
-ROWS_AT_ONCE = 1_000_000
-"""How many rows are scored at once, where a user has not more. More of them need more memory, and fewer more time."""
 
 
 def score_users(
@@ -91,7 +84,7 @@ def score_users(
         with a truth row of such an item, scored as if truth had only these items.
     """
     schema = _schema(truth.schema, scoring, wanted, slices)
-    score = _scorer(scoring, models, wanted, slices)
+    score = scorer(scoring, models, wanted, slices)
 
     def of_bucket(lists: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
         return score(lists, *split(rows))
@@ -129,7 +122,7 @@ def score_lists(
         As `score_users` does, those who are scored at once in place of a bucket.
     """
     schema = _schema(columns[KIND_LIST], scoring, wanted, slices)
-    score, sent = _scorer(scoring, models, wanted, slices), to_arrow_schema(schema)
+    score, sent = scorer(scoring, models, wanted, slices), to_arrow_schema(schema)
     names = {kind: own.names for kind, own in columns.items()}
     together, taken = (users_together, frames_of) if KIND in rows.columns else (arrays_together, frames_of_arrays)
 
@@ -172,36 +165,6 @@ def _schema(given: StructType, scoring: Scoring, wanted: SumSpec | None, slices:
     )
 
 
-def _scorer(
-    scoring: Scoring, models: Sequence[str], wanted: SumSpec | None, slices: Sequence[Slice]
-) -> Callable[[pd.DataFrame, pd.DataFrame, SideInfo], pd.DataFrame]:
-    """From lists, truth and what is known beside to the rows of their users, and of slices."""
-
-    def score(lists: pd.DataFrame, truth: pd.DataFrame, beside: SideInfo) -> pd.DataFrame:
-        import pandas as pd
-
-        rows = score_bucket(lists, truth, scoring, beside)
-        if wanted:
-            totals = part_totals(rows[rows["model"].notna()], wanted)
-            totals["model"] = [models[code] for code in totals["model"]]
-            column = np.empty(len(rows), dtype=object)
-            column[:1] = [totals.to_dict("records")][: len(rows)]
-            rows[PART_TOTALS] = column
-        if not slices:
-            return rows
-        # Every frame has every column: what pandas would fill in is NaN, which is no list and no text.
-        whole = rows.assign(**{ITEM_SLICE: None, ITEM_VALUE: None})
-        parts = (
-            part.assign(**{str(name): None for name in whole if name not in part})
-            for part in _of_items(lists, truth, scoring, slices, beside)
-        )
-        found = pd.concat([whole, *parts], ignore_index=True)
-        # pandas 3 makes texts of several pieces, which Spark's own way to Arrow does not take in a cogroup.
-        return found.astype({name: object for name, kind in found.dtypes.items() if pd.api.types.is_string_dtype(kind)})
-
-    return score
-
-
 def _item_fields(items: DataType, scoring: Scoring) -> list[StructField]:
     """The arrays that metrics of items, and their intervals, are made of."""
     n_counted, n_summed = len(scoring.counted), len(per_item_indexes(scoring.measured))
@@ -219,25 +182,3 @@ def _group_fields() -> list[StructField]:
     """The arrays that metrics of groups are made of."""
     kinds = (IntegerType(), IntegerType(), StringType(), IntegerType(), LongType(), DoubleType())
     return [StructField(name, ArrayType(kind)) for name, kind in zip(GROUP_ARRAYS, kinds, strict=True)]
-
-
-def _of_items(
-    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, slices: Sequence[Slice], beside: SideInfo
-) -> Iterator[pd.DataFrame]:
-    """The rows of each value of each slice of items."""
-    judged = scoring.convention.candidates == "judged"
-    for one in slices:
-        each = opened(one, truth)
-        code, values = values_of(one, each)
-        (user, each_user), _ = numbered(lists["user"], each["user"])
-        (item, each_item), items = numbered(lists["item"], each["item"])
-        # Where only judged items compete, only those of the value are ranked; else the whole lists of their users.
-        row, each_row = (user * len(items) + item, each_user * len(items) + each_item) if judged else (user, each_user)
-        keys, each_place = np.unique(each_row, return_inverse=True)
-        place = positions_of(row, keys)
-        known, place = lists[place >= 0], place[place >= 0]
-        for number, value in enumerate(values):
-            of_value = np.zeros(len(keys), dtype=bool)
-            of_value[each_place[code == number]] = True
-            scored = score_bucket(known[of_value[place]], each[code == number], scoring, beside, of_users=True)
-            yield scored.assign(**{ITEM_SLICE: str(one), ITEM_VALUE: value})

@@ -5,53 +5,37 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
-    BooleanType,
     DataType,
-    DateType,
-    DecimalType,
-    FractionalType,
-    IntegralType,
-    NumericType,
-    StringType,
 )
 
-from spark_recmetrics.columns import TABLE_OF, Side
-from spark_recmetrics.inputs.spark import column_of, typed_column
-from spark_recmetrics.request.slices import NO_VALUE, Band, Slice, bands_of
+from spark_recmetrics.columns import TABLE_OF, Columns, Side
+from spark_recmetrics.inputs.contract import NUMBER_KINDS, PLAIN_KINDS
+from spark_recmetrics.inputs.spark import clean_train, column_of, column_of_kind
+from spark_recmetrics.request.request import SliceRequest
+from spark_recmetrics.request.slices import COUNTED, NO_VALUE, Band, Slice, bands_of, steps_of
 from spark_recmetrics.side_info.descriptions import GROUPS_FORM, check_once, check_values, wrong_group
+from spark_recmetrics.side_info.known import Bands
+from spark_recmetrics.storage import actions
 
-
-class Bands(NamedTuple):
-    """The values of users, or of items.
-
-    Args:
-        side: `user` or `item`, which is the name of the ids, too.
-        rows: The ids, and `Band.column` for each band: a text, or an array of texts. Ids stand as often as in their table.
-        others: By `Band.column`, the value of what is not in these rows.
-    """
-
-    side: Side
-    rows: DataFrame
-    others: Mapping[str, Column]
+if TYPE_CHECKING:
+    from spark_recmetrics.inputs.spark import Inputs
 
 
 def with_bands(rows: DataFrame, bands: Bands) -> DataFrame:
     """The rows with the value of every band behind their other columns."""
     joined = rows.join(bands.rows, bands.side, "left")
-    found = [F.coalesce(F.col(column), other).alias(column) for column, other in bands.others.items()]
+    found = [F.coalesce(F.col(column), other).alias(column) for column, other in bands.defaults.items()]
     return joined.select(*rows.columns, *found)
 
 
 N_TRAIN = "n_train"
 """How many training rows a user or item has."""
-
-_PLAIN = (StringType, IntegralType, BooleanType, DateType, DecimalType)
 
 
 def training_rows(train: DataFrame, side: Side) -> DataFrame:
@@ -61,8 +45,7 @@ def training_rows(train: DataFrame, side: Side) -> DataFrame:
         train: `user, item`, as `inputs.read_inputs` gives them.
         side: `user` or `item`.
     """
-    rows = train.where(F.col("user").isNotNull() & F.col("item").isNotNull())
-    return rows.groupBy(side).agg(F.count(F.lit(1)).alias(N_TRAIN))
+    return clean_train(train).groupBy(side).agg(F.count(F.lit(1)).alias(N_TRAIN))
 
 
 def histogram(counts: DataFrame) -> DataFrame:
@@ -111,8 +94,8 @@ def read_bands(
     nothing = {band.column: NO_VALUE for band in own} if key == "slices" else {}
     nothing |= {band.column: band.labels[bisect_right(band.edges, 0)] for band in counted}
     arrays = {field.name for field in rows.schema if isinstance(field.dataType, ArrayType)}
-    others = {name: F.array(F.lit(value)) if name in arrays else F.lit(value) for name, value in nothing.items()}
-    return Bands(side, rows, others)
+    defaults = {name: F.array(F.lit(value)) if name in arrays else F.lit(value) for name, value in nothing.items()}
+    return Bands(side, rows, defaults)
 
 
 ALL_IDS = -1
@@ -143,7 +126,8 @@ def band_counts(bands: Bands, slices: Sequence[Slice], key: str = "slices") -> D
             every = _paired(every, own)
         keys.append(F.struct(F.lit(place).alias("place"), every.alias("values")))
     opened = bands.rows.select(F.inline(F.array(*keys))).select("place", F.explode("values").alias("value"))
-    return opened.groupBy("place").agg(F.count(F.lit(1)).alias("rows"), F.count_distinct("value").alias("values"))
+    counts: DataFrame = opened.groupBy("place").agg(F.count(F.lit(1)).alias("rows"), F.count_distinct("value").alias("values"))
+    return counts
 
 
 def _paired(every: Column, own: Column) -> Column:
@@ -153,7 +137,9 @@ def _paired(every: Column, own: Column) -> Column:
 
 def repeated_ids(bands: Bands) -> DataFrame:
     """The ids that stand there more than once."""
-    return bands.rows.groupBy(bands.side).agg(F.count(F.lit(1)).alias("n")).where(F.col("n") > 1).select(bands.side)
+    n_rows = bands.rows.groupBy(bands.side).agg(F.count(F.lit(1)).alias("n"))
+    repeated: DataFrame = n_rows.where(F.col("n") > 1).select(bands.side)
+    return repeated
 
 
 def check_bands(
@@ -182,19 +168,20 @@ def _value(side: Side, table: DataFrame, band: Band, named_by: str) -> Column:
     if not band.edges:
         edges = "; give edges to other numbers, as in 'age(18, 35)'" if named_by == "slices" else ""
         expected = f"{GROUPS_FORM}{edges}"
-        kinds = (*_PLAIN, *([ArrayType] if side == "item" else []))
-        column, kind = typed_column(TABLE_OF[side], table, None, band.name, kinds, expected)
-        if not isinstance(kind, ArrayType):
+        kinds = (*PLAIN_KINDS, "array") if side == "item" else PLAIN_KINDS
+        column, column_type = column_of_kind(TABLE_OF[side], table, None, band.name, kinds, expected)
+        if column_type.kind != "array":
             return column.cast("string")
-        if not isinstance(kind.elementType, _PLAIN):
-            raise wrong_group(side, band.name, expected, kind.simpleString())
-        # An item without a value in its array belongs to none.
+        if column_type.element is None or column_type.element.kind not in PLAIN_KINDS:
+            raise wrong_group(side, band.name, expected, column_type.name)
+        # An item without a value in its array belongs to no group.
         values = column.cast("array<string>")
         named = F.transform(values, lambda value: F.coalesce(value, F.lit(NO_VALUE))) if named_by == "slices" else values
         return F.when(F.size(values) > 0, named)
-    column, kind = typed_column(TABLE_OF[side], table, None, band.name, (NumericType,), "a number, which has edges")
-    found = _banded(column.cast("double") if isinstance(kind, FractionalType) else column, band.edges, band.labels)
-    return F.when(~F.isnan(column.cast("double")), found)
+    column, column_type = column_of_kind(TABLE_OF[side], table, None, band.name, NUMBER_KINDS, "a number, which has edges")
+    fractional = column_type.kind in ("float", "decimal")
+    banded = _banded(column.cast("double") if fractional else column, band.edges, band.labels)
+    return F.when(~F.isnan(column.cast("double")), banded)
 
 
 def _counted(band: Band, steps: Sequence[float]) -> Column:
@@ -213,3 +200,26 @@ def _banded(number: Column, edges: Sequence[float], labels: Sequence[str]) -> Co
     for edge, label in zip(edges[1:], labels[1:], strict=False):
         found = found.when(number < edge, label)
     return F.when(number.isNotNull(), found.otherwise(labels[-1]))
+
+
+def know_bands(inputs: Inputs, slices: SliceRequest, columns: Columns) -> dict[Side, Bands]:
+    """The values of the slices; small jobs check that no id is repeated and that values are few.
+
+    Raises:
+        DataError: An id is repeated, a slice has too many values, or a column has a type that cannot be used.
+    """
+    return {side: _bands_of(side, inputs, slices, columns) for side, of_side in slices.by_side.items() if of_side}
+
+
+def _bands_of(side: Side, inputs: Inputs, request: SliceRequest, columns: Columns) -> Bands:
+    table, slices = inputs.segments if side == "user" else inputs.groups, request.by_side[side]
+    counted = [band for band in request.counted if band.name == COUNTED[side]]
+    counts = training_rows(inputs.train, side) if counted and inputs.train is not None else None
+    steps: dict[Band, Sequence[float]] = {}
+    if counts is not None and not all(band.edges for band in counted):
+        n_of = {row[N_TRAIN]: row["n"] for row in actions.collect_rows(histogram(counts))}
+        steps = {band: steps_of(band, n_of) for band in counted if not band.edges}
+    bands = read_bands(side, table, columns.ids(side), inputs.truth.schema[side].dataType, slices, counts, steps)
+    rows = actions.collect_rows(band_counts(bands, slices))
+    check_bands(bands, slices, rows, lambda: actions.example_values(repeated_ids(bands)))
+    return bands

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -12,49 +11,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from spark_recmetrics.columns import ITEM_GROUPS
-from spark_recmetrics.metrics import Metric
-from spark_recmetrics.metrics.group_sums import (
-    GroupSizes,
-    MeasureSpec,
-    group_columns,
-    groupings_of,
-    measure_specs,
-    user_columns,
-)
-from spark_recmetrics.request.needs import Needs
+from spark_recmetrics.metrics.group_sums import GroupSizes, groupings_of, user_columns
 from spark_recmetrics.request.slices import Slice, parse_slices
 from spark_recmetrics.side_info.bands_spark import ALL_IDS, band_counts, check_bands, read_bands, repeated_ids
+from spark_recmetrics.side_info.known import GroupRows
 from spark_recmetrics.storage import actions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
-    from spark_recmetrics.columns import Columns, Side
+    from spark_recmetrics.columns import Side
     from spark_recmetrics.inputs.spark import Inputs
-    from spark_recmetrics.metrics import Metric
-
-
-@dataclass(frozen=True)
-class KnownGroups:
-    """What is known of groups before lists are scored.
-
-    Args:
-        columns: By metric of groups and option, the column with groups.
-        measured: What is added up over lists.
-        items: `item, groups`, the groups as places among the names; None where items are not grouped by columns.
-        names: The groups of items, by column and name.
-        segments: `user`, and `segment_0`, `segment_1`, …; None where users are not grouped.
-        sizes: What is known beside lists.
-    """
-
-    columns: Mapping[Metric, Mapping[str, str]] = field(default_factory=dict)
-    measured: tuple[MeasureSpec, ...] = ()
-    items: DataFrame | None = None
-    names: tuple[tuple[str, str], ...] = ()
-    segments: DataFrame | None = None
-    sizes: GroupSizes = field(default_factory=GroupSizes)
+    from spark_recmetrics.request.request import Request
 
 
 def column_slice(name: str) -> Slice:
@@ -111,55 +81,36 @@ def _places(groups: Column, names: Column, first: int) -> Column:
     return F.coalesce(places, F.array().cast("array<bigint>"))
 
 
-def named_columns(
-    metrics: Sequence[Metric], given: Mapping[Side, DataFrame | None], columns: Columns
-) -> dict[Metric, dict[str, str]]:
-    """By metric of groups and option, the column that it names.
+def know_groups(inputs: Inputs, request: Request) -> GroupRows:
+    """What metrics need to know of groups. Only how many items each group has reaches the driver.
 
     Raises:
-        ConfigError: There is no such column, or several where none is named.
+        DataError: A column has a type that cannot be used or too many values, or an id is repeated.
     """
-    known = {side: None if table is None else columns.beside(side, table.columns) for side, table in given.items()}
-    return group_columns(metrics, known)
-
-
-def know_groups(inputs: Inputs, demand: Needs, chosen: Mapping[Metric, Mapping[str, str]], columns: Columns) -> KnownGroups:
-    """What metrics need to know of groups. Of items and users nothing comes to the driver but how many each group has.
-
-    Args:
-        inputs: The caller's tables.
-        demand: What metrics need.
-        chosen: By metric and option, the column with groups.
-        columns: The caller's names.
-
-    Raises:
-        DataError: A column has a type that cannot serve or too many values, or an id stands there more than once.
-    """
-    measured = measure_specs(demand.metrics, demand.convention, chosen)
-    of_users = user_columns(measured)
-    of_items = list(dict.fromkeys(one.column for one in groupings_of(measured) if one.column is not None))
+    of_users = user_columns(request.measured)
+    of_items = list(dict.fromkeys(one.column for one in groupings_of(request.measured) if one.column is not None))
     segments = items = None
     if of_users:
-        found, _ = _bands("user", of_users, inputs, columns)
-        own = {place: column_slice(name).bands[0].column for place, name in enumerate(of_users)}
-        values = [F.col(name).alias(f"segment_{place}") for place, name in own.items()]
-        segments = found.select("user", *values)
-    names, sizes = list[tuple[str, str]](), GroupSizes()
+        rows, _ = _bands("user", of_users, inputs, request)
+        names_of = {position: column_slice(name).bands[0].column for position, name in enumerate(of_users)}
+        values = [F.col(name).alias(f"segment_{position}") for position, name in names_of.items()]
+        segments = rows.select("user", *values)
+    names, group_sizes_ = list[tuple[str, str]](), GroupSizes()
     if of_items:
-        found, n_items = _bands("item", of_items, inputs, columns)
-        n_items_by_group: dict[str, dict[str, int]] = {name: {} for name in of_items}
-        for row in sorted(actions.collect_rows(group_sizes(found, of_items)), key=lambda row: (row["place"], row["group"])):
-            n_items_by_group[of_items[row["place"]]][row["group"]] = row["n_items"]
-        names = [(column, group) for column, groups in n_items_by_group.items() for group in groups]
-        items, sizes = item_groups(found, names), GroupSizes(n_items_by_group, n_items)
-    return KnownGroups(chosen, measured, items, tuple(names), segments, sizes)
+        rows, n_items = _bands("item", of_items, inputs, request)
+        sizes: dict[str, dict[str, int]] = {name: {} for name in of_items}
+        for row in sorted(actions.collect_rows(group_sizes(rows, of_items)), key=lambda row: (row["place"], row["group"])):
+            sizes[of_items[row["place"]]][row["group"]] = row["n_items"]
+        names = [(column, group) for column, groups in sizes.items() for group in groups]
+        items, group_sizes_ = item_groups(rows, names), GroupSizes(sizes, n_items)
+    return GroupRows(items, tuple(names), segments, group_sizes_)
 
 
-def _bands(side: Side, names: Sequence[str], inputs: Inputs, columns: Columns) -> tuple[DataFrame, int]:
-    """The values of columns with groups, and the number of ids. A small job sees that no id stands there twice."""
-    table, id_col = (inputs.segments, columns.user) if side == "user" else (inputs.groups, columns.item)
+def _bands(side: Side, names: Sequence[str], inputs: Inputs, request: Request) -> tuple[DataFrame, int]:
+    """The values of columns with groups, and the number of ids. A small job checks that no id is repeated."""
+    table, ids = inputs.segments if side == "user" else inputs.groups, request.columns.ids(side)
     slices = parse_slices([column_slice(name) for name in names])
-    bands = read_bands(side, table, id_col, inputs.truth.schema[side].dataType, slices, key="groups")
-    found = actions.collect_rows(band_counts(bands, slices, "groups"))
-    check_bands(bands, slices, found, lambda: actions.example_values(repeated_ids(bands)), key="groups")
-    return bands.rows, next((row["rows"] for row in found if row["place"] == ALL_IDS), 0)
+    bands = read_bands(side, table, ids, inputs.truth.schema[side].dataType, slices, key="groups")
+    counts = actions.collect_rows(band_counts(bands, slices, "groups"))
+    check_bands(bands, slices, counts, lambda: actions.example_values(repeated_ids(bands)), key="groups")
+    return bands.rows, next((row["rows"] for row in counts if row["place"] == ALL_IDS), 0)

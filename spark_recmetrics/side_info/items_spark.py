@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField, StructType
 
 from spark_recmetrics.columns import ABOUT_ITEM, ITEM_GROUPS
-from spark_recmetrics.metrics.recommended_items import CATEGORIES_A_BLOCK, ItemSummary
+from spark_recmetrics.metrics.recommended_items import CATEGORIES_A_BLOCK
 from spark_recmetrics.side_info.descriptions import MOST_CATEGORIES
 from spark_recmetrics.side_info.packed import pack
 
@@ -24,16 +23,15 @@ if TYPE_CHECKING:
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
-    BooleanType,
     DataType,
     FloatType,
     IntegralType,
     NumericType,
-    StringType,
     UserDefinedType,
 )
 
-from spark_recmetrics.inputs.spark import column_of, typed_column
+from spark_recmetrics.inputs.contract import CATEGORY_KINDS, Kind
+from spark_recmetrics.inputs.spark import clean_train, column_of, column_of_kind
 from spark_recmetrics.metrics.recommended_items import Popularity
 from spark_recmetrics.request.needs import OF_POPULARITY
 from spark_recmetrics.side_info.descriptions import (
@@ -45,6 +43,7 @@ from spark_recmetrics.side_info.descriptions import (
     check_descriptions,
     wrong_form,
 )
+from spark_recmetrics.side_info.known import Descriptions, GroupRows
 from spark_recmetrics.storage import actions
 
 if TYPE_CHECKING:
@@ -53,22 +52,6 @@ if TYPE_CHECKING:
 
     from spark_recmetrics.columns import Columns
     from spark_recmetrics.inputs.spark import Inputs
-    from spark_recmetrics.side_info.groups_spark import KnownGroups
-
-
-@dataclass(frozen=True)
-class KnownItems:
-    """What is known of items.
-
-    Args:
-        rows: One row per item, by `item_sides`; None where nobody needs to know.
-        summary: What is known of all together.
-        beside: Every bucket gets all rows; else rows of lists bring along what is known of their items.
-    """
-
-    rows: DataFrame | None = None
-    summary: ItemSummary = field(default_factory=ItemSummary)
-    beside: bool = True
 
 
 def trained_items(train: DataFrame, *, audience: bool) -> DataFrame:
@@ -78,16 +61,11 @@ def trained_items(train: DataFrame, *, audience: bool) -> DataFrame:
         train: `user, item`, as `inputs.read_inputs` gives them.
         audience: The users of an item are counted, too, which moves all rows.
     """
-    rows = train.where(F.col("user").isNotNull() & F.col("item").isNotNull())
+    rows = clean_train(train)
     if not audience:
         return rows.groupBy("item").agg(F.count(F.lit(1)).alias("n_rows"))
     pairs = rows.groupBy("item", "user").agg(F.count(F.lit(1)).alias("n"))
     return pairs.groupBy("item").agg(F.sum("n").alias("n_rows"), F.count(F.lit(1)).alias("n_users"))
-
-
-def trained_users(train: DataFrame) -> DataFrame:
-    """`user` of every training row."""
-    return train.where(F.col("user").isNotNull() & F.col("item").isNotNull()).select("user")
 
 
 def popularity_counts(items: DataFrame) -> DataFrame:
@@ -213,8 +191,7 @@ def _bits(names: Sequence[str]) -> Column:
     return F.coalesce(F.aggregate("categories", F.lit(0).cast("long"), joined), F.lit(0).cast("long"))
 
 
-OF_FEATURES = frozenset({"features", "categories"})
-"""Needs that the table of item features meets."""
+_VECTORS: tuple[Kind, ...] = ("array", "struct", "vector", "empty")
 
 LARGEST_BESIDE = 2**26
 """How many bytes of what is known of items come to every part of the users; more are joined to the rows that need them."""
@@ -225,39 +202,17 @@ def parts_of_items(n_buckets: int) -> int:
     return -(-n_buckets // 4)
 
 
-@dataclass(frozen=True)
-class DescribedItems:
-    """What a table of item features tells.
-
-    Args:
-        rows: Items by `described_items`.
-        n_items: How many items it has.
-        n_features: Length of the feature vectors.
-        categories: The names of all categories.
-    """
-
-    rows: DataFrame
-    n_items: int
-    n_features: int
-    categories: Sequence[str]
-
-
-def kept_training(inputs: Inputs, needs: Collection[str], spare: ExitStack) -> DataFrame | None:
-    """Items by `catalog.trained_items`, kept in the cluster until `spare` is closed; None where no metric needs them."""
+def kept_training(inputs: Inputs, needs: Collection[str], resources: ExitStack) -> DataFrame | None:
+    """Items by `trained_items`, kept in the cluster until `resources` is closed; None where no metric needs them."""
     if inputs.train is None or not OF_POPULARITY & set(needs):
         return None
     rows = actions.materialize(trained_items(inputs.train, audience="audience" in needs))
-    spare.callback(actions.release, rows)
+    resources.callback(actions.release, rows)
     return rows
 
 
 def know_popularity(trained: DataFrame | None, inputs: Inputs, needs: Collection[str]) -> Popularity | None:
     """How popular the items of the training rows are; None where no metric needs to know.
-
-    Args:
-        trained: The rows of `kept_training`.
-        inputs: The caller's tables.
-        needs: What metrics need.
 
     Raises:
         DataError: There is no training row.
@@ -268,69 +223,42 @@ def know_popularity(trained: DataFrame | None, inputs: Inputs, needs: Collection
     counts, n_users = actions.in_parallel(
         train.sparkSession,
         lambda: sorted((row["n_rows"], row["n_items"]) for row in actions.collect_rows(popularity_counts(trained))),
-        lambda: actions.count_distinct(trained_users(train)) if audience else 0,
+        lambda: actions.count_distinct(clean_train(train).select("user")) if audience else 0,
     )
     return Popularity.of_train([n for n, _ in counts], [n for _, n in counts], n_users)
 
 
-def know_descriptions(inputs: Inputs, needs: Collection[str], columns: Columns) -> DescribedItems | None:
-    """What metrics need to know of features and categories; None where none needs any.
-
-    Args:
-        inputs: The caller's tables.
-        needs: What metrics need.
-        columns: The caller's names.
+def know_descriptions(inputs: Inputs, needs: Collection[str], columns: Columns) -> Descriptions | None:
+    """Features and categories of items; None where no metric needs any.
 
     Raises:
         DataError: Item features are of a wrong type, repeated, or cannot be compared.
     """
-    if inputs.features is None or not OF_FEATURES & set(needs):
+    if inputs.features is None:
         return None
     rows = described_items(inputs.features, columns, inputs.truth.schema["item"].dataType, needs)
     counts = actions.collect_rows(description_counts(rows))[0].asDict()
     examples = actions.example_values(repeated_items(rows)) if counts["rows"] > counts["items"] else ""
     check_descriptions(counts, examples)
-    names = []
+    names: tuple[str, ...] = ()
     if "categories" in rows.columns:
-        names = [row["category"] for row in actions.collect_rows(category_names(rows))]
+        names = tuple(row["category"] for row in actions.collect_rows(category_names(rows)))
         check_categories(names)
-    return DescribedItems(rows, counts["items"], counts.get("longest") or 0, names)
+    return Descriptions(rows, counts["items"], counts.get("longest") or 0, names)
 
 
-def know_items(
-    trained: DataFrame | None,
-    popularity: Popularity | None,
-    described: DescribedItems | None,
-    groups: KnownGroups,
-    n_parts: int,
-    spare: ExitStack,
-) -> KnownItems:
-    """What is known of items. Nothing of the catalogue's size comes to the driver.
-
-    The rows are kept in the cluster, for all buckets, until `spare` is closed.
-
-    Args:
-        trained: The rows of `kept_training`.
-        popularity: What `know_popularity` found in them.
-        described: What the table of item features tells.
-        groups: The groups that items belong to.
-        n_parts: Number of partitions.
-        spare: What is to be given back.
-    """
+def kept_items(
+    trained: DataFrame | None, described: Descriptions | None, groups: GroupRows, n_parts: int, resources: ExitStack
+) -> DataFrame | None:
+    """What is known of each item, kept in the cluster for all buckets; None where nothing is needed."""
     if trained is None and described is None and groups.items is None:
-        return KnownItems()
-    names = [] if described is None else list(described.categories)
+        return None
+    names = () if described is None else described.categories
+    rows = None if described is None else described.rows
     n_features = 0 if described is None else described.n_features
-    summary = ItemSummary(popularity, n_features, len(names), groups.names)
-    rows = actions.materialize(
-        item_sides(trained, None if described is None else described.rows, groups.items, names, n_features, n_parts)
-    )
-    spare.callback(actions.release, rows)
-    # The tables are about the same items, more or less.
-    known = 0 if popularity is None else sum(popularity.n_items), 0 if described is None else described.n_items
-    n_items = max(*known, groups.sizes.n_items)
-    size = n_items * 8 * (2 + summary.n_blocks + summary.n_features)
-    return KnownItems(rows, summary, beside=size <= LARGEST_BESIDE)
+    kept = actions.materialize(item_sides(trained, rows, groups.items, names, n_features, n_parts))
+    resources.callback(actions.release, kept)
+    return kept
 
 
 def described_items(table: DataFrame, columns: Columns, items: DataType, needs: Collection[str]) -> DataFrame:
@@ -350,8 +278,8 @@ def described_items(table: DataFrame, columns: Columns, items: DataType, needs: 
     """
     found = [column_of(table, columns.item).cast(items).alias("item")]
     if "features" in needs:
-        kinds: tuple[type[DataType], ...] = (ArrayType, StructType, UserDefinedType)
-        own, kind = typed_column("item_features", table, "features", columns.features, kinds, FEATURES_FORM)
+        own, _ = column_of_kind("item_features", table, "features", columns.features, _VECTORS, FEATURES_FORM)
+        kind = table.schema[columns.features].dataType
         # A vector of Spark ML is a struct like our own, with a type beside: 0 for a sparse one and 1 for a dense one.
         if isinstance(kind, UserDefinedType) and kind.simpleString() == "vector":
             parts = _vector_parts(F.unwrap_udt(own), kind.sqlType())
@@ -361,11 +289,11 @@ def described_items(table: DataFrame, columns: Columns, items: DataType, needs: 
             raise wrong_form("features", columns.features, FEATURES_FORM, kind.simpleString())
         found += [part.alias(name) for part, name in zip(parts, ("features", "length", "misplaced"), strict=True)]
     if "categories" in needs:
-        kinds = (ArrayType, StringType, IntegralType, BooleanType)
-        own, kind = typed_column("item_features", table, "categories", columns.categories, kinds, CATEGORIES_FORM)
-        if isinstance(kind, ArrayType) and not isinstance(kind.elementType, (StringType, IntegralType, BooleanType)):
-            raise wrong_form("categories", columns.categories, CATEGORIES_FORM, kind.simpleString())
-        several = own if isinstance(kind, ArrayType) else F.when(own.isNotNull(), F.array(own))
+        kinds = (*CATEGORY_KINDS, "array")
+        own, of = column_of_kind("item_features", table, "categories", columns.categories, kinds, CATEGORIES_FORM)
+        if of.element is not None and of.element.kind not in CATEGORY_KINDS:
+            raise wrong_form("categories", columns.categories, CATEGORIES_FORM, of.name)
+        several = own if of.kind == "array" else F.when(own.isNotNull(), F.array(own))
         found.append(F.filter(several.cast("array<string>"), lambda name: name.isNotNull()).alias("categories"))
     return table.select(*found).where(F.col("item").isNotNull())
 

@@ -212,10 +212,10 @@ def test_intervals_do_not_depend_on_order_or_partitioning(spark):
 def test_where_nothing_is_resampled_no_list_is_kept(spark):
     rows = data()
     normal = evaluate(spark, rows, ["gini@3", "ndcg@3"], n_buckets=2)
-    assert not [name for name in normal.kept.columns if name.startswith("list_")]
+    assert not [name for name in normal.evaluated.scored.kept.columns if name.startswith("list_")]
     assert {row["metric"]: row["ci_method"] for row in normal.rows} == {"gini@3": None, "ndcg@3": "normal"}
     no_items = evaluate(spark, rows, ["ndcg@3"], intervals=BOOTSTRAP, n_buckets=2)
-    assert not [name for name in no_items.kept.columns if name.startswith("list_")]
+    assert not [name for name in no_items.evaluated.scored.kept.columns if name.startswith("list_")]
 
 
 @pytest.mark.spark

@@ -114,7 +114,7 @@ def test_the_values_of_a_slice_are_those_of_an_evaluation_of_its_users_alone(spa
     predictions, truth, *_ = rows
     for text, wanted in (("gender*activity(1, 4)", "F & 1..<4"), ("age(10, 20)", "(none)"), ("is new", "true")):
         users = {user for user in range(N_USERS) if value_of(rows, text, user) == wanted}
-        alone = srm.evaluate_in_memory(
+        alone = srm.evaluate(
             pd.DataFrame([row for row in predictions if row[1] in users], columns=["model", "user_id", "item_id", "score"]),
             pd.DataFrame([row for row in truth if row[0] in users], columns=["user_id", "item_id", "rating"]),
             metrics=METRICS,
@@ -292,7 +292,7 @@ def test_a_slice_of_items_is_an_evaluation_of_the_users_who_have_one_in_truth(sp
         for value in sorted(values)[:2]:
             inside = [row for row in truth if value in item_values(rows, text, row[1])]
             users = {user for user, *_ in inside}
-            alone = srm.evaluate_in_memory(
+            alone = srm.evaluate(
                 pd.DataFrame([row for row in predictions if row[1] in users], columns=["model", "user_id", "item_id", "score"]),
                 pd.DataFrame(inside, columns=["user_id", "item_id", "rating"]),
                 **options,

@@ -11,11 +11,18 @@ import pytest
 from scipy import stats as scipy_stats
 
 import spark_recmetrics as srm
-from spark_recmetrics.decisions.comparison_spark import compared
+from spark_recmetrics.decisions.comparison import Question, TestOptions
+from spark_recmetrics.decisions.comparison import compared as compared_by
 from spark_recmetrics.job.cli import RESULT_MARK, main
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.reports.tables import history_table
 from spark_recmetrics.stats import adjust, paired_t_test, sign_test, smallest_difference, wilcoxon_test
+
+
+def compared(per_user, models, metrics, convention, *, baseline=None, n_parts=4, slices=(), min_users=1, **options):
+    question = Question(models, metrics, convention, baseline, TestOptions(**options), slices, min_users)
+    return compared_by(per_user, question, n_parts=n_parts)
+
 
 METRICS = [parse("ndcg@10"), parse("rmse")]
 MODELS = ("a", "b", "c")

@@ -14,10 +14,10 @@ from spark_recmetrics.diagnostics import preflight_spark as preflight
 from spark_recmetrics.diagnostics import sample_spark as sample
 from spark_recmetrics.diagnostics.expected import best_bound
 from spark_recmetrics.diagnostics.sample_spark import Sample, Setup
-from spark_recmetrics.inputs.data_report import checked_policies
 from spark_recmetrics.job.cli import RESULT_MARK, main
 from spark_recmetrics.job.files.config import load
 from spark_recmetrics.metrics import DEFINITIONS, expand
+from spark_recmetrics.request.policies import checked_policies
 
 PREDICTIONS = "model string, user_id int, item_id string, score double"
 TRUTH = "user_id int, item_id string, rating double"

@@ -140,7 +140,7 @@ def result_of(done):
 
 
 def in_memory(data, k):
-    return srm.evaluate_in_memory(*data, metrics=METRICS, k=k, catalog_size=20)
+    return srm.evaluate(*data, metrics=METRICS, k=k, catalog=20)
 
 
 def assert_published(folder, data):

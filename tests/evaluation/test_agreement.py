@@ -20,7 +20,6 @@ import pytest
 import spark_recmetrics as srm
 from spark_recmetrics.conventions import CONVENTIONS, convention
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.evaluation.memory import evaluate_in_memory
 from spark_recmetrics.metrics import parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,8 +88,8 @@ def evaluate(row, metrics):
     """The values of the package for the data and options of a row."""
     found = inputs(row)
     size = None if found.catalog is None else len(found.catalog)
-    options = {"metrics": metrics, "k": None, "convention": row.convention, "catalog_size": size, **found.beside}
-    return evaluate_in_memory(found.predictions, found.truth, **options).to_dict()["model"]
+    options = {"metrics": metrics, "k": None, "convention": row.convention, "catalog": size, **found.beside}
+    return srm.evaluate(found.predictions, found.truth, **options).to_dict()["model"]
 
 
 def evaluate_by_oracle(row, metrics):

@@ -198,7 +198,7 @@ def of_groups(metrics, scores=True, **options):
         "item_groups": pd.DataFrame({"item_id": list(groups), "age": list(groups.values())}),
         "user_segments": pd.DataFrame({"user_id": ["u", "v", "w"], "gender": ["F", "F", "M"]}),
     }
-    return srm.evaluate_in_memory(predictions, truth, metrics=metrics, k=None, **{**tables, **options})
+    return srm.evaluate(predictions, truth, metrics=metrics, k=None, **{**tables, **options})
 
 
 def value_of_groups(text, **options):
@@ -278,11 +278,11 @@ def test_three_groups():
     three = pd.DataFrame({"item_id": ["a", "b", "d"], "age": ["x", "y", "z"]})
     lists = pd.DataFrame({"user_id": ["u", "v", "v"], "item_id": ["a", "a", "b"], "score": [3.0, 2.0, 2.0]})
     truth = lists[["user_id", "item_id"]]
-    found = srm.evaluate_in_memory(lists, truth, metrics="rsp(pool=all)", k=2, item_groups=three).to_dict()["model"]
+    found = srm.evaluate(lists, truth, metrics="rsp(pool=all)", k=2, item_groups=three).to_dict()["model"]
     assert found == {"rsp(pool=all)@2": close(math.sqrt(2 / 3))}
     users = pd.DataFrame({"user_id": ["u", "v", "w"], "age": [1, 2, 3]})
     lists = pd.DataFrame({"user_id": ["u", "v", "w"], "item_id": "a", "score": [5.0, 4.0, 3.0]})
-    found = srm.evaluate_in_memory(lists, truth, metrics="user_mad_rating", k=2, user_segments=users).to_dict()["model"]
+    found = srm.evaluate(lists, truth, metrics="user_mad_rating", k=2, user_segments=users).to_dict()["model"]
     assert found == {"user_mad_rating@2": close(Fraction(2 + 1 + 1, 3))}
 
 
@@ -479,7 +479,7 @@ def test_texts_that_differ_behind_a_null_character_are_different():
         users = pd.DataFrame({"user_id": [ids["ua"], ids["ub"]], "kind": [ids["ga"], ids["gb"]]})
         vectors = items[["item_id"]].assign(features=[[1.0, 0.0], [3.0, 4.0], [0.0, 1.0]])
         tables = {"item_groups": items, "user_segments": users, "item_features": vectors}
-        return srm.evaluate_in_memory(lists, truth, metrics=asked, k=None, **tables).to_dict()["model"]
+        return srm.evaluate(lists, truth, metrics=asked, k=None, **tables).to_dict()["model"]
 
     # The first list has a hit at 1. Of old and new one and none are found at 1. Cosines are 3/5 and 4/5.
     expected = [Fraction(1, 2), 2, 3, 1, 5 - 3, 1 - (Fraction(3, 5) + Fraction(4, 5)) / 2]
@@ -556,13 +556,13 @@ def test_and_in_memory(metric, message, place):
     lists = pd.DataFrame({"user_id": [1], "item_id": ["a"], "score": [1.0]})
     told = message.format("") if metric != "gini@3" else "gini@3 needs the catalogue: give catalog_size"
     with pytest.raises(srm.ConfigError, match=re.escape(told)):
-        srm.evaluate_in_memory(lists, lists[["user_id", "item_id"]], metrics=metric)
+        srm.evaluate(lists, lists[["user_id", "item_id"]], metrics=metric)
 
 
 def test_a_count_needs_no_catalogue():
     lists = pd.DataFrame({"user_id": [1, 1, 2], "item_id": ["a", "b", "a"], "score": [2.0, 1.0, 1.0]})
     asked = ["item_coverage(measure=count)", "gini(population=recommended)", "user_coverage(measure=count)"]
-    found = srm.evaluate_in_memory(lists, lists[["user_id", "item_id"]], metrics=asked, k=2).to_dict()["model"]
+    found = srm.evaluate(lists, lists[["user_id", "item_id"]], metrics=asked, k=2).to_dict()["model"]
     assert list(found.values()) == [2, close(Fraction(1, 6)), 2]
 
 
@@ -652,7 +652,7 @@ def lists_in_memory():
 def test_item_features_that_cannot_be_compared_are_refused(metric, kind, rows, message, found):
     features = pd.DataFrame({"item_id": [item for item, _ in rows], "about": [own for _, own in rows]})
     with pytest.raises(srm.DataError) as refused:
-        srm.evaluate_in_memory(*lists_in_memory(), metrics=metric, k=2, item_features=features, columns=ABOUT[metric])
+        srm.evaluate(*lists_in_memory(), metrics=metric, k=2, item_features=features, columns=ABOUT[metric])
     assert str(refused.value) == (message.format(found[1]) if found else message)
 
 
@@ -689,7 +689,7 @@ ACCEPTED = [
 @pytest.mark.parametrize(("metric", "kind", "rows", "value"), ACCEPTED)
 def test_items_without_features_or_with_one_number(metric, kind, rows, value):
     features = pd.DataFrame({"item_id": [item for item, _ in rows], "about": [own for _, own in rows]})
-    found = srm.evaluate_in_memory(*lists_in_memory(), metrics=metric, k=2, item_features=features, columns=ABOUT[metric])
+    found = srm.evaluate(*lists_in_memory(), metrics=metric, k=2, item_features=features, columns=ABOUT[metric])
     assert found.to_dict()["model"] == {f"{metric}@2": None if value is None else close(value)}
 
 
@@ -716,13 +716,13 @@ def test_the_same_on_spark(spark, metric, kind, rows, value):
 def test_numbers_too_large_for_a_double_are_no_features(own, message):
     features = pd.DataFrame({"item_id": ["x"], "about": [own]})
     with pytest.raises(srm.DataError) as refused:
-        srm.evaluate_in_memory(*lists_in_memory(), metrics="ild", k=2, item_features=features, columns=ABOUT["ild"])
+        srm.evaluate(*lists_in_memory(), metrics="ild", k=2, item_features=features, columns=ABOUT["ild"])
     assert str(refused.value) == message
 
 
 def test_categories_in_whole_numbers_of_pandas_that_know_a_missing_one():
     features = pd.DataFrame({"item_id": ["x", "y", "w", "z"], "about": pd.array([1, 2, 1, None], dtype="Int64")})
-    found = srm.evaluate_in_memory(*lists_in_memory(), metrics="srecall", k=2, item_features=features, columns=ABOUT["srecall"])
+    found = srm.evaluate(*lists_in_memory(), metrics="srecall", k=2, item_features=features, columns=ABOUT["srecall"])
     assert found.to_dict()["model"] == {"srecall@2": close(Fraction(3, 4))}
 
 
@@ -740,7 +740,7 @@ BY_USER = {"u": close(Fraction(1, 5)), "v": close(1 - 14 / math.sqrt(50 * 13))}
 
 def in_memory(vectors):
     features = pd.DataFrame({"item_id": list(vectors), "features": list(vectors.values())})
-    result = srm.evaluate_in_memory(*lists_in_memory(), metrics="ild", k=2, item_features=features)
+    result = srm.evaluate(*lists_in_memory(), metrics="ild", k=2, item_features=features)
     return dict(zip(result.per_user["user"], result.per_user["ild_at_2"], strict=True))
 
 
@@ -783,7 +783,7 @@ def test_vectors_on_spark(spark, form):
 def test_an_unknown_baseline_is_refused():
     lists = pd.DataFrame({"model": ["m"], "user_id": [1], "item_id": ["a"], "score": [1.0]})
     with pytest.raises(srm.ConfigError, match="baseline: expected one of m, found 'n'"):
-        srm.evaluate_in_memory(lists, lists[["user_id", "item_id"]], metrics="unexpectedness@1", baseline="n")
+        srm.evaluate(lists, lists[["user_id", "item_id"]], metrics="unexpectedness@1", baseline="n")
 
 
 # On Spark -----------------------------------------------------------------------------------------------------------------
@@ -1055,6 +1055,6 @@ def test_training_rows_are_wanted_where_popularity_is():
     frames["truth"] = pd.DataFrame({"user_id": [1], "item_id": ["a"]})
     nothing = frames["truth"].iloc[:0]
     with pytest.raises(srm.DataError, match=r"^train: expected rows with a user and an item, found none"):
-        srm.evaluate_in_memory(**frames, metrics=["novelty"], k=1, train=nothing)
-    found = srm.evaluate_in_memory(**frames, metrics=["auc", "unseen"], k=1, train=nothing, catalog_size=4)
+        srm.evaluate(**frames, metrics=["novelty"], k=1, train=nothing)
+    found = srm.evaluate(**frames, metrics=["auc", "unseen"], k=1, train=nothing, catalog=4)
     assert found.to_dict() == {"model": {"auc": 1.0, "unseen@1": 1.0}}

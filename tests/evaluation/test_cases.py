@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import spark_recmetrics as srm
-from spark_recmetrics.evaluation.memory import evaluate_in_memory
+from spark_recmetrics.evaluation.stages import evaluate
 
 LOG2_3 = math.log2(3)
 Items = str | list[str] | dict[str, float]
@@ -29,7 +29,7 @@ def frame(users: dict[str, Items], number: str, *, default: bool) -> pd.DataFram
 
 def run(lists: dict[str, Items], truth: dict[str, Items], metrics: str | list[str], **options):
     """Evaluate lists by user, best first or with scores, against truth by user, relevant items or items with ratings."""
-    return evaluate_in_memory(
+    return evaluate(
         frame(lists, "score", default=True), frame(truth, "rating", default=False), metrics=metrics, **({"k": None} | options)
     )
 
@@ -176,7 +176,7 @@ def test_p2_models_are_compared_on_the_same_users():
         frame(users, "score", default=True).assign(model=model)
         for model, users in {"A": {"1": "a", "2": "b"}, "B": {"1": "a"}}.items()
     )
-    result = evaluate_in_memory(lists, frame({"1": "a", "2": "b"}, "rating", default=False), metrics="recall", k=1)
+    result = evaluate(lists, frame({"1": "a", "2": "b"}, "rating", default=False), metrics="recall", k=1)
     assert (mean_of(result, "recall@1", "A"), mean_of(result, "recall@1", "B")) == ((1, 2, 0), (close(1 / 2), 2, 0))
     of_b = result.per_user[result.per_user["model"] == "B"]
     assert dict(zip(of_b["user"], of_b["recall_at_1"], strict=True)) == {"1": 1, "2": 0}
@@ -218,7 +218,7 @@ def test_a1_a_user_whose_items_are_all_relevant():
         rules = srm.convention("default").override(undefined=undefined)
         result = run({"u": "ab", "v": "xby"}, {"u": "ab", "v": "b"}, texts, convention=rules)
         assert [mean_of(result, text) for text in texts] == [(close(1 / 2), 1, 1)] * 3
-    whole = run({"u": "ab"}, {"u": "ab"}, "auc", catalog_size=2)
+    whole = run({"u": "ab"}, {"u": "ab"}, "auc", catalog=2)
     assert (mean_of(whole, "auc"), whole.status) == ((None, 0, 1), "undefined")
 
 
@@ -233,27 +233,27 @@ def test_a2_mean_over_users_and_mean_over_rows():
 
 def test_a3_coverage_counts_no_item_twice():
     """That an item which a table of the catalogue lacks is reported, and not counted, is `test_a3_on_spark`."""
-    result = run({"u": "xy", "v": "wx"}, {"u": "x", "v": "x"}, "item_coverage", catalog_size=3)
+    result = run({"u": "xy", "v": "wx"}, {"u": "x", "v": "x"}, "item_coverage", catalog=3)
     assert mean_of(result, "item_coverage") == (1.0, 2, 0)
     with pytest.raises(srm.DataError, match=r"catalog: expected all items .*, found 1 more in lists: give their number"):
-        run({"u": "xy", "v": "wz"}, {"u": "x", "v": "x"}, "item_coverage", catalog_size=3)
+        run({"u": "xy", "v": "wz"}, {"u": "x", "v": "x"}, "item_coverage", catalog=3)
 
 
 def test_a4_coverage_is_that_of_lists_cut_at_k():
-    assert one("ab", "a", ["item_coverage"], k=[1, 2], catalog_size=2) == {"item_coverage@1": 1 / 2, "item_coverage@2": 1}
+    assert one("ab", "a", ["item_coverage"], k=[1, 2], catalog=2) == {"item_coverage@1": 1 / 2, "item_coverage@2": 1}
 
 
 def test_a5_gini_of_items_that_stand_equally_often():
     lists = {str(user): item for user, item in enumerate("aabbccddee")}
     asked = ["gini", "gini(population=recommended)", "gini(scale=n_minus_1)"]
-    found = run(lists, dict.fromkeys(lists, "a"), asked, k=1, catalog_size=5).to_dict()["model"]
+    found = run(lists, dict.fromkeys(lists, "a"), asked, k=1, catalog=5).to_dict()["model"]
     assert found == {f"{text}@1": close(0) for text in asked}
 
 
 def test_a6_gini_over_the_catalogue_and_over_what_is_recommended():
     lists = {"1": "a", "2": "a", "3": "a", "4": "b"}
     asked = ["gini", "gini(population=recommended)"]
-    found = run(lists, dict.fromkeys(lists, "a"), asked, k=1, catalog_size=4).to_dict()["model"]
+    found = run(lists, dict.fromkeys(lists, "a"), asked, k=1, catalog=4).to_dict()["model"]
     assert found == {"gini@1": close(5 / 8), "gini(population=recommended)@1": close(1 / 4)}
 
 
@@ -304,7 +304,7 @@ FIRST = srm.convention("default").override(duplicates="first")
 def with_truth_rows(lists: dict[str, Items], rows: list[tuple[str, str]], metrics: list[str], **options):
     """Evaluate against truth rows that may repeat."""
     truth = pd.DataFrame(rows, columns=["user_id", "item_id"])
-    found = evaluate_in_memory(frame(lists, "score", default=True), truth, metrics=metrics, **options)
+    found = evaluate(frame(lists, "score", default=True), truth, metrics=metrics, **options)
     return found.to_dict()["model"]
 
 
@@ -345,7 +345,7 @@ def test_c7_string_ids_are_the_same_under_every_pandas(dtype):
     truth = frame({"007": ["y"], "7": ["x", "w"]}, "rating", default=False)
     if dtype is not None:
         lists, truth = (rows.astype({"user_id": dtype, "item_id": dtype}) for rows in (lists, truth))
-    result = evaluate_in_memory(lists, truth, metrics=["mrr", "map", "recall@2", "precision@3"], k=None)
+    result = evaluate(lists, truth, metrics=["mrr", "map", "recall@2", "precision@3"], k=None)
     values = {"mrr": close(5 / 12), "map": close(1 / 3), "recall@2": close(1 / 2), "precision@3": close(1 / 3)}
     assert result.to_dict() == {"model": values}
     assert values_of(result, "mrr") == {"007": close(1 / 2), "7": close(1 / 3)}

@@ -15,9 +15,9 @@ from chispa import assert_df_equality
 from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
-from spark_recmetrics.columns import KIND_LIST, KIND_SEGMENT, KIND_TRAIN, KIND_TRUTH
 from spark_recmetrics.conventions import CONVENTIONS
 from spark_recmetrics.metrics import DEFINITIONS, expand, parse
+from spark_recmetrics.scoring.spark import gathers
 from spark_recmetrics.side_info import items_spark as known_items
 from spark_recmetrics.storage import actions
 from spark_recmetrics.storage import schemas as schema
@@ -267,11 +267,11 @@ def test_lists_and_windows_rank_alike_bit_for_bit(spark, options, case):
         evaluate_case(spark, case, rules, **known, **ranking)
         for ranking in ({"ranking": "window"}, {"ranking": "lists"}, {"max_per_user": 50})
     )
-    assert not window.plan.scoring.ranks_lists
-    assert lists.plan.scoring.ranks_lists
-    assert declared.plan.scoring.ranks_lists
-    assert declared.plan.gathers
-    assert not lists.plan.gathers
+    assert not window.evaluated.scored.scoring.ranks_lists
+    assert lists.evaluated.scored.scoring.ranks_lists
+    assert declared.evaluated.scored.scoring.ranks_lists
+    assert gathers(declared.evaluated.request, len(declared.means))
+    assert not gathers(lists.evaluated.request, len(lists.means))
     assert rows_by_cell(window) == rows_by_cell(lists) == rows_by_cell(declared)
     assert len(rows_by_cell(window)) > 10
     # Means add the same values in another order.
@@ -288,8 +288,8 @@ def test_items_of_lists_are_the_same_wherever_they_are_ranked(spark):
     metrics = srm.metrics.expand(["ild", "novelty", "serendipity(against=baseline)", "gini", "ndcg"], (2, 3))
     window, _ = evaluate_all(spark, case, rules, metrics, ranking="window")
     lists, expected = evaluate_all(spark, case, rules, metrics, ranking="lists")
-    assert not window.plan.scoring.ranks_lists
-    assert lists.plan.scoring.ranks_lists
+    assert not window.evaluated.scored.scoring.ranks_lists
+    assert lists.evaluated.scored.scoring.ranks_lists
     assert rows_by_cell(window) == rows_by_cell(lists)
     assert_agrees(lists, expected, metrics)
 
@@ -298,8 +298,8 @@ def test_training_rows_and_groups_come_in_the_row_of_their_user(spark):
     case = oracle.random_case(31, ratings=True)
     metrics = srm.metrics.expand(["lauc", "user_mad_ranking(groups=gender)", "ndcg"], (2, 3))
     gathered, expected = evaluate_all(spark, case, srm.convention("default"), metrics, max_per_user=50)
-    assert gathered.plan.gathers
-    assert set(gathered.plan.whole_lists) == {KIND_LIST, KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT}
+    assert gathers(gathered.evaluated.request, len(gathered.means))
+    assert len(gathered.evaluated.inputs.counts) == 3
     assert_agrees(gathered, expected, metrics)
 
 
@@ -330,7 +330,7 @@ def test_a_list_that_is_longer_than_declared_is_refused(spark):
     with pytest.raises(srm.DataError, match="beyond_length = 2"):
         pairs(spark, repeated, [("ann", "i0", 1.0)], metrics="mrr", max_per_user=2, convention={"duplicates": "first"})
     rated = pairs(spark, rows, [("ann", "i0", 1.0)], metrics="rmse", max_per_user=2)
-    assert "max_per_user is not looked at: none of the metrics looks at lists" in rated.warnings
+    assert "max_per_user is not used: none of the metrics looks at lists" in rated.warnings
     with pytest.raises(srm.ConfigError, match=r"max_per_user: expected none with ranking window.*found 3"):
         pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", ranking="window", max_per_user=3)
     with pytest.raises(srm.ConfigError, match=r"ranking: expected one of 'auto', 'window' or 'lists', found 'fast'"):
@@ -893,7 +893,7 @@ def test_a_column_that_is_named_must_be_there(spark):
     for options in ({"models": ["a", "a"]}, {"models": "als"}, {"models": [None]}, {"model_name": None}, {"columns": {}}):
         with pytest.raises(srm.ConfigError, match=next(iter(options))):
             srm.evaluate(predictions, truth, **options)
-    small = r"predictions: expected a Spark DataFrame, found pandas\..*DataFrame: srm.evaluate_in_memory takes frames of pandas"
+    small = r"predictions: expected a Spark DataFrame, found pandas\..*DataFrame: srm.evaluate takes frames of pandas"
     with pytest.raises(srm.ConfigError, match=small):
         srm.evaluate(pd.DataFrame(), truth)
     twice = predictions.withColumn("MODEL", F.lit("m"))

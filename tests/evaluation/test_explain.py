@@ -124,13 +124,13 @@ def test_a_row_adds_what_cutting_the_list_behind_it_adds(spark, k):
     for n in range(len(items) + 1):
         kept = [row for row in case.predictions if (row["model"], row["user"]) == ("als", user) and row["item"] in items[:n]]
         lists = pd.DataFrame([*kept, *other]).astype({"user": object}).rename(columns=names)
-        cut = srm.evaluate_in_memory(
+        cut = srm.evaluate(
             lists,
             truth.astype({"user_id": object}),
             metrics=metrics,
             k=None,
             train=trained,
-            catalog_size=catalog,
+            catalog=catalog,
             item_features=features,
         )
         values.append(cut.per_user[cut.per_user["user"] == user].iloc[0])

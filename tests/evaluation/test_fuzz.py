@@ -20,10 +20,10 @@ import pytest
 import yaml
 
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS
-from spark_recmetrics.inputs.data_report import POLICIES
 from spark_recmetrics.job import cli
 from spark_recmetrics.job.files.config import load
 from spark_recmetrics.metrics import DEFINITIONS
+from spark_recmetrics.request.policies import POLICIES
 
 # Malformed configurations -------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ import pytest
 
 import spark_recmetrics as srm
 from spark_recmetrics.evaluation import spark as pipeline
-from spark_recmetrics.evaluation.result import Outcome
 from spark_recmetrics.metrics import DEFINITIONS, expand, parse
 
 D = decimal.Decimal
@@ -38,7 +37,7 @@ def ended(throw: Callable[[], Any]) -> Values | None:
         assert (type(refused), refused.exit_code) in ((srm.ConfigError, 2), (srm.DataError, 4))
         assert str(refused).strip()
         return None
-    values = next(iter(found.to_dict().values())) if isinstance(found, Outcome) else found
+    values = next(iter(found.to_dict().values())) if isinstance(found, srm.Result) else found
     for text, value in values.items():
         definition = DEFINITIONS[parse(text).name]
         assert value is None or not math.isnan(value)
@@ -167,14 +166,14 @@ def odd_shapes() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
             yield f"{kind}", *((frame, truth) if table == 0 else (predictions, frame)), {}
     yield "disjoint users", predictions, truth.assign(user_id=truth["user_id"] + "?"), {}
     yield "disjoint items", predictions, truth.assign(item_id=truth["item_id"] + "?"), {}
-    yield "small catalogue", predictions, truth, {"metrics": ["auc", "mcc@2"], "catalog_size": 2}
+    yield "small catalogue", predictions, truth, {"metrics": ["auc", "mcc@2"], "catalog": 2}
     yield (
         "train with null",
         predictions,
         truth,
         {
             "metrics": ["auc"],
-            "catalog_size": 9,
+            "catalog": 9,
             "train": pd.DataFrame({"user_id": ["u", None], "item_id": ["z", "z"]}),
         },
     )
@@ -227,7 +226,7 @@ def unlike_the_oracle(result: Any, predictions: Any, truth: Any, rules: Any, mor
     for model in without_list:
         # Nothing is known of a model that recommends nothing, or nothing up to the cut-off.
         assert set(found.pop(model).values()) == {None}
-    if not found or "catalog_size" in more or not isinstance(predictions["item_id"].iloc[0], str | int | np.integer | D):
+    if not found or "catalog" in more or not isinstance(predictions["item_id"].iloc[0], str | int | np.integer | D):
         return None
     want = by_oracle(predictions, truth, rules, more)
     wrong = {model for model in found if not same(found[model], want.get(model, {}))}
@@ -244,7 +243,7 @@ def test_malformed_frames_in_memory(rules: srm.Convention) -> None:
             results: list[Any] = []
 
             def throw(p: Any = predictions, t: Any = truth, m: Any = more, r: Any = rules, into: Any = results) -> Any:
-                into.append(srm.evaluate_in_memory(p, t, convention=r, **m))
+                into.append(srm.evaluate(p, t, convention=r, **m))
                 return into[0]
 
             if ended(throw) is None:
@@ -317,11 +316,11 @@ def odd_arguments() -> Iterator[tuple[str, Callable[[], Any]]]:
         def of(call: Callable[[Any], Any], value: Any = odd) -> Callable[[], Any]:
             return lambda: call(value)
 
-        for name in ("metrics", "k", "threshold", "convention", "columns", "train", "catalog_size", "model_name"):
-            more: dict[str, Any] = {"metrics": "auc", "catalog_size": 9} if name == "train" else {}
+        for name in ("metrics", "k", "threshold", "convention", "columns", "train", "catalog", "model_name"):
+            more: dict[str, Any] = {"metrics": "auc", "catalog": 9} if name == "train" else {}
             yield (
                 f"{name} {number}",
-                of(lambda v, n=name, m=more: srm.evaluate_in_memory(predictions, truth, **{**m, n: v})),
+                of(lambda v, n=name, m=more: srm.evaluate(predictions, truth, **{**m, n: v})),
             )
         for kind, call in {
             "k_values": lambda v: srm.Evaluator(v).evaluate(*pair),

@@ -25,7 +25,7 @@ def frame(rows: list[dict]) -> pd.DataFrame:
 
 
 def in_memory(case, rules, metrics, **options):
-    return srm.evaluate_in_memory(
+    return srm.evaluate(
         frame(case.predictions),
         frame(case.truth),
         metrics=metrics,
@@ -33,7 +33,7 @@ def in_memory(case, rules, metrics, **options):
         convention=rules,
         columns=COLUMNS,
         train=frame(case.train) if case.train else None,
-        catalog_size=len(set(case.catalog)) if case.catalog else None,
+        catalog=len(set(case.catalog)) if case.catalog else None,
         item_features=frame(case.described) if case.described else None,
         item_groups=frame(case.grouped) if case.grouped else None,
         user_segments=frame(case.segments) if case.segments else None,
@@ -125,7 +125,7 @@ def test_the_order_of_rows_breaks_ties_where_it_is_asked_for():
     truth = pd.DataFrame({"user_id": ["u"], "item_id": ["b"]})
     for ties, hit in (("input", 1.0), ("item_asc", 0.0), ("item_desc", 1.0)):
         rules = srm.convention("default").override(ties=ties)
-        assert srm.evaluate_in_memory(tied, truth, metrics="hit@1", convention=rules).to_dict() == {"model": {"hit@1": hit}}
+        assert srm.evaluate(tied, truth, metrics="hit@1", convention=rules).to_dict() == {"model": {"hit@1": hit}}
 
 
 def test_small_data_need_no_spark():
@@ -197,8 +197,8 @@ def test_the_mean_over_nobody_is_never_the_best_value(name):
     metrics = sorted(name for name in DEFINITIONS if DEFINITIONS[name].accuracy)
     lists = pd.DataFrame({"user_id": [1], "item_id": [7], "score": [0.5]})
     nobody = pd.DataFrame({"user_id": [2], "item_id": [8], "rating": [5.0], "propensity": [0.5]})
-    options = {"metrics": metrics, "k": 2, "convention": name, "catalog_size": 9}
-    values = srm.evaluate_in_memory(lists, nobody, **options)
+    options = {"metrics": metrics, "k": 2, "convention": name, "catalog": 9}
+    values = srm.evaluate(lists, nobody, **options)
     never = {"average_rank@2", "rmse", "mse", "mae", "r2", "explained_variance"}
     empty = {row["metric"]: row["value"] for row in values.rows if row["n_users"] == 0}
     assert empty == {metric: None if metric in never else 0.0 for metric in empty}
@@ -221,12 +221,12 @@ def test_ids_that_do_not_meet_are_told():
         assert evaluator.evaluate({"u1": ["x"], "u2": ["y"]}, {"u1": ["X"], "u2": ["Y"]}) == {"recall@2": 0.0}
     lists = pd.DataFrame({"model": ["a", "a", "b"], "user_id": [1, 2, 1], "item_id": [7, 8, 9], "score": 0.5})
     truth = pd.DataFrame({"user_id": [1, 2], "item_id": [9, 9]})
-    result = srm.evaluate_in_memory(lists, truth, metrics="hit", k=1)
+    result = srm.evaluate(lists, truth, metrics="hit", k=1)
     apart = [line for line in result.warnings if "_in_both" in line]
     assert len(apart) == 1, "b has the item"
     assert apart[0].startswith("predictions/a: items_in_both = 0 (0.000%): no item of truth is ever predicted")
     unknown = truth.assign(user_id=truth["user_id"] + 10)
-    apart = srm.evaluate_in_memory(lists, unknown, metrics="hit", k=1).warnings
+    apart = srm.evaluate(lists, unknown, metrics="hit", k=1).warnings
     assert [line.partition(" = ")[0] for line in apart if "_in_both" in line] == [
         "predictions/a: users_in_both",
         "predictions/b: users_in_both",
@@ -236,18 +236,18 @@ def test_ids_that_do_not_meet_are_told():
 def test_what_is_empty_is_among_the_warnings_of_a_result():
     lists = pd.DataFrame({"user_id": [1, 1], "item_id": [7, 8], "score": [0.9, 0.8]})
     truth = pd.DataFrame({"user_id": [1], "item_id": [8], "rating": [5.0]})
-    result = srm.evaluate_in_memory(lists, truth, metrics=["hit", "mae"], k=1, threshold=99)
+    result = srm.evaluate(lists, truth, metrics=["hit", "mae"], k=1, threshold=99)
     assert (result.status, result.to_dict()) == ("undefined", {"model": {"hit@1": None, "mae": pytest.approx(4.2)}})
     assert result.warnings[-len(result.emptiness) :] == result.emptiness
     assert result.emptiness[-1] == "model model: nobody to average for hit@1"
-    good = srm.evaluate_in_memory(lists, truth, metrics="hit", k=1)
+    good = srm.evaluate(lists, truth, metrics="hit", k=1)
     assert (good.status, good.emptiness, good.warnings) == ("ok", [], [])
 
 
 def test_the_text_of_a_result_is_the_table_of_the_terminal():
     lists = pd.DataFrame({"model": ["als", "pop"], "user_id": 1, "item_id": [7, 8], "score": 0.5})
     truth = pd.DataFrame({"user_id": [1, 2], "item_id": [8, 9]})
-    result = srm.evaluate_in_memory(lists, truth, metrics=["hit", "mrr"], k=1, convention="mllib")
+    result = srm.evaluate(lists, truth, metrics=["hit", "mrr"], k=1, convention="mllib")
     table = [
         "convention mllib, users averaged: als 1, pop 1; 3 warnings",
         "",
@@ -311,7 +311,7 @@ def close_ids(predicted, true, **more):
     """Whether 2^53 + 1 is taken for 2^53, which it is as a double."""
     predictions = pd.DataFrame({"user_id": 1, "item_id": predicted, "score": [0.9, 0.8]})
     truth = pd.DataFrame({"user_id": 1, "item_id": true})
-    return srm.evaluate_in_memory(predictions, truth, metrics=["mrr@2", "auc"], catalog_size=9, **more).to_dict()["model"]
+    return srm.evaluate(predictions, truth, metrics=["mrr@2", "auc"], catalog=9, **more).to_dict()["model"]
 
 
 @pytest.mark.parametrize("predicted", ["uint64", "int64", "UInt64", "Int64", object])
@@ -352,7 +352,7 @@ def test_ids_that_spark_would_refuse(ids, found):
     rows = pd.DataFrame({"user_id": 1, "item_id": ids})
     told = f"predictions: column 'item_id' (columns.item): expected whole numbers or texts as ids, found {found}: cast them"
     with pytest.raises(srm.DataError, match=re.escape(told)):
-        srm.evaluate_in_memory(rows.assign(score=[0.9, 0.8]), rows)
+        srm.evaluate(rows.assign(score=[0.9, 0.8]), rows)
     if found not in ("list", "Timestamp"):
         with pytest.raises(srm.DataError, match=re.escape(told)):
             srm.Evaluator(1).evaluate({1: list(ids)}, {1: list(ids)[:1]})
@@ -394,13 +394,13 @@ def test_two_models_in_one_table_without_their_column_are_told():
         columns=["algorithm", "user_id", "item_id", "score"],
     )
     truth = pd.DataFrame([("u", "a"), ("v", "b")], columns=["user_id", "item_id"])
-    result = srm.evaluate_in_memory(lists, truth, metrics="hit", k=2, convention={"duplicates": "first"})
+    result = srm.evaluate(lists, truth, metrics="hit", k=2, convention={"duplicates": "first"})
     told = (
         "predictions/model: duplicates = 4, e.g. users u, v: a (model, user, item) is predicted more than once: name the "
         "column of models in columns.model if these are lists of several, or remove the repeats"
     )
     assert told in result.warnings
-    named = srm.evaluate_in_memory(
+    named = srm.evaluate(
         lists, truth, metrics="hit", k=2, convention={"duplicates": "first"}, columns=srm.Columns(model="algorithm")
     )
     assert not [line for line in named.warnings if "duplicates" in line]
@@ -414,9 +414,9 @@ def test_what_is_no_number_is_refused(value):
         srm.Evaluator(1).evaluate({"u": ["a"]}, {"u": {"a": value}})
     rows = pd.DataFrame({"user_id": ["u"], "item_id": ["a"]})
     with pytest.raises(srm.DataError, match=r"predictions: column 'score' \(columns.score\): expected numbers, found"):
-        srm.evaluate_in_memory(rows.assign(score=[value]), rows)
+        srm.evaluate(rows.assign(score=[value]), rows)
     with pytest.raises(srm.DataError, match=r"truth: column 'rating' \(columns.rating\): expected numbers, found"):
-        srm.evaluate_in_memory(rows.assign(score=1.0), rows.assign(rating=[value]))
+        srm.evaluate(rows.assign(score=1.0), rows.assign(rating=[value]))
 
 
 @pytest.mark.parametrize(
@@ -438,9 +438,9 @@ def test_ranks_up_to_the_cut_off(rows, value):
     options = {"metrics": "recall", "k": 2, "columns": srm.Columns(rank="rank")}
     if value is None:
         with pytest.raises(srm.DataError, match=r"rank_faults = 1, e\.g\. users 1"):
-            srm.evaluate_in_memory(predictions, truth, **options)
+            srm.evaluate(predictions, truth, **options)
     else:
-        assert srm.evaluate_in_memory(predictions, truth, **options).to_dict() == {"model": {"recall@2": value}}
+        assert srm.evaluate(predictions, truth, **options).to_dict() == {"model": {"recall@2": value}}
 
 
 def test_a_column_that_is_missing_is_named_with_what_needs_it():
@@ -453,13 +453,13 @@ def test_a_column_that_is_missing_is_named_with_what_needs_it():
         ("ips", {"score": 1.0}, "truth: no column 'propensity' (columns.propensity) (ctr(estimator=ips)@10 needs it)"),
     ):
         with pytest.raises(srm.DataError, match=re.escape(told)):
-            srm.evaluate_in_memory(lists.assign(**options), truth, metrics=metrics)
+            srm.evaluate(lists.assign(**options), truth, metrics=metrics)
 
 
 def test_rows_of_several_models_are_told_apart_in_examples():
     lists = pd.DataFrame({"model": ["als", "pop"], "user_id": 1, "item_id": 7, "score": math.nan})
     with pytest.raises(srm.DataError, match=r"nan_scores = 2 .*e\.g\. model als, user 1, item 7; model pop, user 1, item 7: "):
-        srm.evaluate_in_memory(lists, pd.DataFrame({"user_id": [1], "item_id": [7]}), metrics="hit")
+        srm.evaluate(lists, pd.DataFrame({"user_id": [1], "item_id": [7]}), metrics="hit")
 
 
 # Missing and infinite scores ----------------------------------------------------------------------------------------------
@@ -470,9 +470,9 @@ def test_rows_without_a_score_are_dropped_beside_ranks_too():
     truth = pd.DataFrame({"user_id": 1, "item_id": [1]})
     rules = srm.convention("default").override(nan_scores="drop", precision_denominator="recommended")
     options = {"metrics": "precision@2", "convention": rules, "columns": srm.Columns(rank="rank")}
-    assert srm.evaluate_in_memory(predictions, truth, **options).to_dict() == {"model": {"precision@2": 1}}
+    assert srm.evaluate(predictions, truth, **options).to_dict() == {"model": {"precision@2": 1}}
     without = predictions.drop(columns="score")
-    assert srm.evaluate_in_memory(without, truth, **options).to_dict() == {"model": {"precision@2": 1 / 2}}
+    assert srm.evaluate(without, truth, **options).to_dict() == {"model": {"precision@2": 1 / 2}}
 
 
 BESIDE_INFINITY = ["mrr@2", "auc", "auc(candidates=listed)", "matched_auc@2"]
@@ -486,7 +486,7 @@ def test_missing_scores_stand_beyond_infinite_ones(nan_scores, infinite, values)
     predictions = pd.DataFrame({"user_id": 1, "item_id": [1, 2], "score": [math.nan, infinite]})
     truth = pd.DataFrame({"user_id": 1, "item_id": [1, 2], "rating": [1.0, 0.0]})
     rules = srm.convention("default").override(nan_scores=nan_scores)
-    found = srm.evaluate_in_memory(predictions, truth, metrics=BESIDE_INFINITY, catalog_size=4, convention=rules).to_dict()
+    found = srm.evaluate(predictions, truth, metrics=BESIDE_INFINITY, catalog=4, convention=rules).to_dict()
     assert list(found["model"].values()) == pytest.approx(values)
 
 
@@ -509,5 +509,5 @@ def test_whole_scores_beside_a_missing_one_stay_exact():
     predictions = pd.DataFrame({"user_id": ["u"] * 3, "item_id": [7, 8, 9], "score": scores})
     truth = pd.DataFrame({"user_id": ["u"], "item_id": [8]})
     rules = srm.convention("default").override(nan_scores="last")
-    found = srm.evaluate_in_memory(predictions, truth, metrics="mrr", k=3, convention=rules)
+    found = srm.evaluate(predictions, truth, metrics="mrr", k=3, convention=rules)
     assert found.to_dict() == {"model": {"mrr@3": 1.0}}

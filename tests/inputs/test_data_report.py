@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
 from spark_recmetrics.aggregation.means import combined
-from spark_recmetrics.inputs.data_report import ADVICE, EMPTINESS, POLICIES, WAYS_OUT, Judge, checked_policies
+from spark_recmetrics.inputs.data_report import ADVICE, EMPTINESS, WAYS_OUT, Levels
+from spark_recmetrics.request.policies import POLICIES, checked_policies
 
 PREDICTIONS, TRUTH = "user_id string, item_id string, score double", "user_id string, item_id string, rating double"
 ONE_GAIN_OF_TWO = 1 / (1 + 1 / math.log2(3))
@@ -42,8 +43,8 @@ def test_an_option_that_admits_rows_is_told_where_they_are_refused_alone(check):
     }
     strict, lenient = srm.convention("default"), srm.convention("default").override(**options.get(check, {}))
     policies = checked_policies({check: "drop"} if check in POLICIES else {})
-    refused = Judge(checked_policies({}), strict).counted(check, "truth", 1)
-    admitted = Judge(policies, lenient).counted(check, "truth", 1)
+    refused = Levels(checked_policies({}), strict).counted(check, "truth", 1)
+    admitted = Levels(policies, lenient).counted(check, "truth", 1)
     assert (refused.level, admitted.level) == ("error", "warn")
     assert refused.line() == admitted.line() + WAYS_OUT[check]
     assert " or set " not in admitted.line()
@@ -191,7 +192,7 @@ def test_errors_too_large_to_square_are_infinite_and_no_crash(spark, intervals, 
 
 def test_errors_too_large_to_square_in_memory_warn_of_nothing():
     lists, truth = pd.DataFrame(HUGE, columns=["user_id", "item_id", "score"]), pd.DataFrame(HUGE_TRUTH)
-    result = srm.evaluate_in_memory(
+    result = srm.evaluate(
         lists, truth.set_axis(["user_id", "item_id", "rating"], axis=1), metrics=["rmse(average=per_user)", "r2", "mae"]
     )
     assert result.to_dict()["model"] == {
@@ -383,7 +384,7 @@ def test_c6_a_text_is_no_rating_and_nothing_is_divided_by_zero(spark, tmp_path, 
     frame = pd.DataFrame([("u", "a", 5.0), ("u", "b", "n/a")], columns=["user_id", "item_id", "rating"])
     told = r"^truth: column 'rating' \(columns\.rating\): expected numbers, found 'n/a': cast it first$"
     with pytest.raises(srm.DataError, match=told):
-        srm.evaluate_in_memory(lists, frame, metrics=["hit", "mae"], k=2)
+        srm.evaluate(lists, frame, metrics=["hit", "mae"], k=2)
     # Read as a number, what is none is null, and counted with the row as its example.
     cast = read.withColumn("rating", F.when(F.col("rating") != "n/a", F.col("rating")).cast("double"))
     with pytest.raises(srm.DataError, match=r"truth: nan_ratings = 1 \(50\.000%\), e\.g\. user u, item b"):
@@ -510,11 +511,11 @@ def test_training_rows_that_are_nobodys_are_counted_and_none_at_all_is_told(spar
         pd.DataFrame(own, columns=["user_id", "item_id", *more])
         for own, *more in ((lists, "score"), (truth, "rating"), (rows,))
     ]
-    same = srm.evaluate_in_memory(*frames[:2], metrics=metrics, train=frames[2], catalog_size=9, k=1)
+    same = srm.evaluate(*frames[:2], metrics=metrics, train=frames[2], catalog=9, k=1)
     assert [line[:33] for line in same.warnings if line.startswith("train: ")] == ["train: null_ids = 2 (50.000%), e."]
     assert same.to_dict() == found.to_dict()
     empty = run(spark, lists, truth, metrics, train=train.where(F.lit(False)), catalog=9, k=1)
     assert "train: rows = 0: the table is empty: check its location and filters" in empty.warnings
     assert empty.to_dict()["model"]["unseen@1"] == 1.0
-    none = srm.evaluate_in_memory(*frames[:2], metrics=metrics, train=frames[2][:0], catalog_size=9, k=1)
+    none = srm.evaluate(*frames[:2], metrics=metrics, train=frames[2][:0], catalog=9, k=1)
     assert "train: rows = 0: the table is empty: check its location and filters" in none.warnings

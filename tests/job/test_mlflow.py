@@ -14,7 +14,7 @@ from report_data import small_comparison
 
 import spark_recmetrics as srm
 from spark_recmetrics.decisions.gates import Gate, check_gates
-from spark_recmetrics.evaluation.memory import evaluate_in_memory
+from spark_recmetrics.evaluation.stages import evaluate
 from spark_recmetrics.job import mlflow as tracking
 from spark_recmetrics.job.cli import RESULT_MARK, main
 from spark_recmetrics.job.files.config import load
@@ -48,13 +48,13 @@ def two_models():
     """Model a finds b of ann at rank 2 and has no list for bob; model b predicts no pair of truth."""
     lists = frame([("ann", "a", 5.0, "a"), ("ann", "b", 4.0, "a"), ("ann", "c", 3.0, "b")], "score", "model")
     truth = frame([("ann", "b", 5.0), ("bob", "c", 4.0)], "rating")
-    return evaluate_in_memory(lists, truth, metrics=["ndcg@10", "rmse"])
+    return evaluate(lists, truth, metrics=["ndcg@10", "rmse"])
 
 
 def one_model(metrics=("ndcg@10",)):
     """One hit at rank 2."""
     truth = frame([("ann", "b", 5.0)], "rating")
-    return evaluate_in_memory(frame([("ann", "a", 5.0), ("ann", "b", 4.0)], "score"), truth, metrics=metrics)
+    return evaluate(frame([("ann", "a", 5.0), ("ann", "b", 4.0)], "score"), truth, metrics=metrics)
 
 
 def test_f6_names_are_accepted_and_undefined_values_are_left_out_and_counted(client):

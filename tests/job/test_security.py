@@ -16,7 +16,7 @@ from spark_recmetrics.aggregation.means import Mean
 from spark_recmetrics.conventions import CONVENTIONS
 from spark_recmetrics.diagnostics.doctor_spark import examine
 from spark_recmetrics.errors import ConfigError, DataError
-from spark_recmetrics.evaluation.result import Outcome, refuse
+from spark_recmetrics.evaluation.result import Result, refuse
 from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.job.cli import RESULT_MARK, main
 from spark_recmetrics.job.files.config import load
@@ -193,7 +193,7 @@ def test_a_name_stays_on_its_line(name: str) -> None:
     assert "\x1b" not in fact.line()
     assert len(did_you_mean("zzz", [name, "b"]).splitlines()) == 1
     nobody = Mean(parse("hit@1"), None, 0, 0, None)
-    outcome = Outcome(
+    outcome = Result(
         means={name: [nobody]}, data_checks=[fact], convention=CONVENTIONS["default"], run=Run(), data_hash=None, warnings=[]
     )
     assert [len(line.splitlines()) for line in outcome.emptiness] == [1, 1]

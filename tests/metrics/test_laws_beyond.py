@@ -324,14 +324,14 @@ class World(NamedTuple):
             for user, items in lists.items()
             for place, item in enumerate(items)
         ]
-        result = srm.evaluate_in_memory(
+        result = srm.evaluate(
             pd.DataFrame(rows, columns=["model", "user_id", "item_id", "score"]),
             frame((user, item) for user, items in self.truth.items() for item in items),
             metrics=metrics,
             k=k,
             columns=srm.Columns(model="model"),
             train=frame(self.train),
-            catalog_size=len(ITEMS) + 2,
+            catalog=len(ITEMS) + 2,
             item_groups=pd.DataFrame({"item_id": list(self.genre), "genre": [sorted(own) for own in self.genre.values()]}),
             user_segments=pd.DataFrame({"user_id": list(self.gender), "gender": list(self.gender.values())}),
             item_features=pd.DataFrame(

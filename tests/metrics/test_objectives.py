@@ -36,7 +36,7 @@ def close(value):
 
 
 def in_memory(objectives, metrics=("hit", COUNT), predictions=PREDICTIONS, truth=TRUTH, **options):
-    return srm.evaluate_in_memory(predictions, truth, metrics=list(metrics), k=1, objectives=objectives, **options)
+    return srm.evaluate(predictions, truth, metrics=list(metrics), k=1, objectives=objectives, **options)
 
 
 # Values -------------------------------------------------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def test_as_a_job(spark, tmp_path, capsys):
 
 def test_one_metric_is_no_two_objectives():
     with pytest.raises(srm.ConfigError, match=r"^objectives\.hit@10: hit@10 is given twice: hit is it, too$"):
-        srm.evaluate_in_memory(
+        srm.evaluate(
             pd.DataFrame({"user_id": [1], "item_id": ["a"], "score": [1.0]}),
             pd.DataFrame({"user_id": [1], "item_id": ["a"]}),
             metrics="hit",

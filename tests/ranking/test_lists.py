@@ -12,7 +12,9 @@ from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
 from spark_recmetrics.inputs.buckets_spark import bucket_numbers, bucket_of
+from spark_recmetrics.inputs.spark import read_inputs
 from spark_recmetrics.metrics import expand
+from spark_recmetrics.scoring.spark import ranked_lists
 
 pytestmark = pytest.mark.spark
 
@@ -72,7 +74,7 @@ def test_lists_are_not_sorted(spark, capsys):
     """The order is known: no window in the plan, and the arrays move before they become rows."""
     lists = spark.createDataFrame([(1, [7, 8])], "user_id int, items array<int>")
     truth = spark.createDataFrame([(1, 8)], "user_id int, item_id int")
-    srm.evaluate(lists, truth, metrics="ndcg", k=2, n_buckets=2).plan.ranked.explain(extended=True)
+    srm.evaluate(lists, truth, metrics="ndcg", k=2, n_buckets=2).evaluated.scored.kept.explain(extended=True)
     text = capsys.readouterr().out
     assert "Window" not in text
     assert text.index("Generate") < text.index("RepartitionBy")
@@ -197,8 +199,10 @@ def test_c1_two_million_rows_of_one_user_are_cut_before_python(spark):
     )
     truth = spark.createDataFrame([(1, place) for place in (0, 999_999)], "user_id int, item_id bigint")
     found = srm.evaluate(candidates, truth, metrics=["ndcg", "hit"], k=10, n_buckets=1)
-    assert not found.plan.scoring.ranks_lists
-    assert found.plan.ranked.count() == 10
+    assert not found.evaluated.scored.scoring.ranks_lists
+    evaluated = found.evaluated
+    inputs = read_inputs(evaluated.engine.tables, evaluated.request)
+    assert ranked_lists(inputs, evaluated.known, evaluated.request, evaluated.scored.scoring).count() == 10
     assert found.to_dict()["model"] == pytest.approx({"ndcg@10": 1 / (1 + 1 / 1.584962500721156), "hit@10": 1.0})
 
 

@@ -11,7 +11,7 @@ import browser as chromium
 import pytest
 from report_data import everything, many_models, small_comparison, small_result
 
-from spark_recmetrics.decisions.comparison_spark import Comparison
+from spark_recmetrics.decisions.comparison import Comparison
 
 pytestmark = [
     pytest.mark.browser,

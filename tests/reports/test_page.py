@@ -16,9 +16,9 @@ from colors import SIGHTS, contrast, nearest
 from report_data import everything, many_models, small_comparison, small_gates, small_history, small_result, with_slices
 
 from spark_recmetrics.conventions import convention
-from spark_recmetrics.decisions.comparison_spark import Comparison
+from spark_recmetrics.decisions.comparison import Comparison
 from spark_recmetrics.errors import ConfigError, PublishError
-from spark_recmetrics.evaluation.evaluator import evaluate_in_memory
+from spark_recmetrics.evaluation.evaluator import evaluate
 from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.reports import drawing as canvas
 from spark_recmetrics.reports import page as page_module
@@ -243,7 +243,7 @@ def in_two_ways(models):
     predictions = pd.DataFrame(rows, columns=["model", "user_id", "item_id", "score"])
     truth = pd.DataFrame({"user_id": [1], "item_id": ["x"]})
     wanted = {"mrr": {}, "item_coverage(measure=count)": {"nadir": 0}}
-    return evaluate_in_memory(predictions, truth, metrics=list(wanted), k=[1, 2], objectives=wanted)
+    return evaluate(predictions, truth, metrics=list(wanted), k=[1, 2], objectives=wanted)
 
 
 def test_several_metrics_at_once(tmp_path, read):
@@ -273,7 +273,7 @@ def test_preferences_of_groups_are_in_the_page(tmp_path, read):
     predictions = pd.DataFrame(
         [("als", 1, "x"), ("als", 2, "y"), ("pop", 1, "x"), ("pop", 2, "x")], columns=["model", "user_id", "item_id"]
     ).assign(score=1.0)
-    result = evaluate_in_memory(
+    result = evaluate(
         predictions,
         pd.DataFrame({"user_id": [1, 2], "item_id": ["x", "y"]}),
         metrics=["mrr", "bias_disparity_br(users=gender, items=age)"],
@@ -368,7 +368,7 @@ def test_undefined_values_come_first(tmp_path):
 
     predictions = pd.DataFrame({"user_id": [1], "item_id": ["x"], "score": [0.5]})
     truth = pd.DataFrame({"user_id": [1], "item_id": ["x"], "rating": [0.0]})
-    result = evaluate_in_memory(predictions, truth, metrics=["mrr"], k=[1, 2])
+    result = evaluate(predictions, truth, metrics=["mrr"], k=[1, 2])
     read = page_of(result, tmp_path)
     assert "✗ Values are undefined: there are no users to evaluate" in read.text("head")
     assert result.emptiness[0] in read.text("head")
@@ -478,7 +478,7 @@ def test_long_pages_are_cut_below_a_megabyte(tmp_path):
     predictions = pd.DataFrame([(model, 1, "x", 1.0) for model in models], columns=["model", "user_id", "item_id", "score"])
     truth = pd.DataFrame({"user_id": [1], "item_id": ["x"]})
     wanted = {"mrr": {}, "hit": {}}
-    result = evaluate_in_memory(predictions, truth, metrics=list(wanted), k=list(range(1, 61)), objectives=wanted)
+    result = evaluate(predictions, truth, metrics=list(wanted), k=list(range(1, 61)), objectives=wanted)
     with_slices(result, [("age", str(n), 40) for n in range(20)])
     preference = "bias_disparity_br(items=genre, users=age)"
     ones = [row for row in result.rows if row["metric"] == "mrr@1" and row["slice"] == "all"]

@@ -15,10 +15,11 @@ import threading
 import pytest
 
 import spark_recmetrics as srm
-from spark_recmetrics.decisions import comparison_spark as comparison
+from spark_recmetrics.decisions import differences_spark
 from spark_recmetrics.evaluation import spark as pipeline
 from spark_recmetrics.job.cli import main
 from spark_recmetrics.runs import history_spark as history
+from spark_recmetrics.side_info import spark as learning
 from spark_recmetrics.storage import progress
 from spark_recmetrics.storage.progress import StepCounts, show_steps, step
 
@@ -182,7 +183,7 @@ def test_no_job_is_started_for_it(spark, session_kind, monkeypatch):
         def __exit__(self, *_):
             pass
 
-    for module in (pipeline, comparison, history):
+    for module in (pipeline, differences_spark, learning, history):
         monkeypatch.setattr(module, "step", lambda *_: Silent())
     assert n_jobs() == told
 

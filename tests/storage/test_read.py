@@ -156,7 +156,7 @@ def test_a_decimal_comma_in_memory():
     lists = pd.DataFrame({"user_id": [1], "item_id": [7], "score": [0.5]})
     truth = pd.DataFrame({"user_id": [1], "item_id": [7], "rating": ["3,5"]})
     with pytest.raises(DataError, match="expected numbers, found '3,5', with a decimal comma: write points"):
-        srm.evaluate_in_memory(lists, truth, metrics="mae")
+        srm.evaluate(lists, truth, metrics="mae")
 
 
 NO_ROWS = "^{}: expected rows, found none, so its columns are read as strings: check its location and filters$"
@@ -190,7 +190,7 @@ def test_a_frame_with_one_column_names_the_separator(mark):
     lists = pd.DataFrame({"user_id": [1], "item_id": [7], "score": [0.5]})
     truth = pd.read_csv(io.StringIO("user_id,item_id,rating\n1,7,4\n".replace(",", mark)))
     with pytest.raises(DataError, match=separator_message(mark)):
-        srm.evaluate_in_memory(lists, truth, metrics="hit")
+        srm.evaluate(lists, truth, metrics="hit")
 
 
 @pytest.mark.spark

@@ -13,7 +13,6 @@ from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
 from spark_recmetrics.decisions.gates import Gate, problems_of
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.inputs.data_report import checked_policies
 from spark_recmetrics.job.files.config_types import (
     COUNTS_SCHEMA,
     Catalog,
@@ -46,6 +45,7 @@ from spark_recmetrics.metrics.objectives import Point, checked_objectives
 from spark_recmetrics.request.arguments import Ranking, check_ranking
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
 from spark_recmetrics.request.needs import OF_TRAIN, Needs
+from spark_recmetrics.request.policies import checked_policies
 from spark_recmetrics.request.slices import COUNTED, MIN_USERS, bands_of, by_side
 from spark_recmetrics.stats.many import Correction, Test, check_options
 from spark_recmetrics.text import did_you_mean

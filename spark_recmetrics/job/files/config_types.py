@@ -8,12 +8,12 @@ from pydantic import BeforeValidator, Discriminator, PlainSerializer, PlainValid
 
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.inputs.data_report import POLICIES, checked_policies
 from spark_recmetrics.job.files.job_file import COUNT_SCHEMA, Count, InputTable, errors_by_key, positive_integer
 from spark_recmetrics.job.files.source import Keys, brief_value
 from spark_recmetrics.metrics import Metric, parse
 from spark_recmetrics.metrics.parsing import named_populations
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG
+from spark_recmetrics.request.policies import POLICIES, checked_policies
 from spark_recmetrics.request.slices import Slice, parse_slices
 from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.text import did_you_mean

@@ -1,29 +1,28 @@
-"""Intervals of metrics of items: what each list adds to a value, over users drawn anew, in one pass over the items of lists."""
+"""Confidence intervals of metrics of items: what each list adds to a value, over users drawn anew."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from spark_recmetrics.aggregation.means import resampled_ends
-from spark_recmetrics.columns import LIST_ITEMS, LIST_RANKS
-from spark_recmetrics.conventions import MEMBERS, Convention
+from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric
-from spark_recmetrics.metrics.item_counts import CountSpec, ItemCounts, item_columns, list_shares
+from spark_recmetrics.metrics.item_counts import ItemCounts, list_shares
 from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
-from spark_recmetrics.storage.schemas import PART_SHARES, SHARE_ENDS
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from spark_recmetrics.request.scoring import Scoring
+
+SHARE_COLUMNS = ["place", "sums", "counts", "total", "n"]
+END_COLUMNS = ["place", "low", "high"]
 
 USERS_AT_ONCE = 4096
 """How many users are resampled at once: their weights are a byte for each replicate."""
@@ -47,60 +46,13 @@ class Shared:
     n_models: int
     intervals: Intervals
 
-
-def listed_items(
-    per_user: DataFrame, items: DataFrame, models: Sequence[str], counted: Sequence[CountSpec], *, repeats: bool
-) -> DataFrame:
-    """The lists of every user, each item with how often it stands in all lists of the model.
-
-    Args:
-        per_user: PER_USER with the items of lists.
-        items: The rows of `catalog.counted_items`.
-        models: The models.
-        counted: What is counted.
-        repeats: Lists may hold an item twice.
-
-    Returns:
-        One row per user: `user_hash`, and `rows`, an array of what `item_counts.list_shares` looks at.
-    """
-    code = F.array_position(F.array(*map(F.lit, models)), F.col("model")).cast("int") - 1
-    belongs = [reduce(lambda a, b: a & b, [F.col(name) > 0 for name in MEMBERS[users]], F.lit(True)) for users, _ in counted]
-    flags = [belong.alias(f"belongs_{place}") for place, belong in enumerate(belongs)]
-    entries = F.inline(F.arrays_zip(F.col(LIST_ITEMS).alias("item"), F.col(LIST_RANKS).alias("rank")))
-    lists = per_user.where(F.col(LIST_ITEMS).isNotNull()).select(code.alias("model"), "user", *flags, entries)
-    numbers = []
-    for name in item_columns(len(counted))[2:]:
-        place = int(name.rpartition("_")[2])
-        k = counted[place].k
-        inside = F.col(f"belongs_{place}") & (F.lit(True) if k is None else F.col("rank") <= k)
-        numbers.append(F.when(inside, F.col(name)).otherwise(F.lit(0).cast(items.schema[name].dataType)).alias(name))
-    twice = [F.xxhash64("item").alias("item")] if repeats else []
-    rows = lists.join(items, ["model", "item"]).select("user", F.struct("model", "known", *twice, *numbers).alias("row"))
-    # Sorted, so that sums are added in one order.
-    of_user = rows.groupBy("user").agg(F.sort_array(F.collect_list("row")).alias("rows"))
-    return of_user.select(F.xxhash64("user").alias("user_hash"), "rows")
-
-
-def interval_ends(lists: DataFrame, shared: Shared) -> DataFrame:
-    """How far the ends of the intervals lie from the values, in one pass over the lists.
-
-    Neither what reaches the driver nor what a worker holds depends on the number of users or items.
-
-    Args:
-        lists: The rows of `listed_items`.
-        shared: What is to be known.
-
-    Returns:
-        `schema.SHARE_ENDS`: a row for each model and metric that has an interval, by model * metrics + metric.
-    """
-
-    def of_part(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return part_shares(batches, shared)
-
-    def together(parts: pd.DataFrame) -> pd.DataFrame:
-        return share_ends(parts, shared.intervals.confidence)
-
-    return lists.mapInArrow(of_part, PART_SHARES).groupBy("place").applyInPandas(together, SHARE_ENDS)
+    @classmethod
+    def of(cls, scoring: Scoring | None, counts: Mapping[tuple[int, int], ItemCounts], intervals: Intervals) -> Shared | None:
+        """The metrics of items that have resampled intervals; None where there is none."""
+        if scoring is None or not scoring.keeps_lists or not counts:
+            return None
+        metrics = tuple(metric for metric in scoring.of_items if metric.definition.left_out is not None)
+        return cls(metrics, scoring.convention, counts, scoring.n_models, intervals) if metrics else None
 
 
 def part_shares(batches: Iterator[pa.RecordBatch], shared: Shared) -> Iterator[pa.RecordBatch]:
@@ -133,7 +85,7 @@ def part_shares(batches: Iterator[pa.RecordBatch], shared: Shared) -> Iterator[p
     columns += [totals[some_lists], n_lists[some_lists]]
     kinds = [pa.int32(), pa.list_(pa.float64()), pa.list_(pa.int64()), pa.float64(), pa.int64()]
     arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
-    yield pa.RecordBatch.from_arrays(arrays, names=PART_SHARES.names)
+    yield pa.RecordBatch.from_arrays(arrays, names=SHARE_COLUMNS)
 
 
 def _entries(rows: Any) -> tuple[dict[str, Any], int]:
@@ -158,4 +110,4 @@ def share_ends(parts: pd.DataFrame, confidence: float) -> pd.DataFrame:
 
     sums, counts = (np.sum(np.stack(list(parts[name])), axis=0) for name in ("sums", "counts"))
     ends = resampled_ends(sums, counts, float(parts["total"].sum()), int(parts["n"].sum()), confidence)
-    return pd.DataFrame([] if ends is None else [(parts["place"].iloc[0], *ends)], columns=SHARE_ENDS.names)
+    return pd.DataFrame([] if ends is None else [(parts["place"].iloc[0], *ends)], columns=END_COLUMNS)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.decisions.differences_spark import Asked, paired_differences
+from spark_recmetrics.decisions.differences import Asked, differences_in_memory
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics import expand
+from spark_recmetrics.metrics import DEFAULT_N_BUCKETS, expand
 from spark_recmetrics.reports.tables import comparison_table
 from spark_recmetrics.request.per_user import tallies
 from spark_recmetrics.request.slices import EVERYBODY, MIN_USERS, Slice, in_order
@@ -25,9 +25,6 @@ from spark_recmetrics.stats import (
     wilcoxon_from_rank_sums,
 )
 from spark_recmetrics.stats.many import Correction, Test, check_options
-from spark_recmetrics.storage import actions
-from spark_recmetrics.storage.progress import step
-from spark_recmetrics.storage.schemas import COMPARISON
 from spark_recmetrics.text import brief, did_you_mean
 
 if TYPE_CHECKING:
@@ -35,8 +32,37 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_recmetrics.conventions import Convention
-    from spark_recmetrics.evaluation.spark import Result
+    from spark_recmetrics.evaluation.result import Result
     from spark_recmetrics.metrics import Metric
+
+
+COLUMNS = (
+    "model_a",
+    "model_b",
+    "slice",
+    "slice_value",
+    "metric",
+    "k",
+    "mean_a",
+    "mean_b",
+    "diff",
+    "ci_low",
+    "ci_high",
+    "test",
+    "statistic",
+    "p_value",
+    "p_adjusted",
+    "effect_size",
+    "wins",
+    "ties",
+    "losses",
+    "n_users",
+    "smallest_difference",
+    "winner",
+    "reason",
+    "seed",
+)
+"""The columns of COMPARISON."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,10 +81,12 @@ class Comparison:
         """COMPARISON as a pandas frame."""
         import pandas as pd
 
-        return pd.DataFrame(list(self.rows), columns=COMPARISON.names)
+        return pd.DataFrame(list(self.rows), columns=list(COLUMNS))
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """COMPARISON as a Spark frame."""
+        from spark_recmetrics.storage.schemas import COMPARISON
+
         rows = [tuple(row[name] for name in COMPARISON.names) for row in self.rows]
         found: DataFrame = spark.createDataFrame(rows, COMPARISON)
         return found
@@ -110,7 +138,7 @@ def compare(
         ConfigError: There is no such model, metric or option.
 
     Example:
-        >>> from spark_recmetrics.evaluation.spark import evaluate
+        >>> from spark_recmetrics.evaluation.stages import evaluate
         >>> scores = [("pop", user, "xyz"[(n + user) % 3], 1.0 - n / 9) for user in range(6) for n in range(3)]
         >>> scores += [("als", user, "xyz"[(n + user // 5) % 3], 1.0 - n / 9) for user in range(6) for n in range(3)]
         >>> predictions = spark.createDataFrame(scores, "model string, user_id int, item_id string, score double")
@@ -119,102 +147,144 @@ def compare(
         a    b    metric    b - a            95 % CI      p  +/=/-  users  result
         pop  als  mrr@3   +0.2778  [-0.1159, 0.6715]  0.129  3/2/1      6  not significant (minimum detectable effect 0.5382)
     """
-    asked = expand(metrics, None) if metrics is not None else [m for m in result.plan.metrics if m.has_users]
-    known = {str(metric): metric for metric in result.plan.metrics}
-    if not asked:
+    evaluated = result.evaluated
+    if evaluated is None:
+        raise ConfigError("result: expected the result of srm.evaluate, found values without their users")
+    request = evaluated.request
+    known = {str(metric): metric for metric in request.metrics}
+    chosen = expand(metrics, None) if metrics is not None else [metric for metric in request.metrics if metric.has_users]
+    if not chosen:
         raise ConfigError(f"metrics: expected at least one with a value for each user, found {', '.join(known)}")
-    for metric in asked:
+    for metric in chosen:
         if str(metric) not in known:
             raise ConfigError(f"metrics: {metric} was not evaluated{did_you_mean(str(metric), known)}")
-    return compared(
-        result.kept,
-        result.plan.models,
-        asked,
-        result.convention,
-        baseline=baseline,
-        test=test,
-        correction=correction,
-        alpha=alpha,
-        n_resamples=n_resamples,
-        seed=seed,
-        n_parts=result.plan.n_buckets,
-        slices=result.slices,
-        min_users=result.min_users,
+    options = TestOptions(test, correction, alpha, n_resamples, seed)
+    question = Question(
+        evaluated.known.models, tuple(chosen), request.convention, baseline, options, request.slices.slices, request.min_users
     )
+    return compared(evaluated.scored.kept, question, n_parts=request.n_buckets)
 
 
-def compared(
-    per_user: DataFrame,
-    models: Sequence[str],
-    metrics: Sequence[Metric],
-    convention: Convention,
-    *,
-    baseline: str | None = None,
-    test: Test = "paired_t",
-    correction: Correction = "holm",
-    alpha: float = 0.05,
-    n_resamples: int = 1000,
-    seed: int = 0,
-    n_parts: int = 32,
-    slices: Sequence[Slice] = (),
-    min_users: int = MIN_USERS,
-) -> Comparison:
-    """Test the differences of models, metric by metric, on the users whom both have a value for.
+@dataclass(frozen=True)
+class TestOptions:
+    """How differences are tested. The arguments are those of `compare`.
+
+    Raises:
+        ConfigError: An option is wrong.
+    """
+
+    __test__ = False  # pytest takes the name for that of a test
+
+    test: Test = "paired_t"
+    correction: Correction = "holm"
+    alpha: float = 0.05
+    n_resamples: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_options(self.test, self.correction, self.alpha, self.n_resamples, self.seed)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is compared.
 
     Args:
-        per_user: PER_USER of these models and metrics.
-        models: The models.
+        models: The models, at least two.
         metrics: Metrics with a value per user. A pooled metric, such as RMSE over pairs, is tested by its values per user.
         convention: Whose users are averaged, and what an undefined value counts.
         baseline: The model a of every pair; None: all pairs, the earlier name being a.
-        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`.
-        correction: For the family of all pairs and metrics over all users, and for that of the values of each slice: `holm`,
-            `bonferroni`, `benjamini_hochberg` or `none`.
-        alpha: Level.
-        n_resamples: Of the bootstrap, from 100.
-        seed: Of the bootstrap.
-        n_parts: Groups of users.
+        options: How differences are tested.
         slices: The slices, whose columns and rows PER_USER has.
         min_users: Values of a slice over fewer users are not tested.
 
     Raises:
-        ConfigError: There is no such model or option, or a metric has no value per user.
+        ConfigError: There is no such model, or a metric has no value per user.
     """
-    _check(models, baseline)
-    check_options(test, correction, alpha, n_resamples, seed)
-    for metric in metrics:
-        if not metric.has_users:
-            raise ConfigError(f"{metric}: expected a metric with a value for each user, found one without")
-    pairs = [(baseline, other) for other in models if other != baseline] if baseline else list(combinations(models, 2))
-    columns = [tallies(metric, convention)[0] for metric in metrics]
-    asked = Asked(
-        tuple(pairs), tuple(columns), tuple(slices), test == "wilcoxon", n_resamples if test == "bootstrap" else 0, seed
-    )
+
+    models: Sequence[str]
+    metrics: Sequence[Metric]
+    convention: Convention
+    baseline: str | None = None
+    options: TestOptions = TestOptions()
+    slices: Sequence[Slice] = ()
+    min_users: int = MIN_USERS
+
+    def __post_init__(self) -> None:
+        _check(self.models, self.baseline)
+        for metric in self.metrics:
+            if not metric.has_users:
+                raise ConfigError(f"{metric}: expected a metric with a value for each user, found one without")
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The models a and b of every pair."""
+        if self.baseline:
+            return [(self.baseline, other) for other in self.models if other != self.baseline]
+        return list(combinations(self.models, 2))
+
+    @property
+    def differences(self) -> Asked:
+        """What has to be known of the differences."""
+        options = self.options
+        columns = tuple(tallies(metric, self.convention)[0] for metric in self.metrics)
+        n_replicates = options.n_resamples if options.test == "bootstrap" else 0
+        return Asked(tuple(self.pairs), columns, tuple(self.slices), options.test == "wilcoxon", n_replicates, options.seed)
+
+
+def compared(per_user: Any, question: Question, *, n_parts: int = DEFAULT_N_BUCKETS) -> Comparison:
+    """Test the differences of models, metric by metric, on the users whom both have a value for.
+
+    Args:
+        per_user: PER_USER of these models and metrics, a Spark frame or one of pandas.
+        question: What is compared.
+        n_parts: Groups of users on Spark.
+    """
     sums: dict[tuple[str, str], dict[tuple[int, int], Any]] = {("all", "all"): {}}
-    with step(per_user.sparkSession, "comparing models"):
-        found = actions.collect_rows(paired_differences(per_user, asked, n_parts=n_parts))
-    for row in found:
-        everybody = row["slice"] == EVERYBODY
-        key = ("all", "all") if everybody else (str(slices[row["slice"]]), row["slice_value"])
+    for row in _differences(per_user, question.differences, n_parts):
+        of_all = row["slice"] == EVERYBODY
+        key = ("all", "all") if of_all else (str(question.slices[row["slice"]]), row["slice_value"])
         sums.setdefault(key, {})[row["pair"], row["column"]] = row
-    drawn = seed if test == "bootstrap" else None
-    families: dict[str, list[tuple[tuple[str, str], str, str, Metric, Any, TestResult]]] = {}
-    groups = [("all", "all"), *in_order(slices, {key: own for key, own in sums.items() if key[0] != "all"})]
+    families: dict[str, list[_Tested]] = {}
+    groups = [("all", "all"), *in_order(question.slices, {key: own for key, own in sums.items() if key[0] != "all"})]
     for group in groups:
-        for pair, (a, b) in enumerate(pairs):
-            for column, metric in enumerate(metrics):
-                known = sums[group].get((pair, column))
-                if group[0] != "all" and (known is None or not known["n"]):
-                    continue
-                result = _tested(known, test, alpha, listed=metric.definition.kind == "ranking")
-                if group[0] != "all" and result.n < min_users and result.reason != "no_list":
-                    result = replace(result, statistic=None, p_value=None, reason="small_slice")
-                families.setdefault(group[0], []).append((group, a, b, metric, known, result))
-    rows = []
+        families.setdefault(group[0], []).extend(_tests_of(group, sums[group], question))
+    options, rows = question.options, []
     for family in families.values():
-        adjusted = adjust([result.p_value for *_, result in family], correction)
-        rows += [_row(*one, p, alpha, drawn) for one, p in zip(family, adjusted, strict=True)]
-    return Comparison(tuple(rows), alpha)
+        adjusted = adjust([tested.result.p_value for tested in family], options.correction)
+        rows += [_row(tested, p, options) for tested, p in zip(family, adjusted, strict=True)]
+    return Comparison(tuple(rows), options.alpha)
+
+
+def _differences(per_user: Any, asked: Asked, n_parts: int) -> Iterable[Mapping[str, Any]]:
+    if not hasattr(per_user, "sparkSession"):
+        return differences_in_memory(per_user, asked)
+    from spark_recmetrics.decisions.differences_spark import collected_differences
+
+    return collected_differences(per_user, asked, n_parts=n_parts)
+
+
+class _Tested(NamedTuple):
+    """One test of a comparison."""
+
+    group: tuple[str, str]
+    models: tuple[str, str]
+    metric: Metric
+    sums: Any
+    result: TestResult
+
+
+def _tests_of(group: tuple[str, str], sums: Mapping[tuple[int, int], Any], question: Question) -> Iterator[_Tested]:
+    """The tests of all pairs and metrics, over all users or over those of a slice."""
+    for pair, models in enumerate(question.pairs):
+        for column, metric in enumerate(question.metrics):
+            known = sums.get((pair, column))
+            if group[0] != "all" and (known is None or not known["n"]):
+                continue
+            result = _tested(known, question.options.test, question.options.alpha, listed=metric.definition.kind == "ranking")
+            if group[0] != "all" and result.n < question.min_users and result.reason != "no_list":
+                result = replace(result, statistic=None, p_value=None, reason="small_slice")
+            yield _Tested(group, models, metric, known, result)
 
 
 def _check(models: Sequence[str], baseline: str | None) -> None:
@@ -248,31 +318,23 @@ def _tested(known: Any, test: str, alpha: float, *, listed: bool) -> TestResult:
     return replace(result, wins=wins, ties=ties, losses=losses, n_left_out=known["n_left_out"])
 
 
-def _row(
-    group: tuple[str, str],
-    a: str,
-    b: str,
-    metric: Metric,
-    known: Any,
-    result: TestResult,
-    p_adjusted: float | None,
-    alpha: float,
-    seed: int | None,
-) -> dict[str, Any]:
+def _row(tested: _Tested, p_adjusted: float | None, options: TestOptions) -> dict[str, Any]:
+    """A row of COMPARISON."""
+    (a, b), metric, result = tested.models, tested.metric, tested.result
     higher = metric.definition.higher_is_better
     winner = None
-    if p_adjusted is not None and p_adjusted <= alpha and result.direction:
+    if p_adjusted is not None and p_adjusted <= options.alpha and result.direction:
         winner = b if (result.direction > 0) == higher else a
     wins, losses = (result.wins, result.losses) if higher else (result.losses, result.wins)
-    return {
+    row = {
         "model_a": a,
         "model_b": b,
-        "slice": group[0],
-        "slice_value": group[1],
+        "slice": tested.group[0],
+        "slice_value": tested.group[1],
         "metric": str(metric),
         "k": metric.k,
-        "mean_a": known["mean_a"] if result.n else None,
-        "mean_b": known["mean_b"] if result.n else None,
+        "mean_a": tested.sums["mean_a"] if result.n else None,
+        "mean_b": tested.sums["mean_b"] if result.n else None,
         "diff": result.mean_difference,
         "ci_low": result.ci_low,
         "ci_high": result.ci_high,
@@ -288,5 +350,6 @@ def _row(
         "smallest_difference": result.smallest_difference,
         "winner": winner,
         "reason": result.reason,
-        "seed": seed,
+        "seed": options.seed if options.test == "bootstrap" else None,
     }
+    return {name: row[name] for name in COLUMNS}

@@ -7,32 +7,29 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from spark_recmetrics.columns import KIND_LIST, KIND_TRAIN, KIND_TRUTH
 from spark_recmetrics.conventions import MEMBERS, RATED
 from spark_recmetrics.errors import ConfigError, DataError
-from spark_recmetrics.inputs.spark import with_model_codes
 from spark_recmetrics.metrics import Metric, RankedBatch, parse, score
 from spark_recmetrics.metrics.arrays import Floats, Ints
 from spark_recmetrics.metrics.batch import Candidates
 from spark_recmetrics.metrics.ranking import gain_of
 from spark_recmetrics.reports.explanation import explanation_text
+from spark_recmetrics.request.intervals import Intervals
+from spark_recmetrics.request.request import SliceRequest
+from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.kernel import rating_pairs, rating_values, read_bucket
-from spark_recmetrics.scoring.rating_errors_spark import rating_range
-from spark_recmetrics.side_info.groups_spark import KnownGroups
 from spark_recmetrics.side_info.packed import SideInfo
-from spark_recmetrics.storage import actions
 from spark_recmetrics.text import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from spark_recmetrics.conventions import Convention
+    from spark_recmetrics.evaluation.result import Evaluated
     from spark_recmetrics.ranking.arrays import ListRows
-    from spark_recmetrics.request.scoring import Scoring
-    from spark_recmetrics.scoring.plan_spark import Plan
+    from spark_recmetrics.request.request import Request
 
 
 N_SHOWN = 50
@@ -79,106 +76,86 @@ class Explanation:
         return explanation_text(self.user, self.convention, self.models, vars(self), self.notes)
 
 
-def explain_user(plan: Plan, user: Any, model: str | None = None) -> Explanation:
+def explain_user(evaluated: Evaluated, user: Any, model: str | None = None) -> Explanation:
     """The rows of one user's lists with what each adds to the value of each metric.
 
     The user's rows come to the driver and are ranked and scored there by the code of the workers. What a row adds is the value
-    of the list cut behind it less that of the list cut before it; truth, cut-offs, catalogue and training rows stay as they
-    are. An undefined value counts as 0 in a difference.
-
-    Nothing is approximated.
+    of the list cut after it less that of the list cut before it; ground truth, cut-offs, catalog and training rows stay as
+    they are. An undefined value counts as 0 in a difference. Nothing is approximated.
 
     Args:
-        plan: The evaluation.
-        user: The user; ids are compared as text.
+        evaluated: The evaluation.
+        user: The user; ids are compared as strings.
         model: The model, None for all.
 
     Raises:
         ConfigError: There is no such model.
-        DataError: The user stands neither in truth nor in predictions.
+        DataError: The user is in neither the ground truth nor the predictions.
     """
-    if model is not None and model not in plan.models:
-        raise ConfigError(f"unknown model {model!r}{did_you_mean(str(model), plan.models)}")
-    asked = list(plan.models) if model is None else [model]
-    rating_table = plan.inputs.rating_table if plan.rating else None
-    ranked = _read(plan, "predictions", user, asked) if plan.scoring else None
+    request, inputs, models = evaluated.request, evaluated.inputs, evaluated.known.models
+    if model is not None and model not in models:
+        raise ConfigError(f"unknown model {model!r}{did_you_mean(str(model), models)}")
+    asked = list(models) if model is None else [model]
+    rating_table = request.rating_table if request.rating_metrics else None
+    ranked = _read(evaluated, "predictions", user, asked) if request.ranking_metrics else None
     if rating_table is None:
         rated = None
     elif ranked is not None and rating_table == "predictions":
         rated = ranked
     else:
-        rated = _read(plan, rating_table, user, asked)
-    found = [table for table in (ranked, rated) if table is not None]
-    if not any(table.lists or table.truth for table in found) and not _is_predicted(plan, user):
+        rated = _read(evaluated, rating_table, user, asked)
+    tables = [table for table in (ranked, rated) if table is not None]
+    there = any(table.lists or table.truth for table in tables)
+    if not there and not evaluated.engine.is_predicted(inputs, evaluated.known, user):
         raise DataError(
-            f"user {str(user)!r} stands neither in truth nor in predictions: ids are compared as text; "
+            f"user {str(user)!r} is in neither truth nor predictions: ids are compared as strings; "
             "check the spelling, and PER_USER for the users that there are; where ids were read as numbers, 012 is 12"
         )
-    told = _Told(plan)
-    if ranked is not None and plan.scoring is not None:
+    rows = _Rows(request, has_ratings=inputs.has_ratings)
+    if ranked is not None:
         for code, name in enumerate(asked):
-            told.tell_list(name, ranked.of_model(code), plan.scoring)
+            rows.add_list(name, ranked.of_model(code), evaluated.scored.scoring or ranked.scoring)
     if rated is not None:
-        told.tell_ratings(rated, asked, _clip(plan))
+        clip = None if request.convention.rating_clip == "none" else evaluated.engine.rating_range(inputs)
+        rows.add_ratings(rated, asked, clip)
     return Explanation(
         user=str(user),
-        convention=str(plan.convention),
+        convention=str(request.convention),
         models=tuple(asked),
-        rows=tuple(told.rows),
-        counts=tuple(told.counts),
-        values=tuple(told.values),
-        missed=tuple(told.missed),
-        pairs=tuple(told.pairs),
-        notes=tuple(dict.fromkeys(told.notes)),
+        rows=tuple(rows.rows),
+        counts=tuple(rows.counts),
+        values=tuple(rows.values),
+        missed=tuple(rows.missed),
+        pairs=tuple(rows.pairs),
+        notes=tuple(dict.fromkeys(rows.notes)),
     )
 
 
-def _clip(plan: Plan) -> tuple[float, float] | None:
-    """What predicted ratings are clipped to, if they are: the range of all true ratings, not of the user's."""
-    if plan.convention.rating_clip == "none":
-        return None
-    lowest, highest = actions.collect_rows(rating_range(plan.inputs.truth, plan.convention))[0]
-    return None if lowest is None else (lowest, highest)
-
-
-def _own(rows: DataFrame, user: Any) -> DataFrame:
-    kept = rows.where(F.col("user").cast("string") == str(user))
-    return kept.withColumn("bucket", F.lit(0)) if "bucket" in rows.columns else kept
-
-
-def _is_predicted(plan: Plan, user: Any) -> bool:
-    """Whether the user stands in predictions of any model or table."""
-    frames = (with_model_codes(rows, plan.models) for rows in plan.inputs.predicted.values())
-    return any(actions.collect_rows(_own(rows, user).select("user").limit(1)) for rows in frames)
-
-
-def _read(plan: Plan, table: str, user: Any, models: Sequence[str]) -> _Table:
+def _read(evaluated: Evaluated, table: str, user: Any, models: Sequence[str]) -> _Table:
     """The user's lists out of a table of predictions."""
-    ranking = [metric for metric in plan.metrics if metric.definition.kind == "ranking"] if table == "predictions" else []
-    # The lists of the baseline stand beside those that are told.
-    models = [*models, *(name for name in (plan.baseline,) if name is not None and name not in models)]
-    # What is shown has scores and ties, of rows that were judged and of rows that were not.
+    request, known = evaluated.request, evaluated.known
+    ranking = [metric for metric in request.metrics if metric.definition.kind == "ranking"] if table == "predictions" else []
+    # The lists of the baseline are needed next to those that are explained.
+    models = [*models, *(name for name in (request.compared_baseline,) if name is not None and name not in models)]
+    # What is shown has scores and ties, of rows that are judged and of rows that are not.
     shown = [parse("dr"), parse("auc(candidates=listed, ties=half)")]
-    inputs = plan.inputs
-    own = replace(
-        plan,
-        inputs=replace(
-            inputs,
-            predicted={"predictions": _own(inputs.predicted[table], user)},
-            truth=_own(inputs.truth, user),
-            train=None if inputs.train is None else _own(inputs.train, user),
-        ),
-        metrics=[*ranking, *shown],
-        models=models,
+    of_user = replace(
+        request,
+        metrics=(*ranking, *shown),
         n_buckets=1,
-        item_slices=(),
-        item_bands=None,
-        groups=KnownGroups(),
-        items=replace(plan.items, beside=False),
+        slices=SliceRequest((), {"user": (), "item": ()}, ()),
+        intervals=Intervals(),
     )
-    if own.scoring is None:
+    # What is known of items comes with the rows.
+    of_models = replace(known, models=tuple(models), items_to_all=False, segments=None, bands={})
+    inputs = evaluated.engine.inputs_of_user(evaluated.inputs, table, user)
+    scoring = Scoring.of_request(of_user, of_models, has_rank=inputs.has_rank, whole_lists=False)
+    if scoring is None:
         raise ValueError("there is no ranking metric")
-    return _Table.of(own.whole_lists, own.scoring)
+    scoring = replace(
+        scoring, trained=evaluated.scored.scoring.trained if evaluated.scored.scoring else inputs.train is not None
+    )
+    return _Table.of(*evaluated.engine.rows_by_kind(inputs, of_models, of_user, scoring), scoring)
 
 
 @dataclass(frozen=True)
@@ -192,12 +169,13 @@ class _Table:
     scoring: Scoring
 
     @classmethod
-    def of(cls, given: Mapping[int, DataFrame], scoring: Scoring) -> _Table:
-        rows = {kind: [row.asDict() for row in actions.collect_rows(frame)] for kind, frame in given.items()}
+    def of(
+        cls, rows: Mapping[int, Sequence[Mapping[str, Any]]], columns: Mapping[int, Sequence[str]], scoring: Scoring
+    ) -> _Table:
         # Numbers in the order of the items, by which ties are broken.
         items = sorted({row["item"] for of_kind in rows.values() for row in of_kind})
         number = {item: place for place, item in enumerate(items)}
-        coded = {kind: _coded(of_kind, given[kind].columns, number) for kind, of_kind in rows.items()}
+        coded = {kind: _coded(of_kind, columns[kind], number) for kind, of_kind in rows.items()}
         found = read_bucket(coded[KIND_LIST], coded[KIND_TRUTH], scoring, SideInfo(coded.get(KIND_TRAIN)))
         batch = found.batch
         if not batch.size:
@@ -303,13 +281,13 @@ class _List:
         )
 
 
-class _Told:
+class _Rows:
     """What is found out, model by model."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.convention, self.has_ratings = plan.convention, plan.inputs.has_ratings
-        self.ranking = [metric for metric in plan.metrics if metric.definition.kind == "ranking"]
-        self.rating = plan.rating
+    def __init__(self, request: Request, *, has_ratings: bool) -> None:
+        self.convention, self.has_ratings = request.convention, has_ratings
+        self.ranking = [metric for metric in request.metrics if metric.definition.kind == "ranking"]
+        self.rating = request.rating_metrics
         self.rows: list[dict[str, Any]] = []
         self.counts: list[dict[str, Any]] = []
         self.values: list[dict[str, Any]] = []
@@ -317,7 +295,7 @@ class _Told:
         self.pairs: list[dict[str, Any]] = []
         self.notes: list[str] = []
 
-    def tell_list(self, model: str, own: _List, scoring: Scoring) -> None:
+    def add_list(self, model: str, own: _List, scoring: Scoring) -> None:
         """The rows of a list, and the ranking metrics.
 
         Args:
@@ -337,7 +315,7 @@ class _Told:
         for metric in self.ranking:
             value = float(steps[str(metric)][-1])
             why = _reason(metric, own, cut, self.convention) if np.isnan(value) else None
-            self._tell_value(model, metric, value, why, counts)
+            self._add_value(model, metric, value, why, counts)
         facts = self._facts(own, n_shown)
         nothing = dict.fromkeys(facts[0]) if facts else {}
         empty = {name: _difference(values, 0) for name, values in steps.items()}
@@ -349,9 +327,9 @@ class _Told:
         if n_shown < own.length:
             added = {name: _difference(values, n_shown + 1) for name, values in steps.items()}
             self.rows.append({"model": model, "rank": n_shown + 1, "last_rank": own.length, **nothing, **added})
-        self._tell_missed(model, own, n_shown)
+        self._add_missed(model, own, n_shown)
 
-    def tell_ratings(self, table: _Table, models: Sequence[str], clip: tuple[float, float] | None) -> None:
+    def add_ratings(self, table: _Table, models: Sequence[str], clip: tuple[float, float] | None) -> None:
         """The pairs of predicted and true ratings, and the rating metrics."""
         scoring = replace(table.scoring, rating=tuple(self.rating), clip=clip)
         pairs, values = rating_pairs(table.batch, scoring), rating_values(table.batch, scoring)
@@ -366,9 +344,9 @@ class _Told:
             for metric in self.rating:
                 value = float(values[metric.slug][code])
                 why = "no pair of a predicted and a true rating" if not len(own) else "all true ratings are equal"
-                self._tell_value(model, metric, value, why, {"n_pairs": len(own)})
+                self._add_value(model, metric, value, why, {"n_pairs": len(own)})
 
-    def _tell_value(self, model: str, metric: Metric, value: float, why: str | None, counts: Mapping[str, int]) -> None:
+    def _add_value(self, model: str, metric: Metric, value: float, why: str | None, counts: Mapping[str, int]) -> None:
         undefined, rules = np.isnan(value), self.convention
         members = MEMBERS[RATED if metric.definition.kind == "rating" else metric.users(rules)]
         pooled = metric.definition.across_users or metric.average(rules) != "per_user"
@@ -411,7 +389,7 @@ class _Told:
             )
         return found
 
-    def _tell_missed(self, model: str, own: _List, n_shown: int) -> None:
+    def _add_missed(self, model: str, own: _List, n_shown: int) -> None:
         """The relevant items behind the rows that are shown, or nowhere."""
         ranks: dict[Any, int] = {}
         for item, rank in zip(own.items, own.ranked.rank.tolist(), strict=True):

@@ -1,0 +1,47 @@
+"""Calibration of scores: what became of the recommended rows whose scores are about the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.metrics.registry import checked_integer
+from spark_recmetrics.text import brief
+
+if TYPE_CHECKING:
+    from spark_recmetrics.evaluation.result import Evaluated
+
+
+Against = Literal["relevance", "rating"]
+
+MOST_BINS = 1000
+"""Each bin is a row on the driver, and a number in the plan of every row."""
+
+BIN_COLUMNS = ("score_low", "score_high", "mean_score", "n_rows", "value")
+
+
+def calibrate(evaluated: Evaluated, n_bins: int, against: Against | None) -> list[dict[str, Any]]:
+    """The bins of `Result.score_calibration`."""
+    n_bins = checked_integer(n_bins, "n_bins", MOST_BINS)
+    if against is not None and against not in get_args(Against):
+        raise ConfigError(f"against: expected one of {', '.join(get_args(Against))}, or None, found {brief(against)}")
+    request, inputs, known = evaluated.request, evaluated.inputs, evaluated.known
+    against = against or ("relevance" if request.ranking_metrics else "rating")
+    if against == "rating" and not inputs.has_ratings:
+        raise DataError("truth: expected ratings to compare scores with, found none: give them in columns.rating")
+    table = "predictions" if against == "relevance" else request.rating_table
+    if not inputs.has_scores(table):
+        raise DataError(
+            f"{table}: expected scores, found ranks alone: leave columns.rank out, or evaluate a metric that reads scores, "
+            "such as rmse, too"
+        )
+    bins = sorted(evaluated.engine.calibration_bins(inputs, known, table, against, n_bins), key=lambda row: int(row["bin"]))
+    rows = []
+    for code, model in enumerate(known.models):
+        # Edges that are equal because of ties leave no gap in the numbers.
+        of_model = [row for row in bins if row["code"] == code]
+        rows += [
+            {"model": model, "against": against, "bin": number, **{name: row[name] for name in BIN_COLUMNS}}
+            for number, row in enumerate(of_model, 1)
+        ]
+    return rows

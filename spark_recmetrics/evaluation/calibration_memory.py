@@ -1,0 +1,46 @@
+"""The bins of a calibration in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
+from spark_recmetrics.inputs.memory import clean_truth, relevant_rows, to_pandas
+from spark_recmetrics.scoring.memory import clean_lists, distinct_items, true_ratings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from spark_recmetrics.inputs.memory import MemoryInputs
+    from spark_recmetrics.request.request import Request
+    from spark_recmetrics.side_info.known import Known
+
+
+def calibration_bins(
+    inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, table: str, n_bins: int, *, by_rating: bool
+) -> list[dict[str, Any]]:
+    """The bins of each model, by the quantiles of its scores. Equal scores are in one bin."""
+    lists = clean_lists(inputs.predicted[table], known, request)
+    lists = distinct_items(lists if "model" in lists else lists.assign(model=0), request)
+    lists = lists.assign(score=lists["score"].astype(np.float64))
+    lists = lists[np.isfinite(lists["score"])]
+    truth = clean_truth(inputs.truth, request.convention, request.policies)
+    if by_rating:
+        rows = lists.merge(true_ratings(truth, request.convention), on=["user", "item"]).rename(columns={"true": "outcome"})
+    else:
+        relevant = relevant_rows(truth, request.convention, has_ratings=inputs.has_ratings)
+        judged = to_pandas(truth.select(["user", "item"])).assign(outcome=relevant.astype(np.float64))
+        pairs = judged.groupby(["user", "item"], sort=False)["outcome"].max().reset_index()
+        # Of users without ground truth nothing is known; for the others, an item that it lacks is not relevant.
+        rows = lists[lists["user"].isin(set(judged["user"]))].merge(pairs, on=["user", "item"], how="left")
+        rows = rows.assign(outcome=rows["outcome"].fillna(0.0))
+    bins: list[dict[str, Any]] = []
+    for code, of_model in rows.groupby("model", sort=True):
+        score = of_model["score"].to_numpy()
+        edges = np.quantile(score, np.arange(1, n_bins) / n_bins, method="inverted_cdf") if n_bins > 1 else np.zeros(0)
+        for number, own in of_model.groupby(np.searchsorted(edges, score, side="left")):
+            values = own["score"].min(), own["score"].max(), own["score"].mean(), len(own), own["outcome"].mean()
+            bins.append({"code": code, "bin": number, **dict(zip(BIN_COLUMNS, values, strict=True))})
+    return bins

@@ -1,0 +1,109 @@
+"""What an engine does for an evaluation. There are two: `spark.SparkEngine` and `memory.MemoryEngine`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from spark_recmetrics.aggregation.slices import Sliced
+    from spark_recmetrics.aggregation.values import Sums, Totals
+    from spark_recmetrics.request.request import Request
+    from spark_recmetrics.request.scoring import Scoring
+    from spark_recmetrics.side_info.known import Known
+
+
+class Scored(NamedTuple):
+    """PER_USER, and what only the aggregation reads.
+
+    Args:
+        kept: All rows and columns: also rows without a model, which hold sums over training rows.
+        rows: The rows of users, and those of the slices of items.
+        users: One row for each model and user.
+        per_user: The same with the columns that are published.
+        scoring: How the ranking metrics were scored, None where there is none.
+    """
+
+    kept: Any
+    rows: Any
+    users: Any
+    per_user: Any
+    scoring: Scoring | None
+
+
+class Engine(Protocol):
+    """The stages of an evaluation. Each takes what the stages before it have returned."""
+
+    request: Request
+
+    def __enter__(self) -> Self:
+        """Start to hold resources."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Release what the result does not need."""
+
+    def read(self) -> Any:
+        """The caller's tables as canonical rows.
+
+        Raises:
+            DataError: A column is missing or has a type that cannot be used.
+        """
+
+    def learn(self, inputs: Any) -> Known[Any]:
+        """What is known of models, items, groups and slices.
+
+        Raises:
+            ConfigError: The baseline is none of the models.
+            DataError: A table of users, items or the catalog cannot be used.
+        """
+
+    def score(self, inputs: Any, known: Known[Any]) -> Scored:
+        """PER_USER."""
+
+    def total(self, inputs: Any, known: Known[Any], scored: Scored) -> Totals:
+        """By model, the totals over its users."""
+
+    def row_counts(self, inputs: Any) -> Mapping[str, Mapping[str, Any]]:
+        """By table, the number of rows and of each fault, with examples."""
+
+    def items_in_both(self, inputs: Any, known: Known[Any], totals: Totals) -> Mapping[str, tuple[int, int]]:
+        """Of models without a pair in common with the ground truth: how many of its items they predict, and how many it has."""
+
+    def aggregate(self, inputs: Any, known: Known[Any], scored: Scored, totals: Totals, sliced: Sliced | None) -> Sums:
+        """The sums that values are made of, besides the totals."""
+
+    def inputs_of_user(self, inputs: Any, table: str, user: Any) -> Any:
+        """The rows of one user, with the lists of one table as predictions; ids are compared as strings."""
+
+    def rows_by_kind(
+        self, inputs: Any, known: Known[Any], request: Request, scoring: Scoring
+    ) -> tuple[Mapping[int, Sequence[Mapping[str, Any]]], Mapping[int, Sequence[str]]]:
+        """The rows of lists, ground truth and training rows by `columns.KIND`, and the names of their columns."""
+
+    def is_predicted(self, inputs: Any, known: Known[Any], user: Any) -> bool:
+        """Whether the user is in predictions of any model or table."""
+
+    def rating_range(self, inputs: Any) -> tuple[float, float] | None:
+        """The smallest and the largest rating of all users."""
+
+    def calibration_bins(
+        self, inputs: Any, known: Known[Any], table: str, against: str, n_bins: int
+    ) -> Sequence[Mapping[str, Any]]:
+        """Rows `code, bin` with the columns of `calibration.BIN_COLUMNS`."""
+
+    def frame(self, name: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+        """A table of the result as a frame of this engine: `summary` or `data_report`."""
+
+    def release(self, scored: Scored) -> None:
+        """Give back the memory that PER_USER holds."""
+
+    def keep(self) -> None:
+        """There will be a result, which needs PER_USER."""
+
+
+def without_pairs(totals: Totals) -> list[str]:
+    """The models with lists that have no pair in common with the ground truth."""
+    return [model for model, own in totals.items() if own.get("n_matched") == 0 and own["users_truth_and_predicted"]]

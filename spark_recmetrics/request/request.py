@@ -1,0 +1,346 @@
+"""What is asked of an evaluation: every argument, checked once, before any table is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from spark_recmetrics.columns import TABLE_OF, Columns, Side
+from spark_recmetrics.conventions import Convention
+from spark_recmetrics.conventions import convention as named_convention
+from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
+from spark_recmetrics.metrics.group_sums import MeasureSpec, group_columns, measure_specs
+from spark_recmetrics.metrics.objectives import Objectives, read_objectives
+from spark_recmetrics.metrics.parsing import named_populations
+from spark_recmetrics.metrics.registry import LARGEST_CATALOG, checked_integer
+from spark_recmetrics.request.arguments import Ranking, check_names, check_ranking
+from spark_recmetrics.request.intervals import IntervalMethod, Intervals
+from spark_recmetrics.request.needs import OF_TRAIN, ROWS_OF_TRAIN, Needs
+from spark_recmetrics.request.policies import checked_policies
+from spark_recmetrics.request.slices import MIN_USERS, Band, Slice, bands_of, by_side, parse_slices
+from spark_recmetrics.runs.identity import Run
+from spark_recmetrics.text import brief
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+OF_FEATURES = frozenset({"features", "categories"})
+"""Needs that the table of item features meets."""
+
+
+class Options(TypedDict, total=False):
+    """The arguments of `evaluate` that are no tables; see there."""
+
+    metrics: Iterable[str | Metric] | str
+    k: Sequence[int] | int | None
+    threshold: float | None
+    convention: str | Mapping[str, Any] | Convention
+    columns: Columns
+    catalog_size: object
+    slices: Sequence[str | Slice]
+    min_users: int
+    intervals: Intervals | IntervalMethod
+    baseline: str | None
+    objectives: Mapping[str, Mapping[str, float] | None] | None
+    model_name: str
+    models: Sequence[str] | None
+    checks: Mapping[str, str] | None
+    cast_ids: str | None
+    n_buckets: int | None
+    ranking: Ranking
+    max_per_user: int | None
+    run: Run
+
+
+@dataclass(frozen=True)
+class SliceRequest:
+    """The slices that are asked for.
+
+    Args:
+        slices: In the caller's order.
+        by_side: Those of users, and those of items.
+        counted: The bands that look at the number of training rows.
+    """
+
+    slices: tuple[Slice, ...]
+    by_side: Mapping[Side, tuple[Slice, ...]]
+    counted: tuple[Band, ...]
+
+    def bands_of_table(self, side: Side) -> tuple[Band, ...]:
+        """The bands that are columns of the table of users, or of items."""
+        return tuple(band for band in bands_of(self.by_side[side]) if band not in self.counted)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of an evaluation.
+
+    Args:
+        metrics: All metrics.
+        convention: Their definitions.
+        objectives: Metrics that are wanted together.
+        columns: The caller's column names.
+        slices: Groups of users and of items that are evaluated, too.
+        intervals: How confidence intervals are computed.
+        min_users: Values of slices over fewer users are marked as small.
+        policies: How faulty rows are handled, by check.
+        given: The tables that are there, by the name of the argument, with the names of their columns.
+        catalog_size: The number of items, where it is given in place of a table.
+        baseline: The model whose lists everybody expects.
+        models: The models to evaluate, None for all.
+        model_name: The name of the one model of predictions without a model column.
+        has_threshold: A threshold is given, so that the ground truth needs ratings.
+        cast_ids: `string`: ids of different types become strings.
+        n_buckets: Groups of users that are scored together.
+        ranking: Where lists are ranked.
+        max_per_user: How long a list may be, where that is declared.
+        run: The identity of the run.
+    """
+
+    metrics: tuple[Metric, ...]
+    convention: Convention
+    objectives: Sequence[Objectives]
+    columns: Columns
+    slices: SliceRequest
+    intervals: Intervals
+    min_users: int
+    policies: Mapping[str, str]
+    given: Mapping[str, Sequence[str]]
+    catalog_size: int | None
+    baseline: str | None
+    models: tuple[str, ...] | None
+    model_name: str
+    has_threshold: bool
+    cast_ids: str | None
+    n_buckets: int
+    ranking: Ranking
+    max_per_user: int | None
+    run: Run
+
+    @classmethod
+    def of(cls, given: Mapping[str, Sequence[str]], **options: Unpack[Options]) -> Request:
+        """Check the arguments of an evaluation.
+
+        Args:
+            given: The tables that are there, by the name of the argument, with the names of their columns.
+            options: The other arguments of `evaluate`.
+
+        Raises:
+            ConfigError: An argument is wrong, or slices name a column that is not there.
+        """
+        metrics = tuple(expand(options.get("metrics", DEFAULT_METRICS), options.get("k", DEFAULT_K)))
+        objectives = read_objectives(options.get("objectives"), metrics)
+        threshold = options.get("threshold")
+        convention = named_populations(named_convention(options.get("convention", "default"), threshold))
+        columns = options.get("columns", Columns())
+        plain = _plain_options(options)
+        catalog_size = options.get("catalog_size")
+        needs = Needs(metrics, convention)
+        needs.check()
+        size = None if catalog_size is None else checked_integer(catalog_size, "catalog", LARGEST_CATALOG)
+        return cls(
+            metrics=metrics,
+            convention=convention,
+            objectives=objectives,
+            columns=columns,
+            slices=_slices(options.get("slices", ()), given, columns, metrics),
+            intervals=_intervals(options.get("intervals", "normal")),
+            given=given,
+            catalog_size=size,
+            baseline=options.get("baseline"),
+            has_threshold=threshold is not None,
+            **plain,
+        )
+
+    def check_given(self) -> None:
+        """Reject metrics that need a table, or a column with groups, that is not there.
+
+        Raises:
+            ConfigError: There is such a metric; the message says what it needs.
+        """
+        others = {"catalog": self.catalog_size, "baseline": self.baseline}
+        self.needs.check_given({*self.given, *(name for name, value in others.items() if value is not None)})
+        _ = self.group_columns
+
+    @property
+    def compared_baseline(self) -> str | None:
+        """The baseline, if a metric looks at it."""
+        return self.baseline if self.needs.asked_by("baseline") else None
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What the metrics need of the tables."""
+        return Needs(self.metrics, self.convention)
+
+    @cached_property
+    def ranking_metrics(self) -> tuple[Metric, ...]:
+        """The metrics that look at lists: all but the rating metrics."""
+        return tuple(metric for metric in self.metrics if metric.definition.kind != "rating")
+
+    @cached_property
+    def rating_metrics(self) -> tuple[Metric, ...]:
+        """The metrics of predicted ratings."""
+        return tuple(metric for metric in self.metrics if metric.definition.kind == "rating")
+
+    @property
+    def rating_table(self) -> str:
+        """The table whose scores are predicted ratings."""
+        return "rating_predictions" if "rating_predictions" in self.given else "predictions"
+
+    @property
+    def rates_lists(self) -> bool:
+        """The lists carry the predicted ratings as scores."""
+        return bool(self.rating_metrics) and self.rating_table == "predictions"
+
+    @cached_property
+    def tables_read(self) -> frozenset[str]:
+        """The tables that metrics or slices look at."""
+        needs, sliced = self.needs.all, self.slices
+        read = {"predictions", "truth", "catalog"}
+        read |= {"rating_predictions"} if self.rating_metrics else set()
+        read |= {"train"} if sliced.counted or needs & OF_TRAIN else set()
+        read |= {"user_segments"} if sliced.bands_of_table("user") or "user_groups" in needs else set()
+        read |= {"item_groups"} if sliced.bands_of_table("item") or "item_groups" in needs else set()
+        read |= {"item_features"} if needs & OF_FEATURES else set()
+        return frozenset(read & set(self.given))
+
+    @property
+    def counts_train(self) -> bool:
+        """The training rows of each user go to where lists are scored, and are counted on their way."""
+        return bool(self.ranking_metrics) and bool(self.needs.all & ROWS_OF_TRAIN)
+
+    @property
+    def keeps_lists(self) -> bool:
+        """Nothing is left out of lists before they are ranked, so that ranks that came with them are their positions."""
+        return self.convention.keeps_lists and "drop" not in self.policies.values()
+
+    @property
+    def whole_lists(self) -> bool:
+        """Lists are ranked where they are scored, even if they will be cut."""
+        return self.ranking == "lists" or (self.ranking == "auto" and self.max_per_user is not None)
+
+    @property
+    def rates_in_lists(self) -> bool:
+        """Errors of predicted ratings are computed where lists are scored: so they are known for slices of items, too."""
+        scored = self.rates_lists and bool(self.ranking_metrics) and self.convention.rating_clip == "none"
+        return scored and (self.whole_lists or bool(self.slices.by_side["item"]))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is given and not used."""
+        optional = ("train", "catalog", "user_segments", "item_groups", "item_features")
+        warnings = [
+            f"{name} is not used by any of the {'slices or metrics' if name in TABLE_OF.values() else 'metrics'}"
+            for name in optional
+            if name in self.given and name not in self.tables_read
+        ]
+        if self.max_per_user is not None and not self.ranking_metrics:
+            warnings.append("max_per_user is not used: none of the metrics looks at lists")
+        return warnings
+
+    @property
+    def needs_score(self) -> dict[str, str]:
+        """By table, the metric that cannot do without its scores, for messages."""
+        return self.needs.scores(rated_apart="rating_predictions" in self.given)
+
+    @property
+    def needs_ratings(self) -> str | None:
+        """What cannot do without ratings in the ground truth, for messages."""
+        return self.needs.rating or ("threshold" if self.has_threshold else None)
+
+    @property
+    def reads_scores(self) -> bool:
+        """Scores are read where there are any, also beside ranks: which rows are dropped must not depend on the metrics."""
+        return self.convention.nan_scores == "drop"
+
+    @property
+    def drops_rows(self) -> bool:
+        """Some faulty rows are dropped."""
+        return "drop" in (self.convention.nan_scores, *self.policies.values())
+
+    @cached_property
+    def group_columns(self) -> dict[Metric, dict[str, str]]:
+        """By metric of groups and option, the column that it names."""
+        return group_columns(self.metrics, self.side_columns)
+
+    @cached_property
+    def measured(self) -> tuple[MeasureSpec, ...]:
+        """What is aggregated over lists for the metrics of groups."""
+        return measure_specs(self.metrics, self.convention, self.group_columns)
+
+    @property
+    def side_columns(self) -> dict[Side, list[str] | None]:
+        """The columns of the tables of users and of items without their ids, None where there is no table."""
+        return _side_columns(self.given, self.columns)
+
+    @property
+    def scores_are_numbers(self) -> set[str]:
+        """The tables whose scores are more than an order."""
+        tables = {self.rating_table} if self.rating_metrics else set()
+        listed = any("list_scores" in metric.needs(self.convention) for metric in self.ranking_metrics)
+        return tables | ({"predictions"} if listed else set())
+
+
+def _plain_options(options: Options) -> dict[str, Any]:
+    """The options that are checked by themselves."""
+    run, cast_ids, models = options.get("run", Run()), options.get("cast_ids"), options.get("models")
+    model_name, baseline = options.get("model_name", "model"), options.get("baseline")
+    try:
+        policies = checked_policies(options.get("checks"))
+    except ConfigError as error:
+        raise ConfigError(f"checks: {error}") from error
+    if cast_ids is not None and cast_ids != "string":
+        raise ConfigError(f"cast_ids: expected 'string' or None, found {brief(cast_ids)}")
+    if not isinstance(run, Run):
+        raise ConfigError(f"run: expected srm.Run(...), found {brief(run)}")
+    ranking, max_per_user = options.get("ranking", "auto"), options.get("max_per_user")
+    n_buckets = options.get("n_buckets")
+    max_per_user = None if max_per_user is None else checked_integer(max_per_user, "max_per_user")
+    check_ranking(ranking, max_per_user)
+    check_names("model_name", [model_name])
+    if models is not None:
+        check_names("models", models)
+    if baseline is not None:
+        check_names("baseline", [baseline])
+    return {
+        "policies": policies,
+        "cast_ids": cast_ids,
+        "min_users": checked_integer(options.get("min_users", MIN_USERS), "min_users"),
+        "run": run,
+        "n_buckets": checked_integer(DEFAULT_N_BUCKETS if n_buckets is None else n_buckets, "n_buckets"),
+        "ranking": ranking,
+        "max_per_user": max_per_user,
+        "models": None if models is None else tuple(models),
+        "model_name": model_name,
+    }
+
+
+def _side_columns(given: Mapping[str, Sequence[str]], columns: Columns) -> dict[Side, list[str] | None]:
+    return {side: columns.beside(side, given[table]) if table in given else None for side, table in TABLE_OF.items()}
+
+
+def _slices(
+    slices: Sequence[str | Slice], given: Mapping[str, Sequence[str]], columns: Columns, metrics: Sequence[Metric]
+) -> SliceRequest:
+    try:
+        parsed = parse_slices(slices)
+    except ConfigError as error:
+        raise ConfigError(f"slices: {error}") from error
+    of_tables = _side_columns(given, columns)
+    sides = by_side(parsed, of_tables, trained="train" in given)
+    if sides["item"] and not any(metric.definition.kind == "ranking" for metric in metrics):
+        raise ConfigError(f"slices: {sides['item'][0]}: expected a ranking metric, whose lists hold items, found none")
+    counted = [
+        band for side, of_side in sides.items() for band in bands_of(of_side) if band.name not in (of_tables[side] or ())
+    ]
+    return SliceRequest(parsed, sides, tuple(counted))
+
+
+def _intervals(intervals: Intervals | IntervalMethod) -> Intervals:
+    try:
+        return intervals if isinstance(intervals, Intervals) else Intervals(intervals)
+    except ConfigError as error:
+        raise ConfigError(f"intervals: {error}") from error

@@ -1,0 +1,226 @@
+"""From canonical rows in memory to PER_USER, by the code that Spark's workers run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_recmetrics.columns import (
+    ABOUT_ITEM,
+    ITEM_SLICE,
+    KIND_LIST,
+    KIND_SEGMENT,
+    KIND_TRAIN,
+    KIND_TRUTH,
+    USER_COUNTERS,
+)
+from spark_recmetrics.inputs.memory import (
+    MemoryInputs,
+    clean_predictions,
+    clean_train,
+    clean_truth,
+    number_of,
+    relevant_rows,
+    to_pandas,
+)
+from spark_recmetrics.inputs.rules import bad_propensity
+from spark_recmetrics.metrics.arrays import numbered
+from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.metrics.registry import finished
+from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, scorer
+from spark_recmetrics.side_info.bands_memory import with_bands
+from spark_recmetrics.side_info.packed import SideInfo
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from spark_recmetrics.conventions import Convention
+    from spark_recmetrics.request.request import Request
+    from spark_recmetrics.request.scoring import Scoring
+    from spark_recmetrics.side_info.known import Known
+
+
+def score(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, scoring: Scoring | None) -> pd.DataFrame:
+    """PER_USER, with the columns that only the aggregation reads."""
+    rated = _rated(inputs, known, request) if request.rating_metrics and not request.rates_in_lists else None
+    if scoring is None:
+        if rated is None:
+            raise ValueError("there is no metric")
+        return _named(rated.assign(**{name: np.nan for name in USER_COUNTERS if name not in rated}), known)
+    rows = rows_by_kind(inputs, known, request, scoring)
+    score_users = scorer(scoring, known.models, None, request.slices.by_side["item"])
+    parts = [score_users(lists, truth, beside) for lists, truth, beside in _some_users(rows, known)]
+    per_user = _together(parts)
+    if rated is not None:
+        errors = rated.drop(columns=[name for name in USER_COUNTERS if name in rated])
+        per_user = per_user.merge(errors, on=["model", "user"], how="left")
+        if request.slices.by_side["item"]:
+            # Errors over all items of a user are not those over the items of a slice.
+            names = [name for name in errors if name not in ("model", "user")]
+            per_user.loc[per_user[ITEM_SLICE].notna(), names] = np.nan
+    return _named(per_user, known)
+
+
+def _together(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    import pandas as pd
+
+    return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+
+
+def _named(per_user: pd.DataFrame, known: Known[pd.DataFrame]) -> pd.DataFrame:
+    """PER_USER with the names of models; rows that belong to no user have none."""
+    import pandas as pd
+
+    names = [None if pd.isna(code) else known.models[int(code)] for code in per_user["model"]]
+    per_user = per_user.assign(model=pd.Series(names, index=per_user.index, dtype=object))
+    first = ["model", "user", *USER_COUNTERS]
+    return per_user[[*first, *(name for name in per_user if name not in first)]]
+
+
+def clean_lists(rows: pa.Table, known: Known[pd.DataFrame], request: Request) -> pd.DataFrame:
+    """Canonical predictions as they are scored: without faulty rows, `model` a number."""
+    lists = to_pandas(clean_predictions(rows, request.convention, request.policies))
+    if "model" not in lists:
+        return lists
+    code = {model: number for number, model in enumerate(known.models)}
+    models = np.fromiter((code.get(model, -1) for model in lists["model"]), dtype=np.int64, count=len(lists))
+    return lists.assign(model=models)[models >= 0].reset_index(drop=True)
+
+
+def rows_by_kind(
+    inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, scoring: Scoring
+) -> dict[int, pd.DataFrame]:
+    """The rows of full lists, and the others that users are scored by, by `columns.KIND`."""
+    lists = clean_lists(inputs.predicted["predictions"], known, request)
+    if "rank" in lists and "scores" not in scoring.needs:
+        lists = lists.drop(columns="score", errors="ignore")
+    judged = "matched" in scoring.needs
+    truth = _relevant_only(inputs, request, judged=judged)
+    truth = with_bands(truth, known.bands["item"]) if "item" in known.bands else truth
+    rows = {KIND_LIST: _described(lists, known), KIND_TRUTH: _described(truth, known)}
+    if inputs.train is not None and request.counts_train:
+        rows[KIND_TRAIN] = _described(to_pandas(clean_train(inputs.train)), known)
+    if known.segments is not None:
+        rows[KIND_SEGMENT] = known.segments
+    return rows
+
+
+def _described(rows: pd.DataFrame, known: Known[pd.DataFrame]) -> pd.DataFrame:
+    """The rows with what is known of their items, unless that goes to all users."""
+    if known.items is None or known.items_to_all:
+        return rows
+    about = dict(zip(known.items["item"], known.items[ABOUT_ITEM], strict=True))
+    column = np.empty(len(rows), dtype=object)
+    column[:] = [about.get(item) for item in rows["item"]]
+    return rows.assign(**{ABOUT_ITEM: column})
+
+
+def _relevant_only(inputs: MemoryInputs, request: Request, *, judged: bool) -> pd.DataFrame:
+    """Ground truth with `rating` NaN where the row is not relevant, and `value`, the rating of every row, if it is needed."""
+    rows = clean_truth(inputs.truth, request.convention, request.policies)
+    relevant = relevant_rows(rows, request.convention, has_ratings=inputs.has_ratings)
+    value = number_of(rows["rating"]).value
+    truth = to_pandas(rows.select(["user", "item"]))
+    # A NaN rating can be relevant, to `truthy` and `present`; for graded gains it is a rating of 0.
+    truth["rating"] = np.where(relevant, np.nan_to_num(value, nan=0.0, posinf=np.inf, neginf=-np.inf), np.nan)
+    if judged:
+        truth["value"] = value
+    if "propensity" in rows.column_names:
+        propensity = number_of(rows["propensity"])
+        # Rows that will be rejected are counted, and nothing is divided by their propensity.
+        truth["propensity"] = np.where(bad_propensity(propensity), np.nan, propensity.value)
+    return truth
+
+
+def _some_users(
+    rows: Mapping[int, pd.DataFrame], known: Known[pd.DataFrame]
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame, SideInfo]]:
+    """Lists, ground truth and side information of some users at a time: about `ROWS_AT_ONCE` rows."""
+    items = None if known.items is None or not known.items_to_all else known.items
+    kinds = [kind for kind in (KIND_LIST, KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT) if kind in rows]
+    n_parts = -(-sum(len(rows[kind]) for kind in kinds) // ROWS_AT_ONCE)
+    if n_parts <= 1:
+        yield rows[KIND_LIST], rows[KIND_TRUTH], SideInfo(rows.get(KIND_TRAIN), rows.get(KIND_SEGMENT), items)
+        return
+    codes, users = numbered(*(rows[kind]["user"] for kind in kinds))
+    part_of = {kind: code % n_parts for kind, code in zip(kinds, codes, strict=True)}
+    order = {kind: np.argsort(part.astype(np.uint16), kind="stable") for kind, part in part_of.items()}
+    starts = {kind: np.searchsorted(part[order[kind]], np.arange(n_parts + 1)) for kind, part in part_of.items()}
+    for part in range(n_parts):
+        some = {
+            kind: rows[kind].take(order[kind][starts[kind][part] : starts[kind][part + 1]]).reset_index(drop=True)
+            for kind in kinds
+        }
+        if len(some[KIND_LIST]) or len(some[KIND_TRUTH]) or len(some.get(KIND_TRAIN, ())):
+            yield some[KIND_LIST], some[KIND_TRUTH], SideInfo(some.get(KIND_TRAIN), some.get(KIND_SEGMENT), items)
+
+
+def true_ratings(truth: pa.Table, convention: Convention) -> pd.DataFrame:
+    """`user, item, true, repeats`: the ratings that count, each pair once with its highest one."""
+    rating = number_of(truth["rating"])
+    counts = ~rating.unusable & ((rating.value > 0) if convention.rating_rows == "positive" else True)
+    rows = to_pandas(truth.select(["user", "item"])).assign(true=rating.value)[counts]
+    by_pair = rows.groupby(["user", "item"], sort=False)["true"]
+    pairs: pd.DataFrame = by_pair.agg(true="max", repeats="size").reset_index()
+    return pairs.assign(repeats=pairs["repeats"] - 1)
+
+
+def rating_range(truth: pa.Table, convention: Convention) -> tuple[float, float] | None:
+    """The smallest and the largest rating that count."""
+    ratings = true_ratings(truth, convention)["true"]
+    return (float(ratings.min()), float(ratings.max())) if len(ratings) else None
+
+
+def distinct_items(lists: pd.DataFrame, request: Request) -> pd.DataFrame:
+    """One row per item of a list where the convention removes repeats, with `n_left_out`, how many others there were."""
+    if request.convention.duplicates != "first":
+        return lists
+    by = [name for name in ("model", "user", "item") if name in lists]
+    best = {"rank": "min"} if "rank" in lists else {}
+    ordered = lists.sort_values("rank", kind="stable") if "rank" in lists else lists
+    grouped = ordered.groupby(by, sort=False, dropna=False)
+    kept = grouped.agg(
+        {**best, **({"score": "first" if "rank" in lists else _best_score(request)} if "score" in lists else {})}
+    )
+    return kept.assign(n_left_out=grouped.size() - 1).reset_index()
+
+
+def _best_score(request: Request) -> Any:
+    if request.convention.nan_scores == "first":
+        return lambda scores: None if scores.isna().any() else scores.max()
+    return "max"
+
+
+def _rated(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request) -> pd.DataFrame:
+    """Moments of the rating errors, and the rating metrics, of each (model, user) with a pair. See `rating_errors_spark`."""
+    lists = clean_lists(inputs.predicted[request.rating_table], known, request)
+    lists = distinct_items(lists if "model" in lists else lists.assign(model=0), request)
+    convention = request.convention
+    truth = clean_truth(inputs.truth, convention, request.policies)
+    score = lists["score"].astype(np.float64)
+    lists = lists.assign(score=score)[np.isfinite(score)]
+    limits = rating_range(truth, convention) if convention.rating_clip == "truth_range" else None
+    if limits is not None:
+        lists = lists.assign(score=lists["score"].clip(*limits))
+    pairs = lists.merge(true_ratings(truth, convention), on=["user", "item"])
+    error, true = pairs["score"] - pairs["true"], pairs["true"]
+    repeated = pairs["n_left_out"] if "n_left_out" in pairs else pairs.duplicated(["model", "user", "item"]).astype(np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values: dict[str, Any] = {
+            "n_pairs": 1,
+            "sum_absolute_error": error.abs(),
+            "sum_squared_error": error**2,
+            "sum_error": error,
+            "sum_rating": true,
+            "sum_squared_rating": true**2,
+            "n_pair_duplicates": repeated,
+            "n_truth_duplicates": pairs["repeats"],
+        }
+        summed = pairs[["model", "user"]].assign(**values).groupby(["model", "user"], sort=False).sum().reset_index()
+        moments = Moments(*(summed[name].to_numpy(np.float64) for name in Moments._fields))
+        for metric in request.rating_metrics:
+            summed[metric.slug] = finished(metric, metric.definition.compute(moments))
+    return summed
