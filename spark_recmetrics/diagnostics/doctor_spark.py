@@ -1,4 +1,4 @@
-"""Look at a session before a long run: versions on both sides, what it allows, and whether the output can be written."""
+"""Check a session before a long run: versions on driver and worker, what it supports, and whether the output can be written."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
 
 
 _MISMATCH = re.compile(r"different version:? (\d+\.\d+) than that in driver:? (\d+\.\d+)")
-"""How Spark 3.5 to 4.x name the worker's Python and the driver's before a worker runs anything."""
+"""The error of Spark 3.5 to 4.x if worker and driver have different versions of Python."""
 
 _ON_WORKERS = ("numpy", "pandas", "pyarrow", "spark_recmetrics")
-"""Packages that a run needs on workers."""
+"""Packages that workers need."""
 
 _ON_DRIVER = (*_ON_WORKERS, "scipy")
-"""And on the driver. Without pydantic and PyYAML no command begins, so that nobody is left to look for them."""
+"""Packages that the driver needs. pydantic and PyYAML are not here, because no command starts without them."""
 
 _ABSENT = "absent: "
-"""What stands before the reason, instead of a version, where a package cannot be imported."""
+"""Precedes the reason, in place of a version, if a package cannot be imported."""
 
 _SEND = "send its wheel with --py-files under a name that ends in .zip"
-"""A cluster of Spark's own gives a file that ends in .whl to the driver, and to no worker."""
+"""A standalone cluster gives a file that ends in .whl only to the driver."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """What one look has found.
+    """The result of one check.
 
     Args:
-        level: `ok`; `warn`, which no run fails for; or `FAIL`.
-        name: What was looked at.
-        found: What was found.
-        todo: What to do about it, empty if there is nothing.
+        level: `ok`; `warn`, with which a run still succeeds; or `FAIL`.
+        name: What was checked.
+        finding: What was found.
+        advice: What to do; empty if nothing.
 
     Example:
         >>> print(Check("warn", "cache", "tables are not kept", "expect longer runs"))
@@ -58,35 +58,29 @@ class Check:
 
     level: Literal["ok", "warn", "FAIL"]
     name: str
-    found: str
-    todo: str = ""
+    finding: str
+    advice: str = ""
 
     def __str__(self) -> str:
         """The check on one line."""
-        return printable(f"{self.level:<4}  {self.name}: {self.found}{': ' if self.todo else ''}{self.todo}")
+        return printable(f"{self.level:<4}  {self.name}: {self.finding}{': ' if self.advice else ''}{self.advice}")
 
 
 def examine(start: Callable[[], SparkSession], output: Output | None = None) -> Iterator[Check]:
-    """Look at one thing after the other; what fails is a check, too, and no exception.
+    """Run all checks. A check that fails is reported, not raised.
 
     Args:
-        start: Gives the session. It is called after the driver was looked at.
-        output: Where the tables are to go; None: nothing is written.
+        start: Starts the session, after the driver was checked.
+        output: Where the tables will go; None: nothing is written.
 
     Yields:
-        A check as soon as it is done, so that the last line before a standstill says where it stands.
+        Each check as soon as it is done, so that the next one is visible if it hangs.
     """
     yield examine_driver()
     try:
         spark = start()
-    except Exception as error:  # noqa: BLE001 - whatever keeps a session from starting is what was asked for
-        remote = without_password(os.environ.get("SPARK_REMOTE", "").partition(";")[0])  # behind it may stand a token
-        todo = (
-            f"is there a server at SPARK_REMOTE={remote}?" if remote else "is Java 17 or newer installed, and JAVA_HOME right?"
-        )
-        if isinstance(error, ImportError):
-            todo = "install what it needs, for Spark Connect the extra connect of this package"
-        yield Check("FAIL", "session", f"cannot be started: {_reason(error)}", todo)
+    except Exception as error:  # noqa: BLE001 - sessions fail to start in many ways
+        yield Check("FAIL", "session", f"cannot be started: {_reason(error)}", _start_advice(error))
         return
     yield _checked("session", partial(_session, spark))
     worker = examine_worker(spark)
@@ -98,23 +92,30 @@ def examine(start: Callable[[], SparkSession], output: Output | None = None) -> 
     yield _checked("output", partial(_output, spark, output))
 
 
+def _start_advice(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        return "install the missing package; for Spark Connect install this package with the extra connect"
+    remote = without_password(os.environ.get("SPARK_REMOTE", "").partition(";")[0])  # a token may follow
+    return f"check that a server runs at SPARK_REMOTE={remote}" if remote else "check that JAVA_HOME is Java 17 or newer"
+
+
 def examine_driver() -> Check:
-    """Whether this process has the packages that a run imports first when it has waited for Spark."""
+    """Whether this process has all packages that a run imports later."""
     versions = _versions(_ON_DRIVER)
     return _missing("driver", versions) or Check("ok", "driver", _listed(versions))
 
 
 def examine_worker(spark: SparkSession) -> Check:
-    """Whether a worker has the Python and the packages of the driver; it takes a second, and no stage of a run has begun."""
+    """Whether a worker has the same Python and packages as the driver. It takes a second."""
     place = " of the Spark Connect server" if _is_connect(spark) else ""
     return _checked("worker", partial(_worker, spark, _versions(_ON_WORKERS), place))
 
 
-def _checked(name: str, look: Callable[[], Check]) -> Check:
+def _checked(name: str, check: Callable[[], Check]) -> Check:
     try:
-        return look()
-    except Exception as error:  # noqa: BLE001 - the next checks may still tell something
-        return Check("FAIL", name, _reason(error), "the log of Spark says more")
+        return check()
+    except Exception as error:  # noqa: BLE001 - the other checks still run
+        return Check("FAIL", name, _reason(error), "see the log of Spark")
 
 
 def _versions(names: Sequence[str]) -> dict[str, str]:
@@ -126,7 +127,7 @@ def _versions(names: Sequence[str]) -> dict[str, str]:
 def _probe(names: Sequence[str]) -> Callable[..., str]:
     """A function that returns the versions of the process that calls it, as JSON.
 
-    It is made here because a function inside a function travels to a worker by value: a worker without this package can run it.
+    Spark sends an inner function to a worker by value, so a worker without this package can run it.
     """
 
     def versions(_: object = None) -> str:
@@ -138,7 +139,7 @@ def _probe(names: Sequence[str]) -> Callable[..., str]:
         def version(name: str) -> str:
             try:
                 return str(importlib.import_module(name).__version__)
-            except Exception as error:  # noqa: BLE001 - a broken package raises what it likes
+            except Exception as error:  # noqa: BLE001 - a broken package can raise anything
                 return f"absent: {str(error) or type(error).__name__}"
 
         packages = {name: version(name) for name in names}
@@ -152,14 +153,14 @@ def _missing(name: str, versions: dict[str, str], place: str = "") -> Check | No
     if not missing:
         return None
     reasons = "; ".join(versions[package].removeprefix(_ABSENT) for package in missing)
-    todo = f"install {', '.join(missing)} there"
+    advice = f"install {', '.join(missing)} there"
     if name == "worker" and missing == ["spark_recmetrics"]:
-        # A client of Spark Connect may send it from Python, but the commands have no place to say so.
+        # A Python client of Spark Connect can send the wheel itself, the commands cannot.
         send = "start that server with spark.executorEnv.PYTHONPATH naming its wheel" if place else _SEND
-        todo = f"{todo}, set PYSPARK_PYTHON{place} to a Python that has it, or {send}"
+        advice = f"{advice}, set PYSPARK_PYTHON{place} to a Python that has it, or {send}"
     elif name == "worker":
-        todo = f"{todo}, or set PYSPARK_PYTHON{place} to a Python that has them"
-    return Check("FAIL", name, f"{_listed(versions)}: {reasons}", todo)
+        advice = f"{advice}, or set PYSPARK_PYTHON{place} to a Python that has them"
+    return Check("FAIL", name, f"{_listed(versions)}: {reasons}", advice)
 
 
 def _listed(versions: dict[str, str]) -> str:
@@ -173,50 +174,49 @@ def _is_connect(spark: SparkSession) -> bool:
 
 def _session(spark: SparkSession) -> Check:
     client, server = pyspark.__version__, spark.version
-    found = f"{'Spark Connect' if _is_connect(spark) else 'classic'}, Spark {server}, pyspark {client}"
+    finding = f"{'Spark Connect' if _is_connect(spark) else 'classic'}, Spark {server}, pyspark {client}"
     if client.split(".")[:2] == server.split(".")[:2]:
-        return Check("ok", "session", found)
-    return Check("warn", "session", found, "install the pyspark of Spark's version")
+        return Check("ok", "session", finding)
+    return Check("warn", "session", finding, "install the same version of pyspark as Spark")
 
 
 def _worker(spark: SparkSession, driver: dict[str, str], place: str) -> Check:
-    # Without Arrow, which the worker may lack. A range is no local table, which the driver would compute by itself.
+    # Without Arrow, which the worker may lack. A range runs on a worker; a local table would be computed on the driver.
     versions = F.udf(_probe(_ON_WORKERS), "string", useArrow=False)
     try:
-        found: dict[str, str] = json.loads(actions.collect_rows(spark.range(1).select(versions("id")))[0][0])
-    except Exception as error:  # noqa: BLE001 - a worker fails in as many ways as there are machines
+        worker: dict[str, str] = json.loads(actions.collect_rows(spark.range(1).select(versions("id")))[0][0])
+    except Exception as error:  # noqa: BLE001 - workers fail in many ways
         mismatch = _MISMATCH.search(str(error))
         if mismatch:
             return _other_python(mismatch[1], mismatch[2], place)
-        return Check(
-            "FAIL", "worker", f"no Python ran there: {_reason(error)}", f"set PYSPARK_PYTHON{place} to a Python that runs"
-        )
-    worker_minor, driver_minor = (".".join(side["Python"].split(".")[:2]) for side in (found, driver))
+        advice = f"set PYSPARK_PYTHON{place} to a Python that runs"
+        return Check("FAIL", "worker", f"Python does not run there: {_reason(error)}", advice)
+    worker_minor, driver_minor = (".".join(side["Python"].split(".")[:2]) for side in (worker, driver))
     if worker_minor != driver_minor:
         return _other_python(worker_minor, driver_minor, place)
-    missing = _missing("worker", found, place)
+    missing = _missing("worker", worker, place)
     if missing:
         return missing
-    others = [name for name in found if name not in ("executable", "Python") and found[name] != driver[name]]
+    others = [name for name in worker if name not in ("executable", "Python") and worker[name] != driver[name]]
     if not others:
-        return Check("ok", "worker", _listed(found))
-    # Two versions of this package may compute two numbers; other packages only might.
+        return Check("ok", "worker", _listed(worker))
+    # Two versions of this package can give different numbers; two versions of another package rarely do.
     level: Literal["warn", "FAIL"] = "FAIL" if "spark_recmetrics" in others else "warn"
-    of_driver = ", ".join(f"{name} {driver[name]}" for name in others)
-    return Check(level, "worker", f"{_listed(found)}, but the driver has {of_driver}", "install the same versions on both")
+    on_driver = ", ".join(f"{name} {driver[name]}" for name in others)
+    return Check(level, "worker", f"{_listed(worker)}, but the driver has {on_driver}", "install the same versions on both")
 
 
 def _other_python(worker: str, driver: str, place: str) -> Check:
-    todo = f"set PYSPARK_PYTHON{place} to a Python {driver} before the session starts, or run the driver with Python {worker}"
-    return Check("FAIL", "worker", f"Python {worker} on the worker, Python {driver} on the driver", todo)
+    advice = f"set PYSPARK_PYTHON{place} to a Python {driver} before the session starts, or run the driver with Python {worker}"
+    return Check("FAIL", "worker", f"Python {worker} on the worker, Python {driver} on the driver", advice)
 
 
 def _setting(spark: SparkSession, name: str, key: str) -> Check:
-    return Check("ok", name, f"{key}={spark.conf.get(key)}; no value depends on it")
+    return Check("ok", name, f"{key}={spark.conf.get(key)}; results do not depend on it")
 
 
 def _cache(spark: SparkSession) -> Check:
-    # A plan of its own: the session would take an equal one of the caller's for this, and give it back.
+    # A unique plan, because the session would take an equal one of the caller for this one, and release it.
     kept = actions.materialize(spark.range(1).select(F.lit("spark_recmetrics doctor").alias("probe")))
     try:
         actions.collect_rows(kept)
@@ -225,45 +225,41 @@ def _cache(spark: SparkSession) -> Check:
         actions.release(kept)
     if is_kept:
         return Check("ok", "cache", "tables are kept")
-    return Check("warn", "cache", "this session keeps no tables", "each reader computes PER_USER again; expect longer runs")
+    return Check("warn", "cache", "this session cannot keep tables", "expect longer runs: each reader computes PER_USER again")
 
 
 def _pandas_udfs(spark: SparkSession, worker: Check) -> Check:
     if worker.level == "FAIL":
-        # It would fail for the same reason, with a stack trace in the log of Spark.
-        return Check("warn", "pandas UDFs", "not tried on a worker that failed", "repair the worker first")
+        # They would fail for the same reason, with a stack trace in the log of Spark.
+        return Check("warn", "pandas UDFs", "not checked on a worker that failed", "fix the worker first")
 
     def unchanged(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         yield from parts
 
     rows: DataFrame = spark.range(1).mapInPandas(unchanged, "id long")
     actions.collect_rows(rows)
-    return Check("ok", "pandas UDFs", "rows went to a worker and back through Arrow")
+    return Check("ok", "pandas UDFs", "rows were sent to a worker and back through Arrow")
 
 
 def _output(spark: SparkSession, output: Output | None) -> Check:
     if output is None:
-        return Check("ok", "output", "skipped, no configuration was given", "add --config FILE to try to write there")
-    where = output.table("*")
+        return Check("ok", "output", "skipped, no configuration was given", "add --config FILE to check it")
+    tables, table = output.table("*"), f"a table ({output.format})"
     try:
-        remains = write.probe_output(spark, output)
+        left_over = write.probe_output(spark, output)
     except PublishError as error:
-        return Check(
-            "FAIL", "output", f"{output.format} to {where}: {error}", "check the location, the format, and who may write there"
-        )
-    if remains is None:
-        return Check("ok", "output", f"a table ({output.format}) was written beside {where}, and removed")
-    return Check(
-        "warn", "output", f"a table ({output.format}) was written to {remains}, and cannot be removed from here", "delete it"
-    )
+        return Check("FAIL", "output", f"{output.format} to {tables}: {error}")
+    if left_over is None:
+        return Check("ok", "output", f"{table} was written next to {tables}, and removed")
+    return Check("warn", "output", f"{table} was written to {left_over}, and cannot be removed from here", "delete it")
 
 
 def _reason(error: BaseException) -> str:
-    """The line of an error that says most: the last of a Python traceback, a program that is not there, or the first."""
+    """The most informative line of an error: the last of a Python traceback, a missing program, or the first line."""
     text = str(error)
     _, traceback, python = text.rpartition("Traceback (most recent call last)")
     raised = re.findall(r"^((?:\w+\.)*\w+(?:Error|Exception): .+)$", python, re.MULTILINE) if traceback else []
-    # What py4j says comes before what Java says, on a line of its own.
+    # The message of Java follows that of py4j, on a separate line.
     java = re.findall(r"Cannot run program .+", text) or re.findall(r"^: (.+)$", text, re.MULTILINE)
     lines = [*raised[:1], *java, *text.strip().splitlines(), type(error).__name__]
     return without_password(re.sub(r"\s+", " ", lines[0]).strip())

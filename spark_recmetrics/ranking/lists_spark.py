@@ -27,24 +27,24 @@ def rank_items(
     nan_scores: str = "error",
     model_name: str = "model",
 ) -> DataFrame:
-    """The ranked lists of every model and user, by score or by a given rank.
+    """The ranked lists of each model and user, by score or by given ranks.
 
     Args:
         predictions: One row per (model, user, item) with a score or a rank.
-        k: Length to cut at; None: whole lists.
+        k: Length of the lists; None: full lists.
         columns: The caller's column names.
         ties: Order of equal scores, see `Convention.ties`.
-        nan_scores: What becomes of NaN and null scores, see `Convention.nan_scores`; `error` fails the job that meets one.
-        model_name: Name of the one model of a frame without a model column.
+        nan_scores: How NaN and null scores are handled, see `Convention.nan_scores`; with `error` a job that reads one fails.
+        model_name: Name of the model if there is no model column.
 
     Returns:
-        RANKED: `model, user, item, rank, score` (`score` only where there is one, null where it is NaN), `rank` from 1 to k
-        without gaps. Nothing has run yet. Rows with a null id or a rank below 1 are left out; repeated items are not looked
-        for.
+        RANKED: `model, user, item, rank, score`, where `rank` is from 1 to k without gaps. `score` is only there if the input
+        has scores, and null for NaN. No job has run yet. Rows with a null id or a rank below 1 are left out. Duplicates are not
+        detected.
 
     Raises:
-        ConfigError: `k` or another argument is wrong.
-        DataError: A column is missing or of a wrong type.
+        ConfigError: An argument is wrong.
+        DataError: A column is missing or has the wrong type.
 
     Example:
         >>> scores = spark.createDataFrame(
@@ -62,9 +62,9 @@ def rank_items(
     if nan_scores == "error" and "score" in rows.columns:
         fault = F.raise_error(F.lit("rank_items: a score is NaN or null: set nan_scores to drop, last or first"))
         score = F.col("score")
-        # In the type of the scores: close whole or decimal ones would be ties as doubles.
-        own = fault.cast(rows.schema["score"].dataType)
-        rows = rows.withColumn("score", F.when(F.isnan(score.cast("double")) | score.isNull(), own).otherwise(score))
+        # Keep the type of the scores: close integers or decimals would be ties as doubles.
+        error = fault.cast(rows.schema["score"].dataType)
+        rows = rows.withColumn("score", F.when(F.isnan(score.cast("double")) | score.isNull(), error).otherwise(score))
     rows = clean_predictions(rows, rules)
     ranked = top_rows(rows, k=None if k is None else checked_integer(k, "k"), convention=rules, trust_rank=False)
     if "model" not in ranked.columns:
@@ -73,22 +73,24 @@ def rank_items(
 
 
 def from_als(model: Any, users: DataFrame | None = None, k: int = 10, *, columns: Columns = Columns()) -> DataFrame:
-    """The recommendations of a fitted ALS model, as predictions that `evaluate` takes: a list for each user.
+    """The recommendations of a fitted ALS model as predictions for `evaluate`: one list per user.
 
-    ALS recommends what a user has had, too.
+    ALS also recommends items that a user has already interacted with.
 
     Args:
         model: A fitted `pyspark.ml.recommendation.ALSModel`.
-        users: The users to recommend to, in a column of the model's name for them or of `columns.user`; None: all it knows.
+        users: The users to recommend to, in a column named like the model's user column or like `columns.user`; None: all users
+            of the model.
         k: Length of the lists.
-        columns: The column names of the result, those of the truth that it will be compared with.
+        columns: Column names of the result. Use those of the ground truth that you compare it with.
 
     Returns:
-        `user_id, items`, or as `columns` names them: a row per user, `items` an array of structs (item_id, score), best first.
+        `user_id, items`, or the names in `columns`: one row per user; `items` is an array of structs (item_id, score), the best
+        first.
 
     Raises:
-        ConfigError: `k` is no integer of at least 1, or the model is none of ALS.
-        DataError: `users` has no such column.
+        ConfigError: `k` is not an integer of at least 1, or the model is not an ALS model.
+        DataError: `users` lacks the column, or its ids are not integers.
 
     Example:
         >>> from pyspark.ml.recommendation import ALS
@@ -106,17 +108,13 @@ def from_als(model: Any, users: DataFrame | None = None, k: int = 10, *, columns
     if users is None:
         lists = model.recommendForAllUsers(k)
     else:
-        own = next((column for column in (name, columns.user) if column in users.columns), None)
-        if own is None:
-            raise DataError(
-                f"users: no column {name!r}, the model's name for users, and none named {columns.user!r} (columns.user)"
-            )
-        found = users.schema[own].dataType
-        if not isinstance(found, IntegralType):
-            raise DataError(
-                f"users: column {own!r}: expected whole numbers, by which ALS knows users, found {found.simpleString()}"
-            )
-        lists = model.recommendForUserSubset(users.select(column_of(users, own).alias(name)).distinct(), k)
+        id_col = next((column for column in (name, columns.user) if column in users.columns), None)
+        if id_col is None:
+            raise DataError(f"users: no column {name!r}, like the model, and no column {columns.user!r} (columns.user)")
+        id_type = users.schema[id_col].dataType
+        if not isinstance(id_type, IntegralType):
+            raise DataError(f"users: column {id_col!r}: expected integers, as ALS requires, found {id_type.simpleString()}")
+        lists = model.recommendForUserSubset(users.select(column_of(users, id_col).alias(name)).distinct(), k)
     kind = ArrayType(StructType([StructField(columns.item, IntegerType()), StructField(columns.score, FloatType())]))
     renamed: DataFrame = lists.select(
         column_of(lists, name).alias(columns.user), F.col("recommendations").cast(kind).alias(columns.items)

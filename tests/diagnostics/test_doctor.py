@@ -1,4 +1,4 @@
-"""`doctor`: a healthy session, and workers, sessions and outputs that are broken for real."""
+"""`doctor`: a healthy session, and workers, sessions and outputs that really are broken."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def checks_of(out):
-    """Level, and the rest of the line, of every check that was printed."""
+    """Level and text of each printed check, by name."""
     lines = [re.fullmatch(r"(ok|warn|FAIL) +([^:]+): (.+)", line) for line in out.splitlines()]
     assert all(lines), out
     return {line[2]: (line[1], line[3]) for line in lines}
@@ -33,7 +33,7 @@ def checks_of(out):
 
 @pytest.fixture
 def conf(tmp_path):
-    """A configuration, whose inputs nobody reads."""
+    """A configuration whose inputs are not read."""
 
     def write(**output):
         path = tmp_path / "conf.json"
@@ -61,11 +61,11 @@ def test_a_healthy_session(spark, session_kind, capsys):
         for part in (f"Python {OWN_PYTHON}.", "numpy ", "pandas ", "pyarrow "):
             assert part in checks[side][1], side
     assert re.search(rf"spark_recmetrics {re.escape(__version__)}, scipy [\d.]+ \(", checks["driver"][1])
-    assert f"spark_recmetrics {__version__} (" in checks["worker"][1]  # scipy is for the driver alone
-    assert checks["ANSI mode"][1] == "spark.sql.ansi.enabled=false; no value depends on it"
-    assert checks["time zone"][1] == "spark.sql.session.timeZone=Asia/Tokyo; no value depends on it"
+    assert f"spark_recmetrics {__version__} (" in checks["worker"][1]  # only the driver needs scipy
+    assert checks["ANSI mode"][1] == "spark.sql.ansi.enabled=false; results do not depend on it"
+    assert checks["time zone"][1] == "spark.sql.session.timeZone=Asia/Tokyo; results do not depend on it"
     assert checks["cache"][1] == "tables are kept"
-    assert checks["output"][1] == "skipped, no configuration was given: add --config FILE to try to write there"
+    assert checks["output"][1] == "skipped, no configuration was given: add --config FILE to check it"
     assert spark.range(1).count() == 1, "a borrowed session is left running"
 
 
@@ -76,9 +76,9 @@ def test_an_output_path_is_written_and_cleaned(spark, conf, tmp_path, capsys, sc
     assert main(["doctor", "--config", conf(path=f"{scheme}{out}")]) == 0
     assert checks_of(capsys.readouterr().out)["output"] == (
         "ok",
-        f"a table (parquet) was written beside {scheme}{out}/*, and removed",
+        f"a table (parquet) was written next to {scheme}{out}/*, and removed",
     )
-    assert not out.parent.exists(), "folders that were not there before"
+    assert not out.parent.exists(), "folders that did not exist before are removed"
     (out / "summary").mkdir(parents=True)
     (out / "summary" / "part-0").write_text("rows of another run")
     assert main(["doctor", "--config", conf(path=f"{scheme}{out}"), "--set", "output.format=orc"]) == 0
@@ -88,16 +88,16 @@ def test_an_output_path_is_written_and_cleaned(spark, conf, tmp_path, capsys, sc
 
 @pytest.mark.spark
 def test_an_output_path_out_of_reach_is_named(spark, tmp_path, monkeypatch):
-    """Object storage and HDFS can be written through Spark, and Spark has no way to delete."""
+    """Spark can write to object storage and HDFS, but not delete from there."""
 
-    def refuse(path):
+    def fail(path):
         raise OSError
 
-    monkeypatch.setattr(shutil, "rmtree", refuse)
+    monkeypatch.setattr(shutil, "rmtree", fail)
     check = doctor._output(spark, Output(path=str(tmp_path)))
     probe = tmp_path / "_recmetrics_probe"
-    assert (check.level, check.todo) == ("warn", "delete it")
-    assert check.found == f"a table (parquet) was written to {probe}, and cannot be removed from here"
+    assert (check.level, check.advice) == ("warn", "delete it")
+    assert check.finding == f"a table (parquet) was written to {probe}, and cannot be removed from here"
     doctor._output(spark, Output(path=str(tmp_path)))
     assert [path.name for path in tmp_path.iterdir()] == [probe.name]
     assert spark.read.parquet(str(probe)).count() == 1
@@ -108,10 +108,10 @@ def test_an_output_path_that_cannot_be_written(conf, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["doctor", "--config", conf(path=str(tmp_path / "file"))]) == 4
     captured = capsys.readouterr()
-    level, told = checks_of(captured.out)["output"]
+    level, text = checks_of(captured.out)["output"]
     assert level == "FAIL"
-    assert told.startswith(f"parquet to {tmp_path}/file/*: cannot write '{tmp_path}/file/_recmetrics_probe': ")
-    assert told.endswith(": check the location, the format, and who may write there")
+    assert text.startswith(f"parquet to {tmp_path}/file/*: cannot write '{tmp_path}/file/_recmetrics_probe': ")
+    assert text.endswith(": check the location, the format and the permissions")
     assert captured.err.splitlines()[-1] == "error: doctor: 1 of 8 checks failed: output"
     assert (tmp_path / "file").is_file()
 
@@ -121,43 +121,43 @@ def test_catalog_output(spark, conf, capsys):
     spark.sql("create table if not exists doctor_summary (id long) using parquet")
     assert main(["doctor", "--config", conf(table_prefix="default.doctor_")]) == 0
     assert (
-        checks_of(capsys.readouterr().out)["output"][1] == "a table (parquet) was written beside default.doctor_*, and removed"
+        checks_of(capsys.readouterr().out)["output"][1] == "a table (parquet) was written next to default.doctor_*, and removed"
     )
     assert [row["tableName"] for row in spark.sql("show tables like 'doctor_*'").collect()] == ["doctor_summary"]
     assert main(["doctor", "--config", conf(table_prefix="no_schema.doctor_")]) == 4
-    level, told = checks_of(capsys.readouterr().out)["output"]
+    level, text = checks_of(capsys.readouterr().out)["output"]
     assert level == "FAIL"
-    assert "cannot write '`no_schema`.`doctor_probe_" in told
+    assert "cannot write '`no_schema`.`doctor_probe_" in text
     spark.sql("drop table doctor_summary")
 
 
 @pytest.mark.spark
-def test_a_session_that_keeps_no_tables(spark, monkeypatch):
-    def refuse(*_):
+def test_a_session_that_cannot_keep_tables(spark, monkeypatch):
+    def fail(*_):
         raise pyspark.errors.AnalysisException("PERSIST TABLE is not supported on serverless compute")
 
-    monkeypatch.setattr(type(spark.range(1)), "persist", refuse)
+    monkeypatch.setattr(type(spark.range(1)), "persist", fail)
     check = doctor._cache(spark)
-    assert (check.level, check.found) == ("warn", "this session keeps no tables")
+    assert (check.level, check.finding) == ("warn", "this session cannot keep tables")
 
 
 @pytest.mark.spark
 def test_other_versions_on_the_driver(spark):
-    """The worker is real; the driver's side is what another driver would say."""
+    """The worker is real, the versions of the driver are not."""
     here = doctor._versions(doctor._ON_WORKERS)
     for package, level in (("pandas", "warn"), ("spark_recmetrics", "FAIL")):
         check = doctor._worker(spark, {**here, package: "0.0.1"}, "")
         assert check.level == level
-        assert check.found.endswith(f"), but the driver has {package} 0.0.1")
+        assert check.finding.endswith(f"), but the driver has {package} 0.0.1")
     check = doctor._worker(spark, {**here, "Python": "3.9.1"}, "")
     assert check.level == "FAIL"
-    assert check.found == f"Python {OWN_PYTHON} on the worker, Python 3.9 on the driver"
+    assert check.finding == f"Python {OWN_PYTHON} on the worker, Python 3.9 on the driver"
 
 
-def test_what_fails_is_a_check(monkeypatch):
-    """An error that nobody thought of, from an API that a session refuses."""
+def test_a_check_that_fails_is_reported(monkeypatch):
+    """For instance by an unexpected error of an API that a session rejects."""
     check = doctor._checked("cache", lambda: {}["no such thing"])
-    assert str(check) == "FAIL  cache: 'no such thing': the log of Spark says more"
+    assert str(check) == "FAIL  cache: 'no such thing': see the log of Spark"
 
 
 @pytest.mark.parametrize(
@@ -170,23 +170,23 @@ def test_what_fails_is_a_check(monkeypatch):
         ("", "ValueError"),
     ],
 )
-def test_the_reason_is_the_line_that_says_most(text, reason):
+def test_the_reason_is_the_most_informative_line(text, reason):
     assert doctor._reason(ValueError(text)).startswith(reason)
 
 
-# Broken for real: each of these is a process of its own, since a session keeps its workers ---------------------------------
+# Really broken: each of these runs in a new process, because a session keeps its workers -------------------------------------
 
 
 @pytest.fixture
 def run_command(session_kind, tmp_path):
-    """Run a command with other variables, to exit code 4; only the driver knows where this package is."""
+    """Run a command that ends with exit code 4, with other variables. Only the driver finds this package."""
 
     def run(*argv, **variables):
         environment = {name: value for name, value in os.environ.items() if "SPARK" not in name and name != "PYTHONPATH"}
         environment |= {"SPARK_CONF_DIR": str(ROOT / "conf"), "SPARK_LOCAL_IP": "127.0.0.1"}
         environment |= {"SPARK_SUBMIT_OPTS": os.environ["SPARK_SUBMIT_OPTS"], **variables}
         if session_kind == "connect":
-            # The server of the other tests has the port that a local server takes unless Spark itself is tested.
+            # The server of the other tests uses the default port of a local server. Tests of Spark itself use another one.
             environment |= {"SPARK_REMOTE": "local[1]", "SPARK_TESTING": "1"}
         code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from spark_recmetrics.job.cli import run; run({list(argv)!r})"
         command = [sys.executable, "-c", code]
@@ -199,7 +199,7 @@ def run_command(session_kind, tmp_path):
 
 @pytest.fixture
 def run_doctor(run_command):
-    """Its checks, and stderr."""
+    """Run `doctor`, and return its checks and stderr."""
 
     def run(**variables):
         done = run_command("doctor", **variables)
@@ -218,21 +218,21 @@ def test_a_worker_without_packages(run_doctor, session_kind, tmp_path):
     venv.create(tmp_path / "bare", symlinks=True)
     python = str(tmp_path / "bare" / "bin" / "python")
     checks, err = run_doctor(PYSPARK_PYTHON=python)
-    level, told = checks["worker"]
+    level, text = checks["worker"]
     assert level == "FAIL"
-    assert f"numpy absent, pandas absent, pyarrow absent, spark_recmetrics absent ({python})" in told
-    assert "No module named 'numpy'; No module named 'pandas'; " in told
-    assert told.endswith(
+    assert f"numpy absent, pandas absent, pyarrow absent, spark_recmetrics absent ({python})" in text
+    assert "No module named 'numpy'; No module named 'pandas'; " in text
+    assert text.endswith(
         ": install numpy, pandas, pyarrow, spark_recmetrics there, "
         f"or set PYSPARK_PYTHON{server(session_kind)} to a Python that has them"
     )
-    assert checks["pandas UDFs"] == ("warn", "not tried on a worker that failed: repair the worker first")
+    assert checks["pandas UDFs"] == ("warn", "not checked on a worker that failed: fix the worker first")
     assert (checks["driver"][0], checks["cache"][0]) == ("ok", "ok")
     assert "Traceback" not in err
 
 
 def real_python(folder):
-    """A Python of another minor version that runs, if the path has one."""
+    """A Python of another minor version on the path, if there is one."""
     del folder
     for minor in range(10, 16):
         python = shutil.which(f"python3.{minor}")
@@ -246,7 +246,7 @@ def real_python(folder):
 
 
 def renamed_python(folder):
-    """This Python, which takes itself for the next version: every machine has that."""
+    """This Python, pretending to be the next minor version, which works on every machine."""
     venv.create(folder / "next", symlinks=True)
     version = tuple(sys.version_info)
     later = (version[0], version[1] + 1, *version[2:])
@@ -262,11 +262,11 @@ def renamed_python(folder):
 def test_a_worker_of_another_python(run_doctor, session_kind, other_python, tmp_path):
     version, python = other_python(tmp_path)
     checks, _ = run_doctor(PYSPARK_PYTHON=python)
-    told = (
+    text = (
         f"Python {version} on the worker, Python {OWN_PYTHON} on the driver: set PYSPARK_PYTHON{server(session_kind)} "
         f"to a Python {OWN_PYTHON} before the session starts, or run the driver with Python {version}"
     )
-    assert checks["worker"] == ("FAIL", told)
+    assert checks["worker"] == ("FAIL", text)
 
 
 @pytest.mark.spark
@@ -274,9 +274,9 @@ def test_a_worker_of_another_python(run_doctor, session_kind, other_python, tmp_
 def test_c8_a_run_with_two_pythons_ends_before_anything_is_read(run_command, conf, tmp_path):
     version, python = renamed_python(tmp_path)
     err = run_command("evaluate", "--config", conf(path=str(tmp_path / "out")), PYSPARK_PYTHON=python).stderr
-    told = f"error: FAIL  worker: Python {version} on the worker, Python {OWN_PYTHON} on the driver: set PYSPARK_PYTHON"
-    assert next(line for line in err.splitlines() if line.startswith("error: ")).startswith(told)
-    assert "inputs." not in err, "its tables are not there, and nobody has looked"
+    text = f"error: FAIL  worker: Python {version} on the worker, Python {OWN_PYTHON} on the driver: set PYSPARK_PYTHON"
+    assert next(line for line in err.splitlines() if line.startswith("error: ")).startswith(text)
+    assert "inputs." not in err, "its missing tables have not been read"
     assert not (tmp_path / "out").exists()
 
 
@@ -284,11 +284,11 @@ def test_c8_a_run_with_two_pythons_ends_before_anything_is_read(run_command, con
 @pytest.mark.heavy
 def test_a_worker_that_is_not_there(run_doctor, session_kind):
     checks, _ = run_doctor(PYSPARK_PYTHON="/nowhere/python")
-    level, told = checks["worker"]
+    level, text = checks["worker"]
     assert level == "FAIL"
-    assert told.startswith("no Python ran there: ")
-    assert "/nowhere/python" in told
-    assert told.endswith(f": set PYSPARK_PYTHON{server(session_kind)} to a Python that runs")
+    assert text.startswith("Python does not run there: ")
+    assert "/nowhere/python" in text
+    assert text.endswith(f": set PYSPARK_PYTHON{server(session_kind)} to a Python that runs")
 
 
 @pytest.mark.spark
@@ -296,16 +296,16 @@ def test_a_worker_that_is_not_there(run_doctor, session_kind):
 def test_a_session_that_does_not_start(run_doctor):
     checks, _ = run_doctor(JAVA_HOME="/nowhere")
     assert list(checks) == ["driver", "session"]
-    level, told = checks["session"]
+    level, text = checks["session"]
     assert level == "FAIL"
-    assert told.startswith("cannot be started: ")
-    assert told.endswith(": is Java 17 or newer installed, and JAVA_HOME right?")
+    assert text.startswith("cannot be started: ")
+    assert text.endswith(": check that JAVA_HOME is Java 17 or newer")
 
 
 # Before a session starts -------------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_configuration_is_found_before_a_session_starts(monkeypatch, tmp_path, capsys):
+def test_a_wrong_configuration_is_reported_before_a_session_starts(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("spark_recmetrics.job.cli.session", lambda: pytest.fail("a session was started"))
     assert main(["doctor", "--config", str(tmp_path / "no.yaml")]) == 2
     assert main(["doctor", "--set", "output.path=x"]) == 2
@@ -328,22 +328,22 @@ def test_a_driver_without_a_package(monkeypatch, capsys, package):
     assert checks["driver"][0] == "FAIL"
     assert f"{package} absent" in checks["driver"][1]
     assert checks["driver"][1].endswith(f": install {package} there")
-    told = "cannot be started: no Java: is there a server at SPARK_REMOTE=sc://spark.example.com?"
-    assert checks["session"] == ("FAIL", told)
+    text = "cannot be started: no Java: check that a server runs at SPARK_REMOTE=sc://spark.example.com"
+    assert checks["session"] == ("FAIL", text)
     assert captured.err.splitlines()[-1] == "error: doctor: 2 of 2 checks failed: driver, session"
 
 
 def test_a_run_without_scipy_ends_before_it_begins(monkeypatch, conf, capsys):
-    """Its intervals need it, which come last."""
+    """scipy is needed for confidence intervals, which are computed last."""
     monkeypatch.setitem(sys.modules, "scipy", None)
     monkeypatch.setattr("spark_recmetrics.job.session_spark.session", lambda: pytest.fail("a session was started"))
     assert main(["evaluate", "--config", conf(path="/nowhere")]) == 4
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert told.startswith("error: FAIL  driver: ")
-    assert told.endswith(": install scipy there: nothing was read or written")
+    text = capsys.readouterr().err.splitlines()[-1]
+    assert text.startswith("error: FAIL  driver: ")
+    assert text.endswith(": install scipy there: nothing was read or written")
 
 
-def test_a_client_without_what_connect_needs_is_told_the_extra(monkeypatch, capsys):
+def test_a_client_without_the_packages_of_connect(monkeypatch, capsys):
     def no_grpc():
         raise ImportError("grpcio >= 1.48.1 must be installed; sc://ann:hunter2@host/;token=hunter2")
 
@@ -351,7 +351,7 @@ def test_a_client_without_what_connect_needs_is_told_the_extra(monkeypatch, caps
     monkeypatch.setenv("SPARK_REMOTE", "sc://ann:hunter2@spark.example.com/;token=hunter2")
     assert main(["doctor"]) == 4
     captured = capsys.readouterr()
-    found = checks_of(captured.out)["session"][1]
-    assert found.startswith("cannot be started: grpcio >= 1.48.1 must be installed")
-    assert found.endswith(": install what it needs, for Spark Connect the extra connect of this package")
+    text = checks_of(captured.out)["session"][1]
+    assert text.startswith("cannot be started: grpcio >= 1.48.1 must be installed")
+    assert text.endswith(": install the missing package; for Spark Connect install this package with the extra connect")
     assert "hunter2" not in captured.out + captured.err

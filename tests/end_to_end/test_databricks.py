@@ -189,7 +189,7 @@ def test_the_tasks_of_a_night_run(serverless, tables, tmp_path, capsys, monkeypa
 def test_doctor_tells_that_nothing_is_kept_and_goes_on(serverless):
     checks = {check.name: check for check in examine(lambda: serverless, Output(table_prefix="default.hosts_doctor_"))}
     assert checks["cache"].level == "warn"
-    assert checks["cache"].found == "this session keeps no tables"
+    assert checks["cache"].finding == "this session cannot keep tables"
     assert {check.level for name, check in checks.items() if name != "cache"} == {"ok"}
 
 

@@ -227,6 +227,6 @@ def test_doctor_writes_a_table_and_removes_it(found, place):
     for kind in ("path", "catalog"):
         code, line = found[f"doctor: {kind}"]
         assert code == 0
-        assert re.match(r"ok +output: a table \(delta\) was written beside .+, and removed", line), line
+        assert re.match(r"ok +output: a table \(delta\) was written next to .+, and removed", line), line
     assert not Path(place / "new").exists()
     assert [name for name in found["tables"] if "new" in name or "probe" in name] == []
