@@ -9,7 +9,7 @@ from spark_recmetrics.metrics.registry import checked_integer
 from spark_recmetrics.text import brief
 
 if TYPE_CHECKING:
-    from spark_recmetrics.evaluation.result import Evaluated
+    from spark_recmetrics.evaluation.engine import Evaluated
 
 
 Against = Literal["relevance", "rating"]

@@ -104,6 +104,16 @@ class Engine(Protocol):
         """There will be a result, which needs PER_USER."""
 
 
+class Evaluated(NamedTuple):
+    """What the stages of an evaluation have returned."""
+
+    request: Request
+    inputs: Any
+    known: Known[Any]
+    scored: Scored
+    engine: Engine
+
+
 def without_pairs(totals: Totals) -> list[str]:
     """The models with lists that have no pair in common with the ground truth."""
     return [model for model, own in totals.items() if own.get("n_matched") == 0 and own["users_truth_and_predicted"]]

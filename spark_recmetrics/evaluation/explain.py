@@ -20,6 +20,7 @@ from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.request.request import SliceRequest
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.kernel import rating_pairs, rating_values, read_bucket
+from spark_recmetrics.scoring.plan import scoring_of
 from spark_recmetrics.side_info.packed import SideInfo
 from spark_recmetrics.text import did_you_mean
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from spark_recmetrics.conventions import Convention
-    from spark_recmetrics.evaluation.result import Evaluated
+    from spark_recmetrics.evaluation.engine import Evaluated
     from spark_recmetrics.ranking.arrays import ListRows
     from spark_recmetrics.request.request import Request
 
@@ -149,7 +150,7 @@ def _read(evaluated: Evaluated, table: str, user: Any, models: Sequence[str]) ->
     # What is known of items comes with the rows.
     of_models = replace(known, models=tuple(models), items_to_all=False, segments=None, bands={})
     inputs = evaluated.engine.inputs_of_user(evaluated.inputs, table, user)
-    scoring = Scoring.of_request(of_user, of_models, has_rank=inputs.has_rank, whole_lists=False)
+    scoring = scoring_of(of_user, of_models, has_rank=inputs.has_rank, whole_lists=False)
     if scoring is None:
         raise ValueError("there is no ranking metric")
     scoring = replace(

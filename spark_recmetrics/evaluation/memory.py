@@ -32,6 +32,7 @@ from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.memory import rating_range, rows_by_kind, score
 from spark_recmetrics.scoring.partial_sums import part_totals
+from spark_recmetrics.scoring.plan import scoring_of
 from spark_recmetrics.side_info.bands_memory import with_bands
 from spark_recmetrics.side_info.memory import learn
 
@@ -67,7 +68,7 @@ class MemoryEngine:
 
     def score(self, inputs: MemoryInputs, known: Known[pd.DataFrame]) -> Scored:
         """PER_USER."""
-        scoring = Scoring.of_request(self.request, known, has_rank=inputs.has_rank, whole_lists=True)
+        scoring = scoring_of(self.request, known, has_rank=inputs.has_rank, whole_lists=True)
         kept = score(inputs, known, self.request, scoring)
         kept = with_bands(kept, known.bands["user"]) if "user" in known.bands else kept
         kept.attrs[USER_TYPE] = inputs.truth["user"].type

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from spark_recmetrics.aggregation.means import Mean
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError, DataError, PublishError
 from spark_recmetrics.evaluation.calibration import Against, calibrate
+from spark_recmetrics.evaluation.engine import Evaluated
 from spark_recmetrics.evaluation.explain import Explanation, explain_user
 from spark_recmetrics.inputs.data_report import EMPTINESS, DataCheck
 from spark_recmetrics.metrics import COMBINED
@@ -35,11 +36,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from spark_recmetrics.aggregation.values import Values
-    from spark_recmetrics.evaluation.engine import Engine, Scored
     from spark_recmetrics.metrics import Metric
     from spark_recmetrics.reports.page import Page
-    from spark_recmetrics.request.request import Request
-    from spark_recmetrics.side_info.known import Known
 
 from spark_recmetrics.runs.identity import Run
 
@@ -54,16 +52,6 @@ class Compared(Protocol):
     @property
     def alpha(self) -> float:
         """The level of the tests."""
-
-
-class Evaluated(NamedTuple):
-    """What the stages of an evaluation have returned."""
-
-    request: Request
-    inputs: Any
-    known: Known[Any]
-    scored: Scored
-    engine: Engine
 
 
 class Checked(Protocol):

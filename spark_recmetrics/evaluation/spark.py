@@ -33,6 +33,7 @@ from spark_recmetrics.metrics.item_counts import item_columns
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.partial_sums import SCORE_EDGES
+from spark_recmetrics.scoring.plan import scoring_of
 from spark_recmetrics.scoring.rating_errors_spark import rating_range
 from spark_recmetrics.scoring.spark import rows_by_kind, score
 from spark_recmetrics.side_info.bands_spark import with_bands
@@ -79,7 +80,7 @@ class SparkEngine:
 
     def score(self, inputs: Inputs, known: Known[DataFrame]) -> Scored:
         """PER_USER, which is kept after its first use."""
-        scoring = Scoring.of_request(self.request, known, has_rank=inputs.has_rank, whole_lists=self.request.whole_lists)
+        scoring = scoring_of(self.request, known, has_rank=inputs.has_rank, whole_lists=self.request.whole_lists)
         per_user = score(inputs, known, self.request, scoring)
         kept = actions.materialize(with_bands(per_user, known.bands["user"]) if "user" in known.bands else per_user)
         self._result.callback(actions.release, kept)

@@ -10,8 +10,8 @@ from spark_recmetrics.aggregation.slices import Sliced
 from spark_recmetrics.aggregation.values import values_of
 from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.evaluation.engine import Engine
-from spark_recmetrics.evaluation.result import Evaluated, Result, reject
+from spark_recmetrics.evaluation.engine import Engine, Evaluated
+from spark_recmetrics.evaluation.result import Result, reject
 from spark_recmetrics.inputs.data_report import Levels, data_report
 from spark_recmetrics.inputs.tables import SPARK, Tables
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric

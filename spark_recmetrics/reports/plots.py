@@ -329,7 +329,7 @@ def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figur
         Share of relevant rows by score. als: 0.1250 at score 0.25 (40 rows), 0.5000 at score 0.75 (40 rows).
     """
     given = result.score_calibration() if hasattr(result, "score_calibration") else result
-    rows = _rows(given, "a result of evaluate, or rows of its score_calibration(); one in memory has none", "against")
+    rows = _rows(given, "a result of evaluate, or rows of its score_calibration()", "against")
     if models is None and hasattr(result, "rows"):
         models = [model for model in best_models(result.rows, MOST_MODELS) if model in models_of(rows)]
     (looks, left_out), is_rating = _looks(rows, models), rows[0]["against"] == "rating"

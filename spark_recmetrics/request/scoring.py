@@ -16,8 +16,6 @@ from spark_recmetrics.metrics.registry import Metric, columns_of, cut_offs
 
 if TYPE_CHECKING:
     from spark_recmetrics.metrics.registry import Need
-    from spark_recmetrics.request.request import Request
-    from spark_recmetrics.side_info.known import Known
 
 
 _OF_FULL_LISTS = frozenset({"candidates", "unseen_candidates"})
@@ -72,36 +70,6 @@ class Scoring:
         parts = [part for metric in metrics for part in metric.parts()] if convention.f1 == "of_means" else []
         wanted = dict.fromkeys([*metrics, *parts])
         return cls(tuple(wanted), tuple(rating), convention, n_models, **known, of_items=of_items)
-
-    @classmethod
-    def of_request(cls, request: Request, known: Known[Any], *, has_rank: bool, whole_lists: bool) -> Scoring | None:
-        """How the ranking metrics of a request are scored; None where there is none.
-
-        Args:
-            request: What is asked.
-            known: What is known before users are scored.
-            has_rank: Predictions have ranks.
-            whole_lists: Lists come whole even if they will be cut.
-        """
-        metrics = request.ranking_metrics
-        if not metrics:
-            return None
-        resampled = request.intervals.method == "bootstrap"
-        return cls.of(
-            metrics,
-            request.convention,
-            len(known.models),
-            rating=request.rating_metrics if request.rates_in_lists else (),
-            whole_lists=whole_lists,
-            max_per_user=request.max_per_user,
-            given_ranks=has_rank and request.keeps_lists,
-            n_items=known.n_items,
-            trained="train" in request.tables_read,
-            items=known.summary,
-            baseline=None if request.compared_baseline is None else known.models.index(request.compared_baseline),
-            measured=request.measured,
-            keeps_lists=resampled and any(metric.definition.left_out is not None for metric in metrics),
-        )
 
     @cached_property
     def needs(self) -> frozenset[Need]:

@@ -16,7 +16,7 @@ from spark_recmetrics.aggregation.means import Mean
 from spark_recmetrics.conventions import CONVENTIONS
 from spark_recmetrics.diagnostics.doctor_spark import examine
 from spark_recmetrics.errors import ConfigError, DataError
-from spark_recmetrics.evaluation.result import Result, refuse
+from spark_recmetrics.evaluation.result import Result, reject
 from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.job.cli import RESULT_MARK, main
 from spark_recmetrics.job.files.config import load
@@ -198,7 +198,7 @@ def test_a_name_stays_on_its_line(name: str) -> None:
     )
     assert [len(line.splitlines()) for line in outcome.emptiness] == [1, 1]
     with pytest.raises(DataError) as caught:
-        refuse([fact._replace(check="duplicates")] * 2)
+        reject([fact._replace(check="duplicates")] * 2)
     assert len(str(caught.value).splitlines()) == 2
 
 

@@ -243,7 +243,7 @@ def in_two_ways(models):
     predictions = pd.DataFrame(rows, columns=["model", "user_id", "item_id", "score"])
     truth = pd.DataFrame({"user_id": [1], "item_id": ["x"]})
     wanted = {"mrr": {}, "item_coverage(measure=count)": {"nadir": 0}}
-    return evaluate(predictions, truth, metrics=list(wanted), k=[1, 2], objectives=wanted)
+    return evaluate(predictions, truth, metrics=list(wanted), k=[1, 2], objectives=wanted, checks={"items_in_both": "warn"})
 
 
 def test_several_metrics_at_once(tmp_path, read):

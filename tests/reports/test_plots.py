@@ -292,7 +292,7 @@ def test_a_spark_frame_is_told_what_to_do():
             lambda: plots.history(small_history(small_result()), last=True),
             "last: expected an integer of at least 1, found True",
         ),
-        (lambda: plots.score_calibration(small_result()), r"rows of its score_calibration\(\); one in memory has none"),
+        (lambda: plots.score_calibration(small_result().rows), r"rows of its score_calibration\(\)"),
         (lambda: plots.score_calibration([]), "rows: expected a result, or rows of its table, found"),
         (lambda: plots.history([]), "rows: expected a result, or rows of its table, found"),
         (lambda: plots.history("mrr"), "rows: expected a result, or rows of its table, found 'mrr'"),
