@@ -58,8 +58,8 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
     memory, without Spark and Java. The values, warnings and messages are the same.
 
     Args:
-        predictions: One row per (model, user, item) with a score or a rank; or one row per (model, user) with an array of items,
-            best first. A table without a column of models is one model.
+        predictions: One row per (model, user, item) with a score or a rank; or one row per (model, user) with an array of
+            items, best first. A table without a column of models is one model.
         truth: The ground truth: one row per (user, item) with a rating, or without: then every row is relevant.
         metrics: Names such as `ndcg`, `map@10`, `f1(beta=0.5)@20`, `rmse`.
         k: Cut-offs of ranking metrics that are written without one; None or empty: the full list.

@@ -1,4 +1,4 @@
-"""From the caller's tables of pandas, polars, pyarrow and others to canonical rows, as Arrow tables. See `spark` for their form."""
+"""From the caller's tables of pandas, polars, pyarrow and others to canonical rows, in the form that `spark` describes."""
 
 from __future__ import annotations
 

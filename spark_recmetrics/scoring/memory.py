@@ -145,7 +145,7 @@ def _some_users(
     if n_parts <= 1:
         yield rows[KIND_LIST], rows[KIND_TRUTH], SideInfo(rows.get(KIND_TRAIN), rows.get(KIND_SEGMENT), items)
         return
-    codes, users = numbered(*(rows[kind]["user"] for kind in kinds))
+    codes, _ = numbered(*(rows[kind]["user"] for kind in kinds))
     part_of = {kind: code % n_parts for kind, code in zip(kinds, codes, strict=True)}
     order = {kind: np.argsort(part.astype(np.uint16), kind="stable") for kind, part in part_of.items()}
     starts = {kind: np.searchsorted(part[order[kind]], np.arange(n_parts + 1)) for kind, part in part_of.items()}

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
-
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.side_info.bands_spark import know_bands
 from spark_recmetrics.side_info.groups_spark import know_groups
@@ -25,6 +23,8 @@ from spark_recmetrics.storage.progress import step
 from spark_recmetrics.storage.read import example_in_errors
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from spark_recmetrics.inputs.spark import Inputs
     from spark_recmetrics.request.request import Request
 

@@ -112,7 +112,9 @@ def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Seque
         else:
             _insert(rows, output, target, partitions)
     except Exception as error:
-        raise PublishError(f"cannot write {target!r}: {reason_of(error)}: check the location, the format and the permissions") from error
+        raise PublishError(
+            f"cannot write {target!r}: {reason_of(error)}: check the location, the format and the permissions"
+        ) from error
 
 
 def _append_to_delta(rows: DataFrame, output: Output, target: str, partitions: Sequence[str]) -> None:
