@@ -494,7 +494,7 @@ def test_long_pages_are_cut_below_a_megabyte(tmp_path):
     path = result.to_html(tmp_path / "report.html", comparison=pairs, gates=small_gates(small_result()) * 500)
     assert path.stat().st_size < page_module.LARGEST_PAGE
     found = Read(path.read_text())
-    more = r"\d+ more lines are in the table summary\. \d+ more models are in the table summary\."
+    more = r"\d+ more rows are in the table summary\. \d+ more models are in the table summary\."
     assert re.search(more, found.text("values"))
     assert re.search(more, found.text("beyond").partition("by pair of groups")[2])
     assert re.search(
