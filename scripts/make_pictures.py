@@ -1,6 +1,6 @@
-"""Makes the pictures of docs/gallery.md from the demo on MovieLens 100K. `make pictures` runs it, behind the demo.
+"""Makes the pictures of docs/gallery.md from the demo on MovieLens 100K. `make pictures` runs it after the demo.
 
-Nights are made here: in the first of six the models know half of the training ratings, in each later one a tenth more.
+The history has six simulated runs: the first trains its models on half of the ratings, each later run on a tenth more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "jobs"), str(ROOT / "tests")]
 
-import browser as chromium  # noqa: E402 - it is found by the line above
+import browser as chromium  # noqa: E402 - found through the line above
 import prepare_demo  # noqa: E402
 
 import spark_recmetrics as srm  # noqa: E402
@@ -31,7 +31,7 @@ SEED = 17
 
 
 def main() -> None:
-    """Evaluate, draw, and show the report to a browser."""
+    """Evaluate, draw, and take pictures of the report."""
     spark = SparkSession.builder.appName("make_pictures").getOrCreate()
     try:
         for name, figure in figures(spark).items():
@@ -42,13 +42,13 @@ def main() -> None:
 
 
 def figures(spark: SparkSession) -> dict[str, Figure]:
-    """The figures, by the names of their files."""
+    """The figures, by the name of their file."""
 
     def table(name: str) -> DataFrame:
         return spark.read.parquet((DEMO / name).as_uri())
 
     def of_models(name: str) -> DataFrame:
-        return _together({model: table(f"{model}/{name}") for model in MODELS})
+        return _union({model: table(f"{model}/{name}") for model in MODELS})
 
     truth, train = table("truth"), table("train")
     result = srm.evaluate(
@@ -69,41 +69,41 @@ def figures(spark: SparkSession) -> dict[str, Figure]:
         "slices": srm.plots.slices(result, "ndcg@10"),
         "score-calibration": srm.plots.score_calibration(result),
         "rating-calibration": srm.plots.score_calibration(rated),
-        "history": srm.plots.history([row for night in range(6) for row in night_rows(train, truth, night)]),
+        "history": srm.plots.history([row for n in range(6) for row in rows_of_run(train, truth, n)]),
     }
 
 
-def night_rows(train: DataFrame, truth: DataFrame, night: int) -> list[dict[str, Any]]:
-    """The rows of SUMMARY of a night."""
+def rows_of_run(train: DataFrame, truth: DataFrame, n: int) -> list[dict[str, Any]]:
+    """The rows of SUMMARY of the n-th run."""
     share = F.pmod(F.xxhash64("user_id", "item_id", F.lit(SEED)), F.lit(10))
-    found = prepare_demo.predict(train.where(share < 5 + night), truth, implicit=True, seed=SEED)
-    lists = _together({model: found[f"{model}/predictions"] for model in MODELS[:2]})
-    run = srm.Run(run_id=f"night {night}", as_of=f"2026-01-{night + 1:02}")
+    frames = prepare_demo.predict(train.where(share < 5 + n), truth, implicit=True, seed=SEED)
+    lists = _union({model: frames[f"{model}/predictions"] for model in MODELS[:2]})
+    run = srm.Run(run_id=f"run {n}", as_of=f"2026-01-{n + 1:02}")
     return srm.evaluate(lists, truth, metrics="ndcg", k=10, run=run, **OPTIONS).rows
 
 
-def _together(frames: dict[str, DataFrame]) -> DataFrame:
+def _union(frames: dict[str, DataFrame]) -> DataFrame:
     named = (frame.select(F.lit(model).alias("model"), "user_id", "item_id", "score") for model, frame in frames.items())
     return reduce(DataFrame.unionByName, named)
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write an SVG whose letters are letters, the same for the same figure."""
+    """Write an SVG with text as text, identical for identical figures."""
     import matplotlib as mpl
 
-    # White, since ink is dark and a page may be, too.
+    # White, because text is dark and the page may be dark, too.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}):
         figure.savefig(path, format="svg", facecolor="white", metadata={"Date": None})
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KB")
 
 
 def screenshots(report: Path) -> None:
-    """What a reader of the report sees first, on a desk and on a phone, and some of its sections."""
+    """Pictures of the top of the report, on a desktop and a phone, and of its main sections."""
     if not (chromium.DRIVER and chromium.CHROMIUM):
         print(f"no pictures of the report: {chromium.WHY_NOT}")
         return
-    if not report.is_file():  # a browser would make a picture of its message
-        raise SystemExit(f"make_pictures: there is no {report}: make demo DATA=ml-100k writes it")
+    if not report.is_file():  # a browser would take a picture of its error message
+        raise SystemExit(f"make_pictures: expected {report}, found none: run make demo DATA=ml-100k")
     views = {"desk": (1100, 1000, "light"), "phone": (390, 844, "dark")}
     with chromium.browser() as browser:
         for name, (width, height, scheme) in views.items():
@@ -117,11 +117,11 @@ def screenshots(report: Path) -> None:
             box = f"document.getElementById('{name}').closest('section').getBoundingClientRect()"
             top, height = browser.run(f"const box = {box}; return [box.top + scrollY, box.height]")
             browser.screenshot(path)
-            crop(path, int(top), min(int(height), 1210))  # slices are longer
+            crop(path, int(top), min(int(height), 1210))  # the section of slices is longer
 
 
 def crop(path: Path, top: int, height: int) -> None:
-    """Leave a band of a picture of a page, in few colours."""
+    """Crop a picture of a page to a band, with few colors."""
     from PIL import Image
 
     with Image.open(path) as whole:

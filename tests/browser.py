@@ -1,4 +1,4 @@
-"""A real browser, headless, by the protocol that all browsers share (W3C WebDriver); needs chromium and its chromedriver."""
+"""A headless browser, controlled through W3C WebDriver; needs chromium and its chromedriver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHY_NOT = (
 
 FLAGS = (
     "--headless=new",
-    "--no-sandbox",  # which root in a container cannot have
+    "--no-sandbox",  # root in a container has no sandbox
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
@@ -32,9 +32,9 @@ class Browser:
     def __init__(self, port):
         self._base = f"http://127.0.0.1:{port}/session"
         options = {"args": list(FLAGS), "binary": CHROMIUM}
-        wanted = {"browserName": "chrome", "goog:chromeOptions": options}
-        wanted["goog:loggingPrefs"] = {"browser": "ALL", "performance": "ALL"}
-        self._base += "/" + self._call("", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+        capabilities = {"browserName": "chrome", "goog:chromeOptions": options}
+        capabilities["goog:loggingPrefs"] = {"browser": "ALL", "performance": "ALL"}
+        self._base += "/" + self._call("", {"capabilities": {"alwaysMatch": capabilities}})["sessionId"]
 
     def _call(self, path, body=None, method="POST"):
         data = None if body is None else json.dumps(body).encode()
@@ -43,7 +43,7 @@ class Browser:
             return json.load(answer)["value"]
 
     def open(self, address, *, width=1280, height=900, media="screen", scheme="light"):
-        """Show a page. What was logged of earlier ones is forgotten."""
+        """Open a page and clear the logs of previous pages."""
         self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
         scheme = [{"name": "prefers-color-scheme", "value": scheme}]
         self.devtools("Emulation.setEmulatedMedia", media=media, features=scheme)
@@ -60,12 +60,12 @@ class Browser:
         return self._call("/se/log", {"type": kind})
 
     def requests(self):
-        """The addresses that the page has asked for."""
+        """The addresses that the page has requested."""
         events = [json.loads(entry["message"])["message"] for entry in self.log("performance")]
         return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
 
     def screenshot(self, path):
-        """The whole page, however long."""
+        """Save a picture of the whole page."""
         size = self.devtools("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
         shot = self.devtools("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)
@@ -77,10 +77,10 @@ class Browser:
 
 @contextmanager
 def browser():
-    """A browser that is closed at the end."""
+    """A browser session, closed at the end."""
     driver = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
-        port = next(found[1] for line in driver.stdout if (found := re.search(r"successfully on port (\d+)", line)))
+        port = next(match[1] for line in driver.stdout if (match := re.search(r"successfully on port (\d+)", line)))
         session = Browser(port)
         try:
             yield session

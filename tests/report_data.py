@@ -1,4 +1,4 @@
-"""Results to make reports of, worked by hand: no Spark, and nothing random."""
+"""Small results for reports, worked by hand, without Spark and random numbers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import pandas as pd
 from spark_recmetrics.decisions.comparison import Comparison
 from spark_recmetrics.decisions.gates import Gate, check_gates
 from spark_recmetrics.evaluation.stages import evaluate
-
-NIGHTS = ("2026-11-26", "2026-11-27", "2026-11-28")
 
 
 def small_result(first="als", second="popularity", metrics=("mrr", "hit", "rmse", "item_coverage"), k=(1, 2)):
@@ -26,7 +24,7 @@ def small_result(first="als", second="popularity", metrics=("mrr", "hit", "rmse"
 
 
 def many_models(values, metric="mrr@2"):
-    """Rows of SUMMARY with one metric at cut-offs 1 and 2, the value of each model at 2 being this one."""
+    """Rows of SUMMARY with one metric at cut-offs 1 and 2; `values` are those at 2, by model."""
     (row,) = [row for row in small_result(metrics=["mrr"]).rows if (row["model"], row["metric"]) == ("als", "mrr@2")]
     return [
         {**row, "model": model, "metric": metric.replace("@2", f"@{k}"), "k": k, "value": value and value * k / 2}
@@ -36,7 +34,7 @@ def many_models(values, metric="mrr@2"):
 
 
 def with_slices(result, groups=(("gender", "F", 2), ("gender", "M", 40))):
-    """The rows of a result, and for each (slice, value, n_users) the same values over so many users."""
+    """A result with additional rows for each (slice, value, n_users), with the same metric values."""
     more = [
         {**row, "slice": name, "slice_value": value, "n_users": n, "small": n < 30}
         for name, value, n in groups
@@ -57,12 +55,12 @@ def small_comparison(first="als", second="popularity", **changes):
 
 
 def small_history(result, metrics=("mrr@2",)):
-    """Three nights, the first two of them worse; from the last one on the truth is another."""
-    nights = [("2026-11-26", "r1", "d1", 0.125), ("2026-11-27", "r2", "d1", 0.25), ("2026-11-28", "r3", "d2", 0.0)]
+    """Three runs: the first two are worse, and the last one has another ground truth."""
+    runs = [("2026-11-26", "r1", "d1", 0.125), ("2026-11-27", "r2", "d1", 0.25), ("2026-11-28", "r3", "d2", 0.0)]
     return [
         {**row, "as_of": as_of, "run_id": run_id, "data_hash": data_hash, "job": "nightly"}
         | {key: row[key] - worse for key in ("value", "ci_low", "ci_high")}
-        for as_of, run_id, data_hash, worse in nights
+        for as_of, run_id, data_hash, worse in runs
         for row in result.rows
         if row["slice"] == "all" and row["metric"] in metrics
     ]
@@ -73,7 +71,7 @@ def small_gates(result, **limits):
 
 
 def everything(first="als", second="popularity"):
-    """A result and what else a report may have, with these names of models."""
+    """A result and the other arguments of a report, with these names of models."""
     result = with_slices(small_result(first, second))
     return result, {
         "comparison": small_comparison(first, second),
@@ -81,3 +79,15 @@ def everything(first="als", second="popularity"):
         "history": small_history(result),
         "configuration": "job: nightly\n",
     }
+
+
+def in_two_ways(models):
+    """Lists for one user, whose relevant item is x; the objectives are mrr and the number of recommended items."""
+    import pandas as pd
+
+    rows = [(model, 1, item, -place) for model, items in models.items() for place, item in enumerate(items)]
+    predictions = pd.DataFrame(rows, columns=["model", "user_id", "item_id", "score"])
+    truth = pd.DataFrame({"user_id": [1], "item_id": ["x"]})
+    wanted = {"mrr": {}, "item_coverage(measure=count)": {"nadir": 0}}
+    checks = {"items_in_both": "warn"}
+    return evaluate(predictions, truth, metrics=list(wanted), k=[1, 2], objectives=wanted, checks=checks)

@@ -1,4 +1,4 @@
-"""The HTML report in a real browser. `make test-browser` runs these, and leaves screenshots in artifacts/."""
+"""The HTML report in a real browser. `make test-browser` runs these tests; screenshots are in artifacts/."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def page(tmp_path_factory):
 
 @pytest.fixture
 def server():
-    """The address of a server on this machine, and what it was asked for."""
-    asked = []
+    """The address of a local server, and the paths that were requested."""
+    requested = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
+            requested.append(self.path)
             self.send_response(200)
             self.end_headers()
 
@@ -51,12 +51,12 @@ def server():
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{running.server_port}", asked
+        yield f"http://127.0.0.1:{running.server_port}", requested
         running.shutdown()
 
 
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
-def test_the_page_opens_without_an_error_and_asks_for_nothing(browser, page, width):
+def test_the_page_opens_without_errors_and_requests(browser, page, width):
     browser.open(page.as_uri(), width=width)
     assert browser.log("browser") == []
     assert {address.partition(":")[0] for address in browser.requests()} <= {"file", "data"}
@@ -64,27 +64,27 @@ def test_the_page_opens_without_an_error_and_asks_for_nothing(browser, page, wid
     assert browser.run("return document.scripts.length") == 0
 
 
-def test_errors_and_requests_would_be_seen(browser, tmp_path, server):
-    """The test above can fail."""
-    address, asked = server
+def test_errors_and_requests_are_detected(browser, tmp_path, server):
+    """The test above would fail for a page with errors or requests."""
+    address, requested = server
     other = tmp_path / "other.html"
-    other.write_text(f"<!doctype html><title>x</title><img src='{address}/asked'><script>throw Error('told')</script>")
+    other.write_text(f"<!doctype html><title>x</title><img src='{address}/asked'><script>throw Error('visible')</script>")
     browser.open(other.as_uri())
     assert f"{address}/asked" in browser.requests()
-    assert asked == ["/asked"]
-    assert "told" in str(browser.log("browser"))
+    assert requested == ["/asked"]
+    assert "visible" in str(browser.log("browser"))
 
 
-def test_the_page_forbids_what_it_does_not_need(browser, page, tmp_path, server):
-    """Even if something got past the escaping."""
-    address, asked = server
+def test_the_policy_of_the_page_blocks_injected_elements(browser, page, tmp_path, server):
+    """The policy protects readers even if escaping fails."""
+    address, requested = server
     injected = (
         f"<img src='{address}/asked'><script>document.title='taken'</script><iframe src='{address}/asked'></iframe></body>"
     )
     other = tmp_path / "other.html"
     other.write_text(page.read_text().replace("</body>", injected))
     browser.open(other.as_uri())
-    assert asked == []
+    assert requested == []
     assert browser.run("return document.title") != "taken"
     assert "Content Security Policy" in str(browser.log("browser"))
 
@@ -94,7 +94,7 @@ def test_a_hostile_name_is_inert(browser, tmp_path, kind):
     result, more = everything(first=HOSTILE)
     path = tmp_path / "hostile.html"
     if kind == "page":
-        # Without the policy, so that the escaping alone is what holds.
+        # Without the policy, so that only escaping protects.
         text = result.to_html(path, **{**more, "configuration": HOSTILE}).read_text()
         path.write_text(re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text))
     else:
@@ -108,7 +108,7 @@ def test_a_hostile_name_is_inert(browser, tmp_path, kind):
 
 
 def lightness(color):
-    """From 0, black, to 255 of a text `rgb(…)`."""
+    """Lightness of a color such as `rgb(…)`, from 0 (black) to 255."""
     return sum(map(int, re.findall(r"\d+", color)[:3])) / 3
 
 
@@ -130,7 +130,7 @@ def test_light_dark_and_paper(browser, page, media, scheme, is_dark):
     assert line == ("rgb(92, 184, 242)" if is_dark else "rgb(0, 114, 178)")
 
 
-def test_what_is_folded_is_on_paper(browser, page):
+def test_details_are_printed(browser, page):
     shown = "return [...document.querySelectorAll('details > :not(summary)')].map(node => node.checkVisibility())"
     browser.open(page.as_uri())
     assert not any(browser.run(shown))
@@ -144,8 +144,8 @@ const outside = [];
 for (const svg of document.querySelectorAll('svg')) {
   const box = svg.getBoundingClientRect();
   for (const text of svg.querySelectorAll('text')) {
-    const own = text.getBoundingClientRect();
-    if (own.left < box.left - 3 || own.right > box.right + 3 || own.top < box.top - 3 || own.bottom > box.bottom + 3)
+    const inner = text.getBoundingClientRect();
+    if (inner.left < box.left - 3 || inner.right > box.right + 3 || inner.top < box.top - 3 || inner.bottom > box.bottom + 3)
       outside.push(text.textContent);
   }
 }
@@ -160,7 +160,7 @@ return Math.min(...sizes);
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", WIDTHS)
-def test_the_page_fits_and_can_be_read(browser, page, name, scheme):
+def test_the_page_fits_the_screen_and_is_readable(browser, page, name, scheme):
     browser.open(page.as_uri(), width=WIDTHS[name], scheme=scheme)
     ARTIFACTS.mkdir(exist_ok=True)
     shot = ARTIFACTS / f"report-{name}-{scheme}.png"
@@ -186,25 +186,25 @@ return [...document.querySelectorAll('.values')].map(table => {
 
 
 @pytest.mark.parametrize("name", WIDTHS)
-def test_long_names_leave_the_values_in_sight(browser, tmp_path, name):
-    models = {f"two_tower_with_a_name_that_says_all_of_it_{n}": value for n, value in enumerate((0.25, 0.5))}
+def test_long_names_leave_room_for_values(browser, tmp_path, name):
+    models = {f"two_tower_with_a_very_long_descriptive_name_{n}": value for n, value in enumerate((0.25, 0.5))}
     metric = "bias_disparity_br(items=genre_of_the_recommended_item, users=gender_and_age_of_the_user)@2"
-    rows = [row for one in ("mrr@2", metric) for row in many_models(models, one)]
+    rows = [row for text in ("mrr@2", metric) for row in many_models(models, text)]
     sliced = [{**row, "slice": "age*country", "slice_value": f"young & {'Llanfair' * 5}{n}"} for row in rows for n in (1, 2)]
     result = small_result()
     result.__dict__["rows"] = [*rows, *sliced]
     first, second = models
-    nights = [{**row, "as_of": as_of} for as_of in ("2026-11-27", "2026-11-28") for row in rows]
+    history = [{**row, "as_of": as_of} for as_of in ("2026-11-27", "2026-11-28") for row in rows]
     comparison = small_comparison(first, second)
     comparison = Comparison(tuple({**row, "metric": metric} for row in comparison.rows), 0.05)
-    path = result.to_html(tmp_path / "long.html", comparison=comparison, history=nights)
+    path = result.to_html(tmp_path / "long.html", comparison=comparison, history=history)
     browser.open(path.as_uri(), width=WIDTHS[name])
-    browser.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+    browser.run("document.querySelectorAll('details').forEach(node => node.open = true)")
     assert browser.run("return document.documentElement.scrollWidth") <= WIDTHS[name]
     shares = browser.run(STICKY)
     assert shares
-    assert max(share for share, _ in shares) <= 0.55, "the names of lines stay over what is scrolled"
-    assert max(lines for _, lines in shares) <= 8, "and are no columns of letters"
+    assert max(share for share, _ in shares) <= 0.55, "the sticky names leave room for the values"
+    assert max(lines for _, lines in shares) <= 8, "and are not wrapped into columns of letters"
     assert browser.run(FITS) == []
     ARTIFACTS.mkdir(exist_ok=True)
     browser.screenshot(ARTIFACTS / f"long-{name}.png")

@@ -1,10 +1,7 @@
-"""The HTML report, the notebook, Markdown, CSV and JSON: what is in them, and that no name is more than a text."""
+"""The HTML report and the notebook output: their content, and that names are always escaped."""
 
 from __future__ import annotations
 
-import csv
-import html
-import json
 import math
 import re
 import sys
@@ -13,23 +10,30 @@ from html.parser import HTMLParser
 
 import pytest
 from colors import SIGHTS, contrast, nearest
-from report_data import everything, many_models, small_comparison, small_gates, small_history, small_result, with_slices
+from report_data import (
+    everything,
+    in_two_ways,
+    many_models,
+    small_comparison,
+    small_gates,
+    small_history,
+    small_result,
+    with_slices,
+)
 
 from spark_recmetrics.conventions import convention
 from spark_recmetrics.decisions.comparison import Comparison
-from spark_recmetrics.errors import ConfigError, PublishError
+from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.evaluation.evaluator import evaluate
 from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.reports import drawing as canvas
 from spark_recmetrics.reports import page as page_module
-from spark_recmetrics.reports.findings import findings
-from spark_recmetrics.reports.selection import headline_of
 
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}</style></svg>$x$"
 
 
 class Read(HTMLParser):
-    """What an HTML parser makes of a page: elements, ids, attributes, and the text of each section."""
+    """A parsed page: its elements with attributes, and the text of each section."""
 
     VOID = {"meta", "link", "br", "hr", "img"}
 
@@ -81,10 +85,10 @@ def page_of(result, tmp_path, **more):
 
 
 def test_every_section_is_there_in_order(read):
-    found = [attributes["aria-labelledby"] for attributes in read.all("section")]
-    assert found == ["gates", "values", "differences", "slices", "history", "beyond", "data", "definitions", "run"]
+    page = [attributes["aria-labelledby"] for attributes in read.all("section")]
+    assert page == ["gates", "values", "differences", "slices", "history", "beyond", "data", "definitions", "run"]
     linked = [attributes["href"] for attributes in read.all("a")]
-    assert linked == [f"#{section}" for section in found]
+    assert linked == [f"#{section}" for section in page]
 
 
 def test_the_summary_comes_first(read):
@@ -96,46 +100,11 @@ def test_the_summary_comes_first(read):
     assert "✗ fail popularity mrr@2: min 0.5 0.3750 is below min 0.5" in read.text("gates")
 
 
-@pytest.mark.parametrize(
-    ("values", "told"),
-    [
-        ({"a": 0.25, "b": 0.25 + 1e-15, "c": 0.125}, "b and a are best with 0.2500 ({}), followed by c with 0.1250."),
-        ({"a": 0.25, "b": 0.25, "c": 0.25 - 1e-15}, "a, b and c have the same value, 0.2500 ({})."),
-        ({f"m{n}": 0.25 for n in range(8)}, "m0, m1, m2, m3, m4, m5 and 2 more have the same value, 0.2500 ({})."),
-        ({"a": 0.125, "b": 0.25, "c": None}, "b is best with 0.2500 ({}), followed by a with 0.1250."),
-    ],
-)
-def test_all_that_are_best_are_named_together(values, told):
-    low, high = many_models(values)[0]["ci_low"], many_models(values)[0]["ci_high"]
-    interval = f"95 % confidence interval [{low:.4f}, {high:.4f}], 4 evaluated users"
-    rows = [row for row in many_models(values) if row["k"] == 2]
-    assert findings(rows, [], 0.95, 0.05) == [f"mrr@2: {told.format(interval)}"]
-
-
-def test_the_headline_is_a_metric_that_judges():
-    result = small_result(metrics=["item_coverage", "rmse", "hit"], k=2)
-    assert "hit@2: als is best with" in result.to_markdown().splitlines()[0]
-    for metrics, expected in (
-        (["arp@2", "novelty@2", "mrr@2"], "mrr@2"),
-        (["arp@2", "rmse"], "rmse"),
-        (["item_coverage@2", "arp@2"], "arp@2"),
-        (["item_coverage@2"], "item_coverage@2"),
-    ):
-        assert headline_of([{"metric": metric, "model": "als"} for metric in metrics]) == expected
-
-
-def test_the_users_of_a_result_are_those_of_its_headline():
-    # popularity rates what three of the four users know; both rank for all.
-    result = small_result(metrics=["rmse", "item_coverage", "hit"], k=2)
-    assert result.n_users == {"als": 4, "popularity": 4}
-    assert small_result(metrics=["item_coverage", "rmse"], k=2).n_users == {"als": 4, "popularity": 3}
-
-
-def test_texts_of_gates_and_configuration_cannot_turn_the_page(tmp_path):
-    turned = "x\u202ey\x1bz"
+def test_gates_and_configuration_cannot_reverse_the_text_of_the_page(tmp_path):
+    reversing = "x\u202ey\x1bz"
     result = small_result(metrics=["mrr"], k=2)
-    gates = [one._replace(gate=turned, reason=turned, model=turned) for one in small_gates(result, min=2.0)]
-    text = result.to_html(tmp_path / "r.html", gates=gates, configuration=f"a: {turned}\nb: 1").read_text("utf-8")
+    gates = [gate._replace(gate=reversing, reason=reversing, model=reversing) for gate in small_gates(result, min=2.0)]
+    text = result.to_html(tmp_path / "r.html", gates=gates, configuration=f"a: {reversing}\nb: 1").read_text("utf-8")
     assert "\u202e" not in text
     assert "\x1b" not in text
     assert "x\ufffdy\ufffdz fails x\ufffdy\ufffdz" in text
@@ -150,29 +119,29 @@ def test_a_history_of_other_models_has_no_figure(tmp_path):
     ]
 
 
-def test_a_gate_that_failed_is_never_cut(tmp_path, monkeypatch):
+def test_failed_gates_are_never_cut(tmp_path, monkeypatch):
     monkeypatch.setattr(page_module, "_LIMITS", (3,))
     result = small_result(metrics=["mrr"], k=2)
     passes, fails = small_gates(result, min=0.1), small_gates(result, min=2.0)
-    warns = [one._replace(result="warn") for one in passes]
-    found = page_of(result, tmp_path, gates=[*passes, *warns, *fails, *fails])
-    assert [one["class"] for one in found.all("span") if "chip" in one["class"]][:4] == ["chip fail"] * 4
-    assert "4 more results, none of them a failure, are in the table gates." in found.text("gates")
-    found = page_of(result, tmp_path, gates=[*passes, *warns, *fails[:1]])
-    chips = [one["class"] for one in found.all("span") if "chip" in one["class"]][:3]
+    warns = [gate._replace(result="warn") for gate in passes]
+    page = page_of(result, tmp_path, gates=[*passes, *warns, *fails, *fails])
+    assert [attributes["class"] for attributes in page.all("span") if "chip" in attributes["class"]][:4] == ["chip fail"] * 4
+    assert "4 more results, none of them a failure, are in the table gates." in page.text("gates")
+    page = page_of(result, tmp_path, gates=[*passes, *warns, *fails[:1]])
+    chips = [attributes["class"] for attributes in page.all("span") if "chip" in attributes["class"]][:3]
     assert chips == ["chip fail", "chip warn", "chip warn"]
-    assert "2 more results" in found.text("gates")
+    assert "2 more results" in page.text("gates")
     assert "more results" not in page_of(result, tmp_path, gates=fails).text("gates")
 
 
-def test_more_warnings_than_the_page_has_are_counted(tmp_path, monkeypatch):
+def test_warnings_beyond_the_limit_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(page_module, "_LIMITS", (3,))
     result = small_result(metrics=["mrr"], k=2)
     object.__setattr__(result, "warnings", [f"warning {n}" for n in range(5)])
     assert "warning 2 2 more warnings are in warnings of the result." in page_of(result, tmp_path).text("data")
 
 
-def refused(**more):
+def page_without_values(**more):
     run = dict.fromkeys(("run_id", "config_hash", "data_hash"), "x" * 16)
     run |= {"job": "nightly", "as_of": "2026-11-28", "computed_at": datetime(2026, 11, 29, 3, 30, tzinfo=timezone.utc)}
     lines = ["truth: null_users = 1: expected ids <b>"]
@@ -183,29 +152,23 @@ def refused(**more):
 
 
 def test_a_run_without_values_has_a_page():
-    found = Read(refused(configuration="job: nightly").html())
-    assert [one["aria-labelledby"] for one in found.all("section")] == ["data", "definitions", "run"]
-    assert [one["href"] for one in found.all("a")] == ["#data", "#definitions", "#run"]
-    assert "✗ The run was rejected truth: null_users = 1: expected ids <b>" in found.text("head")
-    assert "nightly as of 2026-11-28" in found.text("head")
-    assert "error truth null_users" in found.text("data")
-    assert "2026-11-29 03:30 UTC" in found.text("run")
-    assert "job: nightly" in found.text("run")
+    page = Read(page_without_values(configuration="job: nightly").html())
+    assert [attributes["aria-labelledby"] for attributes in page.all("section")] == ["data", "definitions", "run"]
+    assert [attributes["href"] for attributes in page.all("a")] == ["#data", "#definitions", "#run"]
+    assert "✗ The run was rejected truth: null_users = 1: expected ids <b>" in page.text("head")
+    assert "nightly as of 2026-11-28" in page.text("head")
+    assert "error truth null_users" in page.text("data")
+    assert "2026-11-29 03:30 UTC" in page.text("run")
+    assert "job: nightly" in page.text("run")
 
 
-def test_a_difference_that_was_found_is_told_first(tmp_path):
+def test_significant_differences_are_in_the_summary(tmp_path):
     result = small_result()
     read = page_of(result, tmp_path, comparison=small_comparison(metric="mrr@1", k=1))
     assert "als is significantly better than popularity: mean difference 0.3750 (4 users, p < .001)." in read.text("head")
-    none = Comparison(tuple({**row, "winner": None, "metric": "mrr@1"} for row in small_comparison().rows[:1]), 0.05)
-    told = "The difference between popularity and als is not significant at level 0.05"
-    shown = ": the minimum detectable effect is 0.1250 (4 users, 80 % power)."
-    assert told + shown in page_of(result, tmp_path, comparison=none).text("head")
-    unknown = Comparison(tuple({**row, "smallest_difference": None} for row in none.rows), 0.05)
-    assert f"{told}." in page_of(result, tmp_path, comparison=unknown).text("head")
 
 
-def test_beside_no_difference_stands_what_could_have_been_shown(read):
+def test_a_difference_that_is_not_significant_has_its_minimum_detectable_effect(read):
     differences = read.text("differences")
     assert "hit@1 +0.3750 [-0.2500, 0.5000] 0.300 3/1/0 4 not significant (minimum detectable effect 0.1250)" in differences
     assert differences.count("(minimum detectable effect") == 1  # the other one is significant
@@ -213,20 +176,20 @@ def test_beside_no_difference_stands_what_could_have_been_shown(read):
 
 def test_values_intervals_and_the_best_one(read):
     values = read.text("values")
-    # The mean of 1, 1/2, 1, 1/2; its deviation is 1 / sqrt(12), and 1.96 of that over 2 users' root are 0.2829.
+    # The mean of 1, 1/2, 1, 1/2; its standard deviation is 1 / sqrt(12), and the half width 1.96 / sqrt(12) / sqrt(4) = 0.2829.
     half = 1.959964 / math.sqrt(12) / 2
     assert f"mrr@2 4 0.7500 ★ [{0.75 - half:.4f}, {0.75 + half:.4f}] 0.3750" in values
     assert "rmse ↓" in values
     best = [attributes for attributes in read.all("td") if attributes.get("class") == "number best"]
-    # mrr and hit at two cut-offs, rmse, coverage at 1 (at 2 it is the same), and mrr@1 by slice
+    # mrr and hit at two cut-offs, rmse, coverage at 1 (at 2 the models are equal), and mrr@1 by slice
     assert len(best) == 4 + 1 + 1 + 3
 
 
-def test_the_users_of_each_value_are_told(tmp_path, read):
+def test_the_users_of_each_value_are_shown(tmp_path, read):
     # popularity does not rate the item of the fourth user.
     values = read.text("values")
     assert f"rmse ↓ 3 to 4 {math.sqrt(2 / 4):.4f} ★ 4 users 1.0000 3 users" in values
-    assert len(re.findall(r"\d users?\b", values)) == 2  # where models do not differ, the column is enough
+    assert len(re.findall(r"\d users?\b", values)) == 2  # only if models differ
     result = small_result(metrics=["mrr"], k=2)
     result.__dict__["rows"] = [{**row, "n_users": n} for row, n in zip(result.rows, (1, 3), strict=True)]
     assert re.search(r"mrr@2 1 to 3 0\.7500 ★ \[.+?\] 1 user 0\.3750 \[.+?\] 3 users", page_of(result, tmp_path).text("values"))
@@ -235,19 +198,8 @@ def test_the_users_of_each_value_are_told(tmp_path, read):
     )
 
 
-def in_two_ways(models):
-    """Lists for one user, to whom x is right; the objectives are mrr and how many items are shown."""
-    import pandas as pd
-
-    rows = [(model, 1, item, -place) for model, items in models.items() for place, item in enumerate(items)]
-    predictions = pd.DataFrame(rows, columns=["model", "user_id", "item_id", "score"])
-    truth = pd.DataFrame({"user_id": [1], "item_id": ["x"]})
-    wanted = {"mrr": {}, "item_coverage(measure=count)": {"nadir": 0}}
-    return evaluate(predictions, truth, metrics=list(wanted), k=[1, 2], objectives=wanted, checks={"items_in_both": "warn"})
-
-
 def test_several_metrics_at_once(tmp_path, read):
-    # mrr and items at 2: 1 and 1; 1/2 and 2; 0 and 1; and 1/2 and 2 again, which is no better than its twin.
+    # mrr and items at 2: 1 and 1; 1/2 and 2; 0 and 1; and 1/2 and 2 again, equal to its twin.
     result = in_two_ways({"<als>": "x", "knn": "yx", "pop": "y", "twin": "zx"})
     section = page_of(result, tmp_path).text("together")
     assert (
@@ -262,9 +214,9 @@ def test_several_metrics_at_once(tmp_path, read):
     assert "| model | mrr@2 | item&#95;coverage(measure=count)&#64;2 | Pareto-optimal |" in lines
     assert "together" not in read.sections
     assert "**Several metrics at once**" in lines
-    told = small_result().to_markdown()
-    assert "Pareto" not in told
-    assert "Several" not in told
+    message = small_result().to_markdown()
+    assert "Pareto" not in message
+    assert "Several" not in message
 
 
 def test_preferences_of_groups_are_in_the_page(tmp_path, read):
@@ -281,9 +233,9 @@ def test_preferences_of_groups_are_in_the_page(tmp_path, read):
         user_segments=pd.DataFrame({"user_id": [1, 2], "gender": ["F", "M"]}),
         item_groups=pd.DataFrame({"item_id": ["x", "y"], "age": ["old", "new"]}),
     )
-    found = page_of(result, tmp_path)
-    # Half of the items are old. als shows them to F alone, popularity to everybody; each group has one user.
-    pairs = found.text("beyond").partition("by pair of groups")[2]
+    page = page_of(result, tmp_path)
+    # Half of the items are old. als recommends them to F only, popularity to all users; each group has one user.
+    pairs = page.text("beyond").partition("by pair of groups")[2]
     assert re.findall(r"gender\*age = (\w & \w+) ~ 1 (\S+) (\S+)", pairs) == [
         ("F & new", "0.0000", "0.0000"),
         ("F & old", "2.0000", "2.0000"),
@@ -299,24 +251,24 @@ def test_coverage_has_its_own_section(read):
     assert "item_coverage" not in read.text("values")
 
 
-def test_sections_that_have_nothing_to_show_are_left_out(tmp_path):
+def test_empty_sections_are_left_out(tmp_path):
     read = page_of(small_result(metrics=["mrr"], k=2), tmp_path)
     assert [attributes["aria-labelledby"] for attributes in read.all("section")] == ["values", "data", "definitions", "run"]
     assert "○ No gates were checked" in read.text("head")
     assert read.all("svg") == []
 
 
-def test_one_night_is_no_history(tmp_path):
+def test_one_run_is_no_history(tmp_path):
     result = small_result(k=2)
     rows = small_history(result)
     assert page_of(result, tmp_path, history=rows[-2:]).text("history") == ""
     assert page_of(result, tmp_path, history=rows).text("history") != ""
 
 
-def test_a_model_has_its_color_in_all_figures_whatever_the_order_of_the_nights(tmp_path):
+def test_a_model_has_the_same_color_in_all_figures(tmp_path):
     result = small_result(k=[1, 2], metrics=["mrr"])
     rows = sorted(small_history(result), key=lambda row: (row["as_of"], row["model"] == "als"))
-    # On the oldest night there was popularity alone.
+    # The oldest run has only popularity.
     rows = [row for row in rows if (row["as_of"], row["model"]) != ("2026-11-26", "als")]
     colors = []
     for figure in re.findall(r"<svg.*?</svg>", result.to_html(tmp_path / "report.html", history=rows).read_text(), re.DOTALL):
@@ -325,7 +277,7 @@ def test_a_model_has_its_color_in_all_figures_whatever_the_order_of_the_nights(t
     assert colors == [(["als", "popularity"], ["--model-0", "--model-1"])] * 2
 
 
-def test_of_many_models_the_best_are_shown_and_the_baseline(tmp_path):
+def test_the_best_of_many_models_and_the_baseline_are_shown(tmp_path):
     values = {"base": 0.0, **{f"m{n:02}": (n + 1) / 100 for n in range(40)}}
     result = small_result(metrics=["mrr"])
     result.__dict__["rows"] = many_models(values)
@@ -334,33 +286,29 @@ def test_of_many_models_the_best_are_shown_and_the_baseline(tmp_path):
         for model, value in values.items()
         if model != "base"
     ]
-    found = page_of(result, tmp_path, comparison=Comparison(tuple(pairs), 0.05))
+    page = page_of(result, tmp_path, comparison=Comparison(tuple(pairs), 0.05))
     shown = [f"m{n:02}" for n in range(40)]
-    heads = found.text("values").partition("users base")[2]
+    heads = page.text("values").partition("users base")[2]
     assert heads.split()[:29] == shown[11:], "150 lines of a table are 30 models"
-    assert "11 more models are in the table summary." in found.text("values")
-    figure, *of_pairs = found.all("svg")
+    assert "11 more models are in the table summary." in page.text("values")
+    figure, *of_pairs = page.all("svg")
     assert "base: 0.0000 at 1" in figure["aria-label"]
     assert "m28:" not in figure["aria-label"]
     assert "m29: 0.1500 at 1, 0.3000 at 2" in figure["aria-label"]
     assert figure["aria-label"].endswith("29 more models in the table.")
-    assert "29 more models in the table" in found.text("values")
-    assert [one["aria-label"].partition(" ")[0] for one in of_pairs] == shown[:-13:-1]
-    assert "28 more pairs have no figure." in found.text("differences")
-    # The summary names the pairs of the best, and counts the rest.
-    pairs = [{**row, "metric": "mrr@1", "k": 1} for row in pairs]
-    head = page_of(result, tmp_path, comparison=Comparison(tuple(pairs), 0.05)).text("head")
-    assert "The table of differences has 34 more pairs of models." in head
+    assert "29 more models in the table" in page.text("values")
+    assert [attributes["aria-label"].partition(" ")[0] for attributes in of_pairs] == shown[:-13:-1]
+    assert "28 more pairs have no figure." in page.text("differences")
 
 
-def test_more_figures_than_a_page_has_are_counted(tmp_path, monkeypatch):
+def test_figures_beyond_the_limit_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(page_module, "_FIGURES", 1)
     monkeypatch.setattr(page_module, "_HISTORIES", 1)
     result = small_result(metrics=["mrr", "hit"])
-    found = page_of(result, tmp_path, history=small_history(result, metrics=("mrr@2", "hit@2", "hit@1")))
-    assert len(found.all("svg")) == 2
-    assert "1 more metrics have no figure." in found.text("values")
-    assert "popularity 2 more metrics are in the table summary." in found.text("history")
+    page = page_of(result, tmp_path, history=small_history(result, metrics=("mrr@2", "hit@2", "hit@1")))
+    assert len(page.all("svg")) == 2
+    assert "1 more metrics have no figure." in page.text("values")
+    assert "popularity 2 more metrics are in the table summary." in page.text("history")
 
 
 def test_undefined_values_come_first(tmp_path):
@@ -375,23 +323,23 @@ def test_undefined_values_come_first(tmp_path):
     assert "mrr@1 0 undefined" in read.text("values")
 
 
-def test_definitions_and_the_choices_of_the_convention(tmp_path, read):
-    told = page_module.parse("mrr").definition.summary
-    assert f"mrr {told} higher is better" in read.text("definitions")
+def test_definitions_and_options_of_the_convention(tmp_path, read):
+    message = page_module.parse("mrr").definition.summary
+    assert f"mrr {message} higher is better" in read.text("definitions")
     assert "Where it differs" not in read.text("definitions")
     result = small_result()
     object.__setattr__(result, "convention", convention("ranx"))
     assert "gain linear (default: binary)" in page_of(result, tmp_path).text("definitions")
 
 
-def test_run_hashes_versions_and_configuration(read):
+def test_hashes_versions_and_configuration_of_the_run(read):
     run = read.text("run")
     assert f"spark_recmetrics {page_module.__version__}" in run
     assert re.search(r"matplotlib \d", run)
     assert "job: nightly" in run
 
 
-def test_the_data_report_is_whole(read):
+def test_the_data_report_is_complete(read):
     result, _ = everything()
     data = read.text("data")
     for fact in result.data_checks:
@@ -400,7 +348,7 @@ def test_the_data_report_is_whole(read):
         assert line in data
 
 
-def test_figures_are_text_and_say_what_they_show(read):
+def test_figures_have_text_and_a_label(read):
     figures = read.all("svg")
     assert len(figures) == 3 + 1 + 1 + 1  # mrr, hit and coverage against k; differences, slices, history
     for figure in figures:
@@ -410,11 +358,11 @@ def test_figures_are_text_and_say_what_they_show(read):
     assert not [name for name, _ in read.elements if name in ("image", "metadata")]
 
 
-def test_ids_are_unique_and_references_lead_somewhere(read):
+def test_ids_are_unique_and_references_have_a_target(read):
     ids = [attributes["id"] for _, attributes in read.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     used = [value for _, attributes in read.elements for key, value in attributes.items() if key in ("href", "xlink:href")]
-    used += [f"#{found}" for _, attributes in read.elements for found in re.findall(r"url\(#([^)]+)\)", str(attributes))]
+    used += [f"#{page}" for _, attributes in read.elements for page in re.findall(r"url\(#([^)]+)\)", str(attributes))]
     assert {name.removeprefix("#") for name in used if name != "data:,"} <= set(ids)
 
 
@@ -428,10 +376,10 @@ def test_every_color_of_a_figure_is_one_of_the_page(read):
 
 def palettes(read):
     light, dark = re.findall(r":root \{(.*?)\}", read.styles[0], re.DOTALL)
-    return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", one)) for one in (light, dark)]
+    return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", palette)) for palette in (light, dark)]
 
 
-def test_colors_can_be_told_apart_and_read_in_light_and_dark(read):
+def test_colors_can_be_distinguished_and_read_in_light_and_dark(read):
     light, dark = palettes(read)
     assert light.keys() == dark.keys()
     assert [light[f"model-{n}"] for n in range(len(canvas.COLORS))] == list(canvas.COLORS)
@@ -443,24 +391,26 @@ def test_colors_can_be_told_apart_and_read_in_light_and_dark(read):
             assert min(contrast(palette[name], palette[ground]) for ground in ("page", "panel")) >= 4.5, name
 
 
-def test_the_page_asks_for_nothing(read, written):
+def test_the_page_loads_nothing(read, written):
     assert not {"script", "iframe", "img", "object", "embed", "form", "base"} & {name for name, _ in read.elements}
     addresses = {
         value for _, attributes in read.elements for key, value in attributes.items() if key in ("href", "src", "xlink:href")
     }
     assert all(value.startswith(("#", "data:")) for value in addresses)
     assert not re.search(r"@import|url\((?!#)", " ".join(read.styles))
-    (policy,) = [one["content"] for one in read.all("meta") if one.get("http-equiv") == "Content-Security-Policy"]
+    (policy,) = [
+        attributes["content"] for attributes in read.all("meta") if attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
     assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    # Names of XML are no addresses.
+    # XML namespaces are not addresses.
     assert set(re.findall(r"https?://[^\s\"'<]+", written)) <= {canvas.SVG, canvas.XLINK}
 
 
-def test_a_hostile_name_is_a_text_everywhere(tmp_path, written, read):
+def test_a_hostile_name_is_escaped_everywhere(tmp_path, written, read):
     result, more = everything(first=HOSTILE)
     hostile = page_of(result, tmp_path, **{**more, "configuration": f"job: {HOSTILE}"})
-    # The same elements as with a name that means no harm: figures have as many, whatever their texts.
-    drawn = {"path", "g", "use", "defs", "text", "clippath", "rect"}  # a longer name leaves less room
+    # The same elements as with a harmless name, also in figures.
+    drawn = {"path", "g", "use", "defs", "text", "clippath", "rect"}  # a longer name changes the layout
     assert [name for name, _ in hostile.elements if name not in drawn] == [
         name for name, _ in read.elements if name not in drawn
     ]
@@ -493,41 +443,14 @@ def test_long_pages_are_cut_below_a_megabyte(tmp_path):
     )
     path = result.to_html(tmp_path / "report.html", comparison=pairs, gates=small_gates(small_result()) * 500)
     assert path.stat().st_size < page_module.LARGEST_PAGE
-    found = Read(path.read_text())
+    page = Read(path.read_text())
     more = r"\d+ more rows are in the table summary\. \d+ more models are in the table summary\."
-    assert re.search(more, found.text("values"))
-    assert re.search(more, found.text("beyond").partition("by pair of groups")[2])
+    assert re.search(more, page.text("values"))
+    assert re.search(more, page.text("beyond").partition("by pair of groups")[2])
     assert re.search(
         r"\d+ more models are in pareto of the result\. .*\d+ more cut-offs are in pareto of the result\.",
-        found.text("together"),
+        page.text("together"),
     )
-
-
-def test_a_page_is_replaced_as_a_whole(tmp_path, monkeypatch):
-    path = tmp_path / "report.html"
-    path.write_text("old")
-    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(PublishError, match=r"report\.html: cannot be written: No space left on device: give the path"):
-        small_result(k=2).to_html(path)
-    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
-    assert path.read_text() == "old"
-
-
-@pytest.mark.parametrize("write", ["to_html", "to_csv", "to_json"])
-def test_where_no_file_can_be_written(write, tmp_path):
-    result = small_result(metrics=["mrr"], k=2)
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path, tmp_path / "file" / "below", f"{tmp_path}/a\0b"):
-        with pytest.raises(PublishError, match="cannot be written"):
-            getattr(result, write)(path)
-    with pytest.raises(ConfigError, match="path: expected the path of a file, found None"):
-        getattr(result, write)(None)
-
-
-def test_rights_of_a_page_are_those_of_other_files(tmp_path):
-    (tmp_path / "other").write_text("")
-    path = small_result(metrics=["mrr"], k=2).to_csv(tmp_path / "summary.csv")
-    assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 @pytest.mark.parametrize(("package", "what"), [("jinja2", "HTML reports need jinja2"), ("matplotlib", "plots need matplotlib")])
@@ -548,7 +471,7 @@ def test_a_result_shows_itself_in_a_notebook():
     assert "mrr@2" in read.text("head")
     assert HOSTILE in read.text("head")
     assert not {"script", "svg"} & {name for name, _ in read.elements}
-    # A style of a cell is one of the whole notebook.
+    # The style of a cell applies to the whole notebook.
     assert all(line.startswith(".recmetrics ") for line in "".join(read.styles).strip().splitlines())
 
 
@@ -570,133 +493,9 @@ def test_without_jinja2_a_notebook_shows_the_text(monkeypatch):
     page_module._environment.cache_clear()
 
 
-def test_more_warnings_than_a_cell_has_are_counted():
+def test_warnings_beyond_the_limit_of_a_cell_are_counted():
     result = small_result()
     object.__setattr__(result, "warnings", [f"warning {n}" for n in range(7)])
     text = Read(result._repr_html_()).text("head")
     assert "⚠ warning 4" in text
     assert "⚠ 2 more warnings are in result.warnings ." in text
-
-
-# Markdown, CSV, JSON --------------------------------------------------------------------------------------------------------
-
-
-def test_markdown():
-    result = small_result(metrics=["mrr", "rmse"], k=2)
-    text = result.to_markdown(comparison=small_comparison(), gates=small_gates(result))
-    half = 1.959964 / math.sqrt(12) / 2
-    # Of popularity: 1/2, 1/2, 1/2, 0, with the deviation 1/4.
-    other = 1.959964 * 0.25 / 2
-    level, interval = "95 % confidence interval", f"[{0.75 - half:.4f}, {0.75 + half:.4f}]"
-    assert text.splitlines()[:14] == [
-        "**FAIL**: gates failed: 1 of 2",
-        "",
-        f"- mrr@2: als is best with 0.7500 ({level} {interval}, 4 evaluated users), followed by popularity with 0.3750.",
-        "- als is significantly better than popularity: mean difference 0.3750 (4 users, p &#60; .001).",
-        "",
-        "| result | model | gate | reason |",
-        "| --- | --- | --- | --- |",
-        "| PASS | als | mrr@2: min 0.5 | 0.7500 is within bounds |",
-        "| FAIL | popularity | mrr@2: min 0.5 | 0.3750 is below min 0.5 |",
-        "",
-        "| metric | users | als | popularity |",
-        "| --- | ---: | ---: | ---: |",
-        f"| mrr@2 | 4 | **0.7500** {interval} | 0.3750 [{0.375 - other:.4f}, {0.375 + other:.4f}] |",
-        # als errs by 0, 1, 0, 1 stars, popularity by 1, 1, 1 and has no pair of the fourth user.
-        f"| rmse | 3 to 4 | **{math.sqrt(2 / 4):.4f}** (4 users) | 1.0000 (3 users) |",
-    ]
-    assert (
-        "| popularity | als | mrr@2 | +0.3750 | [0.2500, 0.5000] | &#60;.001 | 3/1/0 | 4 | significant: als is better |" in text
-    )
-    assert "| a | b | metric | b - a |" in text
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a|b",
-        "**bold**",
-        "`code`",
-        "[text](http://x.y)",
-        "@somebody",
-        "#12",
-        "<b>",
-        "http://x.y",
-        "www.x.y",
-        "a\nb",
-        "[0.2500, 0.5000](http://x.y)",
-        "[0.2500, 0.5000]: http://x.y",
-        "~~x~~",
-        "_x_",
-    ],
-)
-def test_a_name_is_a_text_in_markdown(name):
-    text = small_result(name, metrics=["mrr"], k=2).to_markdown()
-    table = [line for line in text.splitlines() if line.startswith("|")]
-    assert [line.count("|") for line in table] == [5, 5, 5]
-    cells = table[0].strip("| ").split(" | ")
-    assert not re.search(r"[|*`\[\]<>#~_]|(?<!\w)@|://|www\.", re.sub(r"&#\d+;", "", "".join(cells)))
-    assert {html.unescape(cell) for cell in cells} == {"metric", "users", "popularity", canvas.printable(name)}
-
-
-def test_csv(tmp_path):
-    result = small_result()
-    with result.to_csv(tmp_path / "summary.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["metric"] for row in rows] == [row["metric"] for row in result.rows]
-    assert list(rows[0]) == list(result.rows[0])
-    assert [float(row["value"]) for row in rows] == [row["value"] for row in result.rows]
-    assert rows[0]["as_of"] == ""
-
-
-@pytest.mark.parametrize(
-    ("name", "cell"),
-    [
-        ("=1+1", "'=1+1"),
-        ("+1", "'+1"),
-        ("-1", "'-1"),
-        ("@SUM(1)", "'@SUM(1)"),
-        ("\t=1", "'\t'=1"),
-        ("\r=1", "'\r'=1"),
-        ("\n=1", "'\n'=1"),
-        ("a;=1+1", "a;'=1+1"),
-        ('a"\n@x', "a\"\n'@x"),
-        ("a=1+1", "a=1+1"),
-        ("a, -b; c", "a, -b; c"),
-        ("'=1+1", "'=1+1"),
-    ],
-)
-def test_f3_no_name_is_a_formula_in_csv(name, cell, tmp_path):
-    result = with_slices(small_result(name), [(name, name, 40)])
-    # A number that begins with a minus stays one.
-    result.__dict__["rows"] = [{**row, "ci_low": -0.25} for row in result.rows]
-    with result.to_csv(tmp_path / "summary.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert {row["model"] for row in rows} == {cell, "popularity"}
-    assert {(row["slice"], row["slice_value"]) for row in rows} == {("all", "all"), (cell, cell)}
-    assert {row["ci_low"] for row in rows} == {"-0.25"}
-
-
-def test_f3_a_null_character_hides_no_formula(tmp_path):
-    text = small_result("\0=1+1", metrics=["mrr"], k=2).to_csv(tmp_path / "summary.csv").read_text()
-    assert text.splitlines()[1].startswith(",,'\0=1+1,all,all,mrr@2,")
-
-
-def test_json(tmp_path):
-    result = small_result()
-    result.__dict__["rows"] = [{**result.rows[0], "value": math.inf}, *result.rows[1:]]
-    found = json.loads(result.to_json(tmp_path / "result.json").read_text())
-    assert list(found) == ["status", "warnings", "summary", "data_report", "pareto", "comparison", "gates"]
-    assert found["pareto"] == found["comparison"] == found["gates"] == []
-    assert found["status"] == "ok"
-    assert found["summary"][0]["value"] is None
-    assert [row["value"] for row in found["summary"][1:]] == [row["value"] for row in result.rows[1:]]
-    assert found["summary"][0]["computed_at"] == result.rows[0]["computed_at"].isoformat()
-    assert [row["check"] for row in found["data_report"]] == [fact.check for fact in result.data_checks]
-    path = tmp_path / "all.json"
-    more = {"comparison": small_comparison(ci_low=-math.inf), "gates": small_gates(result)}
-    whole = json.loads(result.to_json(path, **more).read_text())
-    assert [row["ci_low"] for row in whole["comparison"]] == [None, -0.25, 0.25]
-    assert [(row["model"], row["result"]) for row in whole["gates"]] == [("als", "pass"), ("popularity", "fail")]
-    pareto = json.loads(in_two_ways({"als": "x", "pop": "y"}).to_json(path).read_text())["pareto"]
-    assert [(row["k"], row["model"], row["dominated_by"]) for row in pareto][:2] == [(1, "als", []), (1, "pop", ["als"])]

@@ -1,18 +1,14 @@
-"""Figures: what they show, what they say of themselves, and which rows they take."""
+"""Figures: their content, their labels, and the rows that they accept."""
 
 from __future__ import annotations
 
 import io
-import itertools
 import re
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from colors import SIGHTS, contrast, nearest
 from report_data import many_models, small_comparison, small_history, small_result, with_slices
 
 import spark_recmetrics as srm
@@ -53,12 +49,12 @@ def test_one_metric_against_k():
 def test_differences():
     figure = srm.plots.differences(small_comparison())
     (panel,) = figure.axes
-    # Bars at the smallest difference that could have been shown stand where none was found, and there alone.
+    # Only differences that are not significant have bars at the minimum detectable effect.
     assert lines_of(panel) == [([0.375], [0]), ([0.375], [1]), ([-0.125, 0.125], [1, 1])]
     assert [line.get_marker() for line in panel.lines if line.get_marker() not in ("", "None")] == ["o", "o", "|"]
     assert panel.get_xlabel() == "difference\n| minimum detectable effect"
     filled = [line.get_markerfacecolor() for line in panel.lines if line.get_marker() == "o"]
-    assert filled == [canvas.COLORS[0], "none"]  # the first was found, the second was not
+    assert filled == [canvas.COLORS[0], "none"]  # the first is significant, the second is not
     assert [tick.get_text() for tick in panel.get_yticklabels()] == ["mrr@2", "hit@1"]
     assert figure.get_label() == (
         "als minus popularity. mrr@2: +0.3750 [0.2500, 0.5000], significant: als is better; "
@@ -87,7 +83,7 @@ def test_slices():
     assert "gender = F (too few users for a conclusion): als 0.7500, popularity 0.3750" in figure.get_label()
 
 
-def test_more_lines_than_a_figure_has_are_told():
+def test_lines_beyond_the_limit_are_counted():
     groups = [("age", str(n), 40) for n in range(45)]
     figure = srm.plots.slices(with_slices(small_result(), groups), "mrr@2")
     assert len(figure.axes[0].get_yticklabels()) == canvas.MOST_LINES
@@ -109,34 +105,34 @@ def test_history():
 
 
 def colors_of(figure):
-    """By name in the legend."""
+    """The colors of the models in the legend."""
     (legend,) = figure.legends
     return {text.get_text(): line.get_color() for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)}
 
 
-def test_an_older_night_of_one_model_changes_no_color():
+def test_a_run_with_one_model_changes_no_color():
     result = small_result()
     rows = [row for row in small_history(result) if (row["as_of"], row["model"]) != ("2026-11-26", "als")]
     assert rows[0]["model"] == "popularity"
     colors = dict(zip(("als", "popularity"), canvas.COLORS, strict=False))
     assert colors_of(srm.plots.history(rows)) == colors == colors_of(srm.plots.metric_by_k(result))
-    # A model that tonight lacks comes last.
+    # A model without a value in the newest run comes last.
     old = [{**row, "model": "aaa"} for row in rows[:1]]
     assert list(colors_of(srm.plots.history([*old, *rows]))) == ["als", "popularity", "aaa"]
-    # One that is new keeps its color, where the models of a page are given.
+    # A new model keeps its color if the models of a page are given.
     chosen = ["new", "als", "popularity"]
     assert colors_of(srm.plots.history(rows, models=chosen)) == {"als": canvas.COLORS[1], "popularity": canvas.COLORS[2]}
 
 
-def test_of_many_models_the_best_are_drawn_and_the_rest_counted():
+def test_the_best_of_many_models_are_drawn_and_the_others_counted():
     rows = many_models({f"m{n:02}": (n + 1) / 100 for n in range(14)})
     best = [f"m{n:02}" for n in range(2, 14)]
     sliced = [{**row, "slice": "age", "slice_value": "young"} for row in rows]
-    nights = [{**row, "as_of": as_of} for as_of in ("2026-11-27", "2026-11-28") for row in rows]
+    history = [{**row, "as_of": as_of} for as_of in ("2026-11-27", "2026-11-28") for row in rows]
     for figure in (
         srm.plots.metric_by_k(rows),
         srm.plots.slices([*rows, *sliced], "mrr@2"),
-        srm.plots.history(nights, "mrr@2"),
+        srm.plots.history(history, "mrr@2"),
     ):
         assert list(colors_of(figure)) == best
         assert "2 more models in the table" in texts_of(figure)
@@ -167,27 +163,27 @@ LONG = "bias_disparity_br(items=genre_of_the_recommended_item, users=gender_and_
 
 
 def outside(figure):
-    """Texts that do not lie inside their figure; of numbers some stand beyond the axes and are not drawn."""
+    """Texts outside their figure. Numbers are skipped: ticks beyond the axes are not drawn."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.text import Text
 
     renderer, box = FigureCanvasAgg(figure).get_renderer(), figure.bbox
     texts = [text for text in figure.findobj(Text) if re.search(r"[^\W\d]", text.get_text())]
-    found = [(text.get_text(), text.get_window_extent(renderer)) for text in texts]
-    return [text for text, own in found if own.x0 < box.x0 - 1 or own.x1 > box.x1 + 1]
+    extents = [(text.get_text(), text.get_window_extent(renderer)) for text in texts]
+    return [text for text, extent in extents if extent.x0 < box.x0 - 1 or extent.x1 > box.x1 + 1]
 
 
-def test_long_names_stay_inside_the_figure_and_the_label_has_the_whole():
+def test_long_names_stay_inside_the_figure_and_are_complete_in_the_label():
     names = {"a" * 40: 0.25, "b" * 40: 0.5}
     rows = many_models(names, LONG.format(2))
     sliced = [{**row, "slice": "age", "slice_value": "young" * 10} for row in rows]
     pair = {**small_comparison().rows[0], "model_a": "a" * 40, "model_b": "b" * 40, "metric": LONG.format(2)}
-    nights = [{**row, "as_of": as_of} for as_of in ("2026-11-27", "2026-11-28") for row in rows]
+    history = [{**row, "as_of": as_of} for as_of in ("2026-11-27", "2026-11-28") for row in rows]
     figures = [
         srm.plots.metric_by_k(rows),
         srm.plots.differences([pair]),
         srm.plots.slices([*rows, *sliced], LONG.format(2)),
-        srm.plots.history(nights, LONG.format(2)),
+        srm.plots.history(history, LONG.format(2)),
         srm.plots.score_calibration([row for name in names for row in bins(name, (0.5, 1, 0.5))]),
     ]
     for figure in figures:
@@ -197,7 +193,7 @@ def test_long_names_stay_inside_the_figure_and_the_label_has_the_whole():
         assert name not in texts_of(figure)
 
 
-def test_a_night_without_a_value_is_a_gap():
+def test_a_run_without_a_value_is_a_gap():
     rows = small_history(small_result())
     rows = [{**row, "value": None} if row["as_of"] == "2026-11-27" and row["model"] == "als" else row for row in rows]
     ((_, values), _) = lines_of(srm.plots.history(rows).axes[0])
@@ -228,7 +224,7 @@ def test_score_calibration():
         "Share of relevant rows by score. als: 0.1250 at score 0.25 (4 rows), 0.5000 at score 0.75 (4 rows); "
         "popularity: 0.2500 at score 0.5 (8 rows)."
     )
-    # Of scores beyond 1 nobody says what share they stand for.
+    # Scores above 1 are not probabilities.
     beyond = srm.plots.score_calibration(bins("als", (0.5, 4, 0.0), (7.0, 4, 0.0)))
     assert [line for line in beyond.axes[0].lines if line.get_linestyle() == ":"] == []
 
@@ -260,7 +256,7 @@ def test_rows_of_spark():
     assert srm.plots.history([Row(**row) for row in rows]).get_label() == srm.plots.history(rows).get_label()
 
 
-def test_a_spark_frame_is_told_what_to_do():
+def test_a_spark_frame_is_rejected_with_advice():
     frame = type("DataFrame", (), {"sparkSession": None})()
     with pytest.raises(ConfigError, match=r"expected rows, found a Spark frame: pass its \.collect\(\) or \.toPandas\(\)"):
         srm.plots.history(frame)
@@ -305,12 +301,12 @@ def test_a_spark_frame_is_told_what_to_do():
         (lambda: plots.history(small_result()), "rows: expected rows of read_history, found one without as_of"),
     ],
 )
-def test_what_cannot_be_drawn_is_told(draw, message):
+def test_errors_of_figures(draw, message):
     with pytest.raises(ConfigError, match=message):
         draw()
 
 
-def test_cut_offs_are_whole_numbers_beside_metrics_without_one():
+def test_cut_offs_are_integers_next_to_metrics_without_cut_off():
     frame = pd.DataFrame(small_result(metrics=["mrr", "rmse"]).rows)
     assert frame["k"].dtype == "float64"
     assert " at 2" in (label := srm.plots.metric_by_k(frame, "mrr").get_label())
@@ -318,49 +314,10 @@ def test_cut_offs_are_whole_numbers_beside_metrics_without_one():
 
 
 @pytest.mark.parametrize("name", ["$x^2$", "$\\frac{", "_hidden", "a\nb", "模型", "x" * 300, "<script>", "%s", ""])
-def test_any_name_of_a_model_is_a_text(name):
+def test_any_name_of_a_model_is_plain_text(name):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # that is one of the font
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a warning about the font
         figure = srm.plots.metric_by_k(small_result(name, "popularity", metrics=["mrr"]))
         figure.savefig(io.BytesIO(), format="svg")
     shown = texts_of(figure) - {"popularity", "mrr", "k"}
     assert not name or canvas.short(name) in shown
-
-
-def test_no_setting_of_matplotlib_is_changed_or_taken():
-    import matplotlib as mpl
-
-    with mpl.rc_context({"axes.grid": False, "font.size": 30}):
-        before = dict(mpl.rcParams)
-        figure = srm.plots.metric_by_k(small_result())
-        assert dict(mpl.rcParams) == before
-        assert figure.axes[0].title.get_fontsize() == 10
-
-
-def test_more_models_than_colors_differ_in_more_than_the_color():
-    looks = list(canvas.looks_of([f"m{n}" for n in range(canvas.MOST_MODELS)]).values())
-    assert len(set(looks)) == canvas.MOST_MODELS
-    for one, other in itertools.combinations(looks, 2):
-        assert one.color != other.color or one.marker != other.marker
-
-
-@pytest.mark.parametrize("sight", SIGHTS)
-def test_colors_differ_for_color_blind_readers(sight):
-    assert nearest(canvas.COLORS, sight) > 15  # about 2 can just be seen
-
-
-def test_colors_are_dark_enough_for_paper():
-    assert min(contrast(color, "#ffffff") for color in canvas.COLORS) >= 3  # WCAG 2.2, 1.4.11
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(
-        ConfigError, match=r"^plots need matplotlib, found none: .* pip install 'jinja2>=3\.1' 'matplotlib>=3\.8'$"
-    ):
-        srm.plots.metric_by_k(small_result())
-
-
-def test_importing_plots_does_not_load_matplotlib():
-    code = "import sys; from spark_recmetrics.reports import page, plots; print({'matplotlib', 'jinja2'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
