@@ -1,4 +1,4 @@
-"""What the documentation says is true: its code runs, its output is real, its links lead somewhere, and nothing is left out."""
+"""Tests of the documentation: its code runs and prints what the page shows, its links work, and its tables are complete."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from spark_recmetrics import errors, stats
 from spark_recmetrics.columns import COUNTERS, Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.inputs import data_report as facts
+from spark_recmetrics.inputs import data_report
 from spark_recmetrics.job import cli
 from spark_recmetrics.job.files import config, split_config
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Parameter, RankedBatch, parse, registry
 from spark_recmetrics.metrics.rating import Moments
-from spark_recmetrics.storage import schemas as schema
+from spark_recmetrics.storage import schemas
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -45,7 +45,7 @@ class Block(NamedTuple):
     language: str
     text: str
     output: str | None
-    """The text block that stands right behind it: what it prints, or what is said about it."""
+    """The text block that follows: what the block prints, or the errors in it."""
 
     @property
     def place(self) -> str:
@@ -59,12 +59,12 @@ class Block(NamedTuple):
 def read_blocks(page: Path) -> list[Block]:
     content = page.read_text(encoding="utf-8")
     fences = list(re.finditer(r"^```(\w*)\n(.*?)^```$", content, re.MULTILINE | re.DOTALL))
-    found = []
+    blocks = []
     for fence, following in zip(fences, [*fences[1:], None][: len(fences)], strict=True):
-        behind = following is not None and following[1] == "text" and not content[fence.end() : following.start()].strip()
-        output = following[2] if following is not None and behind else None
-        found.append(Block(page, content.count("\n", 0, fence.start()) + 2, fence[1], fence[2], output))
-    return found
+        adjacent = following is not None and following[1] == "text" and not content[fence.end() : following.start()].strip()
+        output = following[2] if following is not None and adjacent else None
+        blocks.append(Block(page, content.count("\n", 0, fence.start()) + 2, fence[1], fence[2], output))
+    return blocks
 
 
 BLOCKS = [block for page in PAGES for block in read_blocks(page)]
@@ -74,27 +74,27 @@ def text_of(*names: str) -> str:
     return "\n".join((ROOT / name).read_text(encoding="utf-8") for name in names)
 
 
-def agrees(expected: str, found: str) -> bool:
-    """Whether an output is the one of the page, in which `...` stands for anything."""
-    return doctest.OutputChecker().check_output(expected, found, doctest.ELLIPSIS)
+def agrees(expected: str, printed: str) -> bool:
+    """Whether an output equals that of the page; `...` on the page matches anything."""
+    return doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS)
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "python"], ids=lambda block: block.place)
 def test_an_indented_block_ends_with_a_blank_line(block):
-    """The prompt of Python takes what is pasted line by line, and the next statement for a part of the block."""
+    """The Python prompt reads pasted lines one by one, and would read the next statement as a part of the block."""
     lines = block.text.splitlines()
     goes_on = re.compile(r"[\s)\]}#]|(else|elif|except|finally)\b|$")
     assert [line for before, line in itertools.pairwise(lines) if before[:1] == " " and not goes_on.match(line)] == []
 
 
-def test_a_page_with_paths_of_nights_says_where_the_night_stands():
+def test_a_page_with_as_of_in_paths_says_where_as_of_is_set():
     nightly = [block for block in BLOCKS if block.language == "yaml" and "{as_of}" in block.text]
     assert len(nightly) > 5
     pages = {block.page for block in nightly if not re.search(r"^as_of:", block.text, re.MULTILINE)}
     assert [page.name for page in sorted(pages) if "--as-of" not in text_of(str(page))] == []
 
 
-def test_the_pages_are_there():
+def test_all_pages_exist():
     assert [str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]] == [
         "adding-a-metric.md",
         "agreement.md",
@@ -136,22 +136,22 @@ def find_doctests() -> Iterator[doctest.DocTest]:
     modules = pkgutil.walk_packages(spark_recmetrics.__path__, "spark_recmetrics.")
     for name in ("spark_recmetrics", *sorted(module.name for module in modules)):
         module = importlib.import_module(name)
-        yield from (found for found in doctest.DocTestFinder(exclude_empty=True).find(module, name) if found.examples)
+        yield from (example for example in doctest.DocTestFinder(exclude_empty=True).find(module, name) if example.examples)
 
 
 DOCTESTS = [
     pytest.param(
-        found,
-        marks=[pytest.mark.spark, pytest.mark.once] if any(USES_SPARK.search(one.source) for one in found.examples) else [],
-        id=found.name.removeprefix("spark_recmetrics."),
+        example,
+        marks=[pytest.mark.spark, pytest.mark.once] if any(USES_SPARK.search(line.source) for line in example.examples) else [],
+        id=example.name.removeprefix("spark_recmetrics."),
     )
-    for found in find_doctests()
+    for example in find_doctests()
 ]
 
 
 @pytest.fixture
 def tracking_store(tmp_path, monkeypatch):
-    """MLflow takes a store of files by itself, which needs no server."""
+    """A store of MLflow in files, which needs no server."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
 
@@ -162,9 +162,9 @@ def test_docstring(example, request):
     example.globs = dict(example.globs)
     if request.node.get_closest_marker("spark"):
         example.globs["spark"] = request.getfixturevalue("spark")
-    told: list[str] = []
-    result = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=told.append, clear_globs=False)
-    assert not result.failed, "".join(told)
+    messages: list[str] = []
+    result = doctest.DocTestRunner(optionflags=OPTIONS).run(example, out=messages.append, clear_globs=False)
+    assert not result.failed, "".join(messages)
 
 
 def test_there_are_docstrings_with_examples():
@@ -176,15 +176,15 @@ def test_there_are_docstrings_with_examples():
 
 def python_pages() -> Iterator[object]:
     for page in PAGES:
-        own = [block for block in BLOCKS if block.page == page and block.language == "python"]
-        if own:
-            yield pytest.param(page, marks=kinds_of_session(page, own), id=str(page.relative_to(ROOT)))
+        blocks = [block for block in BLOCKS if block.page == page and block.language == "python"]
+        if blocks:
+            yield pytest.param(page, marks=session_marks(page, blocks), id=str(page.relative_to(ROOT)))
 
 
-def kinds_of_session(page: Path, blocks: list[Block]) -> list[pytest.MarkDecorator]:
-    """Where `make test` runs a page: once, for readers see the same on either kind of session.
+def session_marks(page: Path, blocks: list[Block]) -> list[pytest.MarkDecorator]:
+    """Where `make test` runs a page: once, since the output is the same on classic Spark and on Spark Connect.
 
-    Pages run on Spark Connect, for what it takes classic Spark takes, too; recipes run on classic Spark, as docstrings do.
+    Pages run on Spark Connect, since code that runs there also runs on classic Spark; recipes and docstrings run on the latter.
     """
     if not any(block.uses_spark for block in blocks):
         return []
@@ -195,16 +195,16 @@ PYTHON_PAGES = list(python_pages())
 
 
 @pytest.fixture
-def own_registry() -> Iterator[None]:
-    """A registry that a page may add to."""
+def restored_registry() -> Iterator[None]:
+    """Remove the metrics that a page registers."""
     before = dict(registry.DEFINITIONS), dict(registry.ALIASES)
     yield
-    for current, kept in zip((registry.DEFINITIONS, registry.ALIASES), before, strict=True):
+    for current, saved in zip((registry.DEFINITIONS, registry.ALIASES), before, strict=True):
         current.clear()
-        current.update(kept)
+        current.update(saved)
 
 
-@pytest.mark.usefixtures("own_registry", "tracking_store")
+@pytest.mark.usefixtures("restored_registry", "tracking_store")
 @pytest.mark.parametrize("page", PYTHON_PAGES)
 def test_python_blocks_run_in_order(page, request, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
@@ -215,18 +215,18 @@ def test_python_blocks_run_in_order(page, request, monkeypatch, capsys):
         if block.page != page or block.language != "python":
             continue
         capsys.readouterr()
-        # Empty lines in front make the line of a traceback that of the page.
+        # With empty lines in front, a traceback has the line numbers of the page.
         code = compile("\n" * (block.line - 1) + block.text, str(page), "exec", dont_inherit=True)
         exec(code, namespace)
         printed = capsys.readouterr().out
         if block.output is None:
-            assert printed == "", f"{block.place} prints what the page does not show:\n{printed}"
+            assert printed == "", f"{block.place} prints output that the page does not show:\n{printed}"
         else:
             assert agrees(block.output.strip(), printed.strip()), f"{block.place} prints\n{printed}"
 
 
 def test_moving_gives_the_numbers_of_the_packages():
-    """A section shows what the call there printed and what ours prints; both are what the golden file of the package has."""
+    """A section shows the output of the other package and ours; both equal the golden file of that package."""
     files = {re.sub(r"[^\w-]", "", path.stem): path for path in (ROOT / "tests" / "golden").glob("*.csv")}
     sections = {
         name.replace(" ", "-"): section
@@ -254,8 +254,8 @@ def test_moving_gives_the_numbers_of_the_packages():
 
 
 @pytest.mark.parametrize("block", [pytest.param(b, id=b.place) for b in BLOCKS if b.language == "yaml"])
-def test_configurations_are_what_the_page_says(block, tmp_path, monkeypatch):
-    """The first line is the name of the file. Where a text block follows, it is what is wrong with the file."""
+def test_configurations_load_or_fail_as_the_page_says(block, tmp_path, monkeypatch):
+    """The first line is the name of the file. If a text block follows, it shows the errors of the file."""
     monkeypatch.chdir(tmp_path)
     name = block.text.partition("\n")[0].removeprefix("# ")
     Path(name).write_text(block.text, encoding="utf-8")
@@ -283,9 +283,9 @@ class Command(NamedTuple):
 
 
 def shown_configurations(command: Command) -> dict[str, str]:
-    """The files that the page of the command shows and a reader makes, by their names."""
-    own = [block for block in BLOCKS if block.page == command.block.page and block.language == "yaml"]
-    return {block.text.partition("\n")[0].removeprefix("# "): block.text for block in own}
+    """The files that the page of the command shows, by name."""
+    blocks = [block for block in BLOCKS if block.page == command.block.page and block.language == "yaml"]
+    return {block.text.partition("\n")[0].removeprefix("# "): block.text for block in blocks}
 
 
 def read_commands() -> Iterator[Command]:
@@ -298,16 +298,16 @@ def read_commands() -> Iterator[Command]:
 
 
 COMMANDS = list(read_commands())
-OWN = [command for command in COMMANDS if command.words[0] == "spark-recmetrics"]
+RECMETRICS = [command for command in COMMANDS if command.words[0] == "spark-recmetrics"]
 WITH_SPARK = ("evaluate", "preflight", "split", "doctor")
-WITHOUT_SPARK = [command for command in OWN if command.words[1] not in WITH_SPARK]
+WITHOUT_SPARK = [command for command in RECMETRICS if command.words[1] not in WITH_SPARK]
 SUBMIT_FLAGS = {"--properties-file", "--py-files", "--master", "--deploy-mode", "--conf", "--files"}
 
 
-def test_commands_are_known():
-    known = {"spark-recmetrics", "spark-submit", "make", "export", "pip", "python", "source", "cp", ".venv/bin/pytest"}
-    known |= {"airflow", "databricks"}  # their own tests run what these start: airflow_dags.py, test_databricks.py
-    assert {command.words[0] for command in COMMANDS} <= known
+def test_only_these_programs_are_used():
+    programs = {"spark-recmetrics", "spark-submit", "make", "export", "pip", "python", "source", "cp", ".venv/bin/pytest"}
+    programs |= {"airflow", "databricks"}  # airflow_dags.py and test_databricks.py run what these start
+    assert {command.words[0] for command in COMMANDS} <= programs
     assert not [str(c) for c in COMMANDS if c.words[:2] == ("python", "-m") and c.words[2].startswith("spark_recmetrics")]
     assert len(WITHOUT_SPARK) >= 5
 
@@ -321,12 +321,12 @@ def test_commands_without_spark_run(command, tmp_path, monkeypatch, capsys):
     code = cli.main(command.words[1:])
     printed = capsys.readouterr()
     assert code == 0, printed.err
-    only = [other for other in COMMANDS if other.block == command.block] == [command]
-    if only and command.block.output is not None:
+    is_alone = [other for other in COMMANDS if other.block == command.block] == [command]
+    if is_alone and command.block.output is not None:
         assert agrees(command.block.output.strip(), printed.out.strip()), f"{command} prints\n{printed.out}"
 
 
-def test_the_decision_is_that_of_the_demo():
+def test_the_example_of_a_decision_is_the_configuration_of_the_demo():
     block = next(block for block in BLOCKS if block.text.startswith("# demo-ml-100k.yaml\n"))
     assert block.text.partition("\n")[2] in text_of("conf/demo-ml-100k.yaml")
 
@@ -342,13 +342,13 @@ def test_the_run_id_on_the_page_of_outputs_is_real(monkeypatch, capsys):
 
 
 def check_arguments(command: str, words: tuple[str, ...], shown: Container[str] = ()) -> None:
-    """The arguments of a command are legal, and the configuration is there, or shown on the page."""
+    """The arguments of a command are valid, and its configuration exists or is shown on the page."""
     arguments = cli._parser().parse_args([command, *words])
-    there = arguments.config in shown or (command == "doctor" and arguments.config is None)
-    assert there or (ROOT / arguments.config).is_file()
+    is_shown = arguments.config in shown or (command == "doctor" and arguments.config is None)
+    assert is_shown or (ROOT / arguments.config).is_file()
 
 
-@pytest.mark.parametrize("command", [c for c in OWN if c.words[1] in WITH_SPARK], ids=str)
+@pytest.mark.parametrize("command", [c for c in RECMETRICS if c.words[1] in WITH_SPARK], ids=str)
 def test_commands_with_spark_have_flags_and_files_that_exist(command):
     check_arguments(command.words[1], command.words[2:], shown_configurations(command))
 
@@ -373,34 +373,34 @@ def test_make_targets_exist():
 
 
 def test_flags_in_the_text_exist():
-    """Every `--flag` in backticks is one of the command line, or one of spark-submit or pip that a page explains."""
+    """Every `--flag` in backticks is a flag of the command line, or of spark-submit or pip."""
     parser = cli._parser()
     commands = next(action for action in parser._actions if isinstance(action.choices, dict)).choices
-    known = {option for sub in (parser, *commands.values()) for option in sub._option_string_actions}
+    flags = {option for sub in (parser, *commands.values()) for option in sub._option_string_actions}
     for page in PAGES:
         named = set(re.findall(r"`[^`\n]*?(--[a-z][\w-]*)[^`\n]*`", page.read_text(encoding="utf-8")))
-        assert named <= known | SUBMIT_FLAGS, page.name
+        assert named <= flags | SUBMIT_FLAGS, page.name
 
 
 # Links --------------------------------------------------------------------------------------------------------------------
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that a page has when it is shown: one for each heading, in the manner of code hosts."""
+    """The anchors of a page: one per heading, as GitHub makes them."""
     content = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", content, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
+def test_links_have_a_target(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
         if "://" in target:
             continue
         path, _, anchor = target.partition("#")
-        there = (page.parent / path).resolve() if path else page
-        assert there.is_file(), f"{page.name}: {target}"
-        assert not anchor or anchor in anchors(there), f"{page.name}: {target}"
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.is_file(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(linked), f"{page.name}: {target}"
 
 
 def test_every_page_can_be_reached():
@@ -409,11 +409,11 @@ def test_every_page_can_be_reached():
     assert linked == {str(page.relative_to(ROOT)) for page in PAGES[1:]}
 
 
-# Nothing is left out, and nothing has gone --------------------------------------------------------------------------------
+# Tables of the pages are complete -----------------------------------------------------------------------------------------
 
 
 def numbered_rows(page: str) -> dict[int, str]:
-    """The rows of tables that begin with a number, by that number."""
+    """The table rows whose first cell is a number, by that number."""
     return {int(code): rest for code, rest in re.findall(r"^\| (\d+) \| (.*) \|$", text_of(page), re.MULTILINE)}
 
 
@@ -433,8 +433,8 @@ def test_errors_have_their_exit_codes():
 
 
 def test_checks_of_the_data():
-    source = Path(facts.__file__).read_text(encoding="utf-8")
-    checks = set(facts.ADVICE) | set(re.findall(r'\b(?:_counted|_needed|_fault)\(\s*"(\w+)"', source))
+    source = Path(data_report.__file__).read_text(encoding="utf-8")
+    checks = set(data_report.ADVICE) | set(re.findall(r'\b(?:_counted|_needed|_fault)\(\s*"(\w+)"', source))
     assert len(checks) >= 15
     section = text_of("docs/inputs.md").partition("\n## What is checked\n")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == checks
@@ -442,7 +442,7 @@ def test_checks_of_the_data():
 
 def test_columns_of_the_tables():
     page = text_of("docs/outputs.md")
-    for table in (schema.SUMMARY, schema.DATA_REPORT, schema.COMPARISON, schema.GATES, schema.RUNS):
+    for table in (schemas.SUMMARY, schemas.DATA_REPORT, schemas.COMPARISON, schemas.GATES, schemas.RUNS):
         for column in table.fields:
             row = re.search(rf"^\| [^|]*`{column.name}`[^|]* \| (\w+) \|", page, re.MULTILINE)
             assert row, column.name
@@ -454,7 +454,7 @@ def test_columns_of_the_tables():
 def test_fields_of_a_split_report():
     section = text_of("docs/splits.md").partition("\n## The report\n")[2].partition("\n## ")[0]
     named = [name for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(named) == sorted(schema.SPLIT_REPORT.names)
+    assert sorted(named) == sorted(schemas.SPLIT_REPORT.names)
 
 
 def test_fields_of_the_result_line(monkeypatch, capsys):
@@ -501,7 +501,7 @@ def test_the_section_of_a_metric_has_all_its_names(name):
 
 
 def model_value(definition: Definition) -> str:
-    """How the value of a model is made, in the word of the page."""
+    """How the value of a model is computed, in the word of the page."""
     if not definition.by_user:
         return "counted" if definition.kind == "item" else "grouped"
     if definition.averaged_by is not None:
@@ -510,7 +510,7 @@ def model_value(definition: Definition) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(DEFINITIONS))
-def test_the_section_of_a_metric_says_what_is_special_about_it(name):
+def test_the_section_of_a_metric_states_its_traits(name):
     definition = DEFINITIONS[name]
     section = text_of("docs/metrics.md").partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
     prose = " ".join(section.split())
@@ -521,7 +521,7 @@ def test_the_section_of_a_metric_says_what_is_special_about_it(name):
     ways = itertools.product(*(definition.choices(option) for option in names))
     needs = frozenset[str]().union(*(definition.needs_of(dict(zip(names, way, strict=True))) for way in ways))
     needed = re.search(r"\* \*\*Needs\*\*: ([^*]*)", prose)
-    for word, asking in {
+    for word, these in {
         "`catalog`": {"catalog"},
         "`train`": {"unseen_candidates", "popularity", "history", "trained_groups"},
         "`item_groups`": {"item_groups"},
@@ -531,7 +531,7 @@ def test_the_section_of_a_metric_says_what_is_special_about_it(name):
         "`columns.propensity`": {"propensity"},
         "scores": {"scores"},
     }.items():
-        assert (needed is not None and word in needed[1]) == bool(asking & needs), word
+        assert (needed is not None and word in needed[1]) == bool(these & needs), word
 
 
 def test_what_register_takes_and_what_a_metric_may_need():
@@ -559,7 +559,7 @@ def test_every_option_of_a_convention_is_explained():
         assert (marked[1] if marked else named[1]) == default[option], option
 
 
-def test_the_table_of_conventions_is_the_code():
+def test_the_table_of_conventions_matches_the_code():
     plain = dict(Convention("plain").options())
     base, _, rest = text_of("docs/conventions.md").partition("\n## Every convention\n")[2].partition("\n|")
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", rest.partition("\n## ")[0], re.MULTILINE))
@@ -575,7 +575,7 @@ def test_the_table_of_conventions_is_the_code():
         assert f"{option} {'none' if value == () else f'`{value}`'}" in " ".join(base.split()), option
 
 
-def test_the_golden_table_is_that_of_the_tests():
+def test_the_golden_table_matches_the_tests():
     page = text_of("docs/conventions.md").partition("## One data set, every convention")[2]
     rows = {name: cells.split(" | ") for name, cells in re.findall(r"^\| `(\w+)` \| ([\d. |]+) \|$", page, re.MULTILINE)}
     assert set(rows) == set(CONVENTIONS)
@@ -592,42 +592,42 @@ def test_every_statistic_is_explained():
         assert f"`{field}`" in page, field
 
 
-def test_the_table_of_arguments_is_the_code():
-    """Every argument and default of the table of sibling functions, and none of their common ones is missing there."""
-    page = (ROOT / "docs" / "inputs.md").read_text()
-    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ") and "`evaluate`" in line]
-    start = page.splitlines().index("|" + "|".join(rows[0]) + "|")
-    table = [line.strip("|").split("|") for line in page.splitlines()[start + 2 : start + 13]]
-    spark, memory, small = (
-        inspect.signature(one).parameters
-        for one in (spark_recmetrics.evaluate, spark_recmetrics.evaluate, spark_recmetrics.compute_metrics)
+def test_the_table_of_arguments_matches_the_code():
+    """The table of arguments names arguments that exist, with their defaults, and lacks none of the two small functions."""
+    lines = text_of("docs/inputs.md").splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("| | `evaluate` |"))
+    table = itertools.takewhile(lambda line: line.startswith("|"), lines[first + 2 :])
+    evaluate, small = (
+        inspect.signature(function).parameters for function in (spark_recmetrics.evaluate, spark_recmetrics.compute_metrics)
     )
-    many = {
+    evaluator = {
         **inspect.signature(spark_recmetrics.Evaluator.__init__).parameters,
         **inspect.signature(spark_recmetrics.Evaluator.evaluate).parameters,
     }
-    told: dict[str, set[str]] = {}
+    named: dict[str, set[str]] = {}
     for row in table:
-        cells = [row[1].strip() if cell.strip() == "the same" else cell.strip() for cell in row]
-        places = zip(("evaluate", "memory", "many", "small"), (spark, memory, many, small), cells[1:5], strict=True)
-        for name, parameters, cell in places:
-            if not cell:
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        functions = zip(("evaluate", "evaluator", "small"), (evaluate, evaluator, small), cells[1:4], strict=True)
+        for name, parameters, cell in functions:
+            text = cells[1] if cell == "the same" else cell
+            if not text:
                 continue
-            argument = re.match(r"`(\w+)`", cell)[1]
-            told.setdefault(name, set()).add(argument)
+            argument = re.match(r"`(\w+)`", text)[1]
+            named.setdefault(name, set()).add(argument)
             default = parameters[argument].default
-            if ": " in cell:
-                found = cell.partition(": ")[2]
-                shown = [str(one) for one in default] if isinstance(default, tuple) else [str(default).replace("None", "none")]
-                assert found.split(", ") == shown, (name, argument)
+            if ": " in text:
+                values = (
+                    [str(value) for value in default] if isinstance(default, tuple) else [str(default).replace("None", "none")]
+                )
+                assert text.partition(": ")[2].split(", ") == values, (name, argument)
             else:
                 assert default is None, (name, argument)
-    assert told["small"] >= small.keys() - {"user_pred_true"}
-    assert told["many"] >= many.keys() - {"self", "recommendations", "truth", "columns"}
-    assert told["memory"] >= memory.keys() - {"predictions", "truth", "columns", "model_name"}
+    assert len(named["evaluate"]) == 12
+    assert named["small"] >= small.keys() - {"user_pred_true"}
+    assert named["evaluator"] >= evaluator.keys() - {"self", "recommendations", "truth", "columns"}
 
 
-def test_the_tests_that_repeat_a_fault_are_there():
+def test_the_tests_of_faults_exist():
     rows = re.findall(r"^\| (.+) \|$", text_of("docs/reliability.md"), re.MULTILINE)[2:]
     assert len(rows) > 15
     for row in rows:
@@ -638,7 +638,7 @@ def test_the_tests_that_repeat_a_fault_are_there():
             assert f"def {test}(" in code if test else "def test_" in code, f"{file}::{test}"
 
 
-def test_nothing_of_this_machine_is_named():
+def test_no_page_names_a_path_of_this_machine():
     for page in PAGES:
         content = page.read_text(encoding="utf-8")
         assert not re.search(r"/(?:work|home|root|tmp|Users)/|pypi\.|localhost", content), page.name

@@ -316,7 +316,7 @@ class Result:
             >>> from spark_recmetrics.evaluation.stages import evaluate
             >>> rows = [("als", 1, "a"), ("als", 2, "a"), ("pop", 1, "b"), ("pop", 2, "b"), ("rnd", 1, "b"), ("rnd", 2, "c")]
             >>> lists = pd.DataFrame(rows, columns=["model", "user_id", "item_id"]).assign(score=1.0)
-            >>> truth = pd.DataFrame({"user_id": [1, 2], "item_id": ["a", "x"]})
+            >>> truth = pd.DataFrame({"user_id": [1, 2, 3], "item_id": ["a", "x", "b"]})
             >>> wanted = {"hit": {}, "item_coverage(measure=count)": {"nadir": 0}}
             >>> result = evaluate(lists, truth, metrics=list(wanted), k=1, objectives=wanted)
             >>> [(one.model, one.optimal, one.dominated_by) for one in result.pareto()]
