@@ -11,7 +11,7 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError, DataWarning
 from spark_recmetrics.evaluation.stages import evaluate
-from spark_recmetrics.inputs.data_report import NEVER_MEET
+from spark_recmetrics.inputs.data_report import DIFFERENT_IDS
 from spark_recmetrics.inputs.tables import engine_of
 from spark_recmetrics.metrics import DEFAULT_METRICS, Metric, expand
 from spark_recmetrics.text import brief
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Values = dict[str, "float | None"]
 
-_DISJOINT = dict.fromkeys(NEVER_MEET, "warn")
+_DISJOINT = dict.fromkeys(DIFFERENT_IDS, "warn")
 """A single user may be evaluated here, and then a list without a pair in common with the ground truth is an answer."""
 
 
@@ -168,11 +168,11 @@ class Evaluator:
         return _only(result.to_dict())
 
 
-def _warn(outcome: Result) -> None:
-    """Tell the caller of the caller what makes its values worthless: they come without `warnings`."""
-    apart = [fact.line() for fact in outcome.data_checks if fact.level == "warn" and fact.check in NEVER_MEET]
-    if told := [*apart, *outcome.emptiness]:
-        warnings.warn("\n".join(told), DataWarning, stacklevel=3)
+def _warn(result: Result) -> None:
+    """Warn the user of what makes the values meaningless, because plain values have no `warnings`."""
+    different_ids = [check.line() for check in result.data_checks if check.level == "warn" and check.check in DIFFERENT_IDS]
+    if lines := [*different_ids, *result.emptiness]:
+        warnings.warn("\n".join(lines), DataWarning, stacklevel=3)
 
 
 def _entries(user: Any, entries: Any) -> Iterable[Any]:

@@ -576,17 +576,14 @@ def headline(of_model: Sequence[Mean]) -> Mean:
 
 
 def reject(data_checks: Sequence[DataCheck]) -> None:
-    """Raise for rows that would corrupt a number. Emptiness is no fault of a row: the values are undefined then.
-
-    Args:
-        data_checks: The rows of DATA_REPORT.
+    """Raise for rows that would corrupt a value. If there is nothing to average, the value is undefined instead.
 
     Raises:
-        DataError: A fact is an error; the message has all of these.
+        DataError: A check is an error. The message lists all of these.
     """
-    wrong = [fact.line() for fact in data_checks if fact.level == "error" and fact.check not in EMPTINESS]
-    if wrong:
-        raise DataError("\n".join(wrong), data_checks)
+    errors = [check.line() for check in data_checks if check.level == "error" and check.check not in EMPTINESS]
+    if errors:
+        raise DataError("\n".join(errors), data_checks)
 
 
 def _data_hash(truth: Mapping[str, Any]) -> str:

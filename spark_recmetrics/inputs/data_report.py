@@ -1,4 +1,4 @@
-"""DATA_REPORT: what was counted in the input, what it means, and what to do about it."""
+"""DATA_REPORT: what was counted in the input, what it means, and how to fix it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.text import printable
+from spark_recmetrics.text import counted, printable
+
+
+class Meaning(NamedTuple):
+    """What a check reports.
+
+    Args:
+        unit: What is counted. Empty for checks that report only that there is nothing to count.
+        finding: What is wrong with these, or that there is none.
+        fix: What to do.
+    """
+
+    unit: str
+    finding: str
+    fix: str = ""
 
 
 class DataCheck(NamedTuple):
@@ -20,32 +34,42 @@ class DataCheck(NamedTuple):
     example: str | None
 
     def line(self) -> str:
-        """The fact in words, with what to do about it. Models and ids may hold line breaks, and yet it is one line."""
-        share = "" if self.share is None else f" ({self.share:.3%})"
-        example = f", e.g. {self.example}" if self.example and self.n_rows else ""
-        advice = f": {ADVICE[self.check]}" if self.check in ADVICE else ""
-        # Rows that are admitted already need no option that admits them.
-        advice += WAYS_OUT.get(self.check, "") if self.level == "error" else ""
-        return printable(f"{self.table}: {self.check} = {self.n_rows}{share}{example}{advice}")
+        """The result of the check and what to do about it, on one line."""
+        unit, finding, fix = MEANINGS.get(self.check, Meaning("row", ""))
+        share = "" if self.share is None else f" ({self.share * 100:.3g} %)"
+        result = f"{counted(self.n_rows, unit)}{share} {finding}".strip() if unit else finding
+        if self.example:
+            result += f", for example {self.example}" if unit else f" ({self.example})"
+        # An option that admits such rows helps only where they are rejected.
+        way_out = WAYS_OUT.get(self.check, "") if self.level == "error" else ""
+        # Models and ids may hold line breaks.
+        return printable(f"{self.table}: {self.check}: {result}." + (f" {fix}{way_out}." if fix else ""))
+
+    @property
+    def advice(self) -> str:
+        """The meaning of the check and what to do, without numbers."""
+        unit, finding, fix = MEANINGS.get(self.check, Meaning("", ""))
+        meaning = f"{unit}s {finding}" if unit else finding
+        return f"{meaning}. {fix}".strip(". ")
 
 
 class Levels(NamedTuple):
-    """What decides the level of a fact.
+    """What decides the level of a check.
 
     Args:
-        policies: Of every check.
-        convention: Its own policies: `duplicates`, `nan_scores` and `negative_gains`.
-        as_numbers: Tables whose scores are more than an order: of them an infinite one would make every mean infinite.
+        policies: By check, as chosen by the user.
+        convention: It has the policies `duplicates`, `nan_scores` and `negative_gains`.
+        scores_are_numbers: Tables whose scores are averaged. An infinite score would make every mean infinite.
     """
 
     policies: Mapping[str, str]
     convention: Convention
-    as_numbers: Collection[str] = ()
+    scores_are_numbers: Collection[str] = ()
 
     def level(self, check: str) -> str:
-        """The level of a fact about rows that there are."""
+        """The level of a check that has found something."""
         options = self.convention
-        own = {
+        of_convention = {
             "nan_scores": options.nan_scores,
             "nan_ratings": options.nan_scores,
             "duplicates": options.duplicates,
@@ -53,24 +77,24 @@ class Levels(NamedTuple):
             "pair_duplicates": options.duplicates,
             "negative_gains": options.negative_gains,
         }
-        policy = own.get(check) or self.policies.get(check, "error")
+        policy = of_convention.get(check) or self.policies.get(check, "error")
         return policy if policy in ("error", "warn", "info") else "warn"
 
-    def counted(self, check: str, table: str, n_rows: int, of: int | None = None, example: str | None = None) -> DataCheck:
-        """A fact that is worth its level where there is one such row at all."""
+    def unwanted(self, check: str, table: str, n_rows: int, of: int | None = None, example: str | None = None) -> DataCheck:
+        """A check of rows that should not exist: it has its level if there is at least one."""
         return DataCheck(check, table, self.level(check) if n_rows else "info", n_rows, n_rows / of if of else None, example)
 
-    def needed(self, check: str, table: str, n_rows: int, of: int | None, example: str | None = None) -> DataCheck:
-        """A fact that is worth its level, an error by default, where there is no such row."""
+    def required(self, check: str, table: str, n_rows: int, of: int | None, example: str | None = None) -> DataCheck:
+        """A check of rows that must exist: it has its level, an error by default, if there is none."""
         return DataCheck(check, table, "info" if n_rows else self.level(check), n_rows, n_rows / of if of else None, example)
 
-    def fault(self, check: str, table: str, observed: Mapping[str, Any]) -> DataCheck:
-        """A fact about the rows of a table."""
-        return self.counted(check, table, observed.get(check) or 0, observed.get("rows"), observed.get(f"{check}_example"))
+    def fault(self, check: str, table: str, counts: Mapping[str, Any]) -> DataCheck:
+        """A check of faulty rows, from the counts of their table."""
+        return self.unwanted(check, table, counts.get(check) or 0, counts.get("rows"), counts.get(f"{check}_example"))
 
 
 def data_report(
-    observed: Mapping[str, Mapping[str, Any]],
+    counts: Mapping[str, Mapping[str, Any]],
     totals: Mapping[str, Mapping[str, Any]],
     models: Sequence[str],
     levels: Levels,
@@ -82,159 +106,186 @@ def data_report(
     """The rows of DATA_REPORT.
 
     Args:
-        observed: By table, what was observed of its rows; truth is one of them, and perhaps train.
-        totals: By model, the totals of its rows of PER_USER; a model may have none.
-        models: The models that were asked for.
-        levels: What is refused.
-        has_ratings: Whether the truth has a rating column.
+        counts: By table, the number of rows and of each fault. `truth` is always there, `train` only if it is counted.
+        totals: By model, the totals of its rows of PER_USER. A model may have none.
+        models: The evaluated models.
+        levels: What decides the level of a check.
+        has_ratings: Whether the ground truth has a rating column.
         rated: Whether there are rating metrics.
-        in_both: By model, how many items of truth it predicts, and how many there are; of models without a pair in common.
+        in_both: For models that share no pair with the ground truth: how many of its items they predict, and how many it has.
     """
-    data_checks = [
-        fact
-        for table in observed
+    checks = [
+        check
+        for table in counts
         if table not in ("truth", "train")
-        for fact in prediction_facts(table, observed[table], levels)
+        for check in prediction_checks(table, counts[table], levels)
     ]
-    # Where rows of a list are missing, its ranks have gaps for that alone.
-    torn = any(fact.check in ("null_ids", "bad_ranks") and fact.table == "predictions" and fact.n_rows for fact in data_checks)
-    data_checks += truth_facts(observed["truth"], levels, has_ratings=has_ratings)
-    data_checks += train_facts(observed["train"]) if "train" in observed else []
-    # Every model is scored against the same truth; without a ranking metric only rows that have a prediction are looked at.
-    counted = [sums for sums in totals.values() if sums.get("n_truth_duplicates") is not None]
-    if counted:
-        most = max(counted, key=lambda sums: sums["n_truth_duplicates"])
-        data_checks.append(
-            levels.counted("truth_duplicates", "truth", most["n_truth_duplicates"], None, _users(most, "n_truth_duplicates"))
-        )
+    # If rows of a list are missing, its ranks have gaps for this reason alone.
+    has_gaps = any(
+        check.check in ("null_ids", "bad_ranks") and check.table == "predictions" and check.n_rows for check in checks
+    )
+    checks += truth_checks(counts["truth"], levels, has_ratings=has_ratings)
+    checks += train_checks(counts["train"]) if "train" in counts else []
+    # Every model is scored against the same ground truth. Without a ranking metric, only its rows with a prediction are read.
+    with_repeats = [sums for sums in totals.values() if sums.get("n_truth_duplicates") is not None]
+    if with_repeats:
+        most = max(with_repeats, key=lambda sums: sums["n_truth_duplicates"])
+        example = _example_users(most, "n_truth_duplicates")
+        checks.append(levels.unwanted("truth_duplicates", "truth", most["n_truth_duplicates"], None, example))
     for model in models:
-        own = model_facts(model, totals.get(model, {}), levels, rated=rated)
-        data_checks += [fact for fact in own if not (torn and fact.check == "rank_faults")]
+        of_model = model_checks(model, totals.get(model, {}), levels, rated=rated)
+        checks += [check for check in of_model if not (has_gaps and check.check == "rank_faults")]
         if model in in_both:
-            data_checks.append(levels.needed("items_in_both", f"predictions/{model}", *in_both[model]))
-    return data_checks
+            checks.append(levels.required("items_in_both", f"predictions/{model}", *in_both[model]))
+    return checks
 
 
-def prediction_facts(table: str, observed: Mapping[str, Any], levels: Levels) -> list[DataCheck]:
-    """Facts about predictions from what was observed of their rows; nothing is observed of an empty table."""
-    infinite = levels.fault("infinite_scores", table, observed)
+def prediction_checks(table: str, counts: Mapping[str, Any], levels: Levels) -> list[DataCheck]:
+    """The checks of the rows of predictions. An empty table may have no counts."""
+    infinite = levels.fault("infinite_scores", table, counts)
+    harmless = infinite.level == "error" and table not in levels.scores_are_numbers
     return [
-        levels.needed("rows", table, observed.get("rows") or 0, None),
-        *(levels.fault(check, table, observed) for check in ("null_ids", "nan_scores", "bad_ranks")),
-        infinite._replace(level="info") if infinite.level == "error" and table not in levels.as_numbers else infinite,
-        *_unknown(table, observed, levels),
+        levels.required("rows", table, counts.get("rows") or 0, None),
+        *(levels.fault(check, table, counts) for check in ("null_ids", "nan_scores", "bad_ranks")),
+        infinite._replace(level="info") if harmless else infinite,
+        *_unknown_items(table, counts, levels),
     ]
 
 
-def truth_facts(observed: Mapping[str, Any], levels: Levels, *, has_ratings: bool) -> list[DataCheck]:
-    """Facts about the truth from what was observed of its rows."""
-    rows, lowest, highest = observed.get("rows") or 0, observed.get("lowest"), observed.get("highest")
-    spread = None if not has_ratings or lowest is None else f"{lowest:g} to {highest:g}"
+def truth_checks(counts: Mapping[str, Any], levels: Levels, *, has_ratings: bool) -> list[DataCheck]:
+    """The checks of the rows of the ground truth."""
+    rows, lowest, highest = counts.get("rows") or 0, counts.get("lowest"), counts.get("highest")
+    ratings = None if not has_ratings or lowest is None else f"ratings {lowest:g} to {highest:g}"
     return [
-        levels.needed("rows", "truth", rows, None, spread),
-        levels.fault("null_ids", "truth", observed),
-        levels.fault("nan_ratings", "truth", observed),
-        *([levels.fault("bad_propensities", "truth", observed)] if "bad_propensities" in observed else []),
-        *_unknown("truth", observed, levels),
-        levels.needed("relevant", "truth", observed.get("relevant") or 0, rows, spread),
+        levels.required("rows", "truth", rows, None, ratings),
+        levels.fault("null_ids", "truth", counts),
+        levels.fault("nan_ratings", "truth", counts),
+        *([levels.fault("bad_propensities", "truth", counts)] if "bad_propensities" in counts else []),
+        *_unknown_items("truth", counts, levels),
+        levels.required("relevant", "truth", counts.get("relevant") or 0, rows, ratings),
     ]
 
 
-def train_facts(observed: Mapping[str, Any]) -> list[DataCheck]:
-    """Facts about training rows. That there are none, or that some are nobody's, refuses nothing."""
-    rows, nobodys = observed.get("rows") or 0, observed.get("null_ids") or 0
-    share, example = nobodys / rows if rows else None, observed.get("null_ids_example")
+def train_checks(counts: Mapping[str, Any]) -> list[DataCheck]:
+    """The checks of training rows. None of them is an error."""
+    rows, n_null = counts.get("rows") or 0, counts.get("null_ids") or 0
+    share, example = n_null / rows if rows else None, counts.get("null_ids_example")
     return [
         DataCheck("rows", "train", "info" if rows else "warn", rows, None, None),
-        DataCheck("null_ids", "train", "warn" if nobodys else "info", nobodys, share, example),
+        DataCheck("null_ids", "train", "warn" if n_null else "info", n_null, share, example),
     ]
 
 
-def model_facts(model: str, sums: Mapping[str, Any], levels: Levels, *, rated: bool) -> Iterator[DataCheck]:
-    """Facts about lists and users, from the totals of a model's rows of PER_USER. What was not counted has no fact."""
+def model_checks(model: str, sums: Mapping[str, Any], levels: Levels, *, rated: bool) -> Iterator[DataCheck]:
+    """The checks of the lists and users of a model, from the totals of its rows of PER_USER, as far as it has them."""
     table, users = f"predictions/{model}", sums.get("users_all", 0)
 
-    def counted(check: str, name: str, of: int | None = None) -> DataCheck:
-        return levels.counted(check, table, sums[name], of, _users(sums, name))
+    def unwanted(check: str, name: str, of: int | None = None) -> DataCheck:
+        return levels.unwanted(check, table, sums[name], of, _example_users(sums, name))
 
     for check in ("duplicates", "pair_duplicates", "rank_faults", "negative_gains", "beyond_catalog", "beyond_length"):
         if sums.get(f"n_{check}") is not None:
-            yield counted(check, f"n_{check}")
-    yield levels.needed("users", table, users, None)
+            yield unwanted(check, f"n_{check}")
+    yield levels.required("users", table, users, None)
     if sums.get("n_recommended") is not None:
         listed, recommended = sums["users_predicted"], sums["n_recommended"]
-        yield levels.needed("users_with_relevant", table, sums["users_relevant"], users)
-        yield levels.needed("users_with_list", table, listed, users)
-        both = levels.needed("users_in_both", table, sums["users_truth_and_predicted"], users)
-        # That one side is empty is told by other checks.
+        yield levels.required("users_with_relevant", table, sums["users_relevant"], users)
+        yield levels.required("users_with_list", table, listed, users)
+        both = levels.required("users_in_both", table, sums["users_truth_and_predicted"], users)
+        # Other checks report that one of the two is empty.
         yield both if listed and sums["users_truth"] else both._replace(level="info")
-        yield counted("users_without_list", "users_without_list", users)
-        yield counted("users_without_truth", "users_without_truth", users)
-        yield counted("short_lists", "users_with_short_list", listed)
-        yield counted("tied_at_cut", "users_with_tie_at_cut", listed)
+        yield unwanted("users_without_list", "users_without_list", users)
+        yield unwanted("users_without_truth", "users_without_truth", users)
+        yield unwanted("short_lists", "users_with_short_list", listed)
+        yield unwanted("tied_at_cut", "users_with_tie_at_cut", listed)
         yield DataCheck(
             "matched", table, "info", sums["n_matched"], sums["n_matched"] / recommended if recommended else None, None
         )
     if rated:
-        yield levels.needed("users_rated", table, sums.get("users_rated", 0), users)
+        yield levels.required("users_rated", table, sums.get("users_rated", 0), users)
 
 
-def _unknown(table: str, observed: Mapping[str, Any], levels: Levels) -> list[DataCheck]:
-    """Items that the catalogue lacks, where there is one."""
-    return [levels.fault("unknown_items", table, observed)] if "unknown_items" in observed else []
+def _unknown_items(table: str, counts: Mapping[str, Any], levels: Levels) -> list[DataCheck]:
+    return [levels.fault("unknown_items", table, counts)] if "unknown_items" in counts else []
 
 
-def _users(sums: Mapping[str, Any], name: str) -> str | None:
-    found = sums.get(f"{name}_example")
-    return f"users {', '.join(found)}" if found else None
+def _example_users(sums: Mapping[str, Any], name: str) -> str | None:
+    users = sums.get(f"{name}_example")
+    return f"users {', '.join(users)}" if users else None
 
 
 EMPTINESS = ("rows", "relevant", "users", "users_with_relevant", "users_with_list", "users_rated")
 """Checks whose level `error` means that there is nothing to average, not that rows are wrong."""
 
-NEVER_MEET = ("users_in_both", "items_in_both")
-"""Checks whose finding means that ids are not the same on both sides, which looks like a bad model."""
+DIFFERENT_IDS = ("users_in_both", "items_in_both")
+"""Checks that report ids without a match in the other table, which would look like a bad model."""
 
-ADVICE: Mapping[str, str] = {
-    "rows": "the table is empty: check its location and filters",
-    "null_ids": "a user, item or model is null: remove these rows",
-    "nan_scores": "a score is NaN or null: remove these rows",
-    "nan_ratings": "a rating is NaN, null or infinite: remove these rows",
-    "bad_ranks": "a rank is null or below 1: ranks count from 1",
-    "relevant": "no truth row is relevant: check threshold against the ratings",
-    "duplicates": "a (model, user, item) is predicted more than once: name the column of models in columns.model if these are "
-    "lists of several, or remove the repeats",
-    "truth_duplicates": "a (user, item) stands in truth more than once: remove the repeats",
-    "rank_faults": "the ranks of a list are not 1, 2, 3, … without gap or repeat: mend them, or rank by a score",
-    "negative_gains": "a rating gives a gain below 0, or one too large: use gain=binary",
-    "bad_propensities": "a propensity is null, NaN, not above 0 or above 1: it is the probability that the item was shown; "
-    "remove these rows",
-    "beyond_catalog": "list, relevant items and training rows of a user are more than the catalogue: give the whole catalogue",
-    "beyond_length": "a list is longer than max_per_user: make it the length of the longest list, or shorten the lists",
-    "pair_duplicates": "a (model, user, item) has several predicted ratings: remove the repeats",
-    "users_without_list": "users of truth to whom the model recommends nothing",
-    "users_without_truth": "users with recommendations who do not stand in truth",
-    "users": "nobody stands in truth or predictions",
-    "users_with_relevant": "nobody has a relevant item: check threshold, and that users are the same ids on both sides",
-    "users_with_list": "the model recommends nothing to anybody: check its name and its predictions",
-    "users_in_both": "users of truth with a list: if there are none, check that users are the same ids on both sides",
-    "items_in_both": "no item of truth is ever predicted: check that items are the same ids on both sides",
-    "unknown_items": "the catalogue lacks these items: are its ids the same? checks.unknown_items says whether the rows stay",
-    "short_lists": "lists that are shorter than the largest cut-off",
-    "tied_at_cut": "lists with equal scores on both sides of a cut-off, so that the order of the ids decides what is in",
-    "matched": "recommendations that have a truth row",
-    "infinite_scores": "an infinite score is no predicted rating: remove these rows",
-    "users_rated": "no pair of predicted and true rating: check that users and items are the same ids on both sides",
+_SAME_IDS = "Check that {} have the same ids in predictions and ground truth"
+
+MEANINGS: Mapping[str, Meaning] = {
+    "rows": Meaning("", "the table is empty", "Check its location and filters"),
+    "null_ids": Meaning("row", "with a null user, item or model", "Remove such rows"),
+    "nan_scores": Meaning("row", "with a NaN or null score", "Remove such rows"),
+    "nan_ratings": Meaning("row", "with a NaN, null or infinite rating", "Remove such rows"),
+    "infinite_scores": Meaning("row", "with an infinite score, which is not a predicted rating", "Remove such rows"),
+    "bad_ranks": Meaning("row", "with a rank that is null or below 1", "Number ranks from 1"),
+    "bad_propensities": Meaning(
+        "row",
+        "with a propensity that is null, NaN, at most 0 or above 1",
+        "A propensity is the probability that the item was shown. Remove such rows",
+    ),
+    "unknown_items": Meaning(
+        "row",
+        "with an item that the catalog does not have",
+        "Check that items have the same ids as in the catalog, or set checks.unknown_items",
+    ),
+    "relevant": Meaning("", "no row is relevant", "Check the threshold against the ratings"),
+    "duplicates": Meaning(
+        "repeated recommendation",
+        "of the same model, user and item",
+        "If these are lists of several models, name the column of models in columns.model. Otherwise remove the repeats",
+    ),
+    "truth_duplicates": Meaning("repeated row", "of the same user and item", "Remove the repeats"),
+    "pair_duplicates": Meaning("repeated predicted rating", "of the same model, user and item", "Remove the repeats"),
+    "rank_faults": Meaning(
+        "row",
+        "with a rank that is not its position in the list",
+        "Ranks must be 1, 2, 3, … without gaps or repeats. Correct them, or rank by a score",
+    ),
+    "negative_gains": Meaning(
+        "relevant item", "with a rating whose gain is negative, or too large for a number", "Use gain=binary"
+    ),
+    "beyond_catalog": Meaning(
+        "item", "more in the list, ground truth and training rows of a user than in the catalog", "Give the full catalog"
+    ),
+    "beyond_length": Meaning(
+        "row", "of lists beyond max_per_user", "Set max_per_user to the length of the longest list, or shorten the lists"
+    ),
+    "users": Meaning("", "neither the ground truth nor the predictions have a user", "Check both tables"),
+    "users_with_relevant": Meaning(
+        "", "no user has a relevant item", f"Check the threshold. {_SAME_IDS.format('users and items')}"
+    ),
+    "users_with_list": Meaning(
+        "", "the model recommends nothing to any user", "Check the name of the model and its predictions"
+    ),
+    "users_in_both": Meaning("", "no user of the ground truth has a list", _SAME_IDS.format("users")),
+    "items_in_both": Meaning("", "no item of the ground truth is predicted for any user", _SAME_IDS.format("items")),
+    "users_without_list": Meaning("user", "of the ground truth without recommendations"),
+    "users_without_truth": Meaning("user", "with recommendations but without ground truth"),
+    "short_lists": Meaning("list", "shorter than the largest cut-off"),
+    "tied_at_cut": Meaning("list", "with tied scores at a cut-off", "Item ids decided which items are in the top k"),
+    "matched": Meaning("recommendation", "with a row in the ground truth"),
+    "users_rated": Meaning("", "no pair of a predicted and a true rating", _SAME_IDS.format("users and items")),
 }
-"""What a fact means and what to do about it, by check."""
+"""By check, what it means and what to do about it."""
 
 _FIRST = ", or set duplicates to first (convention: {name: NAME, duplicates: first})"
 
 WAYS_OUT: Mapping[str, str] = {
-    **{check: f", or set checks.{check} to drop" for check in ("null_ids", "bad_ranks", "infinite_scores", "bad_propensities")},
+    **{check: f", or set checks.{check}: drop" for check in ("null_ids", "bad_ranks", "infinite_scores", "bad_propensities")},
     "nan_scores": ", or set nan_scores to drop, last or first (convention: {name: NAME, nan_scores: drop})",
     "nan_ratings": ", or set nan_scores to drop (convention: {name: NAME, nan_scores: drop})",
     **dict.fromkeys(("duplicates", "truth_duplicates", "pair_duplicates"), _FIRST),
     "negative_gains": ", or set negative_gains to clip (convention: {name: NAME, negative_gains: clip})",
 }
-"""Which option admits rows that are refused, by check."""
+"""By check, the option that admits rows that are rejected."""

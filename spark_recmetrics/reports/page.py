@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.conventions import CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError, without_extra
-from spark_recmetrics.inputs.data_report import ADVICE, DataCheck
+from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.reports import plots
 from spark_recmetrics.reports.drawing import MOST_MODELS, svg
@@ -367,7 +367,7 @@ def _data_checks(checks: Sequence[DataCheck], limit: int) -> dict[str, Any]:
             **check._asdict(),
             "share": "" if check.share is None else f"{check.share:.3%}",
             "example": check.example or "",
-            "advice": ADVICE.get(check.check, "") if check.level != "info" else "",
+            "advice": check.advice if check.level != "info" else "",
         }
         for check in ordered[:limit]
     ]

@@ -157,7 +157,7 @@ def test_nobody_has_a_relevant_item(sampled):
 @pytest.mark.parametrize(
     ("truth", "catalog", "told"),
     [
-        ([*RATED, RATED[0]], 26, "truth: truth_duplicates = 1, e.g. users 0: a (user, item) stands in truth more than once"),
+        ([*RATED, RATED[0]], 26, "truth: truth_duplicates: 1 repeated row of the same user and item, for example users 0."),
         (RATED, 3, "predictions/perfect: beyond_catalog = "),
     ],
 )

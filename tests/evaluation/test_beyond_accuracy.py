@@ -834,7 +834,7 @@ def test_a3_on_spark(spark):
         "entropy(base=2)@1": 1.0,
         "entropy(base=2)@2": 2.0,
     }
-    assert any("unknown_items = 1" in line for line in result.warnings)
+    assert any("unknown_items: 1 row" in line for line in result.warnings)
     assert not [name for name in result.per_user.columns if name.startswith(("item_", "gini", "entropy"))]
     with pytest.raises(srm.DataError, match=r"catalog: expected all items .*, found 1 more in lists: give their number"):
         srm.evaluate(predictions, truth, metrics=asked, k=2, catalog=3, n_buckets=2)

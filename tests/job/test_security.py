@@ -160,7 +160,7 @@ def test_a_run_uses_a_secret_and_tells_nobody(spark, monkeypatch, tmp_path, caps
     printed = capsys.readouterr()
     outcome = outcome_of(printed.out)
     assert outcome["models"] == {"als": {"hit@2": 1.0}}
-    assert any("nan_ratings = 1" in line for line in outcome["warnings"]), "the option has had its value"
+    assert any("nan_ratings: 1 row" in line for line in outcome["warnings"]), "the option has had its value"
     tables = [read_history(spark, tmp_path / "out", table=name).collect() for name in ("summary", "per_user", "data_report")]
     assert untold(printed.out + printed.err + caplog.text + (tmp_path / "result.json").read_text() + str(tables))
     assert outcome["report"] == str(tmp_path / "report.html")

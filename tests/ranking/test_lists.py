@@ -79,9 +79,9 @@ def test_lists_are_not_sorted(spark, capsys):
 @pytest.mark.parametrize(
     ("rows", "kind", "message"),
     [
-        ([(1, [7, 7])], "array<int>", "duplicates = 1"),
-        ([(1, [7, None])], "array<int>", "predictions: null_ids = 1"),
-        ([(1, [7]), (1, [8])], "array<int>", "rank_faults = 1"),
+        ([(1, [7, 7])], "array<int>", "duplicates: 1 repeated recommendation"),
+        ([(1, [7, None])], "array<int>", "predictions: null_ids: 1 row"),
+        ([(1, [7]), (1, [8])], "array<int>", "rank_faults: 1 row"),
         ([(1, "7")], "string", r"predictions: column 'items' \(columns.items\): expected an array of items"),
         ([(1, [7.5])], "array<double>", "expected a whole number or a string as an id"),
     ],
