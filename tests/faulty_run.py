@@ -1,4 +1,4 @@
-"""Evaluate without a fault and with faults, in one session, and print what was found as JSON. `test_faults.py` runs it.
+"""Evaluate without and with faults in one session, and print the results as JSON. Run by `test_faults.py`.
 
 python faulty_run.py MASTER FOLDER FAULT...
 """
@@ -44,13 +44,13 @@ SPECULATION = {
 
 
 class Fault:
-    """What goes wrong in a task. It is sent to the workers, so it says what happened in files.
+    """A fault in a task. It is sent to the workers, which report with files.
 
     Args:
-        kind: `worker`: the Python worker dies. `executor`: its JVM dies, with what its tasks have written. `slow`: the task
-            takes longer than the test. `none`.
-        place: `source`: while predictions are read. `score`: while users are scored, or rows are looked at.
-        marks: Beginning of the paths of the files.
+        kind: `worker`: the Python worker dies. `executor`: its JVM dies, with the output of its tasks. `slow`: the task takes
+            longer than the test. `none`.
+        place: `source`: while predictions are read. `score`: while users are scored, or rows are read again.
+        marks: Start of the paths of the files.
     """
 
     def __init__(self, kind, place, marks):
@@ -64,12 +64,12 @@ class Fault:
         self.strike("source")
 
     def strike(self, place):
-        """Go wrong, if this is the place and the first attempt."""
+        """Fail if this is the place and the first attempt."""
         if place != self.place:
             return
         task = TaskContext.get()
         if self.kind == "executor":
-            # One that has read rows, so that these are lost and read again.
+            # An executor that has read rows, so that they are lost and read again.
             if Path(f"{self.marks}ran-{executor()}").exists() and self.mark("lost"):
                 os.kill(executor(), signal.SIGKILL)
                 time.sleep(60)
@@ -81,7 +81,7 @@ class Fault:
                 time.sleep(60)
 
     def mark(self, name):
-        """Leave a mark; whether it is new."""
+        """Create a file, and return whether it is new."""
         try:
             Path(self.marks + name).touch(exist_ok=False)
         except FileExistsError:
@@ -90,15 +90,15 @@ class Fault:
 
 
 def executor():
-    """The JVM is the parent of the daemon, which is that of the Python workers."""
+    """The process id of the JVM: the parent of the daemon, which is the parent of the Python workers."""
     return int(Path(f"/proc/{os.getppid()}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def evaluate(spark, case, fault):
-    """One evaluation of all metrics, with a fault in it."""
+    """An evaluation of all metrics with a fault."""
 
-    for known in (srm.metrics.registry.DEFINITIONS, srm.metrics.registry.ALIASES):
-        known.pop("fault", None)
+    for registered in (srm.metrics.registry.DEFINITIONS, srm.metrics.registry.ALIASES):
+        registered.pop("fault", None)
 
     @srm.metrics.register("fault", lower=None, upper=None)
     def _(batch, k):
@@ -120,8 +120,8 @@ def evaluate(spark, case, fault):
     )
 
 
-def told(result):
-    """All that a result says, floats in hexadecimal."""
+def exact_values(result):
+    """The contents of a result, with floats in hexadecimal."""
 
     def exact(row):
         return [value.hex() if isinstance(value, float) else value for value in row]
@@ -131,68 +131,68 @@ def told(result):
     return {
         "per_user": rows,
         "summary": summary,
-        "facts": [exact(fact) for fact in result.data_checks],
+        "data_checks": [exact(check) for check in result.data_checks],
         "data_hash": result.data_hash,
     }
 
 
-def watched(spark, fault):
-    """What is observed of rows that are shuffled, kept, and looked at."""
+def observed(spark, fault):
+    """The observed counts of rows that are shuffled, kept and read."""
     rows = spark.range(1000, numPartitions=7).mapInPandas(fault.read, "id long")
-    watch = RowCounts.of(rows, {"even": rows["id"] % 2 == 0})
+    counts = RowCounts.of(rows, {"even": rows["id"] % 2 == 0})
 
-    def look(parts):
+    def read_again(parts):
         yield from parts
         fault.strike("score")
 
-    kept = actions.materialize(watch.observed_rows().repartition(3, "id").mapInPandas(look, "id long"))
+    kept = actions.materialize(counts.observed_rows().repartition(3, "id").mapInPandas(read_again, "id long"))
     actions.collect_rows(kept.agg({"id": "max"}))
     actions.release(kept)
-    return actions.observed_counts(watch)
+    return actions.observed_counts(counts)
 
 
 def main(master, folder, *faults):
-    """Print one line for each fault, and one for none before."""
+    """Print one line without a fault, and one for each fault."""
     settings = SETTINGS | (SPECULATION if any(fault.startswith("slow") for fault in faults) else {})
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     case = random_data.merged_cases(range(2), duplicates=True)
-    again, observed = [], actions.observed_counts
+    recounted, observed_counts = [], actions.observed_counts
 
-    def listen(watch):
-        again.append(watch.observation.get[RECOUNTED])
-        return observed(watch)
+    def record(counts):
+        recounted.append(counts.observation.get[RECOUNTED])
+        return observed_counts(counts)
 
-    actions.observed_counts = listen
+    actions.observed_counts = record
     for n, name in enumerate(("none", *faults)):
-        again.clear()
+        recounted.clear()
         kind, place = name.split("-") if n else ("none", "")
-        fault = Fault(kind, "score" if place == "watch" else place, f"{folder}/{n}-")
-        start, found = time.monotonic(), {"fault": name}
-        if "executor-watch" in faults:
-            found["watched"] = watched(spark, fault)
+        fault = Fault(kind, "score" if place == "observe" else place, f"{folder}/{n}-")
+        start, report = time.monotonic(), {"fault": name}
+        if "executor-observe" in faults:
+            report["observed"] = observed(spark, fault)
         else:
             result = evaluate(spark, case, fault)
             if place == "cache":
                 kill_executors(spark, fault)
-            found |= told(result)
+            report |= exact_values(result)
             result.release()
         marks = [path.name for path in Path(folder).glob(f"{n}-*")]
-        found |= {"seconds": round(time.monotonic() - start, 1), "counted_again": again[:]}
-        found |= {"struck": sum("struck" in mark for mark in marks), "lost": sum("lost" in mark for mark in marks)}
-        print(json.dumps(found), flush=True)
+        report |= {"seconds": round(time.monotonic() - start, 1), "recounted": recounted[:]}
+        report |= {"struck": sum("struck" in mark for mark in marks), "lost": sum("lost" in mark for mark in marks)}
+        print(json.dumps(report), flush=True)
     spark.stop()
 
 
 def kill_executors(spark, fault):
-    """All that this application has; the workers start new ones."""
-    own = spark.sparkContext.applicationId.encode()
+    """Kill all executors of this application. The workers start new ones."""
+    application = spark.sparkContext.applicationId.encode()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
-            if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words and own in words:
+            if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words and application in words:
                 os.kill(int(process.name), signal.SIGKILL)
                 fault.mark(f"lost-{process.name}")
 

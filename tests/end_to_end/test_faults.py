@@ -1,4 +1,4 @@
-"""Tasks that fail, run twice, or lose their executor: the numbers are those of a clean run."""
+"""Tasks that fail, run twice, or lose their executor: the results are those of a clean run."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.once,
     pytest.mark.heavy,
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the executor of a worker is looked up in /proc"),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to find the executor of a worker"),
 ]
 
 SECONDS = 500
-"""How long the evaluations of one session may take on a machine that is busy; on an idle one they take half a minute."""
+"""How long the evaluations of one session may take on a busy machine; on an idle one they take half a minute."""
 
 
 def run(master, folder, *faults):
-    """What `faulty_run.py` found: without a fault, and with each of them."""
+    """The reports of `faulty_run.py`: without a fault, and with each fault."""
     command = [sys.executable, str(Path(__file__).parents[1] / "faulty_run.py"), master, str(folder), *faults]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert [one["fault"] for one in found] == ["none", *faults]
-    return found
+    reports = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [report["fault"] for report in reports] == ["none", *faults]
+    return reports
 
 
-def assert_same_numbers(found, clean):
-    assert found["per_user"] == clean["per_user"], "bit for bit"
-    assert found["facts"] == clean["facts"], "what was counted of the input"
-    assert found["data_hash"] == clean["data_hash"]
-    assert len(found["summary"]) == len(clean["summary"])
-    for row, wanted in zip(found["summary"], clean["summary"], strict=True):
-        assert row[:2] == wanted[:2]
-        for value, other in zip(row[2:], wanted[2:], strict=True):
+def assert_same_results(report, clean):
+    assert report["per_user"] == clean["per_user"], "bit for bit"
+    assert report["data_checks"] == clean["data_checks"]
+    assert report["data_hash"] == clean["data_hash"]
+    assert len(report["summary"]) == len(clean["summary"])
+    for row, expected in zip(report["summary"], clean["summary"], strict=True):
+        assert row[:2] == expected[:2]
+        for value, other in zip(row[2:], expected[2:], strict=True):
             assert value == other if None in (value, other) else math.isclose(value, other, rel_tol=0, abs_tol=1e-12), row
 
 
 def test_python_workers_that_die_once(tmp_path):
-    """On the first attempt of a task: while predictions are read, and in every task that scores users."""
-    clean, *found = run("local[2,4]", tmp_path, "worker-source", "worker-score")
-    for one in found:
-        assert one["struck"] > 0, "a worker was killed"
-        assert_same_numbers(one, clean)
+    """In the first attempt of a task: while predictions are read, and in every task that scores users."""
+    clean, *reports = run("local[2,4]", tmp_path, "worker-source", "worker-score")
+    for report in reports:
+        assert report["struck"] > 0, "a worker was killed"
+        assert_same_results(report, clean)
 
 
 @pytest.fixture(scope="module")
@@ -58,24 +58,24 @@ def master(tmp_path_factory):
 
 
 def test_an_executor_that_is_lost(master, tmp_path):
-    """While it reads predictions, while it scores users, and behind the evaluation, when it holds a part of PER_USER."""
-    clean, *found = run(master, tmp_path, "executor-source", "executor-score", "executor-cache")
-    for one in found:
-        assert one["lost"] > 0, "an executor was killed"
-        assert_same_numbers(one, clean)
+    """While it reads predictions, while it scores users, and after the evaluation, when it keeps a part of PER_USER."""
+    clean, *reports = run(master, tmp_path, "executor-source", "executor-score", "executor-cache")
+    for report in reports:
+        assert report["lost"] > 0, "an executor was killed"
+        assert_same_results(report, clean)
 
 
-def test_what_is_observed_of_rows_that_a_lost_executor_had_read(master, tmp_path):
-    """Spark may count them again, and the counts are right all the same."""
-    clean, lost = run(master, tmp_path, "executor-watch")
+def test_the_counts_of_rows_that_a_lost_executor_had_read(master, tmp_path):
+    """Spark may count them twice, but the counts are right."""
+    clean, lost = run(master, tmp_path, "executor-observe")
     assert lost["lost"] == 1, "an executor was killed"
-    assert clean["watched"] == lost["watched"] == {"rows": 1000, "even": 500}
+    assert clean["observed"] == lost["observed"] == {"rows": 1000, "even": 500}
 
 
 def test_speculation(master, tmp_path):
-    """A task that does not end is run a second time on the other executor, while predictions are read and in scoring."""
-    clean, *found = run(master, tmp_path, "slow-source", "slow-score")
-    for one in found:
-        assert one["struck"] > 0, "a task was slow"
-        assert one["seconds"] < 60, "the second attempt was faster than the sleep of the first"
-        assert_same_numbers(one, clean)
+    """A task that hangs runs a second time on the other executor, while predictions are read and in scoring."""
+    clean, *reports = run(master, tmp_path, "slow-source", "slow-score")
+    for report in reports:
+        assert report["struck"] > 0, "a task was slow"
+        assert report["seconds"] < 60, "the second attempt was faster than the sleep of the first"
+        assert_same_results(report, clean)
