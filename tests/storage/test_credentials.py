@@ -1,4 +1,4 @@
-"""The values of secrets: where they are read, and that they are covered however they are written."""
+"""The values of secrets: where they are read, and that they are masked in every form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCOPED = Location(path="/p", options={"password": Secret("recs/key"), "sep": ";"
 
 
 class Scopes:
-    """As much of dbutils as is used."""
+    """The part of dbutils that is used."""
 
     def __init__(self, *_: object) -> None:
         self.secrets = self
@@ -47,9 +47,11 @@ class Scopes:
 
 
 def test_scopes_need_databricks() -> None:
-    told = r"^inputs\.x\.options\.password: the secret recs/key is a Databricks secret, found no dbutils here: .* use env:NAME$"
+    message = (
+        r"^inputs\.x\.options\.password: the secret recs/key is a Databricks secret, found no dbutils here: .* use env:NAME$"
+    )
     for read in (lambda: Vault().options(SCOPED, "inputs.x"), lambda: Vault().check([("inputs.x", SCOPED)])):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             read()
 
 
@@ -65,7 +67,7 @@ def test_scopes_are_read_through_dbutils(monkeypatch, place: str) -> None:
         monkeypatch.setattr(credentials, "find_spec", lambda name: name == "pyspark.dbutils")
     vault = Vault()
     vault.check([("inputs.x", SCOPED)])
-    assert vault.masked(VALUE) == VALUE, "nothing is asked for before there is a session"
+    assert vault.masked(VALUE) == VALUE, "dbutils is not used before there is a session"
     assert vault.options(SCOPED, "inputs.x") == {"password": VALUE, "sep": ";"}
     assert vault.masked(VALUE) == "***"
     with pytest.raises(ConfigError) as caught:
@@ -88,7 +90,7 @@ def test_scopes_are_read_through_dbutils(monkeypatch, place: str) -> None:
         "hunter2 with/slash&more=1",
     ],
 )
-def test_values_are_covered_however_they_are_written(monkeypatch, value: str) -> None:
+def test_values_are_masked_in_every_form(monkeypatch, value: str) -> None:
     monkeypatch.setenv("RECMETRICS_TEST_A", value)
     monkeypatch.setenv("RECMETRICS_TEST_B", value + "longer")
     vault = Vault()
@@ -98,8 +100,8 @@ def test_values_are_covered_however_they_are_written(monkeypatch, value: str) ->
     texts += [value + "longer", value.replace("hunter", "Hunter")]
     texts += value.strip().splitlines()[:3]
     for text in texts:
-        covered = vault.masked(f"Spark says: {text}.")
-        assert untold(covered), text
-        assert covered.startswith("Spark says: ")
-        assert "***" in covered
+        masked = vault.masked(f"Spark says: {text}.")
+        assert untold(masked), text
+        assert masked.startswith("Spark says: ")
+        assert "***" in masked
     assert vault.masked("nothing here") == "nothing here"

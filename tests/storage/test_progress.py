@@ -1,4 +1,4 @@
-"""What is told of a run while it runs: names of jobs in the Spark UI, lines in the log, and lines on a terminal."""
+"""Progress of a run: names of jobs in the Spark UI, lines in the log, and lines on a terminal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LINES = [
     f"models and catalog: {SECONDS}",
     f"items and groups: {SECONDS}",
     f"preflight: {SECONDS}",
-    # Six recommendations and three rows of truth; each model has three users.
+    # Six predictions and three rows of ground truth; each model has three users.
     f"scoring: 9 rows, 3 users, {SECONDS}",
     f"adding up: {SECONDS}",
     f"slices and intervals: {SECONDS}",
@@ -58,7 +58,7 @@ LINES = [
 
 @pytest.fixture
 def job(tmp_path):
-    """A configuration with its tables as files of CSV, which need no session to be written."""
+    """A configuration with its tables as CSV files, which are written without a session."""
     columns = {
         "predictions": (LISTS, "model,user_id,item_id,score"),
         "truth": (TRUTH, "user_id,item_id,rating"),
@@ -93,11 +93,11 @@ def evaluate(spark, **options):
     return srm.evaluate(n_buckets=2, **{**tables_of(spark), **wanted, **options})
 
 
-def seen_by_spark(spark):
-    """The descriptions that the UI has of all jobs so far, by the number of the job; None where there is none."""
+def descriptions(spark):
+    """By job id, the descriptions of all jobs so far in the UI; None without one."""
     jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
-    found = (jobs.apply(place) for place in range(jobs.size()))
-    return {job.jobId(): job.description().get() if job.description().isDefined() else None for job in found}
+    all_jobs = (jobs.apply(n) for n in range(jobs.size()))
+    return {job.jobId(): job.description().get() if job.description().isDefined() else None for job in all_jobs}
 
 
 def classic(session_kind):
@@ -113,10 +113,9 @@ def messages(caplog):
 def test_the_jobs_of_an_evaluation_have_names(spark, session_kind):
     classic(session_kind)
     spark.sparkContext.setJobDescription("a notebook")
-    before = seen_by_spark(spark)
+    before = descriptions(spark)
     srm.compare(evaluate(spark))
-    told = [text for job, text in seen_by_spark(spark).items() if job not in before]
-    assert set(told) == {
+    assert {text for job, text in descriptions(spark).items() if job not in before} == {
         f"spark-recmetrics: {name}"
         for name in (
             "models and catalog",
@@ -133,17 +132,17 @@ def test_the_jobs_of_an_evaluation_have_names(spark, session_kind):
 
 @pytest.mark.spark
 def test_a_job_logs_a_line_for_each_step_and_names_its_jobs(spark, session_kind, job, caplog):
-    before = {} if session_kind == "connect" else seen_by_spark(spark)
+    before = {} if session_kind == "connect" else descriptions(spark)
     assert main(["evaluate", "--config", job]) == 0
-    told = messages(caplog)
-    assert len(told) == len(LINES), told
-    for line, expected in zip(told, LINES, strict=True):
+    lines = messages(caplog)
+    assert len(lines) == len(LINES), lines
+    for line, expected in zip(lines, LINES, strict=True):
         assert re.fullmatch(expected, line), line
     assert {record.levelno for record in caplog.records if record.name == progress.__name__} == {logging.INFO}
     if session_kind == "connect":
-        return  # its server names jobs by itself, and its client cannot see them
-    # None is without: the UI would show a line of Spark's code for it.
-    texts = {text for number, text in seen_by_spark(spark).items() if number not in before}
+        return  # its server sets descriptions, which its client cannot see
+    # All have a description. Otherwise the UI would show a line of Spark's code.
+    texts = {text for number, text in descriptions(spark).items() if number not in before}
     assert all(str(text).startswith("spark-recmetrics: ") for text in texts), texts
     names = {text.removeprefix("spark-recmetrics: ") for text in texts}
     assert {"workers", "tables", "preflight: scoring", "scoring", "writing per_user", "publishing"} <= names
@@ -151,8 +150,8 @@ def test_a_job_logs_a_line_for_each_step_and_names_its_jobs(spark, session_kind,
 
 
 @pytest.mark.spark
-def test_a_library_is_quiet_unless_asked(spark, job, caplog):
-    assert main(["evaluate", "--config", job, "--set", "inputs.truth.path=/nowhere"]) == 4  # what it shows ends with it
+def test_the_library_logs_steps_only_if_asked(spark, job, caplog):
+    assert main(["evaluate", "--config", job, "--set", "inputs.truth.path=/nowhere"]) == 4  # show_steps ends with it
     caplog.clear()
     few = {"metrics": "hit", "slices": [], "models": ["als", "pop"], "train": None, "catalog": None}
     evaluate(spark, **few)
@@ -164,19 +163,19 @@ def test_a_library_is_quiet_unless_asked(spark, job, caplog):
 
 
 @pytest.mark.spark
-def test_no_job_is_started_for_it(spark, session_kind, monkeypatch):
+def test_progress_starts_no_job(spark, session_kind, monkeypatch):
     classic(session_kind)
     spark.conf.set("spark.sql.adaptive.enabled", "false")  # adaptive execution runs a job per stage
 
     def n_jobs():
-        before = seen_by_spark(spark)
+        before = descriptions(spark)
         srm.compare(evaluate(spark))
-        return len(seen_by_spark(spark).keys() - before.keys())
+        return len(descriptions(spark).keys() - before.keys())
 
     with show_steps():
-        told = n_jobs()
+        with_progress = n_jobs()
 
-    class Silent:
+    class NoStep:
         def __enter__(self):
             return StepCounts()
 
@@ -184,20 +183,20 @@ def test_no_job_is_started_for_it(spark, session_kind, monkeypatch):
             pass
 
     for module in (pipeline, differences_spark, learning, history):
-        monkeypatch.setattr(module, "step", lambda *_: Silent())
-    assert n_jobs() == told
+        monkeypatch.setattr(module, "step", lambda *_: NoStep())
+    assert n_jobs() == with_progress
 
 
 @pytest.mark.spark
-def test_a_description_is_given_back_after_an_error(spark, session_kind, caplog):
+def test_a_description_is_restored_after_an_error(spark, session_kind, caplog):
     classic(session_kind)
     context = spark.sparkContext
     context.setJobDescription("mine")
 
     def fail():
-        with show_steps(), step(spark, "outer"), step(spark, "inner") as told:
+        with show_steps(), step(spark, "outer"), step(spark, "inner") as counts:
             assert context.getLocalProperty(DESCRIPTION) == "spark-recmetrics: outer: inner"
-            told.rows = 1
+            counts.rows = 1
             raise ValueError("no good")
 
     with pytest.raises(ValueError, match="no good"):
@@ -210,28 +209,28 @@ def test_a_description_is_given_back_after_an_error(spark, session_kind, caplog)
 
 
 @pytest.mark.spark
-def test_threads_have_steps_of_their_own(spark, session_kind):
+def test_threads_have_independent_steps(spark, session_kind):
     classic(session_kind)
-    context, here, there, found = spark.sparkContext, threading.Event(), threading.Event(), []
+    context, here, there, names = spark.sparkContext, threading.Event(), threading.Event(), []
 
     def other():
         with step(spark, "theirs"):
             there.set()
             here.wait(30)
-            found.append(context.getLocalProperty(DESCRIPTION))
+            names.append(context.getLocalProperty(DESCRIPTION))
 
     thread = threading.Thread(target=other)
     with step(spark, "mine"):
         thread.start()
         there.wait(30)
-        found.append(context.getLocalProperty(DESCRIPTION))
+        names.append(context.getLocalProperty(DESCRIPTION))
     here.set()
     thread.join()
-    assert found == ["spark-recmetrics: mine", "spark-recmetrics: theirs"]
+    assert names == ["spark-recmetrics: mine", "spark-recmetrics: theirs"]
 
 
 class Context:
-    """Stands for a session whose context has died."""
+    """A session whose context has died."""
 
     @property
     def sparkContext(self):  # noqa: N802 - Spark's name
@@ -241,20 +240,20 @@ class Context:
         return None
 
     def setLocalProperty(self, key, value):  # noqa: N802 - Spark's name
-        raise ConnectionError("nobody is there")
+        raise ConnectionError("connection refused")
 
 
 @pytest.mark.parametrize("session", [Context(), object()])
-def test_a_job_without_a_name_is_done(session, caplog):
-    """Where Spark has no context, or refuses it."""
-    with show_steps(), step(session, "scoring") as told:
-        told.rows = 1234567
-        told.users = 1
+def test_a_job_runs_without_a_name(session, caplog):
+    """If Spark has no context, or denies access to it."""
+    with show_steps(), step(session, "scoring") as counts:
+        counts.rows = 1234567
+        counts.users = 1
     assert messages(caplog) == ["scoring: 1,234,567 rows, 1 user, 0.0 s"]
 
 
-def test_a_short_step_has_its_line_too(caplog, monkeypatch):
-    """So that every night has the same lines."""
+def test_a_short_step_has_a_line_too(caplog, monkeypatch):
+    """So that each run has the same lines."""
     times = iter([1.0, 1.0, 1.0, 3.25])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
     with show_steps():
@@ -269,19 +268,19 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_has_the_line_alone_and_once(monkeypatch, caplog):
+def test_a_terminal_shows_the_plain_line_once(monkeypatch, caplog):
     monkeypatch.setattr(sys, "stderr", Terminal())
     for _ in range(2):
-        with show_steps(), step(object(), "scoring") as told:
-            told.rows = 2
+        with show_steps(), step(object(), "scoring") as counts:
+            counts.rows = 2
     assert sys.stderr.getvalue() == 2 * "scoring: 2 rows, 0.0 s\n"
     assert messages(caplog) == []
 
 
 @pytest.mark.spark
-def test_a_terminal_follows_the_tasks_of_connect(spark, session_kind, monkeypatch):
+def test_a_terminal_shows_the_tasks_of_connect(spark, session_kind, monkeypatch):
     if session_kind == "classic" or not hasattr(spark, "registerProgressHandler"):
-        pytest.skip("classic Spark shows a bar of its own; Connect tells of tasks from Spark 4.0 on")
+        pytest.skip("classic Spark shows its own bar; Connect reports tasks since Spark 4.0")
     from pyspark.sql import functions as F
 
     def slow(number):
@@ -295,7 +294,7 @@ def test_a_terminal_follows_the_tasks_of_connect(spark, session_kind, monkeypatc
         spark.range(1).select(F.udf(slow, "bigint")("id")).collect()
     text = sys.stderr.getvalue()
     assert re.search(r"\rscoring: \d of [12] tasks *\r", text)
-    # The line is empty again before the next one is written.
+    # The line is cleared before the next one is written.
     assert re.search(rf"\r {{70}}\rscoring: {SECONDS}\n$", text)
     spark.range(1).collect()
     assert sys.stderr.getvalue() == text
@@ -303,7 +302,7 @@ def test_a_terminal_follows_the_tasks_of_connect(spark, session_kind, monkeypatc
 
 @pytest.mark.heavy
 def test_a_job_on_a_terminal(job, tmp_path):
-    """A process of its own, whose stderr is a terminal; a line may stand behind a bar of Spark that has been wiped out."""
+    """A process whose stderr is a terminal. A line may follow a cleared bar of Spark."""
     leader, follower = pty.openpty()
     command = [sys.executable, "-c", "from spark_recmetrics.job.cli import evaluate; evaluate()", "--config", job]
     flags = "--conf spark.log.level=ERROR --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 pyspark-shell"
@@ -315,7 +314,7 @@ def test_a_job_on_a_terminal(job, tmp_path):
     while True:
         try:
             part = os.read(leader, 4096)
-        except OSError:  # so Linux says that nobody has the terminal open any longer
+        except OSError:  # raised by Linux when the terminal is closed
             break
         if not part:
             break
@@ -324,15 +323,15 @@ def test_a_job_on_a_terminal(job, tmp_path):
     text = shown.decode().replace("\r\n", "\n")
     assert process.wait() == 0, text
     lines = [line.rpartition("\r")[2] for line in text.splitlines()]
-    found = [next((n for n, line in enumerate(lines) if re.fullmatch(expected, line)), None) for expected in LINES]
-    assert None not in found, text
-    assert found == sorted(found)
+    positions = [next((n for n, line in enumerate(lines) if re.fullmatch(expected, line)), None) for expected in LINES]
+    assert None not in positions, text
+    assert positions == sorted(positions)
     assert "spark_recmetrics.storage.progress" not in text
     assert b"scoring:" not in (tmp_path / "stdout").read_bytes()
 
 
-def test_a_job_without_stderr_tells_nobody(monkeypatch, caplog):
-    """So schedulers start one that was told `2>&-`."""
+def test_a_job_without_stderr(monkeypatch, caplog):
+    """As when a scheduler starts a job with `2>&-`."""
     monkeypatch.setattr(sys, "stderr", None)
     with show_steps(), step(object(), "scoring"):
         pass

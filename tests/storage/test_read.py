@@ -155,7 +155,9 @@ def test_a_string_among_the_numbers_of_a_slice_is_shown(spark):
 def test_a_decimal_comma_in_memory():
     lists = pd.DataFrame({"user_id": [1], "item_id": [7], "score": [0.5]})
     truth = pd.DataFrame({"user_id": [1], "item_id": [7], "rating": ["3,5"]})
-    with pytest.raises(DataError, match="expected a number, found string, e.g. '3,5' in truth, with a decimal comma: write points"):
+    with pytest.raises(
+        DataError, match=r"expected a number, found string, e\.g\. '3,5' in truth, with a decimal comma: write points"
+    ):
         srm.evaluate(lists, truth, metrics="mae")
 
 
