@@ -166,6 +166,7 @@ class Result:
             DataError: The user stands neither in truth nor in predictions.
 
         Example:
+            >>> from spark_recmetrics.evaluation.stages import evaluate
             >>> predictions = spark.createDataFrame(
             ...     [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.7), ("cid", "x", 0.1)],
             ...     "user_id string, item_id string, score double",
@@ -207,6 +208,7 @@ class Result:
             DataError: There are no scores, only ranks; or no ratings.
 
         Example:
+            >>> from spark_recmetrics.evaluation.stages import evaluate
             >>> lists = [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.2), ("bob", "x", 0.1)]
             >>> predictions = spark.createDataFrame(lists, "user_id string, item_id string, score double")
             >>> truth = spark.createDataFrame([("ann", "x"), ("ann", "y"), ("bob", "x")], "user_id string, item_id string")
