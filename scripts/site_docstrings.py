@@ -1,4 +1,4 @@
-"""How the reference of `make site` reads docstrings."""
+"""A Griffe extension for the reference of `make site`: section names of docstrings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import griffe
 
 
 class Sections(griffe.Extension):
-    """The names of sections that Griffe knows.
+    """Rename sections to the names that Griffe expects.
 
-    Our `Example:` is its `Examples:`; by the other name it would not see the doctests in it. The `Args:` of a named tuple are
-    its `Attributes:`, since Griffe sees no signature there.
+    Griffe finds doctests only in `Examples:`, and takes the fields of a named tuple, which has no signature, from
+    `Attributes:`.
     """
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
