@@ -248,29 +248,14 @@ def _rate(rate: float) -> str:
     return f"{100 * rate:.2g} %" if rate >= 1e-4 else "below 0.01 %"
 
 
-class _FalseAlarms(NamedTuple):
-    """How often a gate fails by chance: the share of runs, and of years."""
-
-    of_runs: float | None = None
-    of_years: float | None = None
-
-
-class _Tables(NamedTuple):
-    """Rows of SUMMARY of this run and of previous runs, and of COMPARISON."""
-
-    rows: Sequence[Row]
-    history: Sequence[Row]
-    comparison: Sequence[Row]
-
-
 class _Decision(NamedTuple):
-    """The result of one gate for one model, before `severity` applies."""
+    """The result of one gate for one model, before `severity` applies. The rates are those of a run and of a year."""
 
     reason: str
     failed: bool
     reference: Reference = Reference()
     drop: float | None = None
-    alarms: _FalseAlarms = _FalseAlarms()
+    false_alarm_rates: tuple[float | None, float | None] = (None, None)
 
 
 def check_gates(
@@ -302,7 +287,7 @@ def check_gates(
         >>> result.result, round(result.false_alarm_rate, 3)
         ('fail', 0.336)
     """
-    tables, results = _Tables(rows, history, comparison), []
+    results = []
     for gate in gates:
         models = {row["model"] for row in rows} - {gate.baseline} if gate.model is None else {gate.model}
         if not models:
@@ -311,7 +296,7 @@ def check_gates(
         for model in sorted(models):
             wanted = {"metric": gate.metric, "slice": "all", "model": model}
             row = next((row for row in rows if all(row[key] == value for key, value in wanted.items())), None)
-            results.append(_result(gate, model, row, _decide(gate, row, tables)))
+            results.append(_result(gate, model, row, _decide(gate, row, rows, history, comparison)))
     return results
 
 
@@ -319,16 +304,18 @@ def _result(gate: Gate, model: str | None, row: Row | None, decision: _Decision)
     value, n_users = (None, 0) if row is None else (row["value"], row["n_users"])
     compared = (decision.reference.value, decision.reference.run, decision.drop)
     level = gate.severity if decision.failed else "pass"
-    return GateResult(gate.text, gate.metric, model, value, n_users, *compared, level, decision.reason, *decision.alarms)
+    return GateResult(
+        gate.text, gate.metric, model, value, n_users, *compared, level, decision.reason, *decision.false_alarm_rates
+    )
 
 
-def _decide(gate: Gate, row: Row | None, tables: _Tables) -> _Decision:
+def _decide(gate: Gate, row: Row | None, rows: Sequence[Row], history: Sequence[Row], comparison: Sequence[Row]) -> _Decision:
     problem = _problem_of_value(gate, row)
     if row is None or problem is not None:
         return _Decision(problem or "", failed=True)
     if gate.against is None:
         return _Decision(f"{row['value']:.4f} is within bounds", failed=False)
-    reference = _reference(gate, row, tables)
+    reference = _reference(gate, row, rows, history)
     if reference.problem is not None:
         return _Decision(reference.problem, failed=True, reference=reference)
     if reference.value is None:
@@ -337,8 +324,8 @@ def _decide(gate: Gate, row: Row | None, tables: _Tables) -> _Decision:
         reason = f"{done}: there is no previous run ({left_out}missing: {gate.missing})"
         return _Decision(reason, failed=gate.missing == "fail", reference=reference)
     if gate.significant == "all_runs":
-        return _decide_over_all_runs(gate, row, reference, reference.value, tables.history)
-    return _decide_this_run(gate, row, reference, reference.value, tables.comparison)
+        return _decide_over_all_runs(gate, row, reference, reference.value, history)
+    return _decide_this_run(gate, row, reference, reference.value, comparison)
 
 
 def _problem_of_value(gate: Gate, row: Row | None) -> str | None:
@@ -357,13 +344,13 @@ def _problem_of_value(gate: Gate, row: Row | None) -> str | None:
     return None
 
 
-def _reference(gate: Gate, row: Row, tables: _Tables) -> Reference:
+def _reference(gate: Gate, row: Row, rows: Sequence[Row], history: Sequence[Row]) -> Reference:
     if gate.baseline is not None:
-        return model_reference(row, tables.rows, gate.baseline)
+        return model_reference(row, rows, gate.baseline)
     match = _AGAINST.fullmatch(gate.against or "")
     if match is not None and match["run"]:
-        return run_reference(row, tables.history, match["name"])
-    return last_reference(row, tables.history, int(match["n"] or 1) if match is not None else 1)
+        return run_reference(row, history, match["name"])
+    return last_reference(row, history, int(match["n"] or 1) if match is not None else 1)
 
 
 def _decide_over_all_runs(gate: Gate, row: Row, reference: Reference, value: float, history: Sequence[Row]) -> _Decision:
@@ -377,12 +364,13 @@ def _decide_over_all_runs(gate: Gate, row: Row, reference: Reference, value: flo
     # If all drops are equal there is no interval, and the mean decides.
     lowest = interval.mean if interval.ci_low is None else interval.ci_low
     failed = lowest is not None and lowest > _slack(row["value"])
-    return _Decision(reason, failed, reference, drop, _FalseAlarms(of_years=ALPHA))
+    return _Decision(reason, failed, reference, drop, (None, ALPHA))
 
 
 def _decide_this_run(gate: Gate, row: Row, reference: Reference, value: float, comparison: Sequence[Row]) -> _Decision:
     drop, allowed, pair = drop_of(row, value), gate.allowed(value), _pair_of(gate, row, comparison)
-    decide = partial(_Decision, reference=reference, drop=drop, alarms=_false_alarms(gate, row, reference, pair, allowed))
+    rates = _false_alarm_rates(gate, row, reference, pair, allowed)
+    decide = partial(_Decision, reference=reference, drop=drop, false_alarm_rates=rates)
     reason = _compared(gate, row, reference, value)
     if drop <= allowed + _slack(row["value"]):
         return decide(reason, failed=False)
@@ -401,10 +389,12 @@ def _decide_this_run(gate: Gate, row: Row, reference: Reference, value: float, c
     return decide(f"{reason}; not significant ({p_value}, {users}{effect})", failed=False)
 
 
-def _false_alarms(gate: Gate, row: Row, reference: Reference, pair: Row | None, allowed: float) -> _FalseAlarms:
-    """How often the gate of one run fails by chance, from the variance of the values or of their paired differences."""
-    own = variance_of(row)
-    variance = None if own is None or reference.variance is None else own + reference.variance
+def _false_alarm_rates(
+    gate: Gate, row: Row, reference: Reference, pair: Row | None, allowed: float
+) -> tuple[float | None, float | None]:
+    """From the variance of the values or of their paired differences."""
+    parts = variance_of(row), reference.variance
+    variance = None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
     rate = None
     if gate.baseline is None and variance is not None:
         rate = false_alarm_rate(_Z * math.sqrt(variance), allowed=allowed, alpha=ALPHA)
@@ -412,7 +402,7 @@ def _false_alarms(gate: Gate, row: Row, reference: Reference, pair: Row | None, 
         # For a pooled value only the rate of the test is known: `allowed` has another unit than the mean over users.
         half, limit = (pair["ci_high"] - pair["ci_low"]) / 2, 0.0 if variance is None else allowed
         rate = false_alarm_rate(half, pair["n_users"], allowed=limit, tested=bool(gate.significant), alpha=ALPHA)
-    return _FalseAlarms() if rate is None else _FalseAlarms(rate, -math.expm1(RUNS_PER_YEAR * math.log1p(-rate)))
+    return rate, None if rate is None else -math.expm1(RUNS_PER_YEAR * math.log1p(-rate))
 
 
 _Z = NormalDist().inv_cdf(1 - ALPHA / 2)
@@ -421,7 +411,7 @@ _Z = NormalDist().inv_cdf(1 - ALPHA / 2)
 def _pair_of(gate: Gate, row: Row, comparison: Sequence[Row]) -> Row | None:
     """The row of COMPARISON with the model and its baseline."""
     models = (gate.baseline, row["model"])
-    return next((own for own in comparison if same_metric(own, row) and (own["model_a"], own["model_b"]) == models), None)
+    return next((pair for pair in comparison if same_metric(pair, row) and (pair["model_a"], pair["model_b"]) == models), None)
 
 
 # Reasons ------------------------------------------------------------------------------------------------------------------

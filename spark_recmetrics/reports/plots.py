@@ -316,11 +316,11 @@ def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figur
     it is drawn for ratings, and if all scores are between 0 and 1.
 
     Args:
-        result: A result of `evaluate`, whose `score_calibration()` starts a Spark job, or the rows of that method.
+        result: A result of `evaluate`, or rows of its `score_calibration()`, which starts a Spark job for tables of Spark.
         models: See `metric_by_k`. Rows alone have no metric, so by default their first twelve models are drawn.
 
     Raises:
-        ConfigError: There are no rows, as for a result in memory, a model is unknown, or matplotlib is not installed.
+        ConfigError: There are no rows, a model is unknown, or matplotlib is not installed.
         DataError: The evaluation has read no scores.
 
     Example:

@@ -229,6 +229,14 @@ def test_score_calibration():
     assert [line for line in beyond.axes[0].lines if line.get_linestyle() == ":"] == []
 
 
+def test_score_calibration_of_a_result():
+    result = small_result()
+    assert srm.plots.score_calibration(result).get_label() == (
+        "Share of relevant rows by score. als: 0.5000 at score 3 (4 rows), 0.5000 at score 4 (4 rows); "
+        "popularity: 0.7500 at score 3 (4 rows), 0.0000 at score 4 (4 rows)."
+    )
+
+
 def test_score_calibration_of_ratings():
     figure = srm.plots.score_calibration(bins("als", (1.5, 1, 2.0), (4.5, 1, 4.0), against="rating"))
     assert figure.axes[0].get_ylabel() == "mean rating"
