@@ -95,8 +95,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30)
+        self._action_max_length = 4 + len("validate-config")  # argparse ignores that commands are indented by 4
+
+
 def _parser() -> argparse.ArgumentParser:
-    layout: dict[str, Any] = {"epilog": _EXIT_CODES, "formatter_class": argparse.RawDescriptionHelpFormatter}
+    layout: dict[str, Any] = {"epilog": _EXIT_CODES, "formatter_class": _HelpFormatter}
     parser = argparse.ArgumentParser(prog="spark-recmetrics", description="Evaluate recommender systems on Spark.", **layout)
     parser.add_argument("--version", action="version", version=f"spark-recmetrics {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -118,15 +124,17 @@ def _parser() -> argparse.ArgumentParser:
             metavar="KEY=VALUE",
             help="override a value of the file, such as evaluation.top_k=[5]; may be repeated",
         )
-        sub.add_argument("--as-of", metavar="LABEL", help="date or version of the data, such as 2026-11-28; overrides as_of")
+        sub.add_argument(
+            "--as-of", metavar="LABEL", help="date or version of the data, such as 2026-11-28; overrides as_of of the file"
+        )
         return sub
 
     job = add_configured("evaluate", _evaluate, "Evaluate models and publish the results")
     job.add_argument(
         "--explain-user", metavar="ID", help="also print what each recommendation of this user adds to each metric"
     )
-    job.add_argument("--no-gates", action="store_true", help="report failed gates, but leave it to the command gate to fail")
-    preflight = add_configured("preflight", _preflight, "Check on the input tables that an evaluation would be correct")
+    job.add_argument("--no-gates", action="store_true", help="report failed gates, but do not fail; the command gate does")
+    preflight = add_configured("preflight", _preflight, "Check the set-up of an evaluation on its input tables")
     gates = add_configured("gate", _gate, "Check the gates of a published run")
     pairs = add_configured("compare", _compare, "Compare the models of a published run")
     pairs.add_argument("--run", metavar="RUN_ID", help="the run (default: the latest run of the job with the same as_of)")
@@ -138,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     history.add_argument("--last", type=int, default=30, metavar="N", help="number of runs (default: 30)")
     add_configured("doctor", _doctor, "Check the Spark session, its workers and the output location", required=False)
     add_configured("validate-config", _validate, "Check a configuration file without starting Spark")
-    add_configured("explain-config", _explain, "Print a configuration with all its defaults, its hash and its run id")
+    add_configured("explain-config", _explain, "Print a configuration with its defaults, hash and run id")
     schema = add("config-schema", _schema, "Print the JSON Schema of the configuration file")
     schema.add_argument("job", nargs="?", choices=("evaluate", "split"), default="evaluate", help="the job (default: evaluate)")
     add("metrics", _metrics, "List the metrics with their options and aliases")
