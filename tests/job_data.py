@@ -1,4 +1,4 @@
-"""Small tables and configurations for the tests of jobs, and what a job printed."""
+"""Small tables and configurations for the tests of jobs, and the output of a job."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from spark_recmetrics.reports.formatting import RESULT_MARK
 
@@ -18,7 +21,7 @@ inputs:
   truth: {path: /t}
 output: {path: /out}
 """
-"""A configuration with everything that has no default."""
+"""A configuration with only the required keys."""
 
 DEFAULT_METRICS = ["precision", "recall", "ndcg", "map", "mrr", "hit"]
 
@@ -27,7 +30,7 @@ LISTS = [*ALS, ("pop", "u1", "a", 5.0), ("pop", "u1", "b", 1.0), ("pop", "u2", "
 TRUTH = [("u1", "b", 5.0), ("u2", "b", 4.0), ("u3", "c", 1.0)]
 
 VALUE = "hunter2-öß"
-"""A password that no message may hold, in none of the forms that it is written in."""
+"""A password that no message may contain in any encoding."""
 
 WITH_SECRETS = """\
 inputs:
@@ -37,11 +40,18 @@ output: {path: /out}
 """
 
 Write = Callable[..., Path]
-Refused = Callable[..., list[str]]
+Rejected = Callable[..., list[str]]
+
+
+def write_parquet(folder, rows, **columns):
+    """Write rows as a parquet folder without a Spark job. Columns are `name="string"` or `name="double"`."""
+    folder.mkdir(exist_ok=True)
+    table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], pa.schema(list(columns.items())))
+    pq.write_table(table, folder / "part.parquet")
 
 
 def result_of(capsys):
-    """Everything that was printed, and the JSON of the last line."""
+    """The output on stdout, and the JSON of its last line."""
     out = capsys.readouterr().out
     last = out.strip().splitlines()[-1]
     assert last.startswith(f"{RESULT_MARK} ")
@@ -49,12 +59,14 @@ def result_of(capsys):
 
 
 def outcome_of(out: str) -> dict[str, Any]:
+    """The JSON of the only result line, which is the last line."""
+    """The JSON of the only result line, which is the last line."""
     (line,) = [line for line in out.splitlines() if line.startswith(RESULT_MARK)]
     assert out.splitlines()[-1] == line
-    found: dict[str, Any] = json.loads(line.removeprefix(f"{RESULT_MARK} "))
-    return found
+    outcome: dict[str, Any] = json.loads(line.removeprefix(f"{RESULT_MARK} "))
+    return outcome
 
 
-def untold(text: str) -> bool:
-    """Whether a text holds nothing of the password."""
+def hides_password(text: str) -> bool:
+    """Whether the text does not contain the password."""
     return "hunter2" not in text.lower()

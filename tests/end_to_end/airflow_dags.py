@@ -32,7 +32,7 @@ os.environ |= {
     "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
         {"conn_type": "spark", "host": "local[2]", "extra": {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}}
     ),
-    # A spark-submit starts the python3 of the path, and Airflow the spark-submit of the path.
+    # spark-submit starts the first python3 on the path, and Airflow the first spark-submit.
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
 }
 sys.path.insert(0, str(DAGS))
@@ -53,7 +53,7 @@ DAG_OF = {
 
 
 def airflow(*words, check=True):
-    """What a command of Airflow prints."""
+    """The output of an Airflow command."""
     done = subprocess.run(
         ["airflow", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=900
     )
@@ -64,7 +64,7 @@ def airflow(*words, check=True):
 @pytest.fixture(scope="session", autouse=True)
 def database():
     airflow("db", "migrate")
-    airflow("dags", "reserialize")  # parsed as the DAG processor does it
+    airflow("dags", "reserialize")  # parse the DAGs like the DAG processor
 
 
 def rows(query, *values):
@@ -73,7 +73,7 @@ def rows(query, *values):
 
 
 def run(dag_id, least, folder, **params):
-    """Run a DAG on data of this night with a gate on the MRR of als: results in XCom, states of the tasks, and the log."""
+    """Run a DAG with a gate on the MRR of als. Returns the results in XCom, the states of the tasks, and the log."""
     day = folder / AS_OF
     day.mkdir()
     places = [(user, place) for user in range(12) for place in range(5)]
@@ -98,12 +98,12 @@ def run(dag_id, least, folder, **params):
     results = {}
     for task, value in found:
         results[task] = json.loads(value)
-        if isinstance(results[task], str):  # as some versions store it
+        if isinstance(results[task], str):  # in some versions
             results[task] = json.loads(results[task])
     return results, {task: (state, tries) for task, state, tries in states}, log
 
 
-# Each of 12 users likes one item; als shows it first to every second user and second to the others: (1 + 1/2) / 2.
+# Each of 12 users has one relevant item, which als ranks first for every second user and second for the others: (1 + 1/2) / 2.
 MRR = 3 / 4
 
 
@@ -114,7 +114,7 @@ def test_every_dag_is_parsed():
 
 
 @pytest.mark.parametrize("dag", DAG_OF.values(), ids=DAG_OF)
-def test_an_evaluation_may_be_repeated_and_a_gate_may_not(dag):
+def test_evaluations_are_retried_and_gates_are_not(dag):
     evaluate, gate = dag.get_task("evaluate"), dag.get_task("gate")
     assert evaluate.retries > 0 == gate.retries
     assert gate.upstream_task_ids == {"evaluate"}
@@ -124,7 +124,7 @@ def test_an_evaluation_may_be_repeated_and_a_gate_may_not(dag):
 
 
 @pytest.mark.parametrize("module", [recmetrics_submit, recmetrics_databricks], ids=lambda module: module.__name__)
-def test_the_words_are_those_of_the_command_line(module):
+def test_the_arguments_are_valid(module):
     for task in (module.evaluate, module.gate):
         if module is recmetrics_submit:
             words, command = task.application_args, Path(task.application).stem
@@ -143,7 +143,7 @@ def words_of(wheel):
 
 
 @pytest.mark.parametrize(("code", "again"), [(0, True), (1, True), (2, False), (3, False), (4, True), (5, True)])
-def test_what_another_try_does_not_change_is_not_tried_again(code, again):
+def test_permanent_failures_are_not_retried(code, again):
     kept = []
 
     class Task:
@@ -162,7 +162,7 @@ def test_the_result_is_the_last_line_with_the_mark():
     assert recmetrics_result.last_result("killed") is None
 
 
-def test_a_night_with_spark_submit(tmp_path):
+def test_a_run_with_spark_submit(tmp_path):
     results, states, log = run("recmetrics_submit", 0.7, tmp_path, home=str(ROOT))
     assert states == {"evaluate": ("success", 1), "gate": ("success", 1)}, log[-5000:]
     assert results["evaluate"]["as_of"] == AS_OF
@@ -173,7 +173,7 @@ def test_a_night_with_spark_submit(tmp_path):
     assert (tmp_path / "results" / "summary").is_dir()
 
 
-def test_a_gate_fails_once_and_says_why(tmp_path):
+def test_a_gate_fails_once_and_reports_the_reason(tmp_path):
     results, states, log = run("recmetrics_pyspark", 0.8, tmp_path)
     assert states == {"evaluate": ("success", 1), "gate": ("failed", 1)}, log[-5000:]
     assert results["gate"]["exit_code"] == 3
@@ -183,7 +183,7 @@ def test_a_gate_fails_once_and_says_why(tmp_path):
 
 
 class Databricks(BaseHTTPRequestHandler):
-    """A stand-in for the jobs of Databricks, which need an account. It runs the entry point of a wheel task as they do."""
+    """A fake of the Databricks jobs API, which needs an account. It runs the entry point of a wheel task."""
 
     runs: list[dict] = []
 
@@ -224,7 +224,7 @@ class Databricks(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_night_on_databricks(tmp_path, monkeypatch):
+def test_a_run_on_databricks(tmp_path, monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Databricks)
     Thread(target=server.serve_forever, daemon=True).start()
     place = {"conn_type": "databricks", "host": "127.0.0.1", "port": server.server_port, "schema": "http", "password": "none"}

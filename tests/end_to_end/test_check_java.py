@@ -1,4 +1,4 @@
-"""The first step of the Makefile: is there a Java that will do?"""
+"""The first step of the Makefile: is a suitable Java installed?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from job_data import ROOT
 
 
 def test_check_java(tmp_path):
-    """The Makefile's first step, with a java that is too old, one that will do, and none."""
+    """The Java is too old, suitable, or missing."""
     script = ROOT / "scripts" / "check-java"
     path = f"{tmp_path}:/usr/bin:/bin"
     shell = shutil.which("sh") or "/bin/sh"

@@ -1,4 +1,4 @@
-"""A cluster as users have it: executors without the package, which gets the wheel by --py-files; Spark Connect and no JVM."""
+"""A realistic cluster: executors get the package as a wheel with --py-files, and Spark Connect clients have no JVM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 SECONDS = 300
-"""How long a job may take on a machine that is busy; on an idle one it takes half a minute."""
+"""Timeout of a job on a busy machine; on an idle one it takes half a minute."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -76,16 +76,15 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def archive(wheel):
-    """The wheel under a name that Spark takes for a zip file."""
+    """The wheel with the suffix .zip, which Spark requires."""
     return Path(shutil.copy(wheel, wheel.with_name("spark_recmetrics.zip")))
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):
-    """A Python that has all of this one's packages but this package.
+    """A Python with all packages of this one except this package.
 
-    A folder that a .pth file names is searched, but .pth files in it are not read, and of a package that is installed as a
-    checkout there is nothing else.
+    Python searches the folders of a .pth file, but ignores .pth files in them, and the checkout is installed as a .pth file.
     """
     folder = tmp_path_factory.mktemp("python")
     venv.create(folder, symlinks=True)
@@ -97,7 +96,7 @@ def python(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def own(python):
-    """What a cluster and its drivers see: no package. Their Java compiles little, for they are gone before that pays."""
+    """The environment of the cluster and its drivers, without the package. The JVMs are short-lived, so they compile little."""
     return environment(python, ()) | {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
@@ -109,7 +108,7 @@ def master(tmp_path_factory, own):
 
 @pytest.fixture(scope="module")
 def data():
-    """Predictions of three models, and truth."""
+    """Predictions of three models, and ground truth."""
     case = random_data.merged_cases(range(3))
     names = {"user": "user_id", "item": "item_id"}
     return pd.DataFrame(case.predictions).rename(columns=names), pd.DataFrame(case.truth).rename(columns=names)
@@ -117,9 +116,9 @@ def data():
 
 @pytest.fixture
 def folder(tmp_path, data):
-    """Tables that every worker can read, and a copy of the job that has no checkout around it.
+    """Tables that every worker can read, and a copy of the job outside the checkout.
 
-    A relative path of a table would start where the Spark Connect server runs. The report is written by the client.
+    Paths of tables are absolute, because the Spark Connect server has another working directory. The client writes the report.
     """
     predictions, truth = data
     predictions.to_parquet(tmp_path / "predictions.parquet")
@@ -144,7 +143,7 @@ def in_memory(data, k):
 
 
 def assert_published(folder, data):
-    """The tables of the job hold what the same evaluation finds in this process."""
+    """The published tables equal the same evaluation in this process."""
     expected = in_memory(data, 5)
     summary = pd.read_parquet(folder / "results" / "summary").set_index(["model", "metric"])
     assert set(summary.index) == {(model, name) for model, values in expected.to_dict().items() for name in values}
@@ -155,11 +154,11 @@ def assert_published(folder, data):
             assert row["n_users"] == mean.n_users
     assert summary["ci_low"].notna().all(), "the workers have resampled users"
     slugs = [metric.slug for metric in expand(METRICS, 5)]
-    found, wanted = (
+    published, wanted = (
         rows.astype({"model": str, "user": str}).set_index(["model", "user"])[slugs].sort_index()
         for rows in (pd.read_parquet(folder / "results" / "per_user"), expected.per_user)
     )
-    pd.testing.assert_frame_equal(found, wanted, check_exact=True)
+    pd.testing.assert_frame_equal(published, wanted, check_exact=True)
     page = (folder / "report.html").read_text()
     assert "ndcg" in page, "made of the template in the zip file"
 
@@ -170,20 +169,20 @@ def test_the_python_of_the_cluster_has_no_package(python, own, tmp_path):
     assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'spark_recmetrics'"
 
 
-def test_workers_without_the_package_are_told(master, own, folder, wheel):
-    """Spark gives a wheel under its own name to the driver, and to no worker."""
+def test_workers_without_the_package_are_reported(master, own, folder, wheel):
+    """Spark sends a file with the suffix .whl to the driver, but not to the workers."""
     done = submit(master, folder, own, "--py-files", str(wheel))
     assert done.returncode == 4, done.stdout + done.stderr[-3000:]
-    told = result_of(done)["error"]["message"]
-    assert f"spark_recmetrics absent ({own['PYSPARK_PYTHON']}): No module named 'spark_recmetrics'" in told
-    assert told.endswith(
+    message = result_of(done)["error"]["message"]
+    assert f"spark_recmetrics absent ({own['PYSPARK_PYTHON']}): No module named 'spark_recmetrics'" in message
+    assert message.endswith(
         ": install spark_recmetrics there, set PYSPARK_PYTHON to a Python that has it, "
         "or send its wheel with --py-files under a name that ends in .zip: nothing was read or written"
     )
     assert not (folder / "results").exists()
 
 
-def test_the_wheel_is_sent_along(master, own, folder, archive, data):
+def test_the_wheel_is_sent_with_py_files(master, own, folder, archive, data):
     done = submit(master, folder, own, "--py-files", str(archive))
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert result_of(done)["status"] == "ok"
@@ -192,7 +191,7 @@ def test_the_wheel_is_sent_along(master, own, folder, archive, data):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory, wheel):
-    """A folder with the wheel installed, for clients."""
+    """A folder for clients with the installed wheel."""
     folder = tmp_path_factory.mktemp("installed")
     flags = ["--quiet", "--no-deps", "--no-index", "--target", str(folder)]
     subprocess.run([sys.executable, "-m", "pip", "install", *flags, str(wheel)], check=True)
@@ -201,7 +200,7 @@ def installed(tmp_path_factory, wheel):
 
 @pytest.fixture
 def client(python, installed, folder):
-    """Start a client of a Spark Connect server. It knows the server's address, and of no Java. In the end it is killed."""
+    """Start a client of a Spark Connect server, without Java. It is killed after the test."""
     seen = {"PATH": str(installed / "bin"), "PYTHONPATH": str(installed)}
     assert shutil.which("java", path=os.environ["PATH"]), "here is a Java"
     assert shutil.which("java", path=seen["PATH"]) is None
@@ -225,21 +224,21 @@ def ended(process):
 
 
 def test_two_clients_without_java_at_once(master, own, client, installed, archive, data, tmp_path):
-    """Each sends the wheel to the server, whose workers have none. The command cannot, and says what to do."""
+    """Each client sends the wheel to the server, whose workers lack it. The command cannot send it, and says what to do."""
     with connect_server(tmp_path, own, "--master", master, *FLAGS) as address:
         words = ("-c", CLIENT, str(archive))
         both = {k: client(address, *words, str(k), json.dumps(METRICS)) for k in (5, 2)}
         for k, process in both.items():
             done = ended(process)
             assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-            found = json.loads(done.stdout)
-            assert (found["java"], found["home"]) == (None, None)
-            assert found["session"].startswith("pyspark.sql.connect")
-            assert Path(found["package"]).parent == installed / "spark_recmetrics"
+            result = json.loads(done.stdout)
+            assert (result["java"], result["home"]) == (None, None)
+            assert result["session"].startswith("pyspark.sql.connect")
+            assert Path(result["package"]).parent == installed / "spark_recmetrics"
             expected = in_memory(data, k).to_dict()
-            assert found["models"].keys() == expected.keys()
+            assert result["models"].keys() == expected.keys()
             for model, values in expected.items():
-                assert found["models"][model] == pytest.approx(values, abs=1e-12)
+                assert result["models"][model] == pytest.approx(values, abs=1e-12)
         done = ended(client(address, str(installed / "bin" / "spark-recmetrics"), "evaluate", "--config", "conf.yaml"))
         assert done.returncode == 4, "what one client sends is for no other"
         assert result_of(done)["error"]["message"].endswith(
@@ -249,7 +248,7 @@ def test_two_clients_without_java_at_once(master, own, client, installed, archiv
 
 
 def test_the_command_without_java(master, own, client, installed, archive, data, tmp_path, folder):
-    """The workers of the server find the wheel where its setting says."""
+    """The workers of the server find the wheel by its setting."""
     place = ("--conf", f"spark.executorEnv.PYTHONPATH={archive}")
     with connect_server(tmp_path, own, "--master", master, *FLAGS, *place) as address:
         done = ended(client(address, str(installed / "bin" / "spark-recmetrics"), "evaluate", "--config", "conf.yaml"))

@@ -39,11 +39,11 @@ TASKS = [pytest.param(job, task, id=f"{name}-{task['task_key']}") for name, job 
 AS_OF = "2026-11-28"
 EXTRAS = PROJECT["optional-dependencies"]
 PACKAGES = [*EXTRAS["report"], *EXTRAS["mlflow"]]
-"""What the report and MLflow need, as the extras say it."""
+"""Packages of the extras for the report and MLflow."""
 
 
 def words_of(task, **values):
-    """The command line that Databricks makes of a task."""
+    """The command line of a task."""
     wheel = task["python_wheel_task"]
     words = [*wheel.get("parameters", ()), *(f"--{name}={value}" for name, value in wheel.get("named_parameters", {}).items())]
     given = {"${var.config}": str(EXAMPLES / "nightly.yaml"), "{{job.parameters.as_of}}": AS_OF, **values}
@@ -52,7 +52,7 @@ def words_of(task, **values):
 
 @pytest.fixture
 def serverless(spark, monkeypatch):
-    """A session that refuses what serverless compute refuses; it cannot be had without an account."""
+    """A session that rejects what serverless compute rejects, which is not available without an account."""
 
     def refuse(*_, **__):
         raise PySparkException("[NOT_SUPPORTED_WITH_SERVERLESS] this is not supported on serverless compute. SQLSTATE: 0A000")
@@ -66,12 +66,12 @@ def serverless(spark, monkeypatch):
     with pytest.raises(PySparkException, match="NOT_SUPPORTED_WITH_SERVERLESS"):
         spark.range(1).persist()
     yield spark
-    monkeypatch.undo()  # before the session is put in order, which clears its cache
+    monkeypatch.undo()  # before the fixture spark clears the cache
 
 
 @pytest.fixture
 def tables(spark):
-    """Two models and 24 users. The candidate ranks the one item of each user first, the baseline third, with others around."""
+    """Two models and 24 users with one relevant item each. The candidate ranks it first, the baseline third or second."""
     rows = []
     for user in range(24):
         for model, place in (("als", 0), ("popularity", 2 if user % 4 else 1)):
@@ -102,7 +102,7 @@ def test_entry_points_are_functions():
 
 
 @pytest.mark.parametrize(("job", "task"), TASKS)
-def test_a_task_is_a_command_that_the_package_has(job, task):
+def test_every_task_is_a_valid_command(job, task):
     wheel = task["python_wheel_task"]
     assert wheel["package_name"] == PROJECT["name"].replace("-", "_")
     assert ENTRY_POINTS[wheel["entry_point"]] == f"spark_recmetrics.job.cli:{wheel['entry_point']}"
@@ -114,7 +114,7 @@ def test_a_task_is_a_command_that_the_package_has(job, task):
     assert loaded.report == "/Volumes/main/recs/reports/{as_of}.html"
     assert loaded.tracking is not None
     assert wheel["entry_point"] != "evaluate" or arguments.no_gates
-    # It is installed where the task runs, with what the configuration asks for. The gate writes no report and logs nothing.
+    # The package and the packages of the configuration are installed. The gate writes no report and does not use MLflow.
     if "environment_key" in task:
         specs = {one["environment_key"]: one["spec"] for one in job["environments"]}
         assert specs[task["environment_key"]]["dependencies"] == ["./dist/*.whl", *PACKAGES]
@@ -125,25 +125,25 @@ def test_a_task_is_a_command_that_the_package_has(job, task):
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_every_night_an_evaluation_that_may_be_repeated_and_a_gate_that_may_not(name):
+def test_evaluations_are_retried_and_gates_are_not(name):
     job = JOBS[name]
     evaluate, gate = job["tasks"]
     assert job["schedule"]["quartz_cron_expression"].split()[3:] == ["*", "*", "?"]
     assert [one["name"] for one in job["parameters"]] == ["as_of"]
     assert evaluate["max_retries"] > 0 == gate["max_retries"]
     assert gate["depends_on"] == [{"task_key": evaluate["task_key"]}]
-    # Serverless compute repeats a failed task by itself, unless it is told not to.
+    # By default, serverless compute retries failed tasks.
     assert gate.get("disable_auto_optimization", False) == ("environment_key" in gate)
 
 
-def test_one_job_is_serverless_and_one_classic_and_one_of_them_runs():
+def test_one_job_is_serverless_and_one_is_classic_and_only_one_is_scheduled():
     kinds = {"environments" in job: job["schedule"]["pause_status"] for job in JOBS.values()}
     assert kinds == {True: "UNPAUSED", False: "PAUSED"}
     for job in JOBS.values():
         assert ("environments" in job) != ("job_clusters" in job)
 
 
-def test_the_configuration_goes_to_the_workspace():
+def test_the_configuration_is_synchronized():
     default = BUNDLE["variables"]["config"]["default"].removeprefix("${workspace.file_path}/")
     assert (ROOT / default).is_file()
     assert any((ROOT / folder) in (ROOT / default).parents for folder in BUNDLE["sync"]["paths"])
@@ -153,23 +153,23 @@ def test_the_configuration_goes_to_the_workspace():
 
 @pytest.mark.spark
 @pytest.mark.heavy
-def test_the_tasks_of_a_night_run(serverless, tables, tmp_path, capsys, monkeypatch):
-    """The words of the bundle, on tables of the catalog, in the session that is there."""
+def test_the_tasks_of_the_nightly_job_run(serverless, tables, tmp_path, capsys, monkeypatch):
+    """The arguments of the bundle, on catalog tables, in the active session."""
     text = (EXAMPLES / "nightly.yaml").read_text().replace("main.recs.", "default.hosts_")
     text = text.replace("format: delta", "format: parquet").replace("/Volumes/main/recs", str(tmp_path))
     own = tmp_path / "nightly.yaml"
     own.write_text(text.replace("min_users: 100", "min_users: 20").replace("n_buckets: 64", "n_buckets: 2"))
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: serverless)
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())  # there it is the workspace
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())  # on Databricks it is the workspace
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    found = []
+    results = []
     for task in JOBS["nightly_serverless"]["tasks"]:
         entry = getattr(cli, task["python_wheel_task"]["entry_point"])
-        entry(words_of(task, **{"${var.config}": str(own)}))  # it would exit otherwise
+        entry(words_of(task, **{"${var.config}": str(own)}))  # it exits if it fails
         last = capsys.readouterr().out.splitlines()[-1]
-        found.append(json.loads(last.removeprefix("RECMETRICS_RESULT ")))
-    evaluated, held = found
+        results.append(json.loads(last.removeprefix("RECMETRICS_RESULT ")))
+    evaluated, held = results
     assert evaluated["run_id"] == held["run_id"]
     # The only relevant item first, so 1; third for three of four users and second for the fourth: (3/2 + 1/log2(3)) / 4.
     assert evaluated["models"]["als"]["ndcg@10"] == pytest.approx(1)
@@ -182,11 +182,11 @@ def test_the_tasks_of_a_night_run(serverless, tables, tmp_path, capsys, monkeypa
     assert read_history(serverless, Output(table_prefix="default.hosts_nightly_")).count() > 0
 
 
-# What a session of serverless compute refuses ---------------------------------------------------------------------------------
+# What serverless compute rejects ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spark
-def test_doctor_tells_that_nothing_is_kept_and_goes_on(serverless):
+def test_doctor_warns_that_serverless_caches_nothing(serverless):
     checks = {check.name: check for check in examine(lambda: serverless, Output(table_prefix="default.hosts_doctor_"))}
     assert checks["cache"].level == "warn"
     assert checks["cache"].finding == "this session cannot keep tables"
@@ -194,7 +194,7 @@ def test_doctor_tells_that_nothing_is_kept_and_goes_on(serverless):
 
 
 @pytest.mark.spark
-def test_another_refusal_is_no_refusal_of_serverless_compute(spark, tables, monkeypatch):
+def test_other_errors_are_not_ignored_as_those_of_serverless(spark, tables, monkeypatch):
     def fail(*_):
         raise PySparkException("the metastore is gone")
 
@@ -206,7 +206,7 @@ def test_another_refusal_is_no_refusal_of_serverless_compute(spark, tables, monk
 @pytest.mark.spark
 @pytest.mark.parametrize(("variable", "stopped"), [("DATABRICKS_RUNTIME_VERSION", 0), ("ANOTHER_VERSION", 1)])
 def test_the_session_of_databricks_is_left_running(spark, monkeypatch, variable, stopped):
-    """The next task of the job uses it; a wheel task need not find it as the active one."""
+    """The next task of the job uses the session. In a wheel task it may not be the active one."""
     stops = []
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", lambda _: SimpleNamespace(stop=lambda: stops.append(1)))
@@ -221,11 +221,11 @@ def test_the_session_of_databricks_is_left_running(spark, monkeypatch, variable,
 
 
 class LeftError(Exception):
-    """The notebook has ended, with this result."""
+    """The notebook exited with this result."""
 
 
 class Dbutils:
-    """The part of Databricks' dbutils that the notebook uses."""
+    """The part of dbutils that the notebook uses."""
 
     def __init__(self, **given):
         self.given, self.defaults = given, {}
@@ -257,7 +257,7 @@ def test_a_cell_is_python_or_magic():
 
 
 def run_cell(cell, name, namespace):
-    """As a notebook does: what the last line is shows itself, in HTML where it can."""
+    """Run a cell like a notebook: the value of the last line is displayed, as HTML if possible."""
     tree = ast.parse(cell, name)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, name, "exec"), namespace)
@@ -282,7 +282,7 @@ def test_the_notebook_goes_from_tables_to_a_decision(serverless, tables, tmp_pat
     assert decision["better_in"] == ["ndcg@5", "ndcg@10", "mrr@5", "mrr@10"]
     assert len(shown) == 3
     assert all(shown)
-    # The ten who lose least by the candidate: six had their item second, at 1/log2(3), and others had it third, at 1/log2(4).
+    # The ten smallest gains: six users had their item at rank 2, 1/log2(3), the others at rank 3, 1/log2(4).
     assert [row["difference"] for row in shown[2]] == pytest.approx([1 - 1 / log2(3)] * 6 + [1 - 1 / 2] * 4)
     printed = capsys.readouterr().out
     assert "PASS  als: ndcg@10: min 0.1: 1.0000 is within bounds" in printed

@@ -1,4 +1,4 @@
-"""The package as users have it: its wheel, installed, from another directory, and as a zip for --py-files."""
+"""The installed package: the wheel, run from another directory, and as a zip for --py-files."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def test_the_wheel_is_python_and_its_templates():
 @pytest.mark.core
 @pytest.mark.heavy
 def test_the_first_report_of_the_readme(tmp_path):
-    """Its files in an empty folder, its commands, and what it says that they print.
+    """The files and commands of the README, in an empty folder, give the documented output.
 
-    Liked are Alien by Ann and Up by Bob. als has both first; popular has Alien second, at 1/log2(3), and nothing for Bob.
+    Ann likes Alien, and Bob likes Up. als ranks both first; popular ranks Alien second, 1/log2(3), and has no list for Bob.
     """
     section = (ROOT / "README.md").read_text().partition("\n## Your own CSV files\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
@@ -60,7 +60,7 @@ def test_the_first_report_of_the_readme(tmp_path):
         assert name in section
         (tmp_path / name).write_text(text)
     few = os.environ | {"PYSPARK_SUBMIT_ARGS": "--conf spark.sql.shuffle.partitions=2 --driver-memory 1g pyspark-shell"}
-    few["SPARK_CONF_DIR"] = str(ROOT / "conf")  # as its installation sets it
+    few["SPARK_CONF_DIR"] = str(ROOT / "conf")  # the value that the installation instructions set
     printed = []
     for command in map(str.split, commands.splitlines()):
         words = [Path(sys.executable).with_name(command[0]), *command[1:]]
@@ -77,7 +77,7 @@ def test_the_first_report_of_the_readme(tmp_path):
 
 
 def test_a_zip_of_the_package_runs(tmp_path):
-    """What `--py-files` takes: a zip, which is imported as it is."""
+    """`--py-files` takes a zip, which Python imports without unpacking."""
     archive = tmp_path / "spark_recmetrics.zip"
     with zipfile.ZipFile(archive, "w") as packed:
         for path in PACKAGE.rglob("*.py"):
@@ -93,7 +93,7 @@ print(srm.Evaluator(k_values=[2], metrics=["recall"]).evaluate({"u": ["a", "b"]}
     assert done.stdout.splitlines() == [str(archive / "spark_recmetrics" / "__init__.py"), "{'recall@2': 0.5}"]
 
 
-def test_the_oldest_environment_has_the_oldest_versions_that_are_admitted():
+def test_the_oldest_environment_has_the_oldest_supported_versions():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     tested = [line for line in extras["dev"] if re.match("chispa|hypothesis|pytest", line)]
@@ -108,7 +108,7 @@ def test_the_oldest_environment_has_the_oldest_versions_that_are_admitted():
 
 
 def test_messages_name_the_packages_of_the_extras():
-    """This package is on no index, where `pip install spark-recmetrics[report]` would look for it."""
+    """This package is on no index, so messages cannot suggest `pip install spark-recmetrics[report]`."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {extra: list(packages) for extra, packages in EXTRAS.items()} == {extra: extras[extra] for extra in EXTRAS}
     texts = [*(ROOT / "spark_recmetrics").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]

@@ -1,4 +1,4 @@
-"""Configurations of jobs: files, the errors of wrong ones, and small tables to run a job on."""
+"""Fixtures: configuration files, the errors of wrong ones, and a configuration of small tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_data import LISTS, SMALLEST, TRUTH, Refused, Write
+from job_data import LISTS, SMALLEST, TRUTH, Rejected, Write, write_parquet
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.job.files.config import load
@@ -26,8 +26,8 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
-def refused(write: Write) -> Refused:
-    """The lines of the error, without the folder of the file."""
+def rejected(write: Write) -> Rejected:
+    """The lines of the error message, without the folder of the file."""
 
     def lines(content: str | bytes, *overrides: str, name: str = "c.yaml") -> list[str]:
         path = write(content, name)
@@ -49,13 +49,12 @@ def evaluation_of(write: Write) -> Callable[..., Any]:
 
 @pytest.fixture
 def job(spark, tmp_path):
-    """A configuration with its tables, in a folder of its own."""
+    """Write a configuration and its tables to a new folder."""
 
     def write(predictions=LISTS, truth=TRUTH, **options):
-        frame = spark.createDataFrame(predictions, "model string, user_id string, item_id string, score double")
-        frame.write.mode("overwrite").parquet(str(tmp_path / "predictions"))
-        frame = spark.createDataFrame(truth, "user_id string, item_id string, rating double")
-        frame.write.mode("overwrite").parquet(str(tmp_path / "truth"))
+        columns = {"user_id": "string", "item_id": "string"}
+        write_parquet(tmp_path / "predictions", predictions, model="string", **columns, score="double")
+        write_parquet(tmp_path / "truth", truth, **columns, rating="double")
         conf = {
             "job": "nightly",
             "as_of": "2026-11-28",

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -27,15 +26,16 @@ output: {path: out}
 """
 
 
-def test_a_wrong_configuration_is_one_message_within_3_seconds_without_a_session(tmp_path):
+def test_a_wrong_configuration_is_reported_within_3_seconds_without_a_session(tmp_path):
     conf = tmp_path / "wrong.yaml"
     conf.write_text(WRONG)
-    start = time.monotonic()
+    before = os.times()
     command = [str(Path(sys.executable).parent / "spark-recmetrics"), "evaluate", "--config", str(conf)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "JAVA_HOME": "/nowhere"})
-    seconds = time.monotonic() - start
+    after = os.times()
+    cpu_seconds = sum(after[2:4]) - sum(before[2:4])  # of child processes; other processes may be busy
     assert done.returncode == 2
-    assert seconds < 3, "no session may be started to find this"
+    assert cpu_seconds < 3, "no session may be started for it"
     for part in (
         f"{conf}:5: evaluation.treshold: unknown key; did you mean 'threshold'?",
         f"{conf}:6: evaluation.k: expected an integer of at least 1, found 0",
@@ -57,7 +57,7 @@ def test_a_wrong_configuration_is_one_message_within_3_seconds_without_a_session
         ["validate-config", "--config", "."],
     ],
 )
-def test_wrong_usage_ends_with_2(arguments, capsys):
+def test_wrong_usage_exits_with_2(arguments, capsys):
     assert main(arguments) == 2
     assert capsys.readouterr().err
 
@@ -82,7 +82,7 @@ def test_the_table_of_metrics_is_aligned(capsys):
     assert len({len(line) - len(line.lstrip()) for line in lines[1::2]}) == 1
 
 
-def test_one_metric_is_one_metric(tmp_path, capsys):
+def test_one_metric_is_singular(tmp_path, capsys):
     conf = tmp_path / "c.yaml"
     conf.write_text("inputs: {predictions: {path: a}, truth: {path: b}}\noutput: {path: c}\nevaluation: {metrics: [mrr]}\n")
     assert main(["validate-config", "--config", str(conf)]) == 0

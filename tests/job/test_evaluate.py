@@ -1,4 +1,4 @@
-"""The evaluation job: the tables that it publishes, its inputs, and the exit code of each kind of failure."""
+"""The evaluation job: its published tables, its inputs, and the exit code of each kind of failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_recmetrics.job.cli import RESULT_MARK, main
 
 @pytest.mark.spark
 @pytest.mark.core
-def test_evaluate_writes_its_tables_and_says_where(job, spark, tmp_path, capsys):
+def test_evaluate_publishes_its_tables_and_prints_their_locations(job, spark, tmp_path, capsys):
     code = main(["evaluate", "--config", job(), "--result-json", str(tmp_path / "result.json")])
     out, outcome = result_of(capsys)
     assert code == 0
@@ -37,7 +37,23 @@ def test_evaluate_writes_its_tables_and_says_where(job, spark, tmp_path, capsys)
     }
     assert "label" in next(field for field in per_user.schema.fields if field.name == "hit_at_1").metadata
     report = read_history(spark, out, table="data_report")
-    assert report.where("check = 'rows' and table = 'truth'").first()["n_rows"] == 3
+    assert report.where("check = 'rows' and table = 'truth'").first()["n_rows"] == 3, "the session is still running"
+
+
+@pytest.mark.spark
+def test_rejected_data_exit_with_4_and_a_data_report(job, spark, capsys):
+    predictions = [*LISTS, LISTS[0], ("als", "u9", "a", math.inf)]
+    config = job(predictions, [*TRUTH, ("u9", "a", 3.0)], evaluation={"metrics": ["hit", "rmse"]})
+    code = main(["evaluate", "--config", config])
+    captured = capsys.readouterr()
+    outcome = json.loads(captured.out.strip().splitlines()[-1].removeprefix(RESULT_MARK))
+    assert (code, outcome["exit_code"], outcome["status"]) == (4, 4, "failed")
+    duplicates = "duplicates: 1 repeated recommendation of the same model, user and item, for example users u1"
+    assert f"error: predictions/als: {duplicates}" in captured.err
+    assert "error: predictions: infinite_scores: 1 row (" in captured.err
+    assert list(outcome["tables"]) == ["data_report"]
+    report = spark.read.parquet(outcome["tables"]["data_report"])
+    assert {row["check"] for row in report.where("level = 'error'").collect()} == {"duplicates", "infinite_scores"}
 
 
 @pytest.mark.spark
@@ -101,7 +117,7 @@ def test_inputs_in_other_formats_and_one_location_per_model(job, spark, tmp_path
 @pytest.mark.spark
 @pytest.mark.heavy
 def test_train_and_catalog(job, spark, tmp_path, capsys):
-    """In AUC the seen item of u1 is no candidate; with it, one of three others stands above the relevant one."""
+    """AUC excludes the item that u1 has in train. Without train it is a candidate, ranked above the relevant item."""
     spark.createDataFrame([("u1", "a")], "user_id string, item_id string").write.parquet(str(tmp_path / "train" / "2026-11-28"))
     (tmp_path / "items.csv").write_text("item_id\na\nb\nc\nd\nd\n")
     known = {
@@ -112,8 +128,8 @@ def test_train_and_catalog(job, spark, tmp_path, capsys):
     assert main(["evaluate", "--config", conf]) == 0
     assert result_of(capsys)[1]["models"] == {"als": {"auc": 1.0}, "pop": {"auc": pytest.approx((1 + 1 / 3) / 2)}}
     assert main(["evaluate", "--config", conf, "--set", "inputs.train=", "--set", "inputs.catalog=4"]) == 0
-    found = result_of(capsys)[1]["models"]
-    assert found == {"als": {"auc": pytest.approx((2 / 3 + 1) / 2)}, "pop": {"auc": pytest.approx((2 / 3 + 1 / 3) / 2)}}
+    values = result_of(capsys)[1]["models"]
+    assert values == {"als": {"auc": pytest.approx((2 / 3 + 1) / 2)}, "pop": {"auc": pytest.approx((2 / 3 + 1 / 3) / 2)}}
     assert main(["evaluate", "--config", conf, "--as-of", "2026-11-29"]) == 4
     message = result_of(capsys)[1]["error"]["message"]
     assert f"inputs.train: cannot read parquet at '{tmp_path}/train/2026-11-29'" in message
@@ -132,12 +148,12 @@ def test_lists_in_arrays(job, spark, tmp_path, capsys):
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.heavy
-def test_no_cut_off_is_the_whole_list(job, capsys):
+def test_no_cut_off_is_the_full_list(job, capsys):
     assert main(["evaluate", "--config", job(evaluation={"top_k": [], "metrics": ["mrr"]})]) == 0
     assert result_of(capsys)[1]["models"] == {"als": {"mrr": 0.75}, "pop": {"mrr": 0.25}}
 
 
-def test_a_missing_catalog_is_found_before_a_session_starts(monkeypatch, tmp_path, capsys):
+def test_a_missing_catalog_is_reported_before_a_session_starts(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("spark_recmetrics.job.session_spark.session", lambda: pytest.fail("a session was started"))
     conf = tmp_path / "conf.yaml"
     conf.write_text(
@@ -149,35 +165,8 @@ def test_a_missing_catalog_is_found_before_a_session_starts(monkeypatch, tmp_pat
 
 
 @pytest.mark.spark
-def test_refused_data_end_with_4_and_a_report(job, spark, capsys):
-    code = main(["evaluate", "--config", job(predictions=[*LISTS, LISTS[0]])])
-    captured = capsys.readouterr()
-    outcome = json.loads(captured.out.strip().splitlines()[-1].removeprefix(RESULT_MARK))
-    assert (code, outcome["exit_code"], outcome["status"]) == (4, 4, "failed")
-    assert (
-        "error: predictions/als: duplicates: 1 repeated recommendation of the same model, user and item, for example users u1"
-        in captured.err
-    )
-    assert list(outcome["tables"]) == ["data_report"]
-    report = spark.read.parquet(outcome["tables"]["data_report"])
-    assert report.where("check = 'duplicates' and level = 'error'").count() == 1
-
-
-@pytest.mark.spark
-@pytest.mark.connect
-def test_an_infinite_score_ends_with_4_and_a_report(job, spark, capsys):
-    conf = job(predictions=[*LISTS, ("als", "u9", "a", math.inf)], truth=[*TRUTH, ("u9", "a", 3.0)])
-    assert main(["evaluate", "--config", conf, "--set", "evaluation.metrics=[rmse]"]) == 4
-    captured = capsys.readouterr()
-    outcome = json.loads(captured.out.strip().splitlines()[-1].removeprefix(RESULT_MARK))
-    assert "error: predictions: infinite_scores: 1 row (" in captured.err
-    report = spark.read.parquet(outcome["tables"]["data_report"])
-    assert report.where("check = 'infinite_scores' and level = 'error'").count() == 1
-
-
-@pytest.mark.spark
 @pytest.mark.once
-def test_nobody_to_average_ends_with_4_after_everything_is_written(job, spark, capsys):
+def test_no_evaluated_users_exit_with_4_after_publishing(job, spark, capsys):
     code = main(["evaluate", "--config", job(), "--set", "evaluation.threshold=10"])
     outcome = result_of(capsys)[1]
     assert (code, outcome["exit_code"], outcome["status"]) == (4, 4, "undefined")
@@ -189,25 +178,25 @@ def test_nobody_to_average_ends_with_4_after_everything_is_written(job, spark, c
 @pytest.mark.spark
 @pytest.mark.connect
 @pytest.mark.parametrize("empty", ["predictions", pytest.param("truth", marks=pytest.mark.heavy)])
-def test_p5_an_empty_table_ends_with_4_and_the_result_file_is_written(job, spark, tmp_path, capsys, empty):
+def test_p5_an_empty_table_exits_with_4_and_writes_the_result_file(job, spark, tmp_path, capsys, empty):
     file = tmp_path / "result.json"
     assert main(["evaluate", "--config", job(**{empty: []}), "--result-json", str(file)]) == 4
-    told = json.loads(file.read_text())
-    assert told == result_of(capsys)[1]
-    assert (told["exit_code"], told["status"], told["error"]["type"]) == (4, "undefined", "DataError")
+    result = json.loads(file.read_text())
+    assert result == result_of(capsys)[1]
+    assert (result["exit_code"], result["status"], result["error"]["type"]) == (4, "undefined", "DataError")
     nobody = dict.fromkeys(["hit@1", "hit@2", "ndcg@1", "ndcg@2", "mae"])
     models = ["model"] if empty == "predictions" else ["als", "pop"]
-    assert told["models"] == dict.fromkeys(models, nobody)
-    assert told["n_users"] == dict.fromkeys(models, 0)
-    assert f"{empty}: rows: the table is empty" in told["error"]["message"]
-    summary = spark.read.parquet(told["tables"]["summary"])
+    assert result["models"] == dict.fromkeys(models, nobody)
+    assert result["n_users"] == dict.fromkeys(models, 0)
+    assert f"{empty}: rows: the table is empty" in result["error"]["message"]
+    summary = spark.read.parquet(result["tables"]["summary"])
     assert (summary.count(), summary.where("value is not null").count()) == (5 * len(models), 0)
 
 
 @pytest.mark.by_turns
 @pytest.mark.spark
 @pytest.mark.parametrize("key", ["predictions", "truth"])
-def test_a_missing_path_ends_with_4_and_names_key_and_path(job, capsys, key):
+def test_a_missing_path_exits_with_4_and_names_key_and_path(job, capsys, key):
     code = main(["evaluate", "--config", job(), "--set", f"inputs.{key}.path=/nowhere/at/all"])
     captured = capsys.readouterr()
     assert code == 4
@@ -219,14 +208,14 @@ def test_a_missing_path_ends_with_4_and_names_key_and_path(job, capsys, key):
 @pytest.mark.parametrize(
     "location", [{"format": "orc"}, {"format": "csv", "options": {"header": "maybe"}}, {"path": "foo://bar"}]
 )
-def test_a_location_that_cannot_be_read_ends_with_4(job, tmp_path, capsys, location):
+def test_an_unreadable_location_exits_with_4(job, tmp_path, capsys, location):
     truth = {"path": str(tmp_path / "truth"), **location}
     assert main(["evaluate", "--config", job(inputs={"truth": truth})]) == 4
     assert "inputs.truth: cannot read" in result_of(capsys)[1]["error"]["message"]
 
 
 @pytest.mark.spark
-def test_an_output_that_cannot_be_written_ends_with_5(job, tmp_path, capsys, monkeypatch):
+def test_an_unwritable_output_exits_with_5(job, tmp_path, capsys, monkeypatch):
     released = []
     monkeypatch.setattr("spark_recmetrics.storage.actions.release", released.append)
     (tmp_path / "file").write_text("")
@@ -234,9 +223,3 @@ def test_an_output_that_cannot_be_written_ends_with_5(job, tmp_path, capsys, mon
     assert "cannot write" in result_of(capsys)[1]["error"]["message"]
     assert len(released) == 1, "PER_USER must not stay in a session that goes on"
     released[0].unpersist()
-
-
-@pytest.mark.spark
-def test_a_borrowed_session_is_left_running(job, spark):
-    assert main(["evaluate", "--config", job()]) == 0
-    assert spark.range(1).count() == 1

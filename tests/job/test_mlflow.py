@@ -1,4 +1,4 @@
-"""MLflow: what stands in a real tracking store, what is left out, and what becomes of a night when the store fails."""
+"""MLflow: what is logged to a real tracking store, what is not, and how a job handles a failing store."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from job_data import write_parquet
 from report_data import small_comparison
 
 import spark_recmetrics as srm
@@ -29,12 +30,12 @@ RUN = Run(run_id="r0123456789ab", as_of="2026-11-28", config_hash="c" * 16, job=
 
 @pytest.fixture
 def client(tmp_path, monkeypatch):
-    """A store of files, which MLflow takes by itself; what it keeps for the process is undone behind the test."""
+    """A file store, set by environment variable; the global state of MLflow is reset after the test."""
     for name in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID"):
         monkeypatch.delenv(name, raising=False)
     uri = (tmp_path / "mlruns").as_uri()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 asks for consent
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # required by MLflow 3
     mlflow.set_tracking_uri(None)
     yield mlflow.MlflowClient(tracking_uri=uri)
     mlflow.end_run()
@@ -45,7 +46,7 @@ def frame(rows, *columns):
 
 
 def two_models():
-    """Model a finds b of ann at rank 2 and has no list for bob; model b predicts no pair of truth."""
+    """Model a has ann's item b at rank 2 and no list for bob; model b predicts no pair of the ground truth."""
     lists = frame([("ann", "a", 5.0, "a"), ("ann", "b", 4.0, "a"), ("ann", "c", 3.0, "b")], "score", "model")
     truth = frame([("ann", "b", 5.0), ("bob", "c", 4.0)], "rating")
     return evaluate(lists, truth, metrics=["ndcg@10", "rmse"])
@@ -57,7 +58,7 @@ def one_model(metrics=("ndcg@10",)):
     return evaluate(frame([("ann", "a", 5.0), ("ann", "b", 4.0)], "score"), truth, metrics=metrics)
 
 
-def test_f6_names_are_accepted_and_undefined_values_are_left_out_and_counted(client):
+def test_f6_names_are_accepted_and_undefined_values_are_counted_but_not_logged(client):
     tracked = srm.log_to_mlflow(two_models())
     assert tracked.n_undefined == {"a": 0, "b": 1}
     assert tracked.warnings == ["mlflow: model b: 1 undefined and not logged: rmse"]
@@ -67,11 +68,11 @@ def test_f6_names_are_accepted_and_undefined_values_are_left_out_and_counted(cli
     assert (a.tags.get("recmetrics.undefined"), b.tags["recmetrics.undefined"]) == (None, "rmse")
 
 
-def test_every_form_of_a_metric_has_a_name_that_is_accepted(client):
+def test_mlflow_accepts_the_name_of_every_kind_of_metric(client):
     texts = ["f1(beta=0.5)@20", "ndcg(gain=exponential)@10", "f1(ndcg, map, beta=0.5)@3", "map@10", "rmse(average=per_user)"]
     tracked = srm.log_to_mlflow(one_model(texts), prefix="nightly/")
-    found = client.get_run(tracked.runs["model"]).data.metrics
-    assert {name for name in found if "n_u" not in name} == {
+    metrics = client.get_run(tracked.runs["model"]).data.metrics
+    assert {name for name in metrics if "n_u" not in name} == {
         "nightly/f1_beta_0_5_at_20",
         "nightly/ndcg_gain_exponential_at_10",
         "nightly/f1_ndcg_map_beta_0_5_at_3",
@@ -80,7 +81,7 @@ def test_every_form_of_a_metric_has_a_name_that_is_accepted(client):
     }
 
 
-def test_a_hostile_model_name_stays_in_the_line_that_mlflow_prints(client):
+def test_a_hostile_model_name_stays_on_its_line(client):
     result = one_model()
     name = f"x\n{RESULT_MARK} {{}}"
     tracked = srm.log_to_mlflow(replace(result, means={name: result.means["model"]}))
@@ -89,7 +90,7 @@ def test_a_hostile_model_name_stays_in_the_line_that_mlflow_prints(client):
     assert run.data.tags["recmetrics.model"] == name
 
 
-def test_an_infinite_value_is_left_out(client):
+def test_an_infinite_value_is_not_logged(client):
     result = one_model()
     (mean,) = result.means["model"]
     tracked = srm.log_to_mlflow(replace(result, means={"model": [replace(mean, value=math.inf)]}))
@@ -97,7 +98,7 @@ def test_an_infinite_value_is_left_out(client):
     assert tracked.n_undefined == {"model": 1}
 
 
-def test_what_stands_beside_the_values(client):
+def test_parameters_tags_and_artifacts(client):
     result = replace(two_models(), run=RUN)
     rules = srm.convention("threshold").override(threshold=4.0)
     tracked = srm.log_to_mlflow(replace(result, convention=rules), experiment="recs", tags={"team": "search"})
@@ -123,13 +124,13 @@ def test_what_stands_beside_the_values(client):
     text = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/report.txt")
     assert text.startswith("nightly, as of 2026-11-28\n\nconvention ")
     assert "ndcg    10" in text
-    found = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/result.json"))
-    assert found["models"] == result.to_dict()
-    assert [(row["model"], row["metric"]) for row in found["summary"]] == [(m, t) for m in "ab" for t in ("ndcg@10", "rmse")]
-    assert {row["check"] for row in found["data_report"]} >= {"rows", "users"}
+    logged = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/result.json"))
+    assert logged["models"] == result.to_dict()
+    assert [(row["model"], row["metric"]) for row in logged["summary"]] == [(m, t) for m in "ab" for t in ("ndcg@10", "rmse")]
+    assert {row["check"] for row in logged["data_report"]} >= {"rows", "users"}
 
 
-def test_the_page_is_an_artefact(client, monkeypatch):
+def test_the_html_report_is_an_artifact(client, monkeypatch):
     pytest.importorskip("matplotlib", reason="the extra report is optional, and not installed here")
     result = two_models()
     gate = Gate("ndcg@10", min=2.0)
@@ -140,12 +141,12 @@ def test_the_page_is_an_artefact(client, monkeypatch):
     }
     run = client.get_run(srm.log_to_mlflow(result, history=result.rows, **more).runs["a"])
     page = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/report.html")
-    for told in ("is below min 2", "a minus b", "job: nightly"):
-        assert told in page
+    for text in ("is below min 2", "a minus b", "job: nightly"):
+        assert text in page
     assert run.data.tags["recmetrics.gates"] == "fail"
-    found = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/result.json"))
-    assert [row["result"] for row in found["gates"]] == ["fail", "fail"]
-    assert [row["metric"] for row in found["comparison"]] == ["mrr@2", "hit@1", "mrr@2"]
+    logged = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/result.json"))
+    assert [row["result"] for row in logged["gates"]] == ["fail", "fail"]
+    assert [row["metric"] for row in logged["comparison"]] == ["mrr@2", "hit@1", "mrr@2"]
     monkeypatch.setitem(sys.modules, "jinja2", None)
     bare = client.get_run(srm.log_to_mlflow(result).runs["a"])
     assert sorted(one.path for one in client.list_artifacts(bare.info.run_id, "recmetrics")) == [
@@ -154,7 +155,7 @@ def test_the_page_is_an_artefact(client, monkeypatch):
     ]
 
 
-def test_values_of_slices_are_logged_when_asked_for_and_never_mixed_up(client):
+def test_values_of_slices_are_optional_and_have_unique_names(client):
     result = one_model()
     (mean,) = result.means["model"]
     values = {"F/M": 0.5, "F_M": 0.25, "..": 0.125}
@@ -163,8 +164,8 @@ def test_values_of_slices_are_logged_when_asked_for_and_never_mixed_up(client):
     names = {}
     for slices in (False, True):
         tracked = srm.log_to_mlflow(result, slices=slices)
-        found = client.get_run(tracked.runs["model"]).data.metrics
-        names[slices] = {name: value for name, value in found.items() if name.startswith("gender")}
+        metrics = client.get_run(tracked.runs["model"]).data.metrics
+        names[slices] = {name: value for name, value in metrics.items() if name.startswith("gender")}
     text = mlflow.artifacts.load_text(f"{client.get_run(tracked.runs['model']).info.artifact_uri}/recmetrics/report.txt")
     assert "gender = F/M" in text
     assert names[False] == {}
@@ -172,7 +173,7 @@ def test_values_of_slices_are_logged_when_asked_for_and_never_mixed_up(client):
     assert set(names[True]) == {"gender/F_M/ndcg_at_10", "gender/F_M_2/ndcg_at_10", "gender/__/ndcg_at_10"}
 
 
-# Runs of others -----------------------------------------------------------------------------------------------------------
+# The active run -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_single_model_goes_into_the_active_run(client):
@@ -206,7 +207,7 @@ def test_an_experiment_of_the_environment_and_of_the_job(client, monkeypatch):
     assert by_id.info.experiment_id == named.info.experiment_id
 
 
-def test_a_repeated_night_stands_there_once(client):
+def test_a_repeated_run_replaces_the_previous_one(client):
     other = replace(RUN, run_id="rffffffffffff", as_of="2026-11-27")
     night_before = srm.log_to_mlflow(replace(two_models(), run=other), experiment="recs").runs
     first = srm.log_to_mlflow(replace(two_models(), run=RUN), experiment="recs").runs
@@ -217,10 +218,10 @@ def test_a_repeated_night_stands_there_once(client):
     assert client.get_run(first["a"]).info.lifecycle_stage == "deleted"
 
 
-# When it fails ------------------------------------------------------------------------------------------------------------
+# Failures -----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_was_begun_is_marked_as_failed(client, monkeypatch):
+def test_an_unfinished_run_is_marked_as_failed(client, monkeypatch):
     def full(*_args, **_options):
         raise OSError("no space left")
 
@@ -231,7 +232,7 @@ def test_a_run_that_was_begun_is_marked_as_failed(client, monkeypatch):
     assert run.info.status == "FAILED"
 
 
-def test_the_first_failure_is_told_where_the_run_cannot_be_marked_either(client, monkeypatch):
+def test_the_first_error_is_reported_if_the_run_cannot_be_marked_as_failed(client, monkeypatch):
     def gone(what):
         def fails(*_args, **_options):
             raise OSError(f"{what}: connection refused")
@@ -244,7 +245,7 @@ def test_the_first_failure_is_told_where_the_run_cannot_be_marked_either(client,
         srm.log_to_mlflow(one_model(), experiment="recs")
 
 
-def test_earlier_runs_that_must_not_be_deleted_are_a_warning(client, monkeypatch):
+def test_previous_runs_that_cannot_be_deleted_are_a_warning(client, monkeypatch):
     def forbidden(*_args, **_options):
         raise PermissionError("ann may not delete")
 
@@ -260,15 +261,15 @@ def test_earlier_runs_that_must_not_be_deleted_are_a_warning(client, monkeypatch
         assert client.get_run(run_id).info.status == "FINISHED"
 
 
-def test_json_of_what_a_job_knows_has_no_infinity(client):
+def test_the_json_of_a_job_has_no_infinity(client):
     gate = {"result": "fail", "value": math.inf, "reference": np.float64("nan"), "n_users": np.int64(3), "why": ("a", None)}
     tracked = tracking.track(one_model(), tracking.Mlflow(), more={"gates": [gate]})
     place = client.get_run(tracked.runs["model"]).info.artifact_uri
-    found = json.loads(mlflow.artifacts.load_text(f"{place}/recmetrics/result.json"))
-    assert found["gates"] == [{"result": "fail", "value": None, "reference": None, "n_users": 3, "why": ["a", None]}]
+    logged = json.loads(mlflow.artifacts.load_text(f"{place}/recmetrics/result.json"))
+    assert logged["gates"] == [{"result": "fail", "value": None, "reference": None, "n_users": 3, "why": ["a", None]}]
 
 
-def test_a_server_that_is_down_is_told_without_the_password(client, monkeypatch):
+def test_an_unreachable_server_is_reported_without_the_password(client, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://ann:hunter2@127.0.0.1:9")
     with pytest.raises(srm.PublishError, match=r"^mlflow: cannot write to http://ann:\*\*\*@127.0.0.1:9: ") as caught:
@@ -276,14 +277,14 @@ def test_a_server_that_is_down_is_told_without_the_password(client, monkeypatch)
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_missing_package_is_told_with_what_to_do(monkeypatch):
+def test_a_missing_package_is_reported_with_what_to_do(monkeypatch):
     monkeypatch.setattr(tracking, "find_spec", lambda _name: None)
     with pytest.raises(srm.ConfigError, match=r"found none: install the extra mlflow, pip install 'mlflow-skinny>=2\.14'$"):
         srm.log_to_mlflow(one_model())
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"uri": "https://ann:hunter2@host"}, "uri: expected an address without a password, found one, which is not shown"),
         ({"uri": ""}, "uri: expected a string, found ''"),
@@ -297,10 +298,10 @@ def test_a_missing_package_is_told_with_what_to_do(monkeypatch):
         ({"slices": "yes"}, "slices: expected true or false, found 'yes'"),
     ],
 )
-def test_wrong_options_are_refused_by_name(options, told):
+def test_wrong_options_are_rejected_by_name(options, message):
     with pytest.raises(srm.ConfigError) as caught:
         srm.log_to_mlflow(one_model(), **options)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
@@ -309,12 +310,12 @@ def test_wrong_options_are_refused_by_name(options, told):
 
 @pytest.fixture
 def job(spark, tmp_path, capsys):
-    """Runs `evaluate` with two models, of which a serves ann and b nobody. Gives exit code, output and outcome."""
+    """Run `evaluate` with two models: a has a hit for ann, b has none. Returns exit code, output and outcome."""
     lists = [("a", "ann", "x", 1.0), ("a", "bob", "y", 1.0), ("b", "ann", "y", 1.0), ("b", "bob", "x", 1.0)]
     truth = [("ann", "x"), ("bob", "z"), ("cid", "y")]
-    predictions = spark.createDataFrame(lists, "model string, user_id string, item_id string, score double")
-    predictions.write.parquet(str(tmp_path / "predictions"))
-    spark.createDataFrame(truth, "user_id string, item_id string").write.parquet(str(tmp_path / "truth"))
+    columns = {"user_id": "string", "item_id": "string"}
+    write_parquet(tmp_path / "predictions", lists, model="string", **columns, score="double")
+    write_parquet(tmp_path / "truth", truth, **columns)
 
     def evaluate(mlflow_options, **more):
         conf = {
@@ -338,59 +339,61 @@ def job(spark, tmp_path, capsys):
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.core
-def test_a_job_logs_what_it_has_published(job, client):
+def test_a_job_logs_its_published_values(job, client):
     gate = {"metric": "hit@1", "min": 0.1}
     code, out, outcome = job({"tags": {"team": "search"}}, gates=[gate], comparison={})
-    assert code == 3, "b serves nobody, and yet all is logged"
+    assert code == 3, "b fails its gate, and everything is logged"
     runs = outcome["tracking"]["mlflow"]
     assert list(runs) == ["a", "b"]
     assert f"mlflow       a {runs['a']}, b {runs['b']}" in out
-    found = client.get_run(runs["a"])
-    assert found.data.metrics == {"hit_at_1": pytest.approx(1 / 3), "n_users": 3, "n_undefined_metrics": 0}
-    known = {name: found.data.params[f"recmetrics.{name}"] for name in ("job", "as_of", "config_hash")}
+    run = client.get_run(runs["a"])
+    assert run.data.metrics == {"hit_at_1": pytest.approx(1 / 3), "n_users": 3, "n_undefined_metrics": 0}
+    known = {name: run.data.params[f"recmetrics.{name}"] for name in ("job", "as_of", "config_hash")}
     assert known == {name: outcome[name] for name in known}
-    assert len(found.data.params["recmetrics.data_hash"]) == 16
-    assert (found.data.tags["recmetrics.gates"], found.data.tags["recmetrics.run_id"]) == ("fail", outcome["run_id"])
-    logged = json.loads(mlflow.artifacts.load_text(f"{found.info.artifact_uri}/recmetrics/result.json"))
+    assert len(run.data.params["recmetrics.data_hash"]) == 16
+    assert (run.data.tags["recmetrics.gates"], run.data.tags["recmetrics.run_id"]) == ("fail", outcome["run_id"])
+    logged = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/result.json"))
     assert (logged["tables"], logged["gates"]) == (outcome["tables"], outcome["gates"])
     assert [(row["model_a"], row["model_b"], row["metric"]) for row in logged["comparison"]] == [("a", "b", "hit@1")]
-    text = mlflow.artifacts.load_text(f"{found.info.artifact_uri}/recmetrics/report.txt")
+    text = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/report.txt")
     assert text.partition("\n")[0] in out
-    assert outcome["report"] is None, "no file is asked for"
-    page = mlflow.artifacts.load_text(f"{found.info.artifact_uri}/recmetrics/report.html")
+    assert outcome["report"] is None, "no file is configured"
+    page = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/report.html")
     assert "Gates failed: 1 of 2" in page
 
 
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.heavy
-def test_a_tracker_that_fails_does_not_lose_the_night(job, spark, client, tmp_path, monkeypatch):
+def test_a_failing_server_does_not_lose_the_run(job, spark, client, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     down = {"uri": "http://127.0.0.1:9"}
     code, out, outcome = job(down)
     assert (code, outcome["status"], outcome["tracking"]) == (0, "ok", {"mlflow": {}})
-    (told,) = (warning for warning in outcome["warnings"] if warning.startswith("mlflow: "))
-    assert told.startswith("mlflow: cannot write to http://127.0.0.1:9: ")
-    assert f"warning: {told}" in out
+    (warning_line,) = (warning for warning in outcome["warnings"] if warning.startswith("mlflow: "))
+    assert warning_line.startswith("mlflow: cannot write to http://127.0.0.1:9: ")
+    assert f"warning: {warning_line}" in out
     code, _, outcome = job({**down, "on_error": "fail"})
     assert (code, outcome["error"]["type"]) == (5, "PublishError")
-    assert srm.read_history(spark, str(tmp_path / "out")).count() == 2, "one run of two models: the second took its place"
+    assert srm.read_history(spark, str(tmp_path / "out")).count() == 2, (
+        "one run of two models: the second run replaced the first"
+    )
     gate = {"metric": "hit@1", "min": 0.1}
     assert job({**down, "on_error": "fail"}, gates=[gate])[0] == 3, "the result of the gate is the stronger one"
 
 
-def test_where_a_night_is_logged_is_no_part_of_its_run_id(tmp_path):
+def test_the_run_id_does_not_depend_on_tracking(tmp_path):
     path = tmp_path / "conf.json"
     plain = {"inputs": {name: {"path": "/nowhere"} for name in ("predictions", "truth")}, "output": {"path": "/nowhere"}}
-    found = set()
+    ids = set()
     for more in ({}, {"tracking": None}, {"tracking": {"mlflow": {}}}, {"tracking": {"mlflow": {"experiment": "recs"}}}):
         path.write_text(json.dumps(plain | more))
         config = load(path)
-        found.add((config.hash, config.run_id))
-    assert len(found) == 1
+        ids.add((config.hash, config.run_id))
+    assert len(ids) == 1
 
 
-def test_a_job_without_the_package_ends_before_it_reads(tmp_path, monkeypatch, capsys):
+def test_a_job_without_mlflow_fails_before_it_reads_tables(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tracking, "find_spec", lambda _name: None)
     conf = {"inputs": {name: {"path": "/nowhere"} for name in ("predictions", "truth")}, "output": {"path": "/nowhere"}}
     path = tmp_path / "conf.json"
@@ -400,7 +403,7 @@ def test_a_job_without_the_package_ends_before_it_reads(tmp_path, monkeypatch, c
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"experimnet": "x"}, "tracking.mlflow.experimnet: unknown key; did you mean 'experiment'?"),
         ({"on_error": "stop"}, "tracking.mlflow.on_error: expected one of 'warn' or 'fail', found 'stop'"),
@@ -410,11 +413,11 @@ def test_a_job_without_the_package_ends_before_it_reads(tmp_path, monkeypatch, c
         ({"uri": "https://ann:hunter2@host"}, "expected an address without a password"),
     ],
 )
-def test_a_configuration_is_checked_when_it_is_read(options, told, tmp_path, capsys):
+def test_a_configuration_is_checked_when_it_is_read(options, message, tmp_path, capsys):
     conf = {"inputs": {name: {"path": "/nowhere"} for name in ("predictions", "truth")}, "output": {"path": "/nowhere"}}
     path = tmp_path / "conf.json"
     path.write_text(json.dumps(conf | {"tracking": {"mlflow": options}}))
     assert main(["validate-config", "--config", str(path)]) == 2
     err = capsys.readouterr().err
-    assert told in err
+    assert message in err
     assert "hunter2" not in err

@@ -1,23 +1,23 @@
-"""The result line: one line, whatever happens and whatever is named like it."""
+"""The result line: printed after every run, and the only line with its mark."""
 
 from __future__ import annotations
 
 import pytest
-from job_data import ALS, result_of
+from job_data import result_of
 
 from spark_recmetrics.job.cli import RESULT_MARK, main
+from spark_recmetrics.job.outcome import JobOutcome
 
 
 @pytest.mark.spark
 @pytest.mark.once
-def test_an_error_that_nobody_expected_says_what_the_jvm_said(job, tmp_path, capsys):
-    """A file of parquet whose pages are broken and whose schema is not: that is found where rows are counted."""
+def test_an_unexpected_error_shows_the_message_of_the_jvm(job, tmp_path, capsys):
+    """A parquet file with an intact schema and broken pages, which Spark only notices when it counts rows."""
     conf = job()
     file = max((tmp_path / "truth").glob("*.parquet"), key=lambda one: one.stat().st_size)
     content = bytearray(file.read_bytes())
     content[4:60] = bytes(56)
     file.write_bytes(content)
-    file.with_name(f".{file.name}.crc").unlink()
     assert main(["evaluate", "--config", conf]) == 1
     message = result_of(capsys)[1]["error"]["message"]
     assert file.name in message
@@ -27,7 +27,7 @@ def test_an_error_that_nobody_expected_says_what_the_jvm_said(job, tmp_path, cap
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.heavy
-def test_one_line_begins_with_the_mark_whatever_is_named_like_it(job, spark, tmp_path, capsys):
+def test_only_the_result_line_begins_with_the_mark(job, spark, tmp_path, capsys):
     name = f'{RESULT_MARK} {{"status": "ok"}}'
     lists = [(model, f"u{n}", item, 0.5) for n in range(1, 4) for model, item in ((name, "b"), ("a", "c"))]
     users = spark.createDataFrame([(f"u{n}", name) for n in range(1, 4)], f"user_id string, {RESULT_MARK} string")
@@ -50,25 +50,13 @@ def test_one_line_begins_with_the_mark_whatever_is_named_like_it(job, spark, tmp
     assert RESULT_MARK not in [line[: len(RESULT_MARK)] for line in capsys.readouterr().out.splitlines()]
 
 
-@pytest.mark.spark
-@pytest.mark.connect
-def test_a_hostile_model_name_stays_in_its_line(job, capsys):
-    name = f'x\n{RESULT_MARK} {{"status": "ok"}}\x1b[31m\u6a21'
-    lists = [(name, *row[1:]) for row in ALS]
-    assert main(["evaluate", "--config", job(predictions=lists)]) == 0
-    out, outcome = result_of(capsys)
-    assert out.count(f"\n{RESULT_MARK}") == 1
-    assert "\x1b" not in out
-    assert list(outcome["models"]) == [name]
-
-
-def test_a_result_file_that_cannot_be_written_is_found_first(tmp_path, capsys):
+def test_an_unwritable_result_file_is_reported_first(tmp_path, capsys):
     code = main(["evaluate", "--config", "no.yaml", "--result-json", str(tmp_path / "no" / "result.json")])
     assert code == 2
     assert "--result-json" in result_of(capsys)[1]["error"]["message"]
 
 
-def test_an_unexpected_error_ends_with_1_and_is_told(monkeypatch, capsys):
+def test_an_unexpected_error_exits_with_1_and_is_reported(monkeypatch, capsys):
     def fail(*_):
         raise RuntimeError("the disk is on fire")
 
@@ -77,10 +65,29 @@ def test_an_unexpected_error_ends_with_1_and_is_told(monkeypatch, capsys):
     assert result_of(capsys)[1]["error"] == {"type": "RuntimeError", "message": "the disk is on fire"}
 
 
-def test_an_interrupt_ends_with_130(monkeypatch, capsys):
+def test_an_interrupt_exits_with_130(monkeypatch, capsys):
     def interrupt(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("spark_recmetrics.job.cli._load", interrupt)
     assert main(["evaluate", "--config", "x.yaml"]) == 130
     assert result_of(capsys)[1]["exit_code"] == 130
+
+
+@pytest.mark.parametrize(
+    ("command", "fields"),
+    [
+        ("evaluate", ["models", "n_users", "gates", "pareto", "preflight", "tracking", "report"]),
+        ("preflight", ["preflight"]),
+        ("gate", ["gates"]),
+        ("compare", ["comparison"]),
+        ("split", ["reports"]),
+    ],
+)
+def test_the_fields_of_the_result_line_are_in_order(command, fields):
+    outcome = JobOutcome(command)
+    names = ["status", "exit_code", "run_id", "as_of", "tables", *fields, "warnings", "error", "version"]
+    assert list(outcome.as_dict()) == names, "no job and no hash without a configuration"
+    assert (outcome.status, outcome.exit_code) == ("failed", 1)
+    outcome.job, outcome.config_hash = "nightly", "0" * 16
+    assert list(outcome.as_dict()) == [*names, "job", "config_hash"]

@@ -1,4 +1,4 @@
-"""The HTML report of a run: written before a gate fails, and never the reason for a failed run."""
+"""The HTML report of a run: written before a gate fails the run, and never the reason for a failure."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def test_the_report_is_written_before_a_failed_gate_ends_the_run(job, tmp_path, 
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.heavy
-def test_a_report_that_fails_is_a_warning_and_loses_nothing(job, spark, tmp_path, capsys):
+def test_a_report_that_cannot_be_written_is_a_warning(job, spark, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["evaluate", "--config", job(report=str(tmp_path / "file" / "report.html"))]) == 0
     out, result = result_of(capsys)
     assert result["report"] is None
-    (told,) = [line for line in result["warnings"] if line.startswith("report: not written: ")]
-    assert "cannot be written: File exists" in told
-    assert f"warning: {told}" in out
+    (warning,) = [line for line in result["warnings"] if line.startswith("report: not written: ")]
+    assert "cannot be written: File exists" in warning
+    assert f"warning: {warning}" in out
     assert read_history(spark, tmp_path / "out").count() > 0
 
 

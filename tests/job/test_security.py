@@ -1,4 +1,4 @@
-"""What somebody who writes a configuration, or only names a model, cannot do; and that no secret is told."""
+"""What the author of a configuration, or of a model name, cannot do; and no secret is printed or stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from job_data import ROOT, SMALLEST, VALUE, WITH_SECRETS, Refused, Write, outcome_of, untold
+from job_data import ROOT, SMALLEST, VALUE, WITH_SECRETS, Rejected, Write, hides_password, outcome_of
 
 from spark_recmetrics import Run, read_history
 from spark_recmetrics.aggregation.means import Mean
@@ -39,11 +39,13 @@ from spark_recmetrics.text import did_you_mean, printable
     ],
 )
 @pytest.mark.parametrize("key", ["job", "inputs", "model_name", "evaluation", "columns", "output", "_target_"])
-def test_object_tags_and_import_paths_are_refused(refused: Refused, write: Write, tmp_path: Path, key: str, value: str) -> None:
+def test_object_tags_and_import_paths_are_rejected(
+    rejected: Rejected, write: Write, tmp_path: Path, key: str, value: str
+) -> None:
     mark = tmp_path / "mark"
     value = value.format(mark=mark)
-    assert refused(f"{key}: {value}\n")
-    try:  # what begins with !! is a plain text there, which a model may have as its name
+    assert rejected(f"{key}: {value}\n")
+    try:  # an override with !! is a plain string, which is a valid name of a model
         assert load(write(SMALLEST), [f"{key}={value}"]).model_name == value
     except ConfigError as error:
         assert error.exit_code == 2  # noqa: PT017
@@ -51,7 +53,7 @@ def test_object_tags_and_import_paths_are_refused(refused: Refused, write: Write
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("override", "message"),
     [
         ("evaluation.metrics=[os.system]", "unknown metric"),
         ("evaluation.complex_metrics=[{name: my.module.metric}]", "unknown metric"),
@@ -62,11 +64,11 @@ def test_object_tags_and_import_paths_are_refused(refused: Refused, write: Write
         ("output={path: /o, format: com.example.Source}", "format: expected one of"),
     ],
 )
-def test_no_key_takes_the_name_of_something_to_import(refused: Refused, override: str, told: str) -> None:
-    assert told in refused(SMALLEST, override)[0]
+def test_no_key_imports_a_name(rejected: Rejected, override: str, message: str) -> None:
+    assert message in rejected(SMALLEST, override)[0]
 
 
-def test_no_code_is_made_of_text() -> None:
+def test_no_string_is_executed_as_code() -> None:
     banned = {"eval", "exec", "compile", "__import__", "system", "popen", "pickle", "unsafe_load", "full_load", "subprocess"}
     for path in (ROOT / "spark_recmetrics").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -78,7 +80,7 @@ def test_no_code_is_made_of_text() -> None:
                 assert not banned & {alias.name for alias in node.names} | {getattr(node, "module", "")} & banned, path.name
 
 
-def test_missing_variables_are_told_together_before_a_session_starts(write: Write, monkeypatch, capsys) -> None:
+def test_missing_variables_are_reported_together_before_a_session_starts(write: Write, monkeypatch, capsys) -> None:
     monkeypatch.setattr("spark_recmetrics.job.session_spark.session", lambda: pytest.fail("a session was started"))
     monkeypatch.delenv("RECMETRICS_TEST_A", raising=False)
     monkeypatch.setenv("RECMETRICS_TEST_B", " ")
@@ -96,13 +98,13 @@ def test_missing_variables_are_told_together_before_a_session_starts(write: Writ
     assert outcome_of(printed.out)["error"] == {"type": "ConfigError", "message": "\n".join(lines)}
 
 
-def test_a_scope_outside_databricks_is_found_before_a_session_starts(monkeypatch, write: Write, capsys) -> None:
+def test_a_scope_outside_databricks_is_reported_before_a_session_starts(monkeypatch, write: Write, capsys) -> None:
     monkeypatch.setattr("spark_recmetrics.job.session_spark.session", lambda: pytest.fail("a session was started"))
     assert main(["evaluate", "--config", str(write(WITH_SECRETS.replace("env:RECMETRICS_TEST_A", "recs/key")))]) == 2
     assert "found no dbutils here" in capsys.readouterr().err
 
 
-def test_tracebacks_logs_and_the_result_are_covered(monkeypatch, write: Write, tmp_path, capsys, caplog) -> None:
+def test_secrets_are_masked_in_tracebacks_logs_and_the_result(monkeypatch, write: Write, tmp_path, capsys, caplog) -> None:
     monkeypatch.setenv("RECMETRICS_TEST_A", VALUE)
     monkeypatch.setenv("RECMETRICS_TEST_B", VALUE)
 
@@ -119,7 +121,7 @@ def test_tracebacks_logs_and_the_result_are_covered(monkeypatch, write: Write, t
     path, result = write(WITH_SECRETS), tmp_path / "result.json"
     assert main(["evaluate", "--config", str(path), "--result-json", str(result)]) == 1
     printed = capsys.readouterr()
-    assert untold(printed.out + printed.err + result.read_text() + caplog.text)
+    assert hides_password(printed.out + printed.err + result.read_text() + caplog.text)
     assert "RuntimeError: cannot reach s3a://ann:***@b with ***" in printed.err
     assert "ValueError: cause with ***" in printed.err
     assert printed.err.endswith("\n    at \ufffd[31m\n"), "the terminal is left as it is"
@@ -131,7 +133,7 @@ def test_tracebacks_logs_and_the_result_are_covered(monkeypatch, write: Write, t
 
 
 def write_tables(folder: Path, model: str = "als") -> dict[str, Any]:
-    """Files of CSV and a configuration of them."""
+    """CSV files, and their configuration."""
     (folder / "predictions.csv").write_text("user_id,item_id,score\nu1,a,0.9\nu1,b,0.8\nu2,b,0.7\n")
     (folder / "truth.csv").write_text("user_id,item_id,rating\nu1,b,5\nu2,b,4\n")
     return {
@@ -146,7 +148,7 @@ def write_tables(folder: Path, model: str = "als") -> dict[str, Any]:
 
 @pytest.mark.spark
 @pytest.mark.once
-def test_a_run_uses_a_secret_and_tells_nobody(spark, monkeypatch, tmp_path, capsys, caplog) -> None:
+def test_a_run_uses_a_secret_and_never_prints_or_stores_it(spark, monkeypatch, tmp_path, capsys, caplog) -> None:
     conf = write_tables(tmp_path)
     for name in ("predictions", "truth"):
         conf["inputs"][name]["options"] = {"nullValue": {"secret": "env:RECMETRICS_TEST_A"}}
@@ -162,12 +164,12 @@ def test_a_run_uses_a_secret_and_tells_nobody(spark, monkeypatch, tmp_path, caps
     assert outcome["models"] == {"als": {"hit@2": 1.0}}
     assert any("nan_ratings: 1 row" in line for line in outcome["warnings"]), "the option has had its value"
     tables = [read_history(spark, tmp_path / "out", table=name).collect() for name in ("summary", "per_user", "data_report")]
-    assert untold(printed.out + printed.err + caplog.text + (tmp_path / "result.json").read_text() + str(tables))
+    assert hides_password(printed.out + printed.err + caplog.text + (tmp_path / "result.json").read_text() + str(tables))
     assert outcome["report"] == str(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "env:RECMETRICS_TEST_A" in page, "the page shows the configuration, with the reference"
     written = {one: one.read_bytes().decode("utf-8", "replace") for one in tmp_path.rglob("*") if one.is_file()}
-    assert {one.name for one, text in written.items() if not untold(text)} == {"truth.csv"}, "where the test has put it"
+    assert {one.name for one, text in written.items() if not hides_password(text)} == {"truth.csv"}, "where the test has put it"
     assert not any("hunter2" in str(one) for one in written)
 
 
@@ -175,7 +177,7 @@ HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
     "../../etc/x",
     "=1+1",
-    f'x\n{RESULT_MARK} {{"status": "ok"}}',
+    f'x\n{RESULT_MARK} {{"status": "ok"}}\x1b[31m\u6a21',
     "a\rerror: all is lost",
     "b\u2028next\u2029line\x85end",
     "\x1b[31mred\x1b[2J",
@@ -202,14 +204,14 @@ def test_a_name_stays_on_its_line(name: str) -> None:
     assert len(str(caught.value).splitlines()) == 2
 
 
-def test_printable_keeps_what_can_be_seen() -> None:
+def test_printable_keeps_visible_characters() -> None:
     assert printable("модель = a b, 模型 ⅔") == "модель = a b, 模型 ⅔"
     assert printable("a\nb\u2028c\u2029d\x85e\u202ef\ud800") == "a\ufffdb\ufffdc\ufffdd\ufffde\ufffdf\ufffd"
 
 
 @pytest.mark.spark
 @pytest.mark.once
-def test_hostile_names_leave_neither_line_nor_folder(spark, tmp_path, capsys) -> None:
+def test_hostile_names_stay_in_their_line_and_folder(spark, tmp_path, capsys) -> None:
     (tmp_path / "job").mkdir()
     folder = tmp_path / "job"
     rows = [(name, "u1", item, score) for name in HOSTILE for item, score in (("a", 0.9), ("b", 0.8))]
@@ -237,7 +239,7 @@ def test_hostile_names_leave_neither_line_nor_folder(spark, tmp_path, capsys) ->
 
 @pytest.mark.spark
 @pytest.mark.once
-def test_the_names_of_a_run_leave_the_output_neither(spark, tmp_path) -> None:
+def test_hostile_run_ids_stay_in_the_output_folder(spark, tmp_path) -> None:
     """`as_of` and job of a configuration have few characters; a caller from Python may give any."""
     out = tmp_path / "a" / "out"
     out.mkdir(parents=True)
@@ -249,10 +251,10 @@ def test_the_names_of_a_run_leave_the_output_neither(spark, tmp_path) -> None:
     assert (row["as_of"], row["run_id"]) == (run.as_of, run.run_id)
 
 
-def test_no_table_is_published_as_text() -> None:
-    """A cell such as =1+1 is a formula to a spreadsheet only: no table that a run publishes is a file that one opens.
+def test_no_table_is_published_as_csv() -> None:
+    """A cell such as =1+1 is only a formula in a spreadsheet, and no published table is a file that a spreadsheet opens.
 
-    The one CSV is that of `to_csv`, which covers such cells (`test_f3_no_name_is_a_formula_in_csv`): none is written beside it.
+    Only `to_csv` writes CSV, and it escapes such cells (`test_f3_no_name_is_a_formula_in_csv`).
     """
     assert set(get_args(TableFormat)) == {"parquet", "delta", "orc"}
     writers = []
@@ -266,7 +268,7 @@ def test_no_table_is_published_as_text() -> None:
     assert writers == ["result.py"]
 
 
-def test_the_token_of_a_remote_session_is_not_told(monkeypatch) -> None:
+def test_the_token_of_a_remote_session_is_not_printed(monkeypatch) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://spark.example.com:443/;use_ssl=true;token=hunter2")
 
     def fail() -> Any:

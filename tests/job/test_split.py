@@ -16,7 +16,7 @@ from spark_recmetrics.storage.schemas import RUN_COLUMNS, SPLIT_TABLES
 SMALLEST = "input: {path: /r}\nsplit: {method: random}\noutput: {path: /out}\n"
 
 
-def test_commands_know_a_split_by_its_file(write, capsys):
+def test_commands_recognize_the_configuration_of_a_split(write, capsys):
     path = str(write(SMALLEST))
     assert main(["validate-config", "--config", path]) == 0
     assert capsys.readouterr().out.endswith(", random\n")
@@ -52,7 +52,7 @@ def test_the_job_publishes_all_tables_at_once(spark, tmp_path, write, capsys):
     found = srm.read_history(spark, out, table="test")
     assert found.columns == ["user_id", "item_id", "timestamp", "rating", *RUN_COLUMNS]
     assert sorted(row.timestamp for row in found.collect()) == [2, 2, 3, 3]
-    # Older attempts are gone, so that a path of a configuration reads the same.
+    # Older attempts were deleted, so reading the path gives the same rows.
     assert spark.read.parquet(f"{out}/train/as_of=2026-11-28").count() == 4
     (report,) = srm.read_history(spark, out, table="split_report").drop(*RUN_COLUMNS).collect()
     assert report.asDict() == outcome["reports"][0]
@@ -60,7 +60,7 @@ def test_the_job_publishes_all_tables_at_once(spark, tmp_path, write, capsys):
     assert main(["split", "--config", path, "--set", 'split={"method": "k_fold", "n_folds": 2}']) == 0
     assert srm.read_history(spark, out, table="folds").where("fold is not null").count() == 8
     assert {folder.name for folder in Path(out).iterdir()} == {*SPLIT_TABLES, "runs"}
-    # With a cut before all rows nothing is published, and what is there stays.
+    # With a cut before all rows nothing is published, and the previous tables stay.
     assert main(["split", "--config", path, "--set", 'split={"method": "temporal", "cut": -5}']) == 4
     assert "expected rows on both sides, found 0 in train and 8 in test: nothing was published" in capsys.readouterr().err
     assert srm.read_history(spark, out, table="train").count() == 4

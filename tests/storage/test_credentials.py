@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 from urllib.parse import quote, quote_plus
 
 import pytest
-from job_data import VALUE, untold
+from job_data import VALUE, hides_password
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.storage import credentials
@@ -101,7 +101,7 @@ def test_values_are_masked_in_every_form(monkeypatch, value: str) -> None:
     texts += value.strip().splitlines()[:3]
     for text in texts:
         masked = vault.masked(f"Spark says: {text}.")
-        assert untold(masked), text
+        assert hides_password(masked), text
         assert masked.startswith("Spark says: ")
         assert "***" in masked
     assert vault.masked("nothing here") == "nothing here"

@@ -11,7 +11,7 @@ import re
 import pandas as pd
 import pytest
 from frames import assert_rows
-from job_data import VALUE, untold
+from job_data import VALUE, hides_password
 
 import spark_recmetrics as srm
 from spark_recmetrics.columns import WrongTypeError
@@ -49,7 +49,7 @@ def test_secrets_in_errors_of_spark_are_masked(spark, monkeypatch, tmp_path) -> 
         read_table(spark, place, "inputs.truth", Vault())
     assert str(caught.value).startswith("inputs.truth: cannot read csv at ")
     assert "the provided timestamp: ***" in str(caught.value)
-    assert untold(str(caught.value))
+    assert hides_password(str(caught.value))
     assert caught.value.__cause__ is None
 
 

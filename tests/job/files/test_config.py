@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from job_data import DEFAULT_METRICS, SMALLEST, Refused, Write
+from job_data import DEFAULT_METRICS, SMALLEST, Rejected, Write
 from pydantic import ValidationError
 
 from spark_recmetrics.columns import Columns
@@ -81,12 +81,12 @@ def test_configuration_is_frozen(write: Write) -> None:
         config.inputs.truth.path = "/other"  # type: ignore[misc]
 
 
-def test_no_cut_off_is_the_whole_list(evaluation_of: Callable[..., Any]) -> None:
+def test_no_cut_off_is_the_full_list(evaluation_of: Callable[..., Any]) -> None:
     assert [str(m) for m in evaluation_of("{top_k: [], metrics: [ndcg, map@5]}").expanded] == ["ndcg", "map@5"]
 
 
-def test_misspelt_key_unknown_metric_and_wrong_k_are_told_together(refused: Refused) -> None:
-    assert refused(SMALLEST + "evaluation:\n  k: 0\n  metrics:\n    - ndcg\n    - ndgc\n  treshold: 4\n") == [
+def test_misspelt_key_unknown_metric_and_wrong_k_are_reported_together(rejected: Rejected) -> None:
+    assert rejected(SMALLEST + "evaluation:\n  k: 0\n  metrics:\n    - ndcg\n    - ndgc\n  treshold: 4\n") == [
         "c.yaml:6: evaluation.k: expected an integer of at least 1, found 0",
         "c.yaml:9: evaluation.metrics[1]: 'ndgc': unknown metric 'ndgc'; did you mean 'ndcg'?",
         "c.yaml:10: evaluation.treshold: unknown key; did you mean 'threshold'?",
@@ -197,9 +197,9 @@ def test_misspelt_key_unknown_metric_and_wrong_k_are_told_together(refused: Refu
         ("<<: {job: x}", "['<<']: unknown key; "),
     ],
 )
-def test_errors_have_place_and_remedy(refused: Refused, more: str, line: str) -> None:
-    (found,) = refused(f"{SMALLEST}{more}\n")
-    assert found.startswith(f"c.yaml:5: {line}")
+def test_errors_have_place_and_remedy(rejected: Rejected, more: str, line: str) -> None:
+    (error,) = rejected(f"{SMALLEST}{more}\n")
+    assert error.startswith(f"c.yaml:5: {line}")
 
 
 @pytest.mark.parametrize(
@@ -277,9 +277,9 @@ def test_errors_have_place_and_remedy(refused: Refused, more: str, line: str) ->
         ("{models: [als], truth: {path: /t}}", "inputs.models: expected a mapping of keys to values, found a list"),
     ],
 )
-def test_inputs(refused: Refused, inputs: str, line: str) -> None:
-    (found,) = refused(f"output: {{path: /out}}\ninputs: {inputs}\n")
-    assert found.startswith(f"c.yaml:2: {line}")
+def test_inputs(rejected: Rejected, inputs: str, line: str) -> None:
+    (error,) = rejected(f"output: {{path: /out}}\ninputs: {inputs}\n")
+    assert error.startswith(f"c.yaml:2: {line}")
 
 
 @pytest.mark.parametrize(
@@ -292,9 +292,9 @@ def test_inputs(refused: Refused, inputs: str, line: str) -> None:
         ("{path: /o, tabel_prefix: x}", "output.tabel_prefix: unknown key; did you mean 'table_prefix'?"),
     ],
 )
-def test_output(refused: Refused, output: str, line: str) -> None:
+def test_output(rejected: Rejected, output: str, line: str) -> None:
     content = SMALLEST.replace("output: {path: /out}", f"output: {output}")
-    assert refused(content) == [f"c.yaml:4: {line}"]
+    assert rejected(content) == [f"c.yaml:4: {line}"]
 
 
 @pytest.mark.parametrize(
@@ -308,8 +308,8 @@ def test_output(refused: Refused, output: str, line: str) -> None:
         ("[a]", "expected a string, found a list"),
     ],
 )
-def test_report(refused: Refused, report: str, line: str) -> None:
-    assert refused(f"{SMALLEST}report: {report}\n") == [f"c.yaml:5: report: {line}"]
+def test_report(rejected: Rejected, report: str, line: str) -> None:
+    assert rejected(f"{SMALLEST}report: {report}\n") == [f"c.yaml:5: report: {line}"]
 
 
 def test_the_path_of_the_report(write: Write) -> None:
@@ -319,20 +319,20 @@ def test_the_path_of_the_report(write: Write) -> None:
 
 
 @pytest.mark.parametrize("name", ["</script><img src=x onerror=alert(1)>", "../../etc/x", "=1+1", "модель", "a b"])
-def test_model_names_are_any_text(write: Write, name: str) -> None:
+def test_model_names_are_any_string(write: Write, name: str) -> None:
     models = json.dumps({name: {"predictions": {"path": "/p"}}})
     config = load(write(f"inputs: {{truth: {{path: /t}}, models: {models}}}\noutput: {{path: /o}}\n"))
     assert list(config.inputs.models or ()) == [name]
 
 
-def test_a_text_is_the_method_of_the_intervals(write: Write) -> None:
+def test_a_string_is_the_method_of_the_intervals(write: Write) -> None:
     short, long = (load(write(f"{SMALLEST}evaluation: {{intervals: {how}}}\n")) for how in ("bootstrap", "{method: bootstrap}"))
     assert short == long
     assert short.evaluation.intervals.chosen.method == "bootstrap"
     assert {"enum": ["normal", "bootstrap"]} in Config.file_schema()["$defs"]["Evaluation"]["properties"]["intervals"]["anyOf"]
 
 
-def test_metrics_that_need_the_catalogue_are_found_early(refused: Refused, write: Write) -> None:
+def test_metrics_that_need_the_catalog_are_reported_early(rejected: Rejected, write: Write) -> None:
     text = """\
 evaluation:
   metrics:
@@ -343,12 +343,12 @@ evaluation:
     - {name: f1, params: {metric_name_1: ndcg, metric_name_2: accuracy}}
 """
     told = "needs the catalogue: give inputs.catalog, one row per item that could be recommended, or their number"
-    assert refused(SMALLEST + text) == [
+    assert rejected(SMALLEST + text) == [
         f"c.yaml:8: evaluation.metrics[1]: auc {told}",
         f"c.yaml:11: evaluation.complex_metrics[0]: f1(ndcg, accuracy) {told}",
     ]
     assert load(write(SMALLEST + text), ["inputs.catalog=9"]).inputs.catalog == 9
-    assert refused(SMALLEST, "evaluation.metrics=[mcc@5]") == [
+    assert rejected(SMALLEST, "evaluation.metrics=[mcc@5]") == [
         f"--set evaluation.metrics=[mcc@5]: evaluation.metrics[0]: mcc@5 {told}"
     ]
     assert load(write(SMALLEST), ["evaluation.metrics=[auc]", "evaluation.convention.auc_candidates=listed"])

@@ -1,4 +1,4 @@
-"""Values of a configuration with a form of their own: cut-offs, metrics, conventions, slices, catalogs."""
+"""Types of values in a configuration: cut-offs, metrics, conventions, slices, catalogs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from job_data import SMALLEST, Refused, Write
+from job_data import SMALLEST, Rejected, Write
 
 from spark_recmetrics.conventions import CONVENTIONS, convention
 from spark_recmetrics.errors import ConfigError
@@ -44,18 +44,18 @@ def test_cut_offs(evaluation_of: Callable[..., Any], key: str, text: str, expect
     ],
 )
 def test_complex_metrics(evaluation_of: Callable[..., Any], written: str, text: str) -> None:
-    found = evaluation_of(f"{{metrics: [], complex_metrics: [{written}]}}").complex_metrics[0].metric
-    assert found == parse(text)
-    assert str(found) == text
+    metric = evaluation_of(f"{{metrics: [], complex_metrics: [{written}]}}").complex_metrics[0].metric
+    assert metric == parse(text)
+    assert str(metric) == text
 
 
-def test_the_text_of_a_convention_in_results_is_one_of_a_file(evaluation_of: Callable[..., Any]) -> None:
+def test_a_convention_is_read_as_results_print_it(evaluation_of: Callable[..., Any]) -> None:
     texts = ["recommenders(relevance=positive)", "lenskit(users_by_metric=Hit:truth+MRR:relevant, undefined=zero)"]
     for text in texts:
-        found = evaluation_of(f"{{convention: '{text}'}}").convention
-        assert str(found) == text.replace("Hit", "hit").replace("MRR", "mrr")
+        chosen = evaluation_of(f"{{convention: '{text}'}}").convention
+        assert str(chosen) == text.replace("Hit", "hit").replace("MRR", "mrr")
         again = evaluation_of(f"{{convention: {{name: '{text}', gain: linear}}}}").convention
-        assert again == found.override(gain="linear")
+        assert again == chosen.override(gain="linear")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_text_of_a_convention_in_results_is_one_of_a_file(evaluation_of: Cal
         ("slices: [age(18, 35)]", "evaluation.slices[0]: "),
     ],
 )
-def test_a_text_that_a_list_has_cut_at_its_comma(write: Callable[..., str], written: str, first: str) -> None:
+def test_a_string_that_yaml_split_at_its_comma(write: Callable[..., str], written: str, first: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(write(SMALLEST + f"evaluation: {{{written}}}\n"))
     lines = str(caught.value).splitlines()
@@ -82,24 +82,24 @@ def test_convention_by_name_with_a_threshold(evaluation_of: Callable[..., Any], 
 
 @pytest.mark.parametrize("value", ["0", "-1", "2.5", "true", '"10"', "²", "1e1", "0.0", "~x", "{a: 1}"])
 @pytest.mark.parametrize("key", ["k", "top_k"])
-def test_wrong_cut_offs_are_refused_by_key(refused: Refused, key: str, value: str) -> None:
-    (line,) = refused(f"{SMALLEST}evaluation:\n  {key}: {value}\n")
+def test_wrong_cut_offs_are_rejected_by_key(rejected: Rejected, key: str, value: str) -> None:
+    (line,) = rejected(f"{SMALLEST}evaluation:\n  {key}: {value}\n")
     assert re.match(rf"c.yaml:6: evaluation\.{key}: expected (an integer of at least 1|a list), found ", line)
-    (line,) = refused(f"{SMALLEST}evaluation:\n  {key}:\n  - 5\n  - {value}\n")
+    (line,) = rejected(f"{SMALLEST}evaluation:\n  {key}:\n  - 5\n  - {value}\n")
     assert line.startswith(f"c.yaml:8: evaluation.{key}[1]: expected an integer of at least 1, found ")
 
 
 @pytest.mark.parametrize("text", ["99999999999", "[99999999999]"])
-def test_cut_offs_fit_an_integer_of_spark(refused: Refused, text: str) -> None:
-    (line,) = refused(f"{SMALLEST}evaluation: {{k: {text}}}\n")
+def test_cut_offs_fit_an_integer_of_spark(rejected: Rejected, text: str) -> None:
+    (line,) = rejected(f"{SMALLEST}evaluation: {{k: {text}}}\n")
     assert line.endswith(": expected an integer from 1 to 10000000, found 99999999999")
-    (line,) = refused(SMALLEST + "evaluation: {metrics: [ndcg@99999999999]}\n")
+    (line,) = rejected(SMALLEST + "evaluation: {metrics: [ndcg@99999999999]}\n")
     told = "'ndcg@99999999999': expected an integer from 1 to 10000000 after @, found '99999999999'"
     assert line == f"c.yaml:5: evaluation.metrics[0]: {told}"
 
 
-def test_metric_text_nested_deeply_is_refused(refused: Refused) -> None:
-    (line,) = refused(f"{SMALLEST}evaluation: {{metrics: ['{'f1(' * 5000}']}}\n")
+def test_deeply_nested_metrics_are_rejected(rejected: Rejected) -> None:
+    (line,) = rejected(f"{SMALLEST}evaluation: {{metrics: ['{'f1(' * 5000}']}}\n")
     assert line.startswith("c.yaml:5: evaluation.metrics[0]: expected the text of a metric such as 'ndcg@10', found 'f1(f1(")
     assert len(line) < 200
 
@@ -130,5 +130,5 @@ def test_catalog_is_a_number_or_a_location_and_hashed(write: Write, catalog: str
         ('{path: "/c/{day}"}', "catalog.path: unknown placeholder {day} in '/c/{day}'; known: as_of"),
     ],
 )
-def test_wrong_catalogs(refused: Refused, catalog: str, line: str) -> None:
-    assert refused(SMALLEST.replace("inputs:", f"inputs:\n  catalog: {catalog}")) == [f"c.yaml:2: inputs.{line}"]
+def test_wrong_catalogs(rejected: Rejected, catalog: str, line: str) -> None:
+    assert rejected(SMALLEST.replace("inputs:", f"inputs:\n  catalog: {catalog}")) == [f"c.yaml:2: inputs.{line}"]

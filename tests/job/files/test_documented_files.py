@@ -30,7 +30,7 @@ def keys_of(node: Any) -> Iterator[str]:
             yield from keys_of(value)
 
 
-def test_schema_tells_every_key_and_default() -> None:
+def test_schema_has_every_key_and_default() -> None:
     schema = Config.file_schema()
     assert json.loads(json.dumps(schema)) == schema
     assert set(schema["properties"]) == set(Config.model_fields)
@@ -47,7 +47,7 @@ EVALUATE = CONF / "evaluate.yaml"
 
 
 def uncommented(key: str) -> Any:
-    """The value of an alternative of conf/evaluate.yaml: the lines from `# key:` on that belong to it."""
+    """The value of an alternative in conf/evaluate.yaml: the comment lines from `# key:`."""
     lines = EVALUATE.read_text().splitlines()
     start = next(n for n, line in enumerate(lines) if re.match(rf"\s*# {key}:", line))
     depth = lines[start].index("#")
@@ -119,5 +119,5 @@ def test_spark_defaults_are_settings_of_spark() -> None:
     settings = dict(line.split(None, 1) for line in lines if line and not line.startswith("#"))
     assert all(name.startswith("spark.") and value == value.strip() for name, value in settings.items())
     assert settings["spark.sql.session.timeZone"] == "UTC"
-    # The driver's Python is the worker's: a path here would break the other machines.
+    # The workers use the Python of the driver; a path here would break other machines.
     assert not [name for name in settings if "python" in name and "arrow" not in name]

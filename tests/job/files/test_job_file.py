@@ -1,4 +1,4 @@
-"""What the files of all jobs have in common: as_of in paths, hash and run id, errors of pydantic in our words."""
+"""What the configurations of all jobs have in common: as_of in paths, hash and run id, messages for errors of pydantic."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from job_data import CONF, SMALLEST, Refused, Write
+from job_data import CONF, SMALLEST, Rejected, Write
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.job.files.config import load
 from spark_recmetrics.storage.locations import Location
 
 
-def test_missing_sections(refused: Refused) -> None:
-    assert refused("job: x\n") == [
+def test_missing_sections(rejected: Rejected) -> None:
+    assert rejected("job: x\n") == [
         "c.yaml: inputs: missing: this key has no default",
         "c.yaml: output: missing: this key has no default",
     ]
@@ -48,7 +48,7 @@ ANYTHING = st.recursive(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(keys=st.sampled_from(list(resolved_paths(RESOLVED))), value=ANYTHING)
-def test_any_value_anywhere_is_read_or_refused(write: Write, keys: tuple[Any, ...], value: Any) -> None:
+def test_any_value_anywhere_is_read_or_rejected(write: Write, keys: tuple[Any, ...], value: Any) -> None:
     changed = json.loads(json.dumps(RESOLVED))
     place = changed
     for key in keys[:-1]:
@@ -62,8 +62,8 @@ def test_any_value_anywhere_is_read_or_refused(write: Write, keys: tuple[Any, ..
         assert json.dumps(config.resolved(), allow_nan=False)
 
 
-def test_errors_of_file_and_overrides_stand_together(refused: Refused) -> None:
-    assert refused(SMALLEST + "jub: x\nevaluation: {k: 0}\n", "evaluation.k=5", "evaluation.threshold=x") == [
+def test_errors_of_file_and_overrides_are_reported_together(rejected: Rejected) -> None:
+    assert rejected(SMALLEST + "jub: x\nevaluation: {k: 0}\n", "evaluation.k=5", "evaluation.threshold=x") == [
         "c.yaml:5: jub: unknown key; did you mean 'job'?",
         "--set evaluation.threshold=x: evaluation.threshold: expected a finite number, found 'x'",
     ]
@@ -87,8 +87,8 @@ def test_placeholder_is_filled_in_and_not_hashed(write: Write) -> None:
     assert inputs.train is not None
     assert isinstance(inputs.catalog, Location)
     places = (inputs.models["als"].predictions, inputs.truth, inputs.train, inputs.catalog)
-    found = [config.located(place).path for place in places]
-    assert found == ["/p/2026-11-28/{a,b}", "/t/2026-11-28", "/s/2026-11-28", "/c/2026-11-28"]
+    paths = [config.located(place).path for place in places]
+    assert paths == ["/p/2026-11-28/{a,b}", "/t/2026-11-28", "/s/2026-11-28", "/c/2026-11-28"]
     assert config.located(config.output).table("summary") == "/out/2026-11-28/summary"
     assert config.located(Location(table="{as_of}")) == Location(table="{as_of}")
     assert inputs.truth.path == "/t/{as_of}"
@@ -97,8 +97,8 @@ def test_placeholder_is_filled_in_and_not_hashed(write: Write) -> None:
     assert load(write(f"{PLACED}as_of: x\n"), ["as_of=2026-11-28"]).run_id == config.run_id
 
 
-def test_a_placeholder_without_as_of_is_refused_by_key(refused: Refused) -> None:
-    assert refused(PLACED) == [
+def test_a_placeholder_without_as_of_is_rejected_by_key(rejected: Rejected) -> None:
+    assert rejected(PLACED) == [
         f"c.yaml:{line}: {key}.path: {path!r} needs an as_of: give --as-of, or as_of in the file"
         for line, key, path in (
             (2, "inputs.models.als.predictions", "/p/{as_of}/{a,b}"),
@@ -111,7 +111,7 @@ def test_a_placeholder_without_as_of_is_refused_by_key(refused: Refused) -> None
 
 
 @pytest.mark.parametrize("as_of", ["2026-02-28", "2028-02-29T23:59", "2026-13", "20261301", "2026-13-011", "v2026-13-01"])
-def test_a_label_that_is_a_day_or_no_date_is_taken(write: Write, as_of: str) -> None:
+def test_a_label_is_a_valid_date_or_another_format(write: Write, as_of: str) -> None:
     assert load(write(SMALLEST), as_of=as_of).as_of == as_of
 
 
@@ -123,19 +123,19 @@ def test_as_of_of_the_command_line_is_checked(write: Write, as_of: str) -> None:
         load(write(SMALLEST), as_of=as_of)
 
 
-def test_as_of_of_the_command_line_is_the_strongest(write: Write) -> None:
+def test_as_of_of_the_command_line_overrides_the_file(write: Write) -> None:
     config = load(write(f"{SMALLEST}as_of: a\n"), ["as_of=b"], "20261128")
     assert config.as_of == "20261128"
 
 
 @pytest.mark.parametrize("name", ["[table]", "[key]", "catalog"])
-def test_models_may_be_named_like_parts_of_a_message(refused: Refused, name: str) -> None:
+def test_models_can_be_named_like_parts_of_a_location(rejected: Rejected, name: str) -> None:
     models = json.dumps({name: {"predictions": {"path": "/p", "fromat": "csv"}}})
-    (line,) = refused(f"inputs: {{truth: {{path: /t}}, models: {models}}}\noutput: {{path: /o}}\n")
+    (line,) = rejected(f"inputs: {{truth: {{path: /t}}, models: {models}}}\noutput: {{path: /o}}\n")
     assert line.endswith(".predictions.fromat: unknown key; did you mean 'format'?")
 
 
-def test_hash_stands_for_the_meaning_and_not_for_the_text(write: Write) -> None:
+def test_equivalent_files_have_the_same_hash(write: Write) -> None:
     config = load(write(SMALLEST))
     assert re.fullmatch("[0-9a-f]{16}", config.hash)
     assert re.fullmatch("r[0-9a-f]{12}", config.run_id)
@@ -167,31 +167,23 @@ def test_run_id_depends_on_job_as_of_and_configuration(write: Write) -> None:
     assert ids[1] == load(write(SMALLEST), ["as_of=a"]).run_id
 
 
-def test_hash_does_not_change_between_processes(write: Write) -> None:
-    path = write(SMALLEST + "evaluation: {convention: jurity}\n")
-    code = "import sys; from spark_recmetrics.job.files.config import load; print(load(sys.argv[1]).hash)"
-    run = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"PYTHONHASHSEED": "7"},
+def test_reading_is_quick_starts_nothing_and_gives_the_same_hash_in_every_process(write: Write) -> None:
+    valid, wrong = (
+        write(SMALLEST + "evaluation: {convention: jurity}\n"),
+        write(SMALLEST + "evaluation: {k: 0}\n", "wrong.yaml"),
     )
-    assert run.stdout.strip() == load(path).hash
-
-
-def test_reading_is_quick_and_starts_nothing(write: Write) -> None:
-    path = write(SMALLEST + "evaluation: {k: 0}\n")
     code = """
 import sys, time
 from spark_recmetrics.job.files.config import load
 from spark_recmetrics.errors import ConfigError
+print(load(sys.argv[1]).hash)
 try:
-    load(sys.argv[1])
+    load(sys.argv[2])
 except ConfigError as error:
-    print(error.exit_code, time.process_time() < 3, "pandas" in sys.modules)  # time of this process: others may be busy
+    print(error.exit_code, time.process_time() < 3, "pandas" in sys.modules)  # CPU time: other processes may be busy
 from pyspark.sql import SparkSession
 print(SparkSession.getActiveSession())
 """
-    run = subprocess.run([sys.executable, "-W", "error", "-c", code, str(path)], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["2", "True", "False", "None"]
+    command = [sys.executable, "-W", "error", "-c", code, str(valid), str(wrong)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONHASHSEED": "7"})
+    assert run.stdout.split() == [load(valid).hash, "2", "True", "False", "None"]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 import yaml
-from job_data import ROOT, SMALLEST, VALUE, WITH_SECRETS, Refused, Write, untold
+from job_data import ROOT, SMALLEST, VALUE, WITH_SECRETS, Rejected, Write, hides_password
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.job.cli import main
@@ -15,14 +15,14 @@ from spark_recmetrics.storage.credentials import Secret, Vault, masked_override
 from spark_recmetrics.storage.locations import Location, Output
 
 
-def test_a_reference_is_read_and_a_text_keeps_its_meaning(write: Write) -> None:
+def test_a_reference_is_read_and_a_string_stays_a_string(write: Write) -> None:
     config = load(write(WITH_SECRETS))
     assert config.inputs.truth.options == {"fs.s3a.secret.key": Secret("env:RECMETRICS_TEST_B"), "sep": "env:x"}
     scoped = load(write(SMALLEST), ["inputs.truth.options.password={secret: recs.prod/s3-key}"])
     assert scoped.inputs.truth.options == {"password": Secret("recs.prod/s3-key")}
 
 
-def test_the_value_is_in_no_hash_and_in_nothing_that_is_printed(write: Write, monkeypatch, capsys) -> None:
+def test_secrets_are_not_hashed_and_not_printed(write: Write, monkeypatch, capsys) -> None:
     path = write(WITH_SECRETS)
     hashes = set()
     for value in (VALUE, "another"):
@@ -34,27 +34,27 @@ def test_the_value_is_in_no_hash_and_in_nothing_that_is_printed(write: Write, mo
             assert main([command, "--config", str(path)]) == 0
     printed = capsys.readouterr().out
     assert len(hashes) == 1
-    assert untold(printed + repr(config) + str(config.resolved()))
+    assert hides_password(printed + repr(config) + str(config.resolved()))
     assert "secret: env:RECMETRICS_TEST_A" in printed
     assert load(path, ["inputs.truth.options['fs.s3a.secret.key']={secret: env:OTHER}"]).hash != config.hash
 
 
 @pytest.mark.parametrize("key", ["train", "catalog", "rating_predictions"])
-def test_every_table_may_have_one(write: Write, refused: Refused, monkeypatch, key: str) -> None:
+def test_every_table_can_have_a_secret(write: Write, rejected: Rejected, monkeypatch, key: str) -> None:
     content = SMALLEST.replace(
         "inputs:", f"inputs:\n  {key}: {{path: /x, options: {{token: {{secret: env:RECMETRICS_TEST_A}}}}}}"
     )
     table = getattr(load(write(content)).inputs, key)
     monkeypatch.setenv("RECMETRICS_TEST_A", VALUE)
     assert Vault().options(table, f"inputs.{key}") == {"token": VALUE}
-    (line,) = refused(content.replace("{secret: env:RECMETRICS_TEST_A}", "5"))
+    (line,) = rejected(content.replace("{secret: env:RECMETRICS_TEST_A}", "5"))
     assert line.startswith(f"c.yaml:2: inputs.{key}.options.token: expected a reference to a secret")
-    (line,) = refused(content.replace("token: {secret: env:RECMETRICS_TEST_A}", "header: 5"))
+    (line,) = rejected(content.replace("token: {secret: env:RECMETRICS_TEST_A}", "header: 5"))
     assert line == f"c.yaml:2: inputs.{key}.options.header: expected a string, found 5: write it in quotes"
 
 
 @pytest.mark.parametrize("name", ["r.yaml", "r.json"])
-def test_what_is_resolved_reads_as_the_same_configuration(write: Write, name: str) -> None:
+def test_resolved_secrets_read_as_the_same_configuration(write: Write, name: str) -> None:
     config = load(write(WITH_SECRETS))
     text = json.dumps(config.resolved()) if name.endswith("json") else yaml.safe_dump(config.resolved())
     again = load(write(text, name))
@@ -73,12 +73,12 @@ def test_the_documented_alternative_is_valid(write: Write) -> None:
     text = (ROOT / "conf" / "evaluate.yaml").read_text(encoding="utf-8")
     lines = text[text.index("    # options:") :].splitlines()[:3]
     options = yaml.safe_load("\n".join(line.replace("    # ", "", 1).partition(" # ")[0] for line in lines))["options"]
-    found = load(write(SMALLEST), [f"inputs.truth.options={json.dumps(options)}"]).inputs.truth.options
-    assert list(found.values()) == [Secret("env:S3_SECRET")]
+    read_options = load(write(SMALLEST), [f"inputs.truth.options={json.dumps(options)}"]).inputs.truth.options
+    assert list(read_options.values()) == [Secret("env:S3_SECRET")]
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         ("{secret: hunter2}", "expected env:NAME or scope/key, found another string, which is not shown here"),
         ("{secret: 'env:hunter2!'}", "expected env:NAME or scope/key, found another string, which is not shown here"),
@@ -94,33 +94,33 @@ def test_the_documented_alternative_is_valid(write: Write) -> None:
         ("{}", "expected a string, {secret: env:NAME} or {secret: scope/key}, found a mapping with other keys"),
     ],
 )
-def test_wrong_references_are_told_by_key_and_not_shown(refused: Refused, value: str, told: str) -> None:
+def test_wrong_references_are_reported_by_key_and_not_shown(rejected: Rejected, value: str, message: str) -> None:
     content = SMALLEST.replace("{path: /t}", f"{{path: /t, fromat: x, options: {{header: {value}}}}}")
-    lines = sorted(refused(content))
+    lines = sorted(rejected(content))
     assert lines[0] == "c.yaml:3: inputs.truth.fromat: unknown key; did you mean 'format'?"
-    assert lines[1].startswith(f"c.yaml:3: inputs.truth.options.header: {told}")
+    assert lines[1].startswith(f"c.yaml:3: inputs.truth.options.header: {message}")
     assert len(lines) == 2
-    assert untold(str(lines))
+    assert hides_password(str(lines))
 
 
 @pytest.mark.parametrize("key", ["path", "table", "format"])
-def test_only_options_may_be_secrets(refused: Refused, key: str) -> None:
-    lines = refused(SMALLEST.replace("{path: /t}", f"{{{key}: {{secret: env:A}}}}"))
+def test_only_options_can_be_secrets(rejected: Rejected, key: str) -> None:
+    lines = rejected(SMALLEST.replace("{path: /t}", f"{{{key}: {{secret: env:A}}}}"))
     assert any(line.startswith(f"c.yaml:3: inputs.truth.{key}: expected ") for line in lines)
-    assert "expected a string" in refused(SMALLEST, "model_name={secret: env:A}")[0]
+    assert "expected a string" in rejected(SMALLEST, "model_name={secret: env:A}")[0]
 
 
 @pytest.mark.parametrize("value", ["hunter2", "'hunter2'", "123454321", "true"])
-def test_a_plain_credential_is_refused_where_it_stands(refused: Refused, value: str) -> None:
+def test_a_plain_credential_is_rejected_at_its_line(rejected: Rejected, value: str) -> None:
     told = "expected a reference to a secret, found its value: write {secret: env:NAME}, and set that environment variable"
     content = SMALLEST.replace("  truth: {path: /t}", f"  truth:\n    path: /t\n    options:\n      password: {value}")
-    (line,) = refused(content)
+    (line,) = rejected(content)
     assert line == f"c.yaml:6: inputs.truth.options.password: {told}"
     for override in (f"inputs.truth.options.password={value}", f"inputs.truth={{path: /t, options: {{password: {value}}}}}"):
-        (line,) = refused(SMALLEST, override)
+        (line,) = rejected(SMALLEST, override)
         assert line == f"--set {override.partition('=')[0]}=***: inputs.truth.options.password: {told}"
     models = f"{{models: {{als: {{predictions: {{path: /p, options: {{secret: {value}}}}}}}}}, truth: {{path: /t}}}}"
-    (line,) = refused(f"output: {{path: /o}}\ninputs: {models}\n")
+    (line,) = rejected(f"output: {{path: /o}}\ninputs: {models}\n")
     assert line == f"c.yaml:2: inputs.models.als.predictions.options.secret: {told}"
 
 
@@ -135,19 +135,19 @@ def test_a_plain_credential_is_refused_where_it_stands(refused: Refused, value: 
     ],
 )
 @pytest.mark.parametrize("key", ["inputs.truth.path", "inputs.predictions.path", "output.path", "inputs.truth.options.url"])
-def test_an_address_with_a_password_is_refused(refused: Refused, key: str, address: str) -> None:
-    (line,) = refused(SMALLEST, f"{key}={address}")
+def test_an_address_with_a_password_is_rejected(rejected: Rejected, key: str, address: str) -> None:
+    (line,) = rejected(SMALLEST, f"{key}={address}")
     assert line.startswith("--set ")
     assert f"{key}: expected an address without a password, found one, which is not shown here: " in line
-    assert untold(line)
+    assert hides_password(line)
     for kind in (Location, Output):
         with pytest.raises(ConfigError, match=r"^path: expected an address without a password") as caught:
             kind(path=address)
-        assert untold(str(caught.value))
+        assert hides_password(str(caught.value))
 
 
-def test_overrides_are_shown_without_what_may_be_a_credential(refused: Refused) -> None:
+def test_overrides_are_shown_without_credentials(rejected: Rejected) -> None:
     assert masked_override("evaluation.k=5") == "evaluation.k=5"
     assert masked_override("inputs.truth={path: x, options: {token: hunter2}}") == "inputs.truth=***"
-    (line,) = refused(SMALLEST.replace("/t", "s3://ann:hunter2@b"), "inputs.truth.path.x=5")[1:]
+    (line,) = rejected(SMALLEST.replace("/t", "s3://ann:hunter2@b"), "inputs.truth.path.x=5")[1:]
     assert line == "--set inputs.truth.path.x=5: inputs.truth.path is 's3://ann:***@b': there is no inputs.truth.path.x"

@@ -1,4 +1,4 @@
-"""Reading a YAML, TOML or JSON file, its overrides, and what is rejected before a key has a meaning."""
+"""Parsing YAML, TOML and JSON files, and overrides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from job_data import SMALLEST, Refused, Write
+from job_data import SMALLEST, Rejected, Write
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.job.files.config import load
@@ -32,15 +32,15 @@ YAML = f"as_of: 2026-11-28\n{SMALLEST}evaluation: {{top_k: [5]}}\n"
 
 
 @pytest.mark.parametrize(("name", "content"), [("c.toml", TOML), ("c.json", JSON), ("c.yml", YAML)])
-def test_languages_say_the_same(write: Write, name: str, content: str) -> None:
+def test_all_formats_give_the_same_configuration(write: Write, name: str, content: str) -> None:
     config = load(write(content, name))
     assert config == load(write(f"{SMALLEST}as_of: '2026-11-28'\nevaluation: {{top_k: 5}}\n"))
     assert config.evaluation.top_k == (5,)
 
 
 @pytest.mark.parametrize("name", ["a\ud800", "a\u2028b", "\x7f", "\x00"])
-def test_names_that_break_lines_are_refused(refused: Refused, name: str) -> None:
-    (line,) = refused(
+def test_names_that_break_lines_are_rejected(rejected: Rejected, name: str) -> None:
+    (line,) = rejected(
         json.dumps(
             {"inputs": {"predictions": {"path": "p"}, "truth": {"path": "t"}}, "output": {"path": "o"}, "model_name": name}
         ),
@@ -52,14 +52,14 @@ def test_names_that_break_lines_are_refused(refused: Refused, name: str) -> None
 
 @pytest.mark.parametrize("place", ["", "evaluation: ", "columns: ", "evaluation: {convention: ", "inputs: {truth: {options: "])
 @pytest.mark.parametrize("key", ["spark", "spark.sql.shuffle.partitions"])
-def test_spark_settings_are_refused_anywhere(refused: Refused, place: str, key: str) -> None:
+def test_spark_settings_are_rejected_anywhere(rejected: Rejected, place: str, key: str) -> None:
     nested = f"{place}{{{key}: 5}}" + "}" * place.count("{") if place else f"{key}: 5"
-    found = refused(f"output: {{path: /o}}\n{nested}\n")
-    told = [line for line in found if "Spark settings belong in spark-submit --conf or conf/spark-defaults.conf" in line]
-    assert len(told) == 1
-    assert told[0].startswith("c.yaml:2: ")
-    assert key in told[0]
-    assert not [line for line in found if "unknown key" in line and "spark" in line]
+    lines = rejected(f"output: {{path: /o}}\n{nested}\n")
+    matches = [line for line in lines if "Spark settings belong in spark-submit --conf or conf/spark-defaults.conf" in line]
+    assert len(matches) == 1
+    assert matches[0].startswith("c.yaml:2: ")
+    assert key in matches[0]
+    assert not [line for line in lines if "unknown key" in line and "spark" in line]
 
 
 @pytest.mark.parametrize(
@@ -113,13 +113,13 @@ def test_spark_settings_are_refused_anywhere(refused: Refused, place: str, key: 
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_unreadable_files(refused: Refused, content: str | bytes, name: str, line: str) -> None:
-    assert any(found.startswith(line) for found in refused(content, name=name))
+def test_unreadable_files(rejected: Rejected, content: str | bytes, name: str, line: str) -> None:
+    assert any(error.startswith(line) for error in rejected(content, name=name))
 
 
-def test_alias_bomb_stays_small(refused: Refused) -> None:
+def test_alias_bomb_stays_small(rejected: Rejected) -> None:
     bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
-    assert refused(bomb) == ["c.yaml:2: aliases (*name) are not supported: repeat the value"]
+    assert rejected(bomb) == ["c.yaml:2: aliases (*name) are not supported: repeat the value"]
 
 
 def test_missing_file_and_directory(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_missing_file_and_directory(tmp_path: Path) -> None:
         load("x\0.yaml")
 
 
-def test_byte_order_mark_is_no_part_of_the_first_key(write: Write) -> None:
+def test_byte_order_mark_is_ignored(write: Write) -> None:
     assert load(write(b"\xef\xbb\xbf" + SMALLEST.encode())) == load(write(SMALLEST))
 
 
@@ -148,9 +148,9 @@ def test_yaml_1_2_values(write: Write) -> None:
 
 def test_f1_the_limit_of_a_gate_in_scientific_notation_is_a_number(write: Write) -> None:
     gate = "{metric: ndcg@10, max_drop: 1e-3, against: model(pop), model: als}"
-    (found,) = load(write(f"{SMALLEST}gates: [{gate}]\n")).gates
-    assert isinstance(found.max_drop, float)
-    assert found.max_drop == 1 / 1000
+    (read,) = load(write(f"{SMALLEST}gates: [{gate}]\n")).gates
+    assert isinstance(read.max_drop, float)
+    assert read.max_drop == 1 / 1000
     (changed,) = load(write(f"{SMALLEST}gates: [{gate}]\n"), ["gates[0].max_drop=5e-4"]).gates
     assert changed.max_drop == 5 / 10_000
 
@@ -160,7 +160,7 @@ def test_f1_the_limit_of_a_gate_in_scientific_notation_is_a_number(write: Write)
 @example(content="%YAML 9.9\n---\na: 1", override="a=%")
 @example(content="a: !<tag:yaml.org,2002:python/none> x", override="a=[")
 @example(content="a: 1\n", override="a[\u00b2]=1")
-def test_any_text_is_read_or_refused(write: Write, content: str, override: str) -> None:
+def test_any_text_is_read_or_rejected(write: Write, content: str, override: str) -> None:
     for text, overrides in ((content, []), (SMALLEST, [override]), (SMALLEST, [f"job={content}"])):
         with suppress(ConfigError):
             load(write(text), overrides)
@@ -216,17 +216,17 @@ def test_overrides(write: Write) -> None:
         ("", "expected key.key=value or key[index]=value"),
     ],
 )
-def test_wrong_overrides_name_themselves(refused: Refused, override: str, line: str) -> None:
-    found = refused(SMALLEST, override)
-    assert found[0].startswith(f"--set {override}: {line}")
+def test_wrong_overrides_name_themselves(rejected: Rejected, override: str, line: str) -> None:
+    lines = rejected(SMALLEST, override)
+    assert lines[0].startswith(f"--set {override}: {line}")
 
 
-def test_index_behind_the_end(refused: Refused) -> None:
-    assert refused(SMALLEST + "evaluation: {metrics: [ndcg]}\n", "evaluation.metrics[1]=map") == [
+def test_index_out_of_range(rejected: Rejected) -> None:
+    assert rejected(SMALLEST + "evaluation: {metrics: [ndcg]}\n", "evaluation.metrics[1]=map") == [
         "--set evaluation.metrics[1]=map: evaluation.metrics is a list of 1: there is no evaluation.metrics[1]"
     ]
 
 
-def test_an_error_has_no_control_characters(refused: Refused) -> None:
-    (line,) = refused(SMALLEST + 'evaluation: {slices: ["\\b"]}\n')
+def test_an_error_has_no_control_characters(rejected: Rejected) -> None:
+    (line,) = rejected(SMALLEST + 'evaluation: {slices: ["\\b"]}\n')
     assert line.startswith("c.yaml:5: evaluation.slices[0]: \N{REPLACEMENT CHARACTER}")

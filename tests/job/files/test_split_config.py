@@ -81,14 +81,14 @@ def test_options_of_the_file_are_those_of_the_functions():
         ("split: {method: random}\nspark.x: 1", "['spark.x']: Spark settings belong in "),
     ],
 )
-def test_what_is_wrong_with_a_file(write, changed, line):
+def test_errors_have_key_and_remedy(write, changed, line):
     with pytest.raises(ConfigError) as caught:
         load_split(write(SMALLEST.replace("split: {method: random}", changed)))
     message = str(caught.value).split("\n")[0].partition("c.yaml:")[2].partition(": ")[2]
     assert message.startswith(line)
 
 
-def test_a_path_with_a_day_needs_one(write):
+def test_a_path_with_as_of_needs_one(write):
     path = write(SMALLEST.replace("/r", "'/{as_of}/r'"))
     with pytest.raises(ConfigError, match=r"input\.path: '/\{as_of\}/r' needs an as_of"):
         load_split(path)
