@@ -60,7 +60,6 @@ def result_of(capsys):
 
 def outcome_of(out: str) -> dict[str, Any]:
     """The JSON of the only result line, which is the last line."""
-    """The JSON of the only result line, which is the last line."""
     (line,) = [line for line in out.splitlines() if line.startswith(RESULT_MARK)]
     assert out.splitlines()[-1] == line
     outcome: dict[str, Any] = json.loads(line.removeprefix(f"{RESULT_MARK} "))

@@ -376,10 +376,10 @@ def test_a_failing_server_does_not_lose_the_run(job, spark, client, tmp_path, mo
     code, _, outcome = job({**down, "on_error": "fail"})
     assert (code, outcome["error"]["type"]) == (5, "PublishError")
     assert srm.read_history(spark, str(tmp_path / "out")).count() == 2, (
-        "one run of two models: the second run replaced the first"
+        "one run of two models"
     )
     gate = {"metric": "hit@1", "min": 0.1}
-    assert job({**down, "on_error": "fail"}, gates=[gate])[0] == 3, "the result of the gate is the stronger one"
+    assert job({**down, "on_error": "fail"}, gates=[gate])[0] == 3, "the error of the gate has priority"
 
 
 def test_the_run_id_does_not_depend_on_tracking(tmp_path):

@@ -275,4 +275,4 @@ def test_the_token_of_a_remote_session_is_not_printed(monkeypatch) -> None:
         raise RuntimeError("no answer")
 
     lines = [str(check) for check in examine(fail)]
-    assert lines[-1].endswith("is there a server at SPARK_REMOTE=sc://spark.example.com:443/?")
+    assert lines[-1].endswith("check that a server runs at SPARK_REMOTE=sc://spark.example.com:443/")
