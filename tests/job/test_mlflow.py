@@ -375,9 +375,7 @@ def test_a_failing_server_does_not_lose_the_run(job, spark, client, tmp_path, mo
     assert f"warning: {warning_line}" in out
     code, _, outcome = job({**down, "on_error": "fail"})
     assert (code, outcome["error"]["type"]) == (5, "PublishError")
-    assert srm.read_history(spark, str(tmp_path / "out")).count() == 2, (
-        "one run of two models"
-    )
+    assert srm.read_history(spark, str(tmp_path / "out")).count() == 2, "one run of two models"
     gate = {"metric": "hit@1", "min": 0.1}
     assert job({**down, "on_error": "fail"}, gates=[gate])[0] == 3, "the error of the gate has priority"
 
