@@ -51,7 +51,7 @@ class Shared:
         """The metrics of items that have resampled intervals; None where there is none."""
         if scoring is None or not scoring.keeps_lists or not counts:
             return None
-        metrics = tuple(metric for metric in scoring.of_items if metric.definition.left_out is not None)
+        metrics = tuple(metric for metric in scoring.item_metrics if metric.definition.left_out is not None)
         return cls(metrics, scoring.convention, counts, scoring.n_models, intervals) if metrics else None
 
 

@@ -15,7 +15,7 @@ from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.request.per_user import SumSpec
-from spark_recmetrics.request.slices import EVERYBODY, Group, Slice, grouped
+from spark_recmetrics.request.slices import ALL_USERS, Group, Slice, grouped
 from spark_recmetrics.scoring.partial_sums import TOTALS_COLUMNS, part_totals
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 
@@ -102,7 +102,7 @@ def _part_totals(rows: pd.DataFrame, groups: Sequence[Group], sliced: Sliced) ->
 
     wanted = SumSpec.of(sliced.metrics, sliced.convention)
     for place, code, values in groups:
-        if place == EVERYBODY:
+        if place == ALL_USERS:
             continue  # the totals of all users are known
         for number, value in enumerate(values):
             totals = part_totals(rows[code == number], wanted)
@@ -208,7 +208,7 @@ def sliced_values(
                 for model, means_ in by_model.items()
             }
 
-        of_all = resampled(EVERYBODY, "", of_all)
+        of_all = resampled(ALL_USERS, "", of_all)
         values = {(text, value): resampled(number[text], value, by_model) for (text, value), by_model in values.items()}
     in_order = {key: {model: by_model[model] for model in of_all if model in by_model} for key, by_model in values.items()}
     return dict(of_all), in_order

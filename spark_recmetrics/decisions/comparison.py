@@ -14,7 +14,7 @@ from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import DEFAULT_N_BUCKETS, expand
 from spark_recmetrics.reports.tables import comparison_table
 from spark_recmetrics.request.per_user import tallies
-from spark_recmetrics.request.slices import EVERYBODY, MIN_USERS, Slice, in_order
+from spark_recmetrics.request.slices import ALL_USERS, MIN_USERS, Slice, in_order
 from spark_recmetrics.stats import (
     RankSums,
     TestResult,
@@ -242,7 +242,7 @@ def compared(per_user: Any, question: Question, *, n_parts: int = DEFAULT_N_BUCK
     """
     sums: dict[tuple[str, str], dict[tuple[int, int], Any]] = {("all", "all"): {}}
     for row in _differences(per_user, question.differences, n_parts):
-        of_all = row["slice"] == EVERYBODY
+        of_all = row["slice"] == ALL_USERS
         key = ("all", "all") if of_all else (str(question.slices[row["slice"]]), row["slice_value"])
         sums.setdefault(key, {})[row["pair"], row["column"]] = row
     families: dict[str, list[_Tested]] = {}

@@ -106,7 +106,7 @@ def _of_groups(rows: pd.DataFrame, groups: Sequence[Group], asked: Asked) -> pd.
     for group in groups:
         of_user = np.zeros(len(users), dtype=np.int64)
         of_user[user] = group.code
-        of_groups += [(group.place, text, of_user == value) for value, text in enumerate(group.values)]
+        of_groups += [(group.position, text, of_user == value) for value, text in enumerate(group.values)]
 
     found, columns = [], []
     for pair, (a, b) in enumerate(asked.pairs):

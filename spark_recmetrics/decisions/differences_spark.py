@@ -31,7 +31,7 @@ def paired_differences(per_user: DataFrame, asked: Asked, *, n_parts: int) -> Da
         n_parts: Groups of users.
 
     Returns:
-        `schema.DIFFERENCES`: one row per pair, column and value of a slice that has a user; all users are slice `EVERYBODY`.
+        `schema.DIFFERENCES`: one row per pair, column and value of a slice that has a user; all users are slice `ALL_USERS`.
     """
     counters = {*LISTED, *(counter for tally in asked.tallies for counter in MEMBERS[tally.users])}
     bands = [ITEM_SLICE, ITEM_VALUE, *(band.column for band in bands_of(asked.slices))]

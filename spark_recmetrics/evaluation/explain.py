@@ -150,7 +150,7 @@ def _read(evaluated: Evaluated, table: str, user: Any, models: Sequence[str]) ->
     # What is known of items comes with the rows.
     of_models = replace(known, models=tuple(models), items_to_all=False, segments=None, bands={})
     inputs = evaluated.engine.inputs_of_user(evaluated.inputs, table, user)
-    scoring = scoring_of(of_user, of_models, has_rank=inputs.has_rank, whole_lists=False)
+    scoring = scoring_of(of_user, of_models, has_rank=inputs.has_rank, full_lists=False)
     if scoring is None:
         raise ValueError("there is no ranking metric")
     scoring = replace(

@@ -68,7 +68,7 @@ class MemoryEngine:
 
     def score(self, inputs: MemoryInputs, known: Known[pd.DataFrame]) -> Scored:
         """PER_USER."""
-        scoring = scoring_of(self.request, known, has_rank=inputs.has_rank, whole_lists=True)
+        scoring = scoring_of(self.request, known, has_rank=inputs.has_rank, full_lists=True)
         kept = score(inputs, known, self.request, scoring)
         kept = with_bands(kept, known.bands["user"]) if "user" in known.bands else kept
         kept.attrs[USER_TYPE] = inputs.truth["user"].type

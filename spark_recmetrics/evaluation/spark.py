@@ -80,7 +80,7 @@ class SparkEngine:
 
     def score(self, inputs: Inputs, known: Known[DataFrame]) -> Scored:
         """PER_USER, which is kept after its first use."""
-        scoring = scoring_of(self.request, known, has_rank=inputs.has_rank, whole_lists=self.request.whole_lists)
+        scoring = scoring_of(self.request, known, has_rank=inputs.has_rank, full_lists=self.request.full_lists)
         per_user = score(inputs, known, self.request, scoring)
         kept = actions.materialize(with_bands(per_user, known.bands["user"]) if "user" in known.bands else per_user)
         self._result.callback(actions.release, kept)

@@ -192,7 +192,7 @@ def choose_columns(schemas: Mapping[str, TableSchema], request: Request) -> Chos
         table: _with_numbers(schemas[table], read, columns, reasons.get(table), reads_scores=request.reads_scores)
         for table, read in lists.items()
     }
-    propensity = request.needs.asked_by("propensity")
+    propensity = request.needs.first_with("propensity")
     if propensity is not None:
         truth.number("propensity", columns.propensity, f"{propensity} needs it")
     return ChosenColumns(users, items, lists, ratings, propensity is not None)

@@ -1,1 +1,1 @@
-"""What is asked of an evaluation, from its arguments alone: checked before any table is read."""
+"""The request: arguments of an evaluation, checked before any table is read."""

@@ -1,4 +1,4 @@
-"""Arguments of evaluations, checked before anything is planned."""
+"""Checks of single arguments, before anything is planned."""
 
 from __future__ import annotations
 
@@ -14,57 +14,56 @@ if TYPE_CHECKING:
 
 
 Ranking = Literal["auto", "window", "lists"]
-"""Where lists are ranked: by a window of Spark, or where they are scored; `auto`: there if their length is declared."""
+"""Where Spark ranks lists: in a window function, or in the workers that score them. `auto`: in workers with `max_per_user`."""
 
 
 def check_ranking(ranking: object, max_per_user: object) -> None:
-    """Refuse an unknown way to rank, and one that does not see how long lists are where that is declared.
+    """Check how lists are ranked. A window function cannot check their length.
 
     Raises:
-        ConfigError: It is such a one; the message begins with the option.
+        ConfigError: The value is unknown, or `window` is combined with `max_per_user`.
     """
     if ranking not in get_args(Ranking):
         raise ConfigError(f"ranking: expected one of 'auto', 'window' or 'lists', found {brief(ranking)}")
     if ranking == "window" and max_per_user is not None:
         raise ConfigError(
-            f"max_per_user: expected none with ranking window, which does not count rows behind k, found {brief(max_per_user)}"
+            f"max_per_user: expected none with ranking window, which does not count rows after k, found {brief(max_per_user)}"
         )
 
 
 def check_frames(columns: Columns, required: Mapping[str, DataFrame | None], **optional: DataFrame | None) -> None:
-    """Refuse what is no Spark table.
+    """Check that tables are Spark DataFrames.
 
     Args:
-        columns: The names of columns.
-        required: Tables that have to be there, by the name of the argument.
+        columns: The caller's column names.
+        required: By the name of the argument, tables that must be given.
         optional: Tables that may be None.
 
     Raises:
-        ConfigError: An argument is of another kind.
+        ConfigError: An argument is something else, or a stream.
     """
     checked_columns(columns)
     for name, frame in {**required, **optional}.items():
         if frame is None and name not in required:
             continue
-        # On Spark 3.5 a frame of Connect is of another class, so its kind is told by what it can do.
+        # Frames of Spark Connect 3.5 are of another class, so the type is recognized by an attribute.
         if frame is None or not hasattr(frame, "sparkSession"):
-            or_size = " or the number of items" if name == "catalog" else ""
-            found = f"{type(frame).__module__}.{type(frame).__name__}"
-            raise ConfigError(f"{name}: expected a Spark DataFrame{or_size}, found {found}")
+            type_name = f"{type(frame).__module__}.{type(frame).__name__}"
+            raise ConfigError(f"{name}: expected a Spark DataFrame, found {type_name}")
         if frame.isStreaming:
             raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
 
 
 def check_names(option: str, names: Sequence[str]) -> None:
-    """Refuse what is no list of different names.
+    """Check a list of different names.
 
     Raises:
-        ConfigError: It is not; the message begins with the option.
+        ConfigError: The value is something else. The message begins with the option.
     """
     if not isinstance(names, list | tuple) or not names:
         raise ConfigError(f"{option}: expected a list of names, found {brief(names)}")
     for name in names:
         if not isinstance(name, str) or not name or not writable(name):
-            raise ConfigError(f"{option}: expected names, texts without control characters, found {brief(name)}")
+            raise ConfigError(f"{option}: expected names, strings without control characters, found {brief(name)}")
     if len(set(names)) < len(names):
         raise ConfigError(f"{option}: expected different names, found {printable(', '.join(names))}")

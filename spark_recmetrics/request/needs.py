@@ -1,4 +1,4 @@
-"""What metrics need of the caller's tables, and what is said where it is not there."""
+"""The tables and columns that metrics need, and the messages if they are missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_recmetrics.request.scoring import Scoring
 
 
 class InputNeed(NamedTuple):
-    """An input that a metric asks for.
+    """An input that a metric needs, as a message names it.
 
     Args:
         what: What it is.
@@ -32,8 +32,8 @@ _CATEGORIES = InputNeed(
     "categories of items", "item_features", "one row per item, with categories in the column columns.categories"
 )
 
-ASKED: Mapping[Need, InputNeed] = {
-    "catalog": InputNeed("the catalogue", "catalog", "one row per item that could be recommended, or their number"),
+INPUT_OF: Mapping[Need, InputNeed] = {
+    "catalog": InputNeed("the catalog", "catalog", "one row per item that could be recommended, or their number"),
     "popularity": _TRAIN,
     "history": _TRAIN,
     "features": InputNeed(
@@ -45,37 +45,32 @@ ASKED: Mapping[Need, InputNeed] = {
     "trained_groups": _TRAIN,
     "baseline": InputNeed("a baseline", "baseline", "the name of the model that lists are compared with"),
 }
-"""What needs are met by."""
+"""The input that meets a need."""
 
-OF_POPULARITY = frozenset[Need]({"popularity", "audience"})
-"""Needs for which the training rows of each item are counted."""
+POPULARITY_NEEDS = frozenset[Need]({"popularity", "audience"})
+"""Needs that are met by the number of training rows of each item."""
 
-OF_TRAIN = frozenset[Need]({"unseen_candidates", "popularity", "history", "trained_groups"})
-"""Needs for which training rows are read."""
+TRAIN_NEEDS = frozenset[Need]({"unseen_candidates", "popularity", "history", "trained_groups"})
+"""Needs that are met by training rows."""
 
-ROWS_OF_TRAIN = OF_TRAIN - OF_POPULARITY
-"""Needs for which the training rows of each user come to where lists are scored, and are counted on their way."""
+HISTORY_NEEDS = TRAIN_NEEDS - POPULARITY_NEEDS
+"""Needs that are met by the training rows of each user, which are sent to the workers with the lists."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What the metrics need of the caller's tables, with the metric that needs it, for messages.
-
-    Args:
-        metrics: All metrics.
-        convention: Their definitions.
-    """
+    """What metrics need, with the metric that needs it, for messages."""
 
     metrics: Sequence[Metric]
     convention: Convention
 
     @property
     def all(self) -> frozenset[Need]:
-        """All that some metric needs."""
+        """The needs of all metrics."""
         return frozenset[Need]().union(*(metric.needs(self.convention) for metric in self.metrics))
 
-    def asked_by(self, need: Need) -> str | None:
-        """The first metric with a need, if there is one."""
+    def first_with(self, need: Need) -> str | None:
+        """The first metric with this need, if there is one."""
         return next((str(metric) for metric in self.metrics if need in metric.needs(self.convention)), None)
 
     @property
@@ -84,49 +79,49 @@ class Needs:
         return next((str(metric) for metric in self.metrics if metric.definition.kind == "rating"), None)
 
     def lacking(self, given: Collection[str]) -> Iterator[tuple[Metric, InputNeed]]:
-        """The metrics that ask for what is not there, each with the first of these inputs.
+        """The metrics that need a missing input, each with the first such input.
 
         Args:
-            given: The keys of the inputs that are there.
+            given: The keys of the inputs that are given.
         """
         for metric in self.metrics:
-            wanted = [ASKED[need] for need in sorted(metric.needs(self.convention)) if need in ASKED]
-            missing = [asked for asked in wanted if asked.key not in given]
+            inputs = [INPUT_OF[need] for need in sorted(metric.needs(self.convention)) if need in INPUT_OF]
+            missing = [input_need for input_need in inputs if input_need.key not in given]
             if missing:
                 yield metric, missing[0]
 
     def check_given(self, given: Collection[str]) -> None:
-        """Refuse metrics that ask for what is not there.
+        """Check that no metric needs a missing input.
 
         Raises:
-            ConfigError: There is such a metric; the message says what it needs.
+            ConfigError: A metric does. The message says what it needs.
         """
-        for metric, asked in self.lacking(given):
-            raise ConfigError(f"{metric} needs {asked.what}: give {asked.key}, {asked.form}")
+        for metric, missing in self.lacking(given):
+            raise ConfigError(f"{metric} needs {missing.what}: give {missing.key}, {missing.form}")
 
     def check(self) -> None:
-        """Refuse what cannot be computed together.
+        """Check that repeated items are not kept if a metric compares relevant items with candidates.
 
         Raises:
-            ConfigError: Repeated items are kept, and a metric compares relevant items with candidates.
+            ConfigError: They are.
         """
-        compares = self.asked_by("candidates") or self.asked_by("unseen_candidates")
+        compares = self.first_with("candidates") or self.first_with("unseen_candidates")
         if self.convention.duplicates == "keep" and compares:
             raise ConfigError(
                 f"{compares}: expected duplicates error or first, found keep: a repeated item would be compared twice"
             )
 
-    def scores(self, *, rated_apart: bool) -> dict[str, str]:
-        """By table, the metric that cannot do without its scores."""
-        by_table = {"predictions": self.asked_by("scores")}
-        rated = "rating_predictions" if rated_apart else "predictions"
+    def scores(self, *, separate_ratings: bool) -> dict[str, str]:
+        """By table, the metric that needs its scores, for messages."""
+        by_table = {"predictions": self.first_with("scores")}
+        rated = "rating_predictions" if separate_ratings else "predictions"
         by_table[rated] = by_table.get(rated) or self.rating
         return {table: f"{metric} needs it" for table, metric in by_table.items() if metric}
 
     @property
     def longest(self) -> int | None:
-        """Behind which rank nothing of a list is wanted, None if all is."""
+        """The rank after which no metric reads a list, None without such a rank."""
         ranking = [metric for metric in self.metrics if metric.definition.kind != "rating"]
-        # Repeats that are dropped let what stands behind k move up.
+        # If repeats are dropped, items after rank k move up.
         cut = bool(ranking) and self.convention.duplicates != "first"
         return Scoring.of(ranking, self.convention, 1, given_ranks=False).k if cut else None

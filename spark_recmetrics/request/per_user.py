@@ -1,4 +1,4 @@
-"""The values of a model: from the totals over its users to means, pooled values and their spread. No Spark is needed here."""
+"""Which columns of PER_USER are aggregated for the metrics, and over which users."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from spark_recmetrics.metrics import Metric, cut_offs
 
 
 class Tally(NamedTuple):
-    """What has to be known of one column of PER_USER over one user set, to average it: mean, n, std, undefined, total, count.
+    """An aggregate of one column of PER_USER over one user set: mean, n, std, undefined, total, count.
 
     Args:
         column: The column of the values.
         users: The user set.
         as_zero: Undefined values count as 0.
-        pooled: The sums behind the values are wanted, too, from the columns `…_total` and `…_count`.
+        pooled: The columns `…_total` and `…_count` are summed, too, for a pooled value.
     """
 
     column: str
@@ -26,17 +26,17 @@ class Tally(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The tally's name among the totals."""
+        """Its name in the totals."""
         return f"{self.column} {self.users}"
 
 
 class SumSpec(NamedTuple):
-    """What has to be known of PER_USER, so that every value of a model can be told.
+    """Everything that is aggregated over the users of a model.
 
     Args:
-        tallies: Of its columns.
-        cuts: The cut-offs of metrics that compare the pairs of different users.
-        largest_cut: How long a list has to be, 0 where there is no cut-off.
+        tallies: The aggregates of columns.
+        cuts: The cut-offs of metrics that compare pairs of different users.
+        largest_cut: The largest cut-off, 0 without one. Shorter lists are counted.
     """
 
     tallies: tuple[Tally, ...]
@@ -45,15 +45,15 @@ class SumSpec(NamedTuple):
 
     @classmethod
     def of(cls, metrics: Sequence[Metric], convention: Convention) -> SumSpec:
-        """What these metrics are made of; those of items and groups are made of something else."""
+        """The aggregates for these metrics. Metrics of items and groups need none."""
         metrics = [metric for metric in metrics if metric.definition.by_user]
-        found = {tally for metric in metrics for tally in tallies(metric, convention)}
+        of_metrics = {tally for metric in metrics for tally in tallies(metric, convention)}
         across = tuple(metric.k for metric in metrics if metric.definition.across_users)
-        return cls(tuple(sorted(found)), across, max((k for k in cut_offs(metrics) if k is not None), default=0))
+        return cls(tuple(sorted(of_metrics)), across, max((k for k in cut_offs(metrics) if k is not None), default=0))
 
 
 def tallies(metric: Metric, convention: Convention) -> list[Tally]:
-    """What the value of a metric is made of: a tally of its own column, and for an F of means one of each part."""
+    """The aggregates of a metric: of its column, and for an F-measure of means also of each part."""
     definition = metric.definition
     as_zero = convention.undefined == "zero"
     if definition.kind == "rating":

@@ -20,16 +20,16 @@ POLICIES: Mapping[str, tuple[str, ...]] = {
     "short_lists": ("info", "warn", "error"),
     "tied_at_cut": ("warn", "info", "error"),
 }
-"""What may become of rows or users that a check counts, its default first. `drop` leaves the rows out, and warns of them."""
+"""By check, the possible policies, the default first. `drop` leaves the rows out and warns."""
 
-_OF_THE_CONVENTION = ("duplicates", "nan_scores", "negative_gains")
+_CONVENTION_OPTIONS = ("duplicates", "nan_scores", "negative_gains")
 
 
 def checked_policies(chosen: Mapping[str, str] | None) -> dict[str, str]:
-    """The policy of every check, those that are not chosen by default.
+    """The policy of every check: the chosen one, or the default.
 
     Raises:
-        ConfigError: There is no such check, or it has no such policy.
+        ConfigError: A check or a policy is unknown.
 
     Example:
         >>> checked_policies({"null_ids": "drop"})["null_ids"]
@@ -40,15 +40,15 @@ def checked_policies(chosen: Mapping[str, str] | None) -> dict[str, str]:
     """
     if not isinstance(chosen, Mapping | None):
         raise ConfigError(f"expected a mapping of checks to policies, found {brief(chosen)}")
-    found = {check: policies[0] for check, policies in POLICIES.items()}
+    policies_of = {check: policies[0] for check, policies in POLICIES.items()}
     for check, policy in (chosen or {}).items():
         if not isinstance(check, str):
             raise ConfigError(f"expected the names of checks, found {brief(check)}")
-        if check in _OF_THE_CONVENTION:
-            raise ConfigError(f"{check}: expected a check, found an option of the convention: give it there")
+        if check in _CONVENTION_OPTIONS:
+            raise ConfigError(f"{check}: expected a check, found an option of the convention: set it in convention")
         if check not in POLICIES:
             raise ConfigError(f"{check}: unknown check{did_you_mean(check, POLICIES)}")
         if not isinstance(policy, str) or policy not in POLICIES[check]:
             raise ConfigError(f"{check}: expected {' or '.join(POLICIES[check])}, found {brief(policy)}")
-        found[check] = policy
-    return found
+        policies_of[check] = policy
+    return policies_of

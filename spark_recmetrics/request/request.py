@@ -1,4 +1,4 @@
-"""What is asked of an evaluation: every argument, checked once, before any table is read."""
+"""The request: all arguments of an evaluation, checked once, before any table is read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_recmetrics.metrics.parsing import named_populations
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, checked_integer
 from spark_recmetrics.request.arguments import Ranking, check_names, check_ranking
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
-from spark_recmetrics.request.needs import OF_TRAIN, ROWS_OF_TRAIN, Needs
+from spark_recmetrics.request.needs import HISTORY_NEEDS, TRAIN_NEEDS, Needs
 from spark_recmetrics.request.policies import checked_policies
 from spark_recmetrics.request.slices import MIN_USERS, Band, Slice, bands_of, by_side, parse_slices
 from spark_recmetrics.runs.identity import Run
@@ -27,12 +27,12 @@ from spark_recmetrics.text import brief
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-OF_FEATURES = frozenset({"features", "categories"})
-"""Needs that the table of item features meets."""
+FEATURE_NEEDS = frozenset({"features", "categories"})
+"""Needs that are met by the table of item features."""
 
 
 class Options(TypedDict, total=False):
-    """The arguments of `evaluate` that are no tables; see there."""
+    """The arguments of `evaluate` that are not tables."""
 
     metrics: Iterable[str | Metric] | str
     k: Sequence[int] | int | None
@@ -57,12 +57,12 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SliceRequest:
-    """The slices that are asked for.
+    """The requested slices.
 
     Args:
         slices: In the caller's order.
-        by_side: Those of users, and those of items.
-        counted: The bands that look at the number of training rows.
+        by_side: Slices of users, and slices of items.
+        counted: The bands of the number of training rows.
     """
 
     slices: tuple[Slice, ...]
@@ -70,33 +70,33 @@ class SliceRequest:
     counted: tuple[Band, ...]
 
     def bands_of_table(self, side: Side) -> tuple[Band, ...]:
-        """The bands that are columns of the table of users, or of items."""
+        """The bands of columns of the table of users, or of items."""
         return tuple(band for band in bands_of(self.by_side[side]) if band not in self.counted)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of an evaluation.
+    """The checked arguments of an evaluation.
 
     Args:
         metrics: All metrics.
         convention: Their definitions.
-        objectives: Metrics that are wanted together.
+        objectives: Metrics that are combined.
         columns: The caller's column names.
-        slices: Groups of users and of items that are evaluated, too.
+        slices: Groups of users and of items that are evaluated separately, too.
         intervals: How confidence intervals are computed.
         min_users: Values of slices over fewer users are marked as small.
         policies: How faulty rows are handled, by check.
-        given: The tables that are there, by the name of the argument, with the names of their columns.
-        catalog_size: The number of items, where it is given in place of a table.
-        baseline: The model whose lists everybody expects.
+        given: By the name of the argument, the columns of each table that is given.
+        catalog_size: The number of items, if it is given instead of a table.
+        baseline: The model with which lists are compared.
         models: The models to evaluate, None for all.
-        model_name: The name of the one model of predictions without a model column.
-        has_threshold: A threshold is given, so that the ground truth needs ratings.
+        model_name: The name of the model if predictions have no model column.
+        has_threshold: A threshold is given, so the ground truth needs ratings.
         cast_ids: `string`: ids of different types become strings.
-        n_buckets: Groups of users that are scored together.
+        n_buckets: Number of buckets of users. The users of a bucket are scored together.
         ranking: Where lists are ranked.
-        max_per_user: How long a list may be, where that is declared.
+        max_per_user: The maximum length of a list, if it is given.
         run: The identity of the run.
     """
 
@@ -125,11 +125,11 @@ class Request:
         """Check the arguments of an evaluation.
 
         Args:
-            given: The tables that are there, by the name of the argument, with the names of their columns.
+            given: By the name of the argument, the columns of each table that is given.
             options: The other arguments of `evaluate`.
 
         Raises:
-            ConfigError: An argument is wrong, or slices name a column that is not there.
+            ConfigError: An argument is wrong, or slices name a column that does not exist.
         """
         metrics = tuple(expand(options.get("metrics", DEFAULT_METRICS), options.get("k", DEFAULT_K)))
         objectives = read_objectives(options.get("objectives"), metrics)
@@ -156,10 +156,10 @@ class Request:
         )
 
     def check_given(self) -> None:
-        """Reject metrics that need a table, or a column with groups, that is not there.
+        """Check that the tables and group columns that metrics need are given.
 
         Raises:
-            ConfigError: There is such a metric; the message says what it needs.
+            ConfigError: One is missing. The message says which metric needs it.
         """
         others = {"catalog": self.catalog_size, "baseline": self.baseline}
         self.needs.check_given({*self.given, *(name for name, value in others.items() if value is not None)})
@@ -167,8 +167,8 @@ class Request:
 
     @property
     def compared_baseline(self) -> str | None:
-        """The baseline, if a metric looks at it."""
-        return self.baseline if self.needs.asked_by("baseline") else None
+        """The baseline, if a metric reads it."""
+        return self.baseline if self.needs.first_with("baseline") else None
 
     @cached_property
     def needs(self) -> Needs:
@@ -177,7 +177,7 @@ class Request:
 
     @cached_property
     def ranking_metrics(self) -> tuple[Metric, ...]:
-        """The metrics that look at lists: all but the rating metrics."""
+        """All metrics except the rating metrics."""
         return tuple(metric for metric in self.metrics if metric.definition.kind != "rating")
 
     @cached_property
@@ -192,45 +192,45 @@ class Request:
 
     @property
     def rates_lists(self) -> bool:
-        """The lists carry the predicted ratings as scores."""
+        """The scores of the lists are predicted ratings."""
         return bool(self.rating_metrics) and self.rating_table == "predictions"
 
     @cached_property
     def tables_read(self) -> frozenset[str]:
-        """The tables that metrics or slices look at."""
+        """The tables that metrics or slices read."""
         needs, sliced = self.needs.all, self.slices
         read = {"predictions", "truth", "catalog"}
         read |= {"rating_predictions"} if self.rating_metrics else set()
-        read |= {"train"} if sliced.counted or needs & OF_TRAIN else set()
+        read |= {"train"} if sliced.counted or needs & TRAIN_NEEDS else set()
         read |= {"user_segments"} if sliced.bands_of_table("user") or "user_groups" in needs else set()
         read |= {"item_groups"} if sliced.bands_of_table("item") or "item_groups" in needs else set()
-        read |= {"item_features"} if needs & OF_FEATURES else set()
+        read |= {"item_features"} if needs & FEATURE_NEEDS else set()
         return frozenset(read & set(self.given))
 
     @property
     def counts_train(self) -> bool:
-        """The training rows of each user go to where lists are scored, and are counted on their way."""
-        return bool(self.ranking_metrics) and bool(self.needs.all & ROWS_OF_TRAIN)
+        """The training rows of each user are sent to the workers with the lists, and are counted on the way."""
+        return bool(self.ranking_metrics) and bool(self.needs.all & HISTORY_NEEDS)
 
     @property
     def keeps_lists(self) -> bool:
-        """Nothing is left out of lists before they are ranked, so that ranks that came with them are their positions."""
+        """No row is removed from lists before they are ranked, so that given ranks are positions."""
         return self.convention.keeps_lists and "drop" not in self.policies.values()
 
     @property
-    def whole_lists(self) -> bool:
-        """Lists are ranked where they are scored, even if they will be cut."""
+    def full_lists(self) -> bool:
+        """Full lists are sent to the workers, even if they will be cut."""
         return self.ranking == "lists" or (self.ranking == "auto" and self.max_per_user is not None)
 
     @property
     def rates_in_lists(self) -> bool:
-        """Errors of predicted ratings are computed where lists are scored: so they are known for slices of items, too."""
-        scored = self.rates_lists and bool(self.ranking_metrics) and self.convention.rating_clip == "none"
-        return scored and (self.whole_lists or bool(self.slices.by_side["item"]))
+        """Workers compute the errors of predicted ratings with the lists, also for slices of items."""
+        possible = self.rates_lists and bool(self.ranking_metrics) and self.convention.rating_clip == "none"
+        return possible and (self.full_lists or bool(self.slices.by_side["item"]))
 
     @property
     def warnings(self) -> list[str]:
-        """What is given and not used."""
+        """A line for each argument that is given and not used."""
         optional = ("train", "catalog", "user_segments", "item_groups", "item_features")
         warnings = [
             f"{name} is not used by any of the {'slices or metrics' if name in TABLE_OF.values() else 'metrics'}"
@@ -238,32 +238,32 @@ class Request:
             if name in self.given and name not in self.tables_read
         ]
         if self.max_per_user is not None and not self.ranking_metrics:
-            warnings.append("max_per_user is not used: none of the metrics looks at lists")
+            warnings.append("max_per_user is not used: none of the metrics reads lists")
         return warnings
 
     @property
     def needs_score(self) -> dict[str, str]:
-        """By table, the metric that cannot do without its scores, for messages."""
-        return self.needs.scores(rated_apart="rating_predictions" in self.given)
+        """By table, the metric that needs its scores, for messages."""
+        return self.needs.scores(separate_ratings="rating_predictions" in self.given)
 
     @property
     def needs_ratings(self) -> str | None:
-        """What cannot do without ratings in the ground truth, for messages."""
+        """The metric or option that needs ratings in the ground truth, for messages."""
         return self.needs.rating or ("threshold" if self.has_threshold else None)
 
     @property
     def reads_scores(self) -> bool:
-        """Scores are read where there are any, also beside ranks: which rows are dropped must not depend on the metrics."""
+        """Scores are read even if there are ranks, so that the rows that are dropped do not depend on the metrics."""
         return self.convention.nan_scores == "drop"
 
     @property
     def drops_rows(self) -> bool:
-        """Some faulty rows are dropped."""
+        """Faulty rows are dropped."""
         return "drop" in (self.convention.nan_scores, *self.policies.values())
 
     @cached_property
     def group_columns(self) -> dict[Metric, dict[str, str]]:
-        """By metric of groups and option, the column that it names."""
+        """For metrics of groups, the column that each option names."""
         return group_columns(self.metrics, self.side_columns)
 
     @cached_property
@@ -273,19 +273,19 @@ class Request:
 
     @property
     def side_columns(self) -> dict[Side, list[str] | None]:
-        """The columns of the tables of users and of items without their ids, None where there is no table."""
+        """The columns of the tables of users and of items without their ids, None without a table."""
         return _side_columns(self.given, self.columns)
 
     @property
     def scores_are_numbers(self) -> set[str]:
-        """The tables whose scores are more than an order."""
+        """The tables whose scores are used as numbers, not only for the order."""
         tables = {self.rating_table} if self.rating_metrics else set()
         listed = any("list_scores" in metric.needs(self.convention) for metric in self.ranking_metrics)
         return tables | ({"predictions"} if listed else set())
 
 
 def _plain_options(options: Options) -> dict[str, Any]:
-    """The options that are checked by themselves."""
+    """The options that are checked independently of each other."""
     run, cast_ids, models = options.get("run", Run()), options.get("cast_ids"), options.get("models")
     model_name, baseline = options.get("model_name", "model"), options.get("baseline")
     try:
@@ -332,7 +332,7 @@ def _slices(
     of_tables = _side_columns(given, columns)
     sides = by_side(parsed, of_tables, trained="train" in given)
     if sides["item"] and not any(metric.definition.kind == "ranking" for metric in metrics):
-        raise ConfigError(f"slices: {sides['item'][0]}: expected a ranking metric, whose lists hold items, found none")
+        raise ConfigError(f"slices: {sides['item'][0]}: expected a ranking metric, found none: slices of items divide lists")
     counted = [
         band for side, of_side in sides.items() for band in bands_of(of_side) if band.name not in (of_tables[side] or ())
     ]

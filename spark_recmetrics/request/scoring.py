@@ -1,4 +1,4 @@
-"""What those who score users need to know: the metrics, their definitions, and how far they look into lists."""
+"""What is computed from lists and ground truth: the metrics, their definitions, and the length of the lists that they need."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from spark_recmetrics.metrics.registry import Need
 
 
-_OF_FULL_LISTS = frozenset({"candidates", "unseen_candidates"})
-"""Needs for which all rows of a list are looked at."""
+_FULL_LIST_NEEDS = frozenset({"candidates", "unseen_candidates"})
+"""Needs for which all rows of a list are read."""
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """What those who score need to know.
+    """What workers compute for each user.
 
     Args:
         metrics: Ranking metrics to compute.
-        rating: Rating metrics to compute, where the lists carry the predicted ratings as their scores.
+        rating: Rating metrics to compute, if the scores of the lists are predicted ratings.
         convention: Their definitions.
-        n_models: Number of models; every user gets a row for each.
-        whole_lists: Lists come whole even if they will be cut.
-        max_per_user: How long a list may be, where that is declared.
-        given_ranks: The ranks came with the predictions, so they are checked to run 1, 2, 3, …
-        n_items: Size of the catalogue, where it is known.
-        trained: There are training rows, so that unseen candidates are fewer than all.
-        clip: Smallest and largest rating, which predicted ratings are clipped to, if they are.
-        items: What is known of all items together.
-        baseline: Place of the baseline among the models, if there is one.
-        of_items: Metrics of items and of groups, for which items of lists are counted.
-        measured: What is added up for those of groups.
-        keeps_lists: Metrics of items are resampled, so that the lists are kept.
+        n_models: Number of models. Every user gets a row for each.
+        given_ranks: Predictions have ranks, which must be 1, 2, 3, …
+        full_lists: Lists are not cut before they are scored.
+        max_per_user: The maximum length of a list, if there is one.
+        n_items: Size of the catalog, if it is known.
+        trained: There are training rows, so that unseen candidates are fewer than all candidates.
+        clip: Smallest and largest rating, if predicted ratings are clipped.
+        items: Summary of the side information of all items.
+        baseline: Position of the baseline among the models, if there is one.
+        item_metrics: Metrics of items and of groups, for which the items of lists are counted.
+        measured: What is summed for metrics of groups.
+        keeps_lists: Lists are kept, because metrics of items are resampled.
     """
 
     metrics: tuple[Metric, ...]
@@ -49,72 +49,72 @@ class Scoring:
     convention: Convention
     n_models: int
     given_ranks: bool
-    whole_lists: bool = False
+    full_lists: bool = False
     max_per_user: int | None = None
     n_items: int | None = None
     trained: bool = False
     clip: tuple[float, float] | None = None
     items: ItemSummary = field(default_factory=ItemSummary)
     baseline: int | None = None
-    of_items: tuple[Metric, ...] = ()
+    item_metrics: tuple[Metric, ...] = ()
     measured: tuple[MeasureSpec, ...] = ()
     keeps_lists: bool = False
 
     @classmethod
     def of(
-        cls, metrics: Sequence[Metric], convention: Convention, n_models: int, *, rating: Sequence[Metric] = (), **known: Any
+        cls, metrics: Sequence[Metric], convention: Convention, n_models: int, *, rating: Sequence[Metric] = (), **options: Any
     ) -> Scoring:
-        """The scoring of these metrics, and of the parts whose means make an F of means."""
-        of_items = tuple(metric for metric in metrics if not metric.definition.by_user)
-        metrics = [metric for metric in metrics if metric not in of_items]
+        """The scoring of these metrics, and of the parts of an F-measure of means."""
+        item_metrics = tuple(metric for metric in metrics if not metric.definition.by_user)
+        metrics = [metric for metric in metrics if metric not in item_metrics]
         parts = [part for metric in metrics for part in metric.parts()] if convention.f1 == "of_means" else []
-        wanted = dict.fromkeys([*metrics, *parts])
-        return cls(tuple(wanted), tuple(rating), convention, n_models, **known, of_items=of_items)
+        different = dict.fromkeys([*metrics, *parts])
+        return cls(tuple(different), tuple(rating), convention, n_models, **options, item_metrics=item_metrics)
 
     @cached_property
     def needs(self) -> frozenset[Need]:
-        """All that some metric needs; without training rows every candidate is unseen."""
+        """The needs of all metrics. Without training rows, every candidate is unseen."""
         rated: set[Need] = {"matched", "scores"} if self.rating else set()
-        found = frozenset(rated).union(*(metric.needs(self.convention) for metric in (*self.metrics, *self.of_items)))
-        return found if self.trained or "unseen_candidates" not in found else (found - {"unseen_candidates"}) | {"candidates"}
+        needs = frozenset(rated).union(*(metric.needs(self.convention) for metric in (*self.metrics, *self.item_metrics)))
+        return needs if self.trained or "unseen_candidates" not in needs else (needs - {"unseen_candidates"}) | {"candidates"}
 
     @cached_property
     def columns(self) -> list[str]:
-        """The columns of PER_USER that hold the values, and the sums of pooled metrics."""
+        """The columns of PER_USER with values, and with sums of pooled metrics."""
         return [name for metric in self.metrics for name in columns_of(metric)]
 
     @cached_property
     def rating_columns(self) -> list[str]:
-        """The columns of PER_USER that hold error moments and rating metrics."""
+        """The columns of PER_USER with error moments and rating metrics."""
         return [*Moments._fields, "n_pair_duplicates", *(metric.slug for metric in self.rating)] if self.rating else []
 
     @cached_property
-    def across(self) -> bool:
-        """Some metric compares the pairs of different users, so the pairs are kept."""
+    def keeps_pairs(self) -> bool:
+        """Pairs are kept, because a metric compares pairs of different users."""
         return any(metric.definition.across_users for metric in self.metrics)
 
     @cached_property
     def _of_lists(self) -> list[Metric]:
-        """The metrics that look at lists; one of groups without a cut-off does not."""
-        return [*self.metrics, *(metric for metric in self.of_items if metric.definition.has_cut_off)]
+        """The metrics that read lists. Metrics of groups without a cut-off do not."""
+        return [*self.metrics, *(metric for metric in self.item_metrics if metric.definition.has_cut_off)]
 
     @cached_property
     def longest(self) -> int | None:
-        """The largest cut-off, None where a metric has none."""
+        """The largest cut-off, None if a metric has none."""
         cuts = cut_offs(self._of_lists)
-        return cuts[-1] if cuts else 1 if self.of_items else 0
+        return cuts[-1] if cuts else 1 if self.item_metrics else 0
 
     @cached_property
     def k(self) -> int | None:
-        """What lists are cut at. None where whole lists are looked at."""
-        whole = self.rating or self.convention.candidates == "judged" or self.needs & _OF_FULL_LISTS
-        return None if whole else self.longest
+        """The rank after which lists are cut, None for full lists."""
+        full = self.rating or self.convention.candidates == "judged" or self.needs & _FULL_LIST_NEEDS
+        return None if full else self.longest
 
     @property
     def ranks_lists(self) -> bool:
-        """Full lists are ranked where they are scored; else they come ranked, and cut or reduced to judged items."""
-        only_judged = self.convention.candidates == "judged" and not (self.rating or self.needs & _OF_FULL_LISTS)
-        return self.whole_lists or (self.k is None and not only_judged)
+        """Full lists are ranked by the workers. Otherwise they arrive ranked, and cut or reduced to judged items."""
+        only_judged = self.convention.candidates == "judged" and not (self.rating or self.needs & _FULL_LIST_NEEDS)
+        return self.full_lists or (self.k is None and not only_judged)
 
     @cached_property
     def cuts(self) -> list[int]:
@@ -123,12 +123,12 @@ class Scoring:
 
     @cached_property
     def longest_recommended(self) -> int | None:
-        """Up to which rank all rows are looked at one by one, None for all rows, 0 for none."""
-        every = [part for metric in self._of_lists for part in metric.tree()]
-        asked = [part.k for part in every if "recommended" in part.needs(self.convention)]
-        return None if None in asked else max((k for k in asked if k is not None), default=0)
+        """The rank up to which metrics read recommended items one by one, None for all rows, 0 for none."""
+        parts = [part for metric in self._of_lists for part in metric.tree()]
+        cuts = [part.k for part in parts if "recommended" in part.needs(self.convention)]
+        return None if None in cuts else max((k for k in cuts if k is not None), default=0)
 
     @cached_property
     def counted(self) -> list[CountSpec]:
-        """What items are counted for."""
-        return count_specs(self.of_items, self.convention)
+        """The cut-offs and user sets for which items are counted."""
+        return count_specs(self.item_metrics, self.convention)

@@ -1,10 +1,10 @@
-"""Slices: the groups of users or items for which every value is told, too. What their texts mean; no Spark is needed here."""
+"""Slices: groups of users or items that are evaluated separately, too. Their syntax, and the rows of each group."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 COUNTED: Mapping[Side, str] = {"user": "activity", "item": "popularity"}
-"""The slices by how many training rows a user has, or an item."""
+"""The slices by the number of training rows of a user or an item."""
 
 NO_VALUE = "(none)"
-"""The value of users or items of which the table says nothing."""
+"""The value of users or items without one in the table."""
 
 MOST_VALUES = 1000
-"""How many values a slice may have. More of them are ids by mistake, and each is a row for every model and metric."""
+"""The maximum number of values of a slice. Each is a row for every model and metric. A column with more is probably an id."""
 
 MIN_USERS = 30
 """Values of slices over fewer users are marked as small, unless another number is given."""
@@ -35,23 +35,23 @@ _COUNTED_LABELS = {
     "activity": ("no training rows", "least active quarter", "second quarter", "third quarter", "most active quarter"),
     "popularity": ("no training rows", "long tail", "short head"),
 }
-"""The values of these slices without edges; `steps_of` says where the bands end."""
+"""The values of these slices without edges. `steps_of` computes where the bands end."""
 
 HEAD_SHARE = 0.8
-"""The share of the training rows that the most popular items hold, which are the short head."""
+"""The share of training rows that belong to the short head, the most popular items."""
 
 _BAND = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`*()]*[^`*()\s]))\s*(?:\((?P<edges>[^()]*)\))?\s*")
-"""One column of a slice, perhaps with edges."""
+"""One column of a slice, optionally with edges."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """One column that a slice looks at: its values as they are, or numbers cut into bands.
+    """A column of a slice: its values as they are, or numbers cut into bands.
 
     Args:
         name: Column of a table of users or items, or `activity` or `popularity`.
         edges: Where bands begin, ascending: n edges make n + 1 bands.
-        labels: What the bands are called, lowest first.
+        labels: The names of the bands, lowest first.
     """
 
     name: str
@@ -64,84 +64,81 @@ class Band:
 
     @property
     def column(self) -> str:
-        """The column of PER_USER that has the value of each user."""
+        """The column of PER_USER with the value of each user."""
         edges = (_shown(edge).replace("-", "minus").replace(".", "p").replace("+", "") for edge in self.edges)
         return "_".join(["slice", re.sub(r"\W+", "_", self.name).strip("_").lower(), *edges])
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Groups of users, or of items, by the values of one column, or of several together.
-
-    Args:
-        bands: The columns.
+    """Groups of users, or of items, by the values of one or several columns.
 
     Example:
         >>> str(Slice.parse(" gender * age(18,35.0)"))
         'gender*age(18, 35)'
         >>> Slice.parse("age(35, 18)")
         Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: 'age(35, 18)': expected edges that ascend, found 35, 18
+        spark_recmetrics.errors.ConfigError: 'age(35, 18)': expected ascending edges, found 35, 18
     """
 
     bands: tuple[Band, ...]
 
     @classmethod
     def parse(cls, text: object) -> Slice:
-        """The slice that a text names: `gender`, `age(18, 35)`, `gender*age(18, 35)`, with backticks around odd names.
+        """Parse `gender`, `age(18, 35)` or `gender*age(18, 35)`. Names with `*` or brackets need backticks.
 
         Raises:
-            ConfigError: It is not such a text.
+            ConfigError: The text has another form.
         """
         if isinstance(text, Slice):
             return text
         if not isinstance(text, str) or not text.strip() or not writable(text):
-            raise ConfigError(f"expected the text of a slice such as 'gender' or 'age(18, 35)', found {brief(text)}")
-        found, start = [], 0
+            raise ConfigError(f"expected a slice such as 'gender' or 'age(18, 35)', found {brief(text)}")
+        bands, start = [], 0
         while start <= len(text):
             band = _BAND.match(text, start)
             if band is None or text[band.end() : band.end() + 1] not in ("", "*"):
                 raise ConfigError(
-                    f"{text!r}: expected columns joined by *, each perhaps with edges as in 'gender*age(18, 35)', "
+                    f"{text!r}: expected columns joined by *, optionally with edges as in 'gender*age(18, 35)', "
                     f"found {text[start:].strip() or 'nothing'!r}"
                 )
             name = band["plain"] if band["quoted"] is None else band["quoted"].replace("``", "`")
             edges = () if band["edges"] is None else _edges(text, band["edges"])
             labels = _labels(edges) if edges else _COUNTED_LABELS.get(name, ())
-            found.append(Band(name, edges, labels))
+            bands.append(Band(name, edges, labels))
             start = band.end() + 1
-        if len({band.name for band in found}) < len(found):
+        if len({band.name for band in bands}) < len(bands):
             raise ConfigError(f"{text!r}: expected different columns, found one twice")
-        return cls(tuple(found))
+        return cls(tuple(bands))
 
     def __str__(self) -> str:
         return "*".join(map(str, self.bands))
 
     @property
     def names(self) -> str:
-        """The columns alone, for readers who see the values beside them."""
+        """The columns without edges, for tables that show the values, too."""
         return "*".join(band.name for band in self.bands)
 
-    def place(self, value: str) -> tuple[Any, ...]:
-        """What values are ordered by: bands by their edges, numbers as numbers, and the users without one last."""
-        found: list[tuple[Any, ...]] = []
+    def sort_key(self, value: str) -> tuple[Any, ...]:
+        """The sort key of a value: bands by their edges, numbers as numbers, and `NO_VALUE` last."""
+        keys: list[tuple[Any, ...]] = []
         texts = [re.sub(r"\\(.)", r"\1", text) for text in value.split(_SEPARATOR)] if len(self.bands) > 1 else [value]
         for band, text in zip(self.bands, texts, strict=False):
-            known = band.labels.index(text) if text in band.labels else -1
+            position = band.labels.index(text) if text in band.labels else -1
             number = float(text) if re.fullmatch(r"-?\d{1,15}(\.\d+)?", text) else math.inf
-            found.append((text == NO_VALUE, known, number, text))
-        return (*found, value)
+            keys.append((text == NO_VALUE, position, number, text))
+        return (*keys, value)
 
 
-EVERYBODY = -1
-"""The number of the slice that is all users."""
+ALL_USERS = -1
+"""The position of the slice of all users, before those of the caller."""
 
 _SEPARATOR = " & "
 """Between the values of a slice over several columns."""
 
 
 def joined(values: Sequence[str]) -> str:
-    r"""The values of several columns as one text, which no others have: within a value, `&` and backslash get a backslash.
+    r"""Join the values of several columns. `&` and backslash within a value are escaped, so that the result is unique.
 
     Example:
         >>> print(joined(["R&D", "old"]))
@@ -160,17 +157,17 @@ def _edges(text: str, inside: str) -> tuple[float, ...]:
     if not all(map(math.isfinite, edges)):
         raise ConfigError(f"{text!r}: expected numbers as edges, found {inside.strip() or 'nothing'}")
     if any(low >= high for low, high in pairwise(edges)):
-        raise ConfigError(f"{text!r}: expected edges that ascend, found {', '.join(map(_shown, edges))}")
+        raise ConfigError(f"{text!r}: expected ascending edges, found {', '.join(map(_shown, edges))}")
     return edges
 
 
 def _shown(edge: float) -> str:
-    """The number with all of its digits."""
+    """The number with all its digits."""
     return repr(edge).removesuffix(".0")
 
 
 def _labels(edges: Sequence[float]) -> tuple[str, ...]:
-    """Names of bands that tell which side an edge belongs to.
+    """The names of bands, which show to which band an edge belongs.
 
     Example:
         >>> _labels([18.0, 35.0])
@@ -182,92 +179,92 @@ def _labels(edges: Sequence[float]) -> tuple[str, ...]:
 
 
 def parse_slices(texts: object) -> tuple[Slice, ...]:
-    """The slices that a list of texts names.
+    """Parse a list of slices.
 
     Raises:
-        ConfigError: It is no list, a text is wrong, or two are the same slice.
+        ConfigError: The value is not a list, a slice has another form, or two are the same.
 
     Example:
-        >>> [str(one) for one in parse_slices(["gender", "activity(5)"])]
+        >>> [str(slice_) for slice_ in parse_slices(["gender", "activity(5)"])]
         ['gender', 'activity(5)']
     """
     if isinstance(texts, str) or not isinstance(texts, Sequence):
-        raise ConfigError(f"expected a list of texts such as ['gender', 'age(18, 35)'], found {brief(texts)}")
-    found = tuple(Slice.parse(text) for text in texts)
-    taken: dict[str, str] = {}
-    for one in found:
-        for band in one.bands:
-            if taken.setdefault(band.column, str(band)) != str(band):
-                raise ConfigError(f"{band}: expected columns that differ by more than signs, found {taken[band.column]}, too")
-    twice = [str(one) for place, one in enumerate(found) if one in found[:place]]
-    if twice:
-        raise ConfigError(f"expected each slice once, found {printable(twice[0])} twice")
-    return found
+        raise ConfigError(f"expected a list of slices such as ['gender', 'age(18, 35)'], found {brief(texts)}")
+    slices = tuple(Slice.parse(text) for text in texts)
+    by_column: dict[str, str] = {}
+    for band in bands_of(slices):
+        if by_column.setdefault(band.column, str(band)) != str(band):
+            raise ConfigError(f"{band}: expected columns that differ by more than signs, found {by_column[band.column]}, too")
+    repeated = [str(slice_) for position, slice_ in enumerate(slices) if slice_ in slices[:position]]
+    if repeated:
+        raise ConfigError(f"expected each slice once, found {printable(repeated[0])} twice")
+    return slices
 
 
 def bands_of(slices: Sequence[Slice]) -> tuple[Band, ...]:
-    """Every column that the slices look at, once."""
-    return tuple(dict.fromkeys(band for one in slices for band in one.bands))
+    """The columns of all slices, each once."""
+    return tuple(dict.fromkeys(band for slice_ in slices for band in slice_.bands))
 
 
 def by_side(
     slices: Sequence[Slice], columns: Mapping[Side, Sequence[str] | None], *, trained: bool
 ) -> dict[Side, tuple[Slice, ...]]:
-    """Which slices are of users, and which of items.
+    """The slices of users, and the slices of items.
 
     Args:
         slices: The slices.
-        columns: The columns of the tables of users and items but for the ids, None where there is no table.
-        trained: Whether there are training rows.
+        columns: The columns of the tables of users and items without their ids, None without a table.
+        trained: There are training rows.
 
     Raises:
-        ConfigError: There is no such column, or both tables have it, or a slice looks at users and items.
+        ConfigError: A column does not exist, or is in both tables, or a slice combines columns of users and items.
 
     Example:
-        >>> found = by_side(parse_slices(["gender", "popularity"]), {"user": ["gender"], "item": None}, trained=True)
-        >>> [str(one) for one in found["item"]]
+        >>> slices = by_side(parse_slices(["gender", "popularity"]), {"user": ["gender"], "item": None}, trained=True)
+        >>> [str(slice_) for slice_ in slices["item"]]
         ['popularity']
     """
-    found: dict[Side, list[Slice]] = {"user": [], "item": []}
-    for one in slices:
-        sides = {_side(band, columns, trained=trained) for band in one.bands}
+    slices_of: dict[Side, list[Slice]] = {"user": [], "item": []}
+    for slice_ in slices:
+        sides = {_side(band, columns, trained=trained) for band in slice_.bands}
         if len(sides) > 1:
-            raise ConfigError(f"slices: {one}: expected columns of users or columns of items, found both together")
-        found[sides.pop()].append(one)
-    return {side: tuple(own) for side, own in found.items()}
+            raise ConfigError(f"slices: {slice_}: expected columns of users or columns of items, found both together")
+        slices_of[sides.pop()].append(slice_)
+    return {side: tuple(of_side) for side, of_side in slices_of.items()}
 
 
 def _side(band: Band, columns: Mapping[Side, Sequence[str] | None], *, trained: bool) -> Side:
-    having: list[Side] = [side for side in TABLE_OF if band.name in (columns.get(side) or ())]
-    if len(having) > 1:
+    sides: list[Side] = [side for side in TABLE_OF if band.name in (columns.get(side) or ())]
+    if len(sides) > 1:
         raise ConfigError(f"slices: {band}: expected a column of user_segments or of item_groups, found it in both: rename one")
-    if having:
-        return having[0]
+    if sides:
+        return sides[0]
     for side, name in COUNTED.items():
         if band.name == name and trained:
             return side
         if band.name == name:
             raise ConfigError(f"slices: {band} needs train, or a column of that name in {TABLE_OF[side]}")
-    known = [name for side in TABLE_OF for name in columns.get(side) or ()]
+    names = [name for side in TABLE_OF for name in columns.get(side) or ()]
     given = [table for side, table in TABLE_OF.items() if columns.get(side) is not None]
     if not given:
         raise ConfigError(
             f"slices: {band} needs user_segments or item_groups, a table with a row for each user or item and a column "
             "of that name"
         )
-    hint = near_column(band.name, [*known, *(COUNTED.values() if trained else [])])
+    hint = near_column(band.name, [*names, *(COUNTED.values() if trained else [])])
     raise ConfigError(f"slices: {band}: no column {band.name!r} in {' or '.join(given)}{hint}")
 
 
 def steps_of(band: Band, histogram: Mapping[int, int]) -> tuple[float, ...]:
-    """Where the bands of a counted slice without edges end, upper ends included, behind that of no training rows.
+    """The largest number of training rows in each band of `activity` or `popularity`, except the first and the last band.
 
-    A quarter of activity ends at the smallest number of rows that so many users reach or stay below. An item belongs to the
-    short head if the items with more rows than it hold less than `HEAD_SHARE` of all rows: equally popular items stay together.
+    The first band has no training rows. A quarter of activity ends at the smallest number of rows that at least this share of
+    users does not exceed. An item belongs to the short head if the items with more rows have less than `HEAD_SHARE` of all
+    rows, so that equally popular items are in the same band.
 
     Args:
-        band: The band.
-        histogram: How many users, or items, have each number of training rows.
+        band: `activity` or `popularity`.
+        histogram: By number of training rows, how many users or items have it.
 
     Example:
         >>> steps_of(Band("activity"), {1: 2, 3: 1, 9: 1}), steps_of(Band("popularity"), {1: 20, 40: 1, 50: 1})
@@ -281,87 +278,82 @@ def steps_of(band: Band, histogram: Mapping[int, int]) -> tuple[float, ...]:
                 tail = max(tail, n)
             above += n * items
         return (tail,)
-    users, below, found = sum(histogram.values()), 0, list[float]()
-    for n, own in counts:
-        below += own
-        while len(found) < 3 and below * 4 >= users * (len(found) + 1):
-            found.append(n)
-    return tuple(found)
+    n_users, up_to, steps = sum(histogram.values()), 0, list[float]()
+    for n, users in counts:
+        up_to += users
+        while len(steps) < 3 and up_to * 4 >= n_users * (len(steps) + 1):
+            steps.append(n)
+    return tuple(steps)
 
 
-def opened(one: Slice, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with one value in each column of the slice: a row with several stands once for each of them."""
-    for band in one.bands:
+def exploded(slice_: Slice, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with one value in each column of the slice: a row with several values is repeated for each of them."""
+    for band in slice_.bands:
         values = rows[band.column]
         if len(values) and not isinstance(values.iloc[0], str):
             rows = rows.explode(band.column, ignore_index=True)
     return rows
 
 
-def values_of(one: Slice, rows: pd.DataFrame) -> tuple[Any, list[str]]:
-    """Which value of a slice each row has: (R,) numbers from 0, and the values by number.
-
-    Args:
-        one: The slice.
-        rows: Rows with the columns of its bands.
-    """
+def values_of(slice_: Slice, rows: pd.DataFrame) -> tuple[Any, list[str]]:
+    """The value of a slice in each row: (R,) codes from 0, and the values by code."""
     code, values = np.zeros(len(rows), dtype=np.int64), list[tuple[str, ...]]([()])
-    for band in one.bands:
-        own, texts = numbered_values(rows[band.column].fillna(NO_VALUE))
-        pairs, code = np.unique(code * max(len(texts), 1) + own, return_inverse=True)
+    for band in slice_.bands:
+        band_code, texts = numbered_values(rows[band.column].fillna(NO_VALUE))
+        pairs, code = np.unique(code * max(len(texts), 1) + band_code, return_inverse=True)
         before, after = np.divmod(pairs, max(len(texts), 1))
         values = [(*values[a], texts[b]) for a, b in zip(before, after, strict=True)]
     return code, [joined(value) for value in values]
 
 
 def numbered_values(values: Iterable[Any]) -> tuple[Any, list[Any]]:
-    """Numbers from 0 for values, and the values by number, which ascend. For pandas texts are equal up to a null character."""
+    """Codes from 0 for values, and the values by code, ascending. Unlike pandas, strings may differ after a null character."""
     rows = list(values)
     different = sorted(set(rows))
-    number = {value: code for code, value in enumerate(different)}
-    return np.array([number[value] for value in rows], dtype=np.int64), different
+    code_of = {value: code for code, value in enumerate(different)}
+    return np.array([code_of[value] for value in rows], dtype=np.int64), different
 
 
 class Group(NamedTuple):
-    """The values of one slice.
+    """The values of a slice in rows.
 
     Args:
-        place: The number of the slice.
-        code: (R,) which value each row has.
-        values: The values.
+        position: The position of the slice among all slices.
+        code: (R,) the code of the value of each row.
+        values: The values by code.
     """
 
-    place: int
+    position: int
     code: Any
     values: list[str]
 
 
 def grouped(rows: pd.DataFrame, slices: Sequence[Slice]) -> Iterator[tuple[pd.DataFrame, list[Group]]]:
-    """Rows in which a user stands once for each model, and the slices that they are grouped by.
+    """Split PER_USER into frames with at most one row per model and user, with the slices to group each by.
 
     Args:
         rows: Rows of PER_USER with the columns of the bands of users, and with the rows of slices of items.
         slices: The slices.
 
     Yields:
-        The rows that look at all items, by everybody and by the slices of users; and those of each value of a slice of items.
+        First the rows over all items, with all users and the slices of users. Then the rows of each value of a slice of items.
     """
-    place = {str(one): number for number, one in enumerate(slices)}
-    of_items = ITEM_SLICE in rows
-    whole = rows[rows[ITEM_SLICE].isna()] if of_items else rows
-    of_users = [(number, one) for number, one in enumerate(slices) if all(band.column in rows for band in one.bands)]
-    everybody = Group(EVERYBODY, np.zeros(len(whole), dtype=np.int64), [""])
-    yield whole, [everybody, *(Group(number, *values_of(one, whole)) for number, one in of_users)]
-    if of_items:
+    position = {str(slice_): number for number, slice_ in enumerate(slices)}
+    has_item_slices = ITEM_SLICE in rows
+    over_all_items = rows[rows[ITEM_SLICE].isna()] if has_item_slices else rows
+    user_slices = [(n, slice_) for n, slice_ in enumerate(slices) if all(band.column in rows for band in slice_.bands)]
+    all_users = Group(ALL_USERS, np.zeros(len(over_all_items), dtype=np.int64), [""])
+    yield over_all_items, [all_users, *(Group(number, *values_of(slice_, over_all_items)) for number, slice_ in user_slices)]
+    if has_item_slices:
         sliced = rows[rows[ITEM_SLICE].notna()]
         code, keys = numbered_values(zip(sliced[ITEM_SLICE], sliced[ITEM_VALUE], strict=True))
-        for number, own in sliced.groupby(code):
+        for number, rows_of_value in sliced.groupby(code):
             text, value = map(str, keys[number])
-            yield own, [Group(place[text], np.zeros(len(own), dtype=np.int64), [value])]
+            yield rows_of_value, [Group(position[text], np.zeros(len(rows_of_value), dtype=np.int64), [value])]
 
 
 def slice_name(row: Mapping[str, Any]) -> str:
-    """The slice and the value that a row is of; where bands begin is told by the value.
+    """The slice and value of a row, without edges, which the value shows.
 
     Example:
         >>> slice_name({"slice": "age(18, 35)", "slice_value": "<18"})
@@ -372,8 +364,8 @@ def slice_name(row: Mapping[str, Any]) -> str:
     return f"{Slice.parse(row['slice']).names} = {row['slice_value']}"
 
 
-def in_order(slices: Sequence[Slice], found: Mapping[tuple[str, str], Any]) -> list[tuple[str, str]]:
-    """The keys (slice, value) by the order of the slices and of their values; those of other slices come last."""
-    by_text = {str(one): (place, one) for place, one in enumerate(slices)}
-    by_text |= {text: (len(slices), Slice.parse(text)) for text, _ in sorted(found) if text not in by_text}
-    return sorted(found, key=lambda key: (by_text[key[0]][0], key[0], by_text[key[0]][1].place(key[1])))
+def in_order(slices: Sequence[Slice], keys: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The keys (slice, value) in the order of the slices and of their values. Other slices come last."""
+    by_text = {str(slice_): (position, slice_) for position, slice_ in enumerate(slices)}
+    by_text |= {text: (len(slices), Slice.parse(text)) for text, _ in sorted(keys) if text not in by_text}
+    return sorted(keys, key=lambda key: (by_text[key[0]][0], key[0], by_text[key[0]][1].sort_key(key[1])))

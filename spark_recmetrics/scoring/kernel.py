@@ -89,7 +89,7 @@ def score_bucket(
         "user": bucket.users[np.tile(np.arange(n_users), scoring.n_models)],
         **bucket.counters,
         **_values(batch, scoring),
-        **(_pairs(batch, scoring.n_models) if scoring.across else {}),
+        **(_pairs(batch, scoring.n_models) if scoring.keeps_pairs else {}),
         **(kept_lists(batch, bucket.items, scoring.counted) if scoring.keeps_lists and not of_users else {}),
     }
     if not batch.size and any(len(values) for values in added.values()):
@@ -320,7 +320,7 @@ def _batch(n_cells: int, rows: ListRows, truth: _Truth, truth_cell: Ints, truth_
         rank=rank,
         relevant=relevant,
         rating=truth.value[place],
-        score=comparable_scores(score, first=scoring.convention.nan_scores == "first") if scoring.across else score,
+        score=comparable_scores(score, first=scoring.convention.nan_scores == "first") if scoring.keeps_pairs else score,
         propensity=truth.propensity[place],
     )
     n_relevant = np.bincount(truth_cell[ideal], minlength=n_cells)
@@ -440,7 +440,7 @@ def _is_matched(rows: ListRows, scoring: Scoring) -> Any:
 def _negative(rating: Any, scoring: Scoring) -> Any:
     """Which ratings have a gain below 0, or too large to be a number, for some metric in use."""
     negative = np.zeros(len(rating), dtype=bool)
-    for metric in (*scoring.metrics, *scoring.of_items):
+    for metric in (*scoring.metrics, *scoring.item_metrics):
         for part in metric.tree():
             gains = raw_gain(rating, part.options(scoring.convention).get("gain", "binary"))
             negative |= ~((gains >= 0) & (gains <= LARGEST_GAIN))

@@ -9,14 +9,14 @@ from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.side_info.known import Known
 
 
-def scoring_of(request: Request, known: Known[Any], *, has_rank: bool, whole_lists: bool) -> Scoring | None:
+def scoring_of(request: Request, known: Known[Any], *, has_rank: bool, full_lists: bool) -> Scoring | None:
     """How the ranking metrics of a request are scored; None where there is none.
 
     Args:
         request: What is asked.
         known: What is known before users are scored.
         has_rank: Predictions have ranks.
-        whole_lists: Lists come in full even if they will be cut.
+        full_lists: Lists come in full even if they will be cut.
     """
     metrics = request.ranking_metrics
     if not metrics:
@@ -27,7 +27,7 @@ def scoring_of(request: Request, known: Known[Any], *, has_rank: bool, whole_lis
         request.convention,
         len(known.models),
         rating=request.rating_metrics if request.rates_in_lists else (),
-        whole_lists=whole_lists,
+        full_lists=full_lists,
         max_per_user=request.max_per_user,
         given_ranks=has_rank and request.keeps_lists,
         n_items=known.n_items,

@@ -11,7 +11,7 @@ from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE, PART_TOTALS
 from spark_recmetrics.metrics.arrays import numbered, positions_of
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
-from spark_recmetrics.request.slices import Slice, opened, values_of
+from spark_recmetrics.request.slices import Slice, exploded, values_of
 from spark_recmetrics.scoring.kernel import score_bucket
 from spark_recmetrics.scoring.partial_sums import part_totals
 from spark_recmetrics.side_info.packed import SideInfo
@@ -59,7 +59,7 @@ def _of_items(
     """The rows of each value of each slice of items."""
     judged = scoring.convention.candidates == "judged"
     for one in slices:
-        each = opened(one, truth)
+        each = exploded(one, truth)
         code, values = values_of(one, each)
         (user, each_user), _ = numbered(lists["user"], each["user"])
         (item, each_item), items = numbered(lists["item"], each["item"])

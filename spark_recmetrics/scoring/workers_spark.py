@@ -155,8 +155,8 @@ def _schema(given: StructType, scoring: Scoring, wanted: SumSpec | None, slices:
                 StructField(name, LongType() if name.startswith("n_") else DoubleType(), metadata=labels.get(name))
                 for name in scoring.rating_columns
             ),
-            *([StructField(PAIR_SCORES, ArrayType(DoubleType()))] if scoring.across else []),
-            *([StructField(name, ArrayType(LongType())) for name in (PAIR_RANKS, PAIR_STARTS)] if scoring.across else []),
+            *([StructField(PAIR_SCORES, ArrayType(DoubleType()))] if scoring.keeps_pairs else []),
+            *([StructField(name, ArrayType(LongType())) for name in (PAIR_RANKS, PAIR_STARTS)] if scoring.keeps_pairs else []),
             *([StructField(PART_TOTALS, ArrayType(TOTALS))] if wanted else []),
             *([StructField(name, StringType()) for name in (ITEM_SLICE, ITEM_VALUE)] if slices else []),
             *_item_fields(given["item"].dataType, scoring),

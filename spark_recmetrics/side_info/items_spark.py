@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 from spark_recmetrics.inputs.contract import CATEGORY_KINDS, Kind
 from spark_recmetrics.inputs.spark import clean_train, column_of, column_of_kind
 from spark_recmetrics.metrics.recommended_items import Popularity
-from spark_recmetrics.request.needs import OF_POPULARITY
+from spark_recmetrics.request.needs import POPULARITY_NEEDS
 from spark_recmetrics.side_info.descriptions import (
     CATEGORIES_FORM,
     FEATURES_FORM,
@@ -204,7 +204,7 @@ def parts_of_items(n_buckets: int) -> int:
 
 def kept_training(inputs: Inputs, needs: Collection[str], resources: ExitStack) -> DataFrame | None:
     """Items by `trained_items`, kept in the cluster until `resources` is closed; None where no metric needs them."""
-    if inputs.train is None or not OF_POPULARITY & set(needs):
+    if inputs.train is None or not POPULARITY_NEEDS & set(needs):
         return None
     rows = actions.materialize(trained_items(inputs.train, audience="audience" in needs))
     resources.callback(actions.release, rows)

@@ -13,7 +13,7 @@ from spark_recmetrics.inputs.contract import ColumnType
 from spark_recmetrics.inputs.memory import MemoryInputs, cast_ids, clean_train, to_pandas, type_of_arrow
 from spark_recmetrics.metrics.group_sums import GroupSizes, groupings_of, user_columns
 from spark_recmetrics.metrics.recommended_items import Popularity, category_bits
-from spark_recmetrics.request.needs import OF_POPULARITY
+from spark_recmetrics.request.needs import POPULARITY_NEEDS
 from spark_recmetrics.request.slices import Band, Slice
 from spark_recmetrics.side_info.bands_memory import check_bands, know_bands, read_bands
 from spark_recmetrics.side_info.descriptions import beyond_one, check_categories, check_descriptions
@@ -38,7 +38,7 @@ def learn(inputs: MemoryInputs, request: Request) -> Known[pd.DataFrame]:
     """
     models = models_of(request, _models_in(inputs))
     n_items = request.catalog_size
-    if request.needs.asked_by("catalog") and inputs.catalog is not None:
+    if request.needs.first_with("catalog") and inputs.catalog is not None:
         n_items = len(inputs.catalog)
     if n_items == 0:
         raise DataError("catalog: expected rows with an item, found none: check its location and filters")
@@ -70,7 +70,7 @@ def _models_in(inputs: MemoryInputs) -> Callable[[], list[str]] | None:
 def _popularity(inputs: MemoryInputs, request: Request) -> tuple[pd.DataFrame | None, Popularity | None]:
     """`item, n_rows, n_users` of the training rows, and how popular all items are."""
     needs = request.needs.all
-    if inputs.train is None or not OF_POPULARITY & needs:
+    if inputs.train is None or not POPULARITY_NEEDS & needs:
         return None, None
     train = to_pandas(clean_train(inputs.train))
     n_rows, n_users = Counter(train["item"]), Counter(item for item, _ in set(zip(train["item"], train["user"], strict=True)))

@@ -45,7 +45,7 @@ def learn(inputs: Inputs, request: Request, resources: ExitStack) -> Known[DataF
     with step(spark, "models and catalog"):
         models = models_of(request, _models_in(inputs))
         n_items = request.catalog_size
-        if request.needs.asked_by("catalog") and inputs.catalog is not None:
+        if request.needs.first_with("catalog") and inputs.catalog is not None:
             n_items = actions.count_distinct(inputs.catalog)
     if n_items == 0:
         raise DataError("catalog: expected rows with an item, found none: check its location and filters")

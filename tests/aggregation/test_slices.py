@@ -408,7 +408,7 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
     [
         ({"slices": ["gendre"]}, "slices: gendre: no column 'gendre' in user_segments; did you mean 'gender'?"),
         ({"slices": ["gender", "gender"]}, "slices: expected each slice once, found gender twice"),
-        ({"slices": "gender"}, "slices: expected a list of texts such as ['gender', 'age(18, 35)'], found 'gender'"),
+        ({"slices": "gender"}, "slices: expected a list of slices such as ['gender', 'age(18, 35)'], found 'gender'"),
         ({"slices": ["gender"], "min_users": 0}, "min_users: expected an integer of at least 1"),
         ({"slices": ["gender(1, 2)"]}, "expected a number, which has edges, found string, e.g. '"),
         (
@@ -648,4 +648,4 @@ def test_values_of_several_columns_are_told_apart_whatever_stands_in_them():
     assert len(set(values)) == len(pairs)
     assert [values[number] for number in code][:2] == [r"x \& y & z", r"x & y \& z"]
     # They are ordered by what stands in them, not by the backslash.
-    assert [known[3] for known in one.place(r"x \& y & 35")[:2]] == ["x & y", "35"]
+    assert [known[3] for known in one.sort_key(r"x \& y & 35")[:2]] == ["x & y", "35"]

@@ -265,7 +265,7 @@ def test_a_kernel_is_not_asked_for_nobody(own_metrics):
         """Of nobody there is no maximum."""
         return np.full(batch.size, float(np.max(batch.n_recommended)))
 
-    scoring = Scoring.of([parse("own_longest")], srm.convention("default"), 1, given_ranks=False, whole_lists=True)
+    scoring = Scoring.of([parse("own_longest")], srm.convention("default"), 1, given_ranks=False, full_lists=True)
     lists = pd.DataFrame({"user": np.zeros(0, np.int64), "item": np.zeros(0, np.int64), "score": np.zeros(0)})
     truth = lists.rename(columns={"score": "rating"})
     train = pd.DataFrame({"user": [1], "item": [1]})
@@ -533,7 +533,7 @@ LACKING = [
     ),
     (
         "gini@3",
-        "gini@3 needs the catalogue: give {}catalog, one row per item that could be recommended, or their number",
+        "gini@3 needs the catalog: give {}catalog, one row per item that could be recommended, or their number",
         "inputs.",
     ),
 ]
@@ -554,7 +554,7 @@ def test_a_metric_without_its_input_is_refused_when_the_configuration_is_read(tm
 @pytest.mark.parametrize(("metric", "message", "place"), LACKING)
 def test_and_in_memory(metric, message, place):
     lists = pd.DataFrame({"user_id": [1], "item_id": ["a"], "score": [1.0]})
-    told = message.format("") if metric != "gini@3" else "gini@3 needs the catalogue: give catalog_size"
+    told = message.format("") if metric != "gini@3" else "gini@3 needs the catalog: give catalog_size"
     with pytest.raises(srm.ConfigError, match=re.escape(told)):
         srm.evaluate(lists, lists[["user_id", "item_id"]], metrics=metric)
 

@@ -224,9 +224,9 @@ def test_a_catalogue_is_a_table_or_a_number(spark):
         for catalog in (table, len(case.catalog))
     ]
     assert found[0] == found[1]
-    with pytest.raises(srm.ConfigError, match=r"accuracy@2 needs the catalogue: give catalog, one row per item"):
+    with pytest.raises(srm.ConfigError, match=r"accuracy@2 needs the catalog: give catalog, one row per item"):
         evaluate_case(spark, case, "default", metrics=["accuracy"], k=2)
-    with pytest.raises(srm.DataError, match=r"predictions/als: beyond_catalog = .*e\.g\. users .*give the whole catalogue"):
+    with pytest.raises(srm.DataError, match=r"predictions/als: beyond_catalog: .*, for example users .*Give the full catalog"):
         evaluate_case(spark, case, "default", metrics=["accuracy"], k=2, catalog=2)
 
 
@@ -236,7 +236,7 @@ def test_propensities_are_probabilities(spark):
     with pytest.raises(srm.DataError, match=r"truth: no column 'propensity' \(columns\.propensity\).*ctr.*needs it"):
         evaluate_case(spark, case, "default", metrics=["ctr(estimator=ips)"])
     wrong = oracle.Case(case.predictions, [{**row, "propensity": 0.0} for row in case.truth])
-    with pytest.raises(srm.DataError, match=r"truth: bad_propensities = .*probability that the item was shown"):
+    with pytest.raises(srm.DataError, match=r"truth: bad_propensities: .*probability that the item was shown"):
         evaluate_case(spark, wrong, "default", metrics=["ess"])
 
 
@@ -330,7 +330,7 @@ def test_a_list_that_is_longer_than_declared_is_refused(spark):
     with pytest.raises(srm.DataError, match="beyond_length: 2 rows"):
         pairs(spark, repeated, [("ann", "i0", 1.0)], metrics="mrr", max_per_user=2, convention={"duplicates": "first"})
     rated = pairs(spark, rows, [("ann", "i0", 1.0)], metrics="rmse", max_per_user=2)
-    assert "max_per_user is not used: none of the metrics looks at lists" in rated.warnings
+    assert "max_per_user is not used: none of the metrics reads lists" in rated.warnings
     with pytest.raises(srm.ConfigError, match=r"max_per_user: expected none with ranking window.*found 3"):
         pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", ranking="window", max_per_user=3)
     with pytest.raises(srm.ConfigError, match=r"ranking: expected one of 'auto', 'window' or 'lists', found 'fast'"):

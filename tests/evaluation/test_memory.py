@@ -281,7 +281,7 @@ def test_evaluator_knows_ratings_and_the_catalogue():
     evaluator = srm.Evaluator(1, ["accuracy", "auc"])
     # Of 4 items: Ann's is below 1 of 3 others, Bob's above all, and Cid's behind the listed one and tied with the other two.
     assert evaluator.evaluate(LISTS, WANTED, catalog_size=4) == pytest.approx({"accuracy@1": 2 / 3, "auc": 2 / 3})
-    with pytest.raises(srm.ConfigError, match="accuracy@1 needs the catalogue: give catalog_size"):
+    with pytest.raises(srm.ConfigError, match="accuracy@1 needs the catalog: give catalog_size"):
         evaluator.evaluate(LISTS, WANTED)
 
 

@@ -62,7 +62,10 @@ def test_every_check_with_a_policy_has_a_meaning():
         ({"null_id": "drop"}, r"checks: null_id: unknown check; did you mean 'null_ids'\?"),
         ({"null_ids": "warn"}, "checks: null_ids: expected error or drop, found 'warn'"),
         ({"null_ids": None}, "checks: null_ids: expected error or drop, found None"),
-        ({"duplicates": "first"}, "checks: duplicates: expected a check, found an option of the convention: give it there"),
+        (
+            {"duplicates": "first"},
+            "checks: duplicates: expected a check, found an option of the convention: set it in convention",
+        ),
     ],
 )
 @pytest.mark.spark

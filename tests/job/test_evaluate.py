@@ -161,7 +161,7 @@ def test_a_missing_catalog_is_reported_before_a_session_starts(monkeypatch, tmp_
     )
     assert main(["evaluate", "--config", str(conf)]) == 2
     message = result_of(capsys)[1]["error"]["message"]
-    assert message.startswith(f"{conf}:6: evaluation.metrics[1]: mcc needs the catalogue: give inputs.catalog")
+    assert message.startswith(f"{conf}:6: evaluation.metrics[1]: mcc needs the catalog: give inputs.catalog")
 
 
 @pytest.mark.spark

@@ -44,7 +44,7 @@ from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKE
 from spark_recmetrics.metrics.objectives import Point, checked_objectives
 from spark_recmetrics.request.arguments import Ranking, check_ranking
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
-from spark_recmetrics.request.needs import OF_TRAIN, Needs
+from spark_recmetrics.request.needs import TRAIN_NEEDS, Needs
 from spark_recmetrics.request.policies import checked_policies
 from spark_recmetrics.request.slices import COUNTED, MIN_USERS, bands_of, by_side
 from spark_recmetrics.stats.many import Correction, Test, check_options
@@ -209,7 +209,7 @@ class Evaluation(Section):
     def reads_train(self) -> bool:
         """Whether a metric or a slice needs training rows."""
         needs = Needs(self.expanded, self.chosen_convention).all
-        return bool(needs & OF_TRAIN) or any(band.name in COUNTED.values() for band in bands_of(self.slices))
+        return bool(needs & TRAIN_NEEDS) or any(band.name in COUNTED.values() for band in bands_of(self.slices))
 
     @property
     def chosen_convention(self) -> Convention:

@@ -106,7 +106,7 @@ def test_misspelt_key_unknown_metric_and_wrong_k_are_reported_together(rejected:
         ("evaluation: {max_per_user: 0}", "evaluation.max_per_user: expected an integer of at least 1, found 0"),
         (
             "evaluation: {ranking: window, max_per_user: 5}",
-            "evaluation.max_per_user: expected none with ranking window, which does not count rows behind k, found 5",
+            "evaluation.max_per_user: expected none with ranking window, which does not count rows after k, found 5",
         ),
         ("evaluation: {metrics: []}", "evaluation: metrics: expected at least one metric, found none"),
         ("evaluation: {metrics: ndcg}", "evaluation.metrics: expected a list, found 'ndcg'"),
@@ -342,7 +342,7 @@ evaluation:
   complex_metrics:
     - {name: f1, params: {metric_name_1: ndcg, metric_name_2: accuracy}}
 """
-    told = "needs the catalogue: give inputs.catalog, one row per item that could be recommended, or their number"
+    told = "needs the catalog: give inputs.catalog, one row per item that could be recommended, or their number"
     assert rejected(SMALLEST + text) == [
         f"c.yaml:8: evaluation.metrics[1]: auc {told}",
         f"c.yaml:11: evaluation.complex_metrics[0]: f1(ndcg, accuracy) {told}",
