@@ -205,9 +205,9 @@ class Convention:
         """Nothing is left out of a list before it is ranked, so that ranks which came with it are its places."""
         return self.candidates != "judged" and self.duplicates != "first" and self.nan_scores != "drop"
 
-    def users_of(self, metric: str) -> str:
-        """The user set that a metric, by its plain name, is averaged over."""
-        return dict(self.users_by_metric).get(metric, self.users)
+    def users_of(self, metric: str, default: str | None = None) -> str:
+        """The user set over which the metric of this name is averaged. The default is the convention's `users`."""
+        return dict(self.users_by_metric).get(metric, default or self.users)
 
     def __str__(self) -> str:
         own = CONVENTIONS.get(self.name) or Convention(self.name)

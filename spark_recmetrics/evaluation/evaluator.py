@@ -71,7 +71,7 @@ def compute_metrics(
         for place, entry in enumerate(_entries(user, entries))
     ]
     if not isinstance(metrics, Iterable | Metric):
-        raise ConfigError(f"metrics: expected texts such as 'ndcg@10', found {brief(metrics)}")
+        raise ConfigError(f"metrics: expected strings such as 'ndcg@10', found {brief(metrics)}")
     wanted = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
     result = evaluate(
         _frame([(user, item, predicted) for user, item, predicted, _ in rows], "score"),

@@ -1,6 +1,6 @@
-"""Metrics that compare relevant items with all that could have been recommended: AUC, partial AUC and the confusion matrix.
+"""Metrics that compare relevant items with all candidates: AUC, partial AUC, and metrics of the confusion matrix.
 
-Notation, per user: N items in the catalogue, P relevant candidates, Q candidates that are not relevant. `batch.n_items` is N.
+Notation, per user: N items in the catalog (`batch.n_items`), P relevant candidates, Q non-relevant candidates.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spark_recmetrics.metrics.arrays import Floats, Ints, position_in_user, ratio, sum_by_user
-from spark_recmetrics.metrics.batch import Candidates, RankedBatch
+from spark_recmetrics.metrics.batch import Candidates, RankedBatch, given
 from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
 
 _AUC_OPTIONS = {"candidates": "auc_candidates", "negatives": "auc_negatives", "ties": "auc_ties"}
@@ -34,28 +34,30 @@ def _auc_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     skips_undefined=True,
 )
 def auc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str) -> Sums:
-    """Share of the candidates that are not relevant which a relevant one outranks, over all relevant ones of all users.
+    """Probability that a relevant candidate is ranked above a non-relevant one, over the relevant candidates of all users.
 
-    A relevant candidate with a others above it, out of Q, contributes 1 - a / Q. Relevant ones never count as others. What is
-    not in the list stands, all tied, behind what is.
+    A relevant candidate with a of the Q non-relevant candidates above it contributes 1 - a / Q. Candidates that are not in the
+    list are ranked after the list, all tied.
 
     Args:
         batch: U users.
-        k: None: the whole list counts.
-        candidates: `unseen`: the N items of the catalogue without the user's s training items, Q = N - s - P. `all`: Q = N - P.
-            `listed`: the items of the list alone, for lists that are samples of candidates; Q is the list without its P.
-        negatives: `exact`, or `plus_one` for Q + 1 in place of Q, so that the last place does not score 0.
-        ties: A tie counts `half`, or the `order` of the list decides; then a relevant one that is not in the list comes last.
+        k: None, for the full list.
+        candidates: `unseen`: the N items of the catalog without the s items of the user's training rows, Q = N - s - P. `all`:
+            the catalog, Q = N - P. `listed`: the items of the list, for lists that are samples of candidates.
+        negatives: `exact` divides by Q, `plus_one` by Q + 1, so that the last position does not score 0.
+        ties: A tie counts `half`, or the `order` of the list decides; relevant candidates that are not in the list come last
+            then.
 
     Returns:
-        Contributions and P, (U,) each; the value is their quotient, of a user or of all users. Undefined where P is 0, and
-            where Q is 0 unless `negatives` is `plus_one`.
+        Contributions and P, (U,) each; the value is their quotient, for a user or for all users. Undefined if P is 0, and if Q
+            is 0 unless `negatives` is `plus_one`.
 
     Source:
         Hanley and McNeil, The meaning and use of the area under a ROC curve, Radiology 143, 1982.
 
     Example:
-        Catalogues of 5 items. The first user has 4 others, of which one is above "b"; the second has no relevant candidate:
+        A catalog of 5 items. The first user has 4 non-relevant candidates, one of them above "b". The second has no relevant
+        one:
 
         >>> batch = RankedBatch.of(lists=[["x", "b"], ["a"], ["y"]], truth=[{"b": 1}, {}, {"y": 1}], n_items=5)
         >>> total, count, _ = auc(batch, None, candidates="all", negatives="exact", ties="half")
@@ -63,10 +65,10 @@ def auc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, t
         (array([0.75, 0.  , 1.  ]), array([1, 0, 1]))
     """
     del k
-    found = _contributions(batch, candidates, negatives, ties)
-    missed = found.n_relevant - np.bincount(found.among.user, minlength=batch.size)
-    total = sum_by_user(found.among.user, found.of_listed, batch.size) + missed * found.of_missed
-    return Sums(np.where(found.defined, total, 0.0), np.where(found.defined, found.n_relevant, 0))
+    parts = _contributions(batch, candidates, negatives, ties)
+    n_missed = parts.n_relevant - np.bincount(parts.among.user, minlength=batch.size)
+    total = sum_by_user(parts.among.user, parts.of_listed, batch.size) + n_missed * parts.of_missed
+    return Sums(np.where(parts.defined, total, 0.0), np.where(parts.defined, parts.n_relevant, 0))
 
 
 @register(
@@ -81,7 +83,7 @@ def auc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, t
     skips_undefined=True,
 )
 def gauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str, weight: str) -> Sums:
-    """Mean of the users' AUC: sum of w AUC / sum of w.
+    """Weighted mean of the users' AUC: sum of w AUC / sum of w.
 
     Args:
         batch: U users.
@@ -89,18 +91,18 @@ def gauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, 
         candidates: As for `auc`.
         negatives: As for `auc`.
         ties: As for `auc`.
-        weight: `uniform`: every user weighs the same. `relevant`: by P, which makes it the AUC over all pairs. `recommended`:
-            by the number of candidates in the list.
+        weight: The weight w of a user. `uniform`: 1. `relevant`: P, which gives the AUC over all users. `recommended`: the
+            number of candidates in the list.
 
     Returns:
-        Weighted AUC and weight, (U,) each. Undefined for the users whose AUC is.
+        Weighted AUC and weight, (U,) each. Undefined for users whose AUC is undefined.
 
     Source:
         Rendle et al., BPR: Bayesian personalized ranking from implicit feedback, UAI 2009 (`uniform`); RecBole 1.2.1
         (`relevant`); Zhu et al., Optimized cost per click in Taobao display advertising, KDD 2017 (`recommended`).
 
     Example:
-        One relevant candidate of two and four of eight, as in lists of sampled candidates:
+        Lists of sampled candidates, with one relevant candidate of two, and four of eight:
 
         >>> batch = RankedBatch.of(
         ...     lists=[["a", "x"], list("axybczwd"), []], truth=[{"a": 1}, dict.fromkeys("abcd", 1), {}]
@@ -120,17 +122,17 @@ def gauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, 
 
 @register("lauc", options=_AUC_OPTIONS, aliases=("limited_auc",), needs=_auc_needs, needs_relevant=True, skips_undefined=True)
 def lauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str) -> Floats:
-    """AUC of the first k places: contributions of the relevant candidates there, over min(P, k).
+    """AUC of the first k positions: sum of the contributions of the relevant candidates there / min(P, k).
 
     Args:
         batch: U users.
-        k: Cut-off, in places among the candidates.
+        k: Cut-off of the positions among the candidates.
         candidates: As for `auc`.
-        negatives: As for `auc`; Q is that of all candidates, not of the first k.
+        negatives: As for `auc`; Q counts all candidates, not the first k.
         ties: As for `auc`.
 
     Returns:
-        (U,) values in [0, 1]. Undefined for the users whose AUC is.
+        (U,) values in [0, 1]. Undefined for users whose AUC is undefined.
 
     Source:
         WarpRec 1.4.6, its accuracy metric LAUC@k.
@@ -140,10 +142,10 @@ def lauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, 
         >>> lauc(batch, 2, candidates="all", negatives="exact", ties="order")
         array([0.375,   nan, 0.   ])
     """
-    found = _contributions(batch, candidates, negatives, ties)
-    within = found.among.position <= (np.inf if k is None else k)
-    total = sum_by_user(found.among.user[within], found.of_listed[within], batch.size)
-    return ratio(total, found.n_relevant if k is None else np.minimum(found.n_relevant, k), defined=found.defined)
+    parts = _contributions(batch, candidates, negatives, ties)
+    within = parts.among.position <= (np.inf if k is None else k)
+    total = sum_by_user(parts.among.user[within], parts.of_listed[within], batch.size)
+    return ratio(total, parts.n_relevant if k is None else np.minimum(parts.n_relevant, k), defined=parts.defined)
 
 
 _INSUFFICIENT = Parameter("ignore", ("ignore", "exclude"))
@@ -157,16 +159,17 @@ _INSUFFICIENT = Parameter("ignore", ("ignore", "exclude"))
     needs=("candidates",),
 )
 def partial_auc(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floats:
-    """AUC against the first k items that are not relevant: sum of max(k - b_i, 0) over the relevant items of the list / (m k).
+    """Partial AUC, against the first k non-relevant items: sum of max(k - b_i, 0) over the relevant items of the list / (m k).
 
-    b_i is how many items that are not relevant stand above relevant item i. So k counts misses and not ranks, and a list has to
-    be longer than k. Without a cut-off k is the length of the list.
+    b_i is the number of non-relevant items above relevant item i. So k counts misses and not ranks, and lists must be longer
+    than k. Without a cut-off k is the length of the list.
 
     Args:
         batch: U users.
-        k: How many items that are not relevant count.
-        insufficient: A list that lacks a relevant item, and has fewer than k items that are not relevant, does not tell where
-            the former would have stood. `ignore`: behind them all, where it contributes 0. `exclude`: the value is undefined.
+        k: Number of non-relevant items that count.
+        insufficient: What a list scores that lacks a relevant item and has fewer than k non-relevant items, so that the
+            position of the relevant item is unknown. `ignore`: it contributes 0, as after all others. `exclude`: the value is
+            undefined.
 
     Returns:
         (U,) values in [0, 1]. Undefined for a user without a relevant item, and as `insufficient` says.
@@ -176,7 +179,7 @@ def partial_auc(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floa
         arXiv:2001.10495; RecTools 0.19.0, its metric PartialAUC.
 
     Example:
-        Above "a" stands no miss, above "b" one of two:
+        There is no miss above "a", and one of two above "b":
 
         >>> batch = RankedBatch.of(lists=[["a", "x", "b", "y"], ["u"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
         >>> partial_auc(batch, 2, insufficient="ignore"), partial_auc(batch, 2, insufficient="exclude")
@@ -189,11 +192,11 @@ def partial_auc(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floa
 def partial_auc_and_precision(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floats:
     """`pauc` of the first k relevant items of the list: sum of max(k - b_i, 0) over these / (min(m, k) k).
 
-    With more than k relevant items it asks, as precision does, whether the top of the list is filled with them.
+    With more than k relevant items it measures, as precision does, whether they fill the top of the list.
 
     Args:
         batch: U users.
-        k: How many relevant items count, and how many that are not.
+        k: Number of relevant items that count, and of non-relevant items that count.
         insufficient: As for `pauc`.
 
     Returns:
@@ -213,27 +216,27 @@ def partial_auc_and_precision(batch: RankedBatch, k: int | None, *, insufficient
 
 
 def _partial_auc(batch: RankedBatch, k: int | None, counted: Any, n_counted: Ints, insufficient: str) -> Floats:
-    """Of the hits that a mask names, by how many misses they stand above the k-th, over their greatest number times k."""
+    """Sum of max(k - b_i, 0) over the hits that a mask selects / (the largest number of such hits times k)."""
     misses = batch.cut_off(k)
     below = np.maximum(misses[batch.hit_user] - (batch.hit_rank - batch.hit_number), 0)
     total = sum_by_user(batch.hit_user, (below * counted).astype(np.float64), batch.size)
     defined = batch.n_relevant > 0
     if insufficient == "exclude":
-        n_found = batch.n_hits(None)
-        defined &= (n_found == batch.n_relevant) | (batch.n_recommended - n_found >= misses)
+        n_hits = batch.n_hits(None)
+        defined &= (n_hits == batch.n_relevant) | (batch.n_recommended - n_hits >= misses)
     return ratio(total, n_counted * misses, defined=defined)
 
 
 @register("accuracy", options={"denominator": "precision_denominator"}, aliases=("acc",), needs=("catalog",))
 def accuracy(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
-    """Share of the catalogue on which list and truth agree: (TP + TN) / N.
+    """Share of the catalog that is classified correctly: (TP + TN) / N.
 
-    TP = H, FP = k - H (at most N - m), FN = m - H, and TN is what is left of N.
+    TP = H, FP = k - H (at most N - m), FN = m - H, and TN = N - TP - FP - FN.
 
     Args:
         batch: U users.
         k: Cut-off.
-        denominator: `recommended` takes the length of the list for k in FP.
+        denominator: `recommended` replaces k in FP with the length of the list.
 
     Returns:
         (U,) shares in [0, 1]. Undefined for a user with neither a list nor a relevant item.
@@ -260,15 +263,15 @@ def accuracy(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
     needs=("catalog",),
 )
 def matthews_correlation(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
-    """Correlation of list and truth over the catalogue: (TP TN - FP FN) / sqrt((TP+FP)(TP+FN)(TN+FP)(TN+FN)).
+    """Matthews correlation of list and ground truth over the catalog: (TP TN - FP FN) / sqrt((TP+FP)(TP+FN)(TN+FP)(TN+FN)).
 
     Args:
         batch: U users.
         k: Cut-off.
-        denominator: As for `accuracy`, which says what TP, FP, FN and TN are.
+        denominator: As for `accuracy`, which defines TP, FP, FN and TN.
 
     Returns:
-        (U,) values in [-1, 1]. Undefined where the root is 0: nothing or everything is recommended, or relevant.
+        (U,) values in [-1, 1]. Undefined if the root is 0: if no item or every item is recommended, or relevant.
 
     Source:
         Matthews, Comparison of the predicted and observed secondary structure of T4 phage lysozyme, BBA 405(2), 1975.
@@ -293,14 +296,14 @@ class _Confusion(NamedTuple):
 def _confusion(batch: RankedBatch, k: int | None, denominator: str) -> _Confusion:
     n_items, hits = batch.n_items or 0, batch.n_hits(k)
     places = batch.list_length(k) if denominator == "recommended" else batch.cut_off(k)
-    # The places that a short list leaves empty cannot hold more items than there are.
+    # The empty positions of a short list cannot hold more items than there are.
     false_positive = np.minimum(places - hits, n_items - batch.n_relevant)
     missed = batch.n_relevant - hits
     return _Confusion(hits, false_positive, missed, n_items - batch.n_relevant - false_positive)
 
 
 class _Contributions(NamedTuple):
-    """Of (P,) listed relevant candidates, and of each one that is not listed; `n_relevant` and `defined` are (U,)."""
+    """Contributions of (P,) listed relevant candidates, and (U,) of each relevant candidate that is not listed."""
 
     among: Candidates
     of_listed: Floats
@@ -310,33 +313,32 @@ class _Contributions(NamedTuple):
 
 
 def _among(batch: RankedBatch, candidates: str) -> Candidates:
-    among = batch.unseen_candidates if candidates == "unseen" else batch.candidates
-    if among is None:
-        raise ValueError(f"the batch has no candidates for {candidates}")
-    return among
+    if candidates == "unseen":
+        return given(batch.unseen_candidates, "unseen_candidates")
+    return given(batch.candidates, "candidates")
 
 
 def _contributions(batch: RankedBatch, candidates: str, negatives: str, ties: str) -> _Contributions:
     among = _among(batch, candidates)
-    n_found = np.bincount(among.user, minlength=batch.size)
-    others_listed = among.n_listed - n_found
+    n_hits = np.bincount(among.user, minlength=batch.size)
+    n_misses = among.n_listed - n_hits
     if candidates == "listed":
-        n_relevant, others = n_found, others_listed
+        n_relevant, n_others = n_hits, n_misses
     else:
         n_relevant = among.n_relevant
-        others = (batch.n_items or 0) - among.n_seen - n_relevant
-    scale = others + (negatives == "plus_one")
+        n_others = (batch.n_items or 0) - among.n_seen - n_relevant
+    scale = n_others + (negatives == "plus_one")
     nonzero = np.maximum(scale, 1)
     number = position_in_user(among.user, batch.size)
     if ties == "order":
         outranked_by = among.position - number
-        missed = 1 - others / nonzero
+        missed = 1 - n_others / nonzero
     else:
-        # Relevant ones of equal score stand together, because all have the same number above them.
-        group = np.flatnonzero(np.diff(among.n_above, prepend=-1) | np.diff(among.user, prepend=-1))
-        size = np.diff(group, append=len(among.user))
-        first, tied = np.repeat(number[group], size), np.repeat(size, size)
-        outranked_by = (among.n_above - (first - 1)) + (among.n_tied - tied) / 2
-        missed = 1 - (others_listed + (others - others_listed) / 2) / nonzero
+        # Relevant candidates with equal scores are adjacent, because equally many candidates are above them.
+        first = np.flatnonzero(np.diff(among.n_above, prepend=-1) | np.diff(among.user, prepend=-1))
+        size = np.diff(first, append=len(among.user))
+        relevant_above, relevant_tied = np.repeat(number[first] - 1, size), np.repeat(size, size)
+        outranked_by = (among.n_above - relevant_above) + (among.n_tied - relevant_tied) / 2
+        missed = 1 - (n_misses + (n_others - n_misses) / 2) / nonzero
     listed = 1 - outranked_by / nonzero[among.user]
     return _Contributions(among, listed, missed, n_relevant, (n_relevant > 0) & (scale > 0))

@@ -1,29 +1,34 @@
-"""What a kernel sees of many users at once: hits, not lists, because most recommendations miss."""
+"""`RankedBatch`: the ranked lists and the ground truth of many users, as metric formulas see them.
+
+It holds hits, not lists, because most recommendations miss.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from spark_recmetrics.metrics.arrays import Floats, Ints, Part, position_in_user, sum_by_user
+from spark_recmetrics.metrics.arrays import Floats, Ints, RankedRows, position_in_user, sum_by_user
 from spark_recmetrics.metrics.recommended_items import ItemTable, Popularity, RecommendedItems, category_bits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_T = TypeVar("_T")
+
 
 @dataclass(frozen=True)
-class ListScores(Part):
-    """Every recommended item, for formulas that misses count in.
+class ListScores(RankedRows):
+    """The score of every recommendation.
 
     Args:
         user: (L,) index into the batch.
         rank: (L,) rank from 1.
-        score: (L,) score; NaN where it is missing.
+        score: (L,) score; NaN if it is missing.
     """
 
     user: Ints
@@ -32,16 +37,16 @@ class ListScores(Part):
 
 
 @dataclass(frozen=True)
-class Matched(Part):
-    """The recommended items that have a truth row, relevant or not.
+class Matched(RankedRows):
+    """The recommended items with a truth row, relevant or not.
 
     Args:
         user: (J,) index into the batch, ascending.
         rank: (J,) rank from 1, ascending within a user.
         relevant: (J,) whether the item is relevant.
-        rating: (J,) rating of the truth row; NaN where it is missing.
-        score: (J,) score of the recommendation; NaN where there is none.
-        propensity: (J,) how likely the policy that the truth was logged under was to show the item; NaN where unknown.
+        rating: (J,) rating of the truth row; NaN if it is missing.
+        score: (J,) score of the recommendation; NaN if it is missing.
+        propensity: (J,) probability with which the logging policy showed the item; NaN if it is unknown.
     """
 
     user: Ints
@@ -54,16 +59,16 @@ class Matched(Part):
 
 @dataclass(frozen=True)
 class Candidates:
-    """Where the relevant items stand among the items that they compete with.
+    """The positions of relevant items among the candidates: the items that could have been recommended.
 
     Args:
         n_listed: (U,) candidates in the list.
         n_relevant: (U,) relevant candidates, in the list or not.
-        n_seen: (U,) items of the catalogue that are no candidates.
-        user: (P,) index into the batch of every relevant candidate in the list, ascending.
+        n_seen: (U,) items of the catalog that are not candidates.
+        user: (P,) for each relevant candidate in the list, the index into the batch, ascending.
         position: (P,) its position among the listed candidates, from 1, ascending within a user.
         n_above: (P,) listed candidates with a better score.
-        n_tied: (P,) listed candidates with the same score, itself among them.
+        n_tied: (P,) listed candidates with the same score, including itself.
     """
 
     n_listed: Ints
@@ -77,31 +82,31 @@ class Candidates:
 
 @dataclass(frozen=True)
 class RankedBatch:
-    """U users (or cells of model and user) in compressed form.
+    """U users (or pairs of model and user) in compressed form.
 
-    What a metric `needs` (see `register`) is there for it; the rest may be None.
+    A part that no metric needs may be None or incomplete, see `Definition.needs`.
 
     Args:
         n_relevant: (U,) number m of relevant items.
         n_recommended: (U,) length n of the list.
-        hit_user: (H,) index into the batch, ascending.
-        hit_rank: (H,) rank from 1, ascending within a user.
-        hit_rating: (H,) rating of the relevant item found there; 1 where the truth has no ratings.
-        ideal_user: (M,) index into the batch of every relevant item, ascending.
+        hit_user: (H,) for each hit, the index into the batch, ascending.
+        hit_rank: (H,) its rank from 1, ascending within a user.
+        hit_rating: (H,) the rating of the relevant item; 1 if the truth has no ratings.
+        ideal_user: (M,) for each relevant item, the index into the batch, ascending.
         ideal_rating: (M,) its rating, descending within a user.
         n_judged: (U,) items with a truth row, relevant or not.
-        n_items: Size N of the catalogue.
+        n_items: Size N of the catalog.
         matched: Recommendations with a truth row.
         list_scores: Scores of all recommendations.
-        candidates: Relevant items among all others.
-        unseen_candidates: Relevant items among those that are not in the user's training rows.
-        recommended: All recommendations with what is known of the items, see `recommended.with_items`.
-        popularity: How often items stand in the training rows.
-        n_categories: How many categories items have, all together.
-        ideal_item: (M,) the number of every relevant item, as in `Recommended`.
+        candidates: Positions of relevant items in the list.
+        unseen_candidates: The same without the items of the user's training rows.
+        recommended: All recommendations with information on the items, see `with_items`.
+        popularity: Distribution of the training rows over items.
+        n_categories: Number of different categories of items.
+        ideal_item: (M,) the number of each relevant item, as in `recommended`.
 
     Example:
-        Three users: one found both of its items, one found nothing, one has nothing to find.
+        Three users: one with two hits, one with a miss, and one without a relevant item.
 
         >>> batch = RankedBatch.of(lists=[["a", "b", "c"], ["x"], ["a"]], truth=[{"a": 1, "c": 1}, {"y": 1}, {}])
         >>> batch.n_hits(k=2), batch.n_hits(k=None)
@@ -144,33 +149,40 @@ class RankedBatch:
             lists: (U,) lists of items, best first.
             truth: (U,) dicts from relevant item to rating.
             judged: (U,) dicts from judged but not relevant item to rating.
-            scores: (U,) lists of scores, beside the lists; without them nothing is tied.
+            scores: (U,) lists of scores, parallel to the lists. Without scores there are no ties.
             propensities: (U,) dicts from judged item to propensity.
             seen: (U,) items in the user's training rows.
-            n_items: Size of the catalogue.
+            n_items: Size of the catalog.
         """
-        nothing: list[Any] = [{}] * len(lists)
+        empty: list[Any] = [{}] * len(lists)
         if scores is not None:
             # Missing scores come last, and are tied.
             scores = [[-np.inf if np.isnan(value) else value for value in values] for values in scores]
-        users = list(zip(lists, truth, judged or nothing, scores or nothing, propensities or nothing, strict=True))
+        users = list(zip(lists, truth, judged or empty, scores or empty, propensities or empty, strict=True))
         rows = [
-            (user, rank, item in own, {**others, **own}.get(item), values[rank - 1] if values else np.nan, chances.get(item))
-            for user, (items, own, others, values, chances) in enumerate(users)
+            (
+                user,
+                rank,
+                item in liked,
+                {**others, **liked}.get(item),
+                values[rank - 1] if values else np.nan,
+                chances.get(item),
+            )
+            for user, (items, liked, others, values, chances) in enumerate(users)
             for rank, item in enumerate(items, 1)
         ]
         matched = [row for row in rows if row[3] is not None]
         hits = [row for row in matched if row[2]]
         ideal = [(user, rating) for user, items in enumerate(truth) for rating in sorted(items.values(), reverse=True)]
         return cls(
-            n_relevant=_ints(len(items) for items in truth),
-            n_recommended=_ints(len(items) for items in lists),
+            n_relevant=_ints(map(len, truth)),
+            n_recommended=_ints(map(len, lists)),
             hit_user=_ints(row[0] for row in hits),
             hit_rank=_ints(row[1] for row in hits),
             hit_rating=_floats(row[3] for row in hits),
-            ideal_user=_ints(item[0] for item in ideal),
-            ideal_rating=_floats(item[1] for item in ideal),
-            n_judged=_ints(len({**own, **others}) for _, own, others, _, _ in users),
+            ideal_user=_ints(user for user, _ in ideal),
+            ideal_rating=_floats(rating for _, rating in ideal),
+            n_judged=_ints(len({**ratings, **others}) for _, ratings, others, _, _ in users),
             n_items=n_items,
             matched=Matched(
                 user=_ints(row[0] for row in matched),
@@ -183,34 +195,34 @@ class RankedBatch:
             list_scores=ListScores(
                 user=_ints(row[0] for row in rows), rank=_ints(row[1] for row in rows), score=_floats(row[4] for row in rows)
             ),
-            candidates=_candidates(lists, truth, scores, nothing),
-            unseen_candidates=_candidates(lists, truth, scores, seen or nothing),
+            candidates=_candidates(lists, truth, scores, empty),
+            unseen_candidates=_candidates(lists, truth, scores, seen or empty),
         )
 
     @property
     def size(self) -> int:
-        """U."""
+        """The number U of users."""
         return len(self.n_relevant)
 
     @cached_property
     def hit_number(self) -> Ints:
-        """(H,) how many hits the user has up to and with this one."""
+        """(H,) the number of hits of the user up to and including this one."""
         return position_in_user(self.hit_user, self.size)
 
     @cached_property
     def ideal_rank(self) -> Ints:
-        """(M,) the rank the relevant item has in the ideal list, from 1."""
+        """(M,) the rank of the relevant item in the ideal list, from 1."""
         return position_in_user(self.ideal_user, self.size)
 
     def sum_hits(self, values: Floats, k: int | None) -> Floats:
-        """(U,) sum of (H,) values over the hits within the first k ranks; added in rank order, so always to the same bits."""
+        """(U,) sums of (H,) values over the hits within the first k ranks, added in rank order."""
         if k is None:
             return sum_by_user(self.hit_user, values, self.size)
         within = self.hit_rank <= k
         return sum_by_user(self.hit_user[within], values[within], self.size)
 
     def n_hits(self, k: int | None) -> Ints:
-        """(U,) relevant items within the first k ranks; of the whole list for k None."""
+        """(U,) hits within the first k ranks; in the full list if k is None."""
         return np.bincount(self.hit_user if k is None else self.hit_user[self.hit_rank <= k], minlength=self.size)
 
     def list_length(self, k: int | None) -> Ints:
@@ -218,69 +230,33 @@ class RankedBatch:
         return self.n_recommended if k is None else np.minimum(self.n_recommended, k)
 
     def n_within(self, k: int | None) -> Ints:
-        """(U,) min(m, k), the relevant items that a list of length k can hold; m where there is no cut-off."""
+        """(U,) min(m, k), the number of relevant items that fit into the list; m if k is None."""
         return self.n_relevant if k is None else np.minimum(self.n_relevant, k)
 
     def cut_off(self, k: int | None) -> Ints:
-        """(U,) the k that a formula divides by: k itself, or the length of the list where there is no cut-off."""
+        """(U,) the k by which formulas divide; the length of the list if k is None."""
         return self.n_recommended if k is None else np.full(self.size, k, dtype=np.int64)
 
 
-def _ints(values: Any) -> Ints:
-    return np.array(list(values), dtype=np.int64)
+def given(part: _T | None, need: str) -> _T:
+    """A part of a batch that a metric needs.
 
-
-def _floats(values: Any) -> Floats:
-    return np.array(list(values), dtype=np.float64)
-
-
-def _candidates(
-    lists: Sequence[Sequence[str]],
-    truth: Sequence[Mapping[str, float]],
-    scores: Sequence[Sequence[float]] | None,
-    seen: Sequence[Collection[str]],
-) -> Candidates:
-    found: list[tuple[int, int, int, int]] = []
-    n_listed = []
-    for user, items in enumerate(lists):
-        values = scores[user] if scores else [-float(rank) for rank in range(len(items))]
-        kept = [(item, value) for item, value in zip(items, values, strict=True) if item not in seen[user]]
-        n_listed.append(len(kept))
-        for place, (item, value) in enumerate(kept, 1):
-            if item in truth[user]:
-                above = sum(other > value for _, other in kept)
-                found.append((user, place, above, sum(other == value for _, other in kept)))
-    return Candidates(
-        n_listed=_ints(n_listed),
-        n_relevant=_ints(len(own.keys() - gone) for own, gone in zip(truth, seen, strict=True)),
-        n_seen=_ints(len(gone) for gone in seen),
-        user=_ints(row[0] for row in found),
-        position=_ints(row[1] for row in found),
-        n_above=_ints(row[2] for row in found),
-        n_tied=_ints(row[3] for row in found),
-    )
+    Raises:
+        ValueError: The batch does not have it, because the metric does not declare that it needs it.
+    """
+    if part is None:
+        raise ValueError(f"the batch has no {need}: declare needs=({need!r},)")
+    return part
 
 
 def recommended(batch: RankedBatch) -> RecommendedItems:
-    """The recommended items of a batch that has them.
-
-    Raises:
-        ValueError: It has none, because the metric does not declare that it needs them.
-    """
-    if batch.recommended is None:
-        raise ValueError("the batch lacks its recommended items: declare needs=('recommended',)")
-    return batch.recommended
+    """The recommended items of a batch."""
+    return given(batch.recommended, "recommended")
 
 
 def popularity(batch: RankedBatch) -> Popularity:
-    """How popular the items of the training rows are.
-
-    Raises:
-        ValueError: The batch does not know.
-    """
-    if batch.popularity is None:
-        raise ValueError("the batch lacks the popularity of items: declare needs=('recommended', 'popularity')")
-    return batch.popularity
+    """The popularity of items in the training rows."""
+    return given(batch.popularity, "popularity")
 
 
 def with_items(
@@ -294,12 +270,12 @@ def with_items(
     categories: Mapping[str, Collection[str]] | None = None,
     baseline: Sequence[Sequence[str]] = (),
 ) -> RankedBatch:
-    """A batch of plain lists with what is known of the recommended items, for examples and small data.
+    """The batch with information on the recommended items, for examples and small data.
 
     Args:
-        batch: The batch, by `RankedBatch.of`.
-        lists: The lists that it was made of.
-        truth: The truth that it was made of.
+        batch: The batch, from `RankedBatch.of`.
+        lists: The lists of the batch.
+        truth: The truth of the batch.
         train: Training rows (user, item) of all users.
         history: (U,) the items in the user's training rows.
         features: Feature vectors by item.
@@ -313,37 +289,33 @@ def with_items(
         (array([2, 0, 1, 0]), Popularity(counts=(1, 2), n_items=(1, 1), n_users=2))
     """
     rows = [(user, rank, item) for user, items in enumerate(lists) for rank, item in enumerate(items, 1)]
-    relevant = [item for own in truth for item in sorted(own, key=lambda item, own=own: -own[item])]  # type: ignore[misc]
+    relevant = [item for ratings in truth for item in sorted(ratings, key=ratings.__getitem__, reverse=True)]
     items = sorted({item for _, _, item in rows} | set(relevant))
-    number = {item: place for place, item in enumerate(items)}
+    number = {item: index for index, item in enumerate(items)}
     n_rows = {item: sum(other == item for _, other in train) for _, item in train}
     n_users = {item: len({user for user, other in train if other == item}) for item in n_rows}
-    vectors, groups = features or {}, categories or {}
-    size = max((len(vector) for vector in vectors.values()), default=0)
-    names = sorted({name for own in groups.values() for name in own})
-    places = [{item: rank for rank, item in reversed(list(enumerate(own, 1)))} for own in baseline] or [{} for _ in lists]
+    vectors, kinds = features or {}, categories or {}
+    dimension = max(map(len, vectors.values()), default=0)
+    names = sorted({name for of_item in kinds.values() for name in of_item})
+    ranks = [{item: rank for rank, item in reversed(list(enumerate(items, 1)))} for items in baseline] or [{} for _ in lists]
     seen = history or [() for _ in lists]
     counts = sorted(set(n_rows.values()))
-
-    def array(values: Any, kind: Any) -> Any:
-        return np.array(list(values), dtype=kind)
-
     return replace(
         batch,
         recommended=RecommendedItems.of(
-            array((user for user, _, _ in rows), np.int64),
-            array((rank for _, rank, _ in rows), np.int64),
-            array((number[item] for _, _, item in rows), np.int64),
-            array((truth[user].get(item, np.nan) for user, _, item in rows), np.float64),
+            _ints(user for user, _, _ in rows),
+            _ints(rank for _, rank, _ in rows),
+            _ints(number[item] for _, _, item in rows),
+            _floats(truth[user].get(item, np.nan) for user, _, item in rows),
             ItemTable.of(
                 len(items),
-                n_rows=array((n_rows.get(item, 0) for item in items), np.int64),
-                n_users=array((n_users.get(item, 0) for item in items), np.int64),
-                features=array((vectors.get(item, [np.nan] * size) for item in items), np.float64).reshape(len(items), size),
-                categories=category_bits([groups.get(item, ()) for item in items], names),
+                n_rows=_ints(n_rows.get(item, 0) for item in items),
+                n_users=_ints(n_users.get(item, 0) for item in items),
+                features=_floats(vectors.get(item, [np.nan] * dimension) for item in items).reshape(len(items), dimension),
+                categories=category_bits([kinds.get(item, ()) for item in items], names),
             ),
-            seen=array((item in seen[user] for user, _, item in rows), bool),
-            baseline_rank=array((places[user].get(item, 0) for user, _, item in rows), np.int64),
+            seen=np.array([item in seen[user] for user, _, item in rows], dtype=bool),
+            baseline_rank=_ints(ranks[user].get(item, 0) for user, _, item in rows),
         ),
         popularity=Popularity(
             tuple(counts),
@@ -351,5 +323,40 @@ def with_items(
             len({user for user, _ in train}),
         ),
         n_categories=len(names),
-        ideal_item=array((number[item] for item in relevant), np.int64),
+        ideal_item=_ints(number[item] for item in relevant),
+    )
+
+
+def _ints(values: Iterable[Any]) -> Ints:
+    return np.array(list(values), dtype=np.int64)
+
+
+def _floats(values: Iterable[Any]) -> Floats:
+    return np.array(list(values), dtype=np.float64)
+
+
+def _candidates(
+    lists: Sequence[Sequence[str]],
+    truth: Sequence[Mapping[str, float]],
+    scores: Sequence[Sequence[float]] | None,
+    seen: Sequence[Collection[str]],
+) -> Candidates:
+    rows: list[tuple[int, int, int, int]] = []
+    n_listed = []
+    for user, items in enumerate(lists):
+        values = scores[user] if scores else [-float(rank) for rank in range(len(items))]
+        candidates = [(item, value) for item, value in zip(items, values, strict=True) if item not in seen[user]]
+        n_listed.append(len(candidates))
+        for position, (item, value) in enumerate(candidates, 1):
+            if item in truth[user]:
+                above = sum(other > value for _, other in candidates)
+                rows.append((user, position, above, sum(other == value for _, other in candidates)))
+    return Candidates(
+        n_listed=_ints(n_listed),
+        n_relevant=_ints(len(ratings.keys() - excluded) for ratings, excluded in zip(truth, seen, strict=True)),
+        n_seen=_ints(map(len, seen)),
+        user=_ints(row[0] for row in rows),
+        position=_ints(row[1] for row in rows),
+        n_above=_ints(row[2] for row in rows),
+        n_tied=_ints(row[3] for row in rows),
     )

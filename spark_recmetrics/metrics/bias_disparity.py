@@ -1,13 +1,13 @@
-"""Bias disparity: does a group of users prefer a group of items, and do the lists that it gets prefer it more?
+"""Bias disparity: whether a group of users prefers a group of items, and whether its lists prefer it more.
 
-Notation: u is a group of users, g one of items. The preference of u for g is the share of g among the items of u, over the
-share of g among all items: 1 if items were drawn blindly.
+Notation: u is a group of users, and g a group of items. The preference of u for g is the share of g among the items of u,
+divided by the share of g among all items. It is 1 if items are drawn at random.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from spark_recmetrics.metrics.group_sums import GroupSum, GroupSums
@@ -15,10 +15,10 @@ from spark_recmetrics.metrics.registry import Need, Parameter, register
 
 
 class Disparities(NamedTuple):
-    """What a metric of pairs of groups gives.
+    """The value of a metric of pairs of groups.
 
     Args:
-        values: By group of users and of items, the value and the number of users of the group.
+        values: Value and number of users, by group of users and group of items.
         whole: One value for all pairs.
     """
 
@@ -31,7 +31,7 @@ _SOURCE = {"source": Parameter("train", ("train", "truth"))}
 
 
 def _source(source: str) -> str:
-    """The measure that has the rows."""
+    """The measure that counts the rows."""
     return "trained" if source == "train" else "relevant"
 
 
@@ -44,8 +44,8 @@ def _both_measures(options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
-    more: tuple[Need, ...] = ("trained_groups",) if options["source"] == "train" else ()
-    return ("item_groups", "user_groups", *more)
+    train: tuple[Need, ...] = ("trained_groups",) if options["source"] == "train" else ()
+    return ("item_groups", "user_groups", *train)
 
 
 def _both_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
@@ -64,30 +64,31 @@ def _both_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     accuracy=False,
     measures=_source_measures,
 )
-def source_bias(found: GroupSums, *, users: str, items: str, source: str) -> Disparities:
-    """How much groups of users prefer groups of items by themselves: share of g in the rows of u / share of g in all items.
+def source_bias(sums: GroupSums, *, users: str, items: str, source: str) -> Disparities:
+    """How much groups of users prefer groups of items: BS = share of g in the rows of u / share of g in all items.
 
     Args:
-        found: What groups have.
+        sums: The sums by group.
         users: The column of `user_segments`.
         items: The column of `item_groups`.
-        source: The rows: `train`, the pairs of user and item among the training rows, or the relevant items of `truth`.
+        source: The rows: the distinct pairs of user and item in `train`, or the relevant items of `truth`.
 
     Returns:
-        A value of 0 or more for each pair of groups, and the mean of |value - 1| of all. Undefined for users without a row.
+        A value of 0 or more for each pair of groups, and the mean of |value - 1| over all pairs. Undefined for users without a
+            row.
 
     Source:
         Tsintzou, Pitoura and Tsaparas, Bias disparity in recommendation systems, arXiv:1811.01461, 2018.
 
     Example:
-        Three users of one group have 8 rows, 6 of them of war, which 2 of 4 items are:
+        The three users of a group have 8 rows. 6 of them, and 2 of 4 items, are of genre war:
 
         >>> rows = {("M", None): GroupSum(3, 8), ("M", "war"): GroupSum(6, 6)}
         >>> source_bias(GroupSums({"trained": rows}, {"war": 2}, 4), users="gender", items="genre", source="train")
         Disparities(values={('M', 'war'): (1.5, 3)}, whole=0.5)
     """
     del users, items
-    return _distance_from_1(_preferences(found, _source(source)))
+    return _distance_from_1(_preferences(sums, _source(source)))
 
 
 @register(
@@ -102,29 +103,30 @@ def source_bias(found: GroupSums, *, users: str, items: str, source: str) -> Dis
     accuracy=False,
     measures=("shown",),
 )
-def list_bias(found: GroupSums, *, users: str, items: str) -> Disparities:
-    """How much the lists of groups of users prefer groups of items: share of g in the lists of u / share of g in all items.
+def list_bias(sums: GroupSums, *, users: str, items: str) -> Disparities:
+    """How much lists of groups of users prefer groups of items: BR = share of g in the lists of u / share of g in all items.
 
     Args:
-        found: What groups have.
+        sums: The sums by group.
         users: The column of `user_segments`.
         items: The column of `item_groups`.
 
     Returns:
-        A value of 0 or more for each pair of groups, and the mean of |value - 1| of all. Undefined for users without a list.
+        A value of 0 or more for each pair of groups, and the mean of |value - 1| over all pairs. Undefined for users without a
+            list.
 
     Source:
         Tsintzou, Pitoura and Tsaparas, Bias disparity in recommendation systems, arXiv:1811.01461, 2018.
 
     Example:
-        Three users of one group get 10 items, all of them of war, which 2 of 4 items are:
+        The three users of a group get 10 items. All of them, and 2 of 4 items, are of genre war:
 
         >>> lists = {("M", None): GroupSum(3, 10), ("M", "war"): GroupSum(10, 10)}
         >>> list_bias(GroupSums({"shown": lists}, {"war": 2}, 4), users="gender", items="genre")
         Disparities(values={('M', 'war'): (2.0, 3)}, whole=1.0)
     """
     del users, items
-    return _distance_from_1(_preferences(found, "shown"))
+    return _distance_from_1(_preferences(sums, "shown"))
 
 
 @register(
@@ -139,34 +141,35 @@ def list_bias(found: GroupSums, *, users: str, items: str) -> Disparities:
     accuracy=False,
     measures=_both_measures,
 )
-def bias_disparity(found: GroupSums, *, users: str, items: str, source: str) -> Disparities:
+def bias_disparity(sums: GroupSums, *, users: str, items: str, source: str) -> Disparities:
     """How much more the lists of groups of users prefer groups of items than the users do: (BR - BS) / BS.
 
     Args:
-        found: What groups have.
+        sums: The sums by group.
         users: The column of `user_segments`.
         items: The column of `item_groups`.
-        source: Of BS, as for `bias_disparity_bs`.
+        source: The rows of BS, as for `bias_disparity_bs`.
 
     Returns:
-        A value of -1 or more for each pair of groups, and the mean of |value| of all: 0 if lists are as the users are.
-        Undefined where BS is undefined or 0.
+        A value of -1 or more for each pair of groups, and the mean of |value| over all pairs: 0 if the lists have the
+        preferences
+            of the users. Undefined if BS is undefined or 0.
 
     Source:
         Tsintzou, Pitoura and Tsaparas, Bias disparity in recommendation systems, arXiv:1811.01461, 2018.
 
     Example:
-        Three users of one group have 8 rows, 6 of them of war, and get 10 items, all of them of war:
+        The three users of a group have 8 rows, 6 of genre war, and get 10 items, all of genre war:
 
         >>> rows = {("M", None): GroupSum(3, 8), ("M", "war"): GroupSum(6, 6)}
         >>> lists = {("M", None): GroupSum(3, 10), ("M", "war"): GroupSum(10, 10)}
-        >>> found = GroupSums({"trained": rows, "shown": lists}, {"war": 2}, 4)
-        >>> round(bias_disparity(found, users="gender", items="genre", source="train").whole, 12)
+        >>> sums = GroupSums({"trained": rows, "shown": lists}, {"war": 2}, 4)
+        >>> round(bias_disparity(sums, users="gender", items="genre", source="train").whole, 12)
         0.333333333333
     """
     del users, items
-    before = _preferences(found, _source(source))
-    after = _preferences(found, "shown")
+    before = _preferences(sums, _source(source))
+    after = _preferences(sums, "shown")
     values = {
         pair: ((value - before[pair][0]) / before[pair][0], n_users)
         for pair, (value, n_users) in after.items()
@@ -175,12 +178,12 @@ def bias_disparity(found: GroupSums, *, users: str, items: str, source: str) -> 
     return Disparities(values, _mean(abs(value) for value, _ in values.values()))
 
 
-def _preferences(found: GroupSums, measure: str) -> dict[tuple[str, str], tuple[float, int]]:
-    sums, nothing = found.sums[measure], GroupSum(0, 0.0)
+def _preferences(sums: GroupSums, measure: str) -> dict[tuple[str, str], tuple[float, int]]:
+    by_group, nothing = sums.sums[measure], GroupSum(0, 0.0)
     return {
-        (u, g): (sums.get((u, g), nothing).total / whole.total / (size / found.n_items), whole.n)
-        for u, whole in found.of_users(measure).items()
-        for g, size in sorted(found.sizes.items())
+        (u, g): (by_group.get((u, g), nothing).total / of_user.total / (size / sums.n_items), of_user.n)
+        for u, of_user in sums.of_users(measure).items()
+        for g, size in sorted(sums.sizes.items())
     }
 
 
@@ -188,6 +191,6 @@ def _distance_from_1(values: Mapping[tuple[str, str], tuple[float, int]]) -> Dis
     return Disparities(values, _mean(abs(value - 1) for value, _ in values.values()))
 
 
-def _mean(values: Any) -> float:
-    known = list(values)
-    return math.fsum(known) / len(known) if known else math.nan
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return math.fsum(numbers) / len(numbers) if numbers else math.nan

@@ -1,20 +1,19 @@
-"""Metrics of the recommendations that the user has judged: click-through rates, their off-policy estimators, and bpref.
+"""Metrics of matched recommendations: click-through rates, their off-policy estimators, ROC AUC, and bpref.
 
-A recommended item is *matched* if it has a truth row, relevant or not. `batch.matched` holds these.
+A recommended item is *matched* if it has a truth row, relevant or not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from spark_recmetrics.metrics.arrays import Floats, position_in_user, ratio, sum_by_user
-from spark_recmetrics.metrics.batch import RankedBatch
+from spark_recmetrics.metrics.batch import RankedBatch, given
 from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
 
-_T = TypeVar("_T")
 _ESTIMATORS = ("matching", "ips", "dr")
 
 
@@ -39,24 +38,24 @@ def _ctr_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     skips_undefined=True,
 )
 def click_through_rate(batch: RankedBatch, k: int | None, *, estimator: str) -> Sums:
-    """Mean rating of the matched recommendations, over all users together; of clicks of 0 and 1, the click-through rate.
+    """Mean rating of the matched recommendations of all users; for clicks of 0 and 1 it is the click-through rate.
 
     Args:
         batch: U users.
         k: Cut-off.
-        estimator: How it is estimated, with rating r, propensity p and score s of a recommendation. `matching`: sum of r over
-            matched / their number. `ips` (inverse propensity): sum of r / p over matched / number of recommendations. `dr`
-            (doubly robust), where scores are predicted ratings: (sum of s over recommendations + sum of (r - s) / p over
-            matched) / number of recommendations.
+        estimator: The estimator, with rating r, propensity p and score s of a recommendation. `matching`: sum of r over matched
+            recommendations / their number. `ips` (inverse propensity scoring): sum of r / p over matched recommendations /
+            number of recommendations. `dr` (doubly robust), for scores that are predicted ratings: (sum of s over all
+            recommendations + sum of (r - s) / p over matched ones) / number of recommendations.
 
     Returns:
-        Sums, (U,) each. Undefined without a matched pair (`matching`), or without a recommendation.
+        Sums, (U,) each. Undefined without a matched recommendation (`matching`) or without a recommendation.
 
     Source:
         Dudík, Langford and Li, Doubly robust policy evaluation and learning, ICML 2011.
 
     Example:
-        Ratings 5 and 2 are matched, of three recommendations; the second user has no truth, the third no list:
+        The first user has three recommendations, two of them matched. The second has no truth, the third no list:
 
         >>> batch = RankedBatch.of(
         ...     lists=[["a", "b", "x"], ["a"], []], truth=[{"a": 5}, {}, {"a": 1}], judged=[{"b": 2}, {}, {}]
@@ -65,13 +64,13 @@ def click_through_rate(batch: RankedBatch, k: int | None, *, estimator: str) -> 
         >>> total, count
         (array([7., 0., 0.]), array([2, 0, 0]))
     """
-    matched = _known(batch.matched).within(k)
+    matched = given(batch.matched, "matched").within(k)
     rating = _number(matched.rating)
     if estimator == "matching":
         return Sums(sum_by_user(matched.user, rating, batch.size), np.bincount(matched.user, minlength=batch.size))
     if estimator == "ips":
         return Sums(sum_by_user(matched.user, rating / matched.propensity, batch.size), batch.list_length(k))
-    scores = _known(batch.list_scores).within(k)
+    scores = given(batch.list_scores, "list_scores").within(k)
     predicted = sum_by_user(scores.user, _number(scores.score), batch.size)
     correction = (rating - _number(matched.score)) / matched.propensity
     return Sums(predicted + sum_by_user(matched.user, correction, batch.size), batch.list_length(k))
@@ -92,7 +91,7 @@ def _squared_over_count(sums: Sums) -> Any:
     skips_undefined=True,
 )
 def effective_sample_size(batch: RankedBatch, k: int | None) -> Sums:
-    """How many matched pairs of equal weight an off-policy estimate is worth: (sum of 1/p)^2 / sum of 1/p^2, over all users.
+    """Effective sample size of an off-policy estimate: (sum of 1/p)^2 / sum of 1/p^2, over the matched pairs of all users.
 
     Args:
         batch: U users.
@@ -114,7 +113,7 @@ def effective_sample_size(batch: RankedBatch, k: int | None) -> Sums:
         >>> total, count
         (array([6., 0., 0.]), array([20.,  0.,  0.]))
     """
-    matched = _known(batch.matched).within(k)
+    matched = given(batch.matched, "matched").within(k)
     weight = 1 / matched.propensity
     return Sums(sum_by_user(matched.user, weight, batch.size), sum_by_user(matched.user, weight * weight, batch.size))
 
@@ -129,17 +128,17 @@ def effective_sample_size(batch: RankedBatch, k: int | None) -> Sums:
     needs_relevant=True,
 )
 def matched_auc(batch: RankedBatch, k: int | None) -> Floats:
-    """ROC AUC over the matched recommendations: how often a relevant one has a higher score than one that is not.
+    """ROC AUC of the matched recommendations: probability that a relevant one has a higher score than a non-relevant one.
 
-    For a model all matched pairs of all users are compared with one another, so scores must mean the same for every user. A tie
-    counts half.
+    The value of a model compares the matched pairs of all users with each other, so scores must be comparable between users. A
+    tie counts half.
 
     Args:
         batch: U users.
         k: Cut-off.
 
     Returns:
-        (U,) values in [0, 1] of the pairs of each user alone. Undefined where all of them are relevant, or none is.
+        (U,) values in [0, 1] of the pairs of each user. Undefined if all of them are relevant, or none is.
 
     Source:
         Hanley and McNeil, The meaning and use of the area under a ROC curve, Radiology 143, 1982; Jurity 2.1.0, its AUC.
@@ -154,7 +153,7 @@ def matched_auc(batch: RankedBatch, k: int | None) -> Floats:
         >>> matched_auc(batch, 3)
         array([0.75,  nan,  nan])
     """
-    matched = _known(batch.matched).within(k)
+    matched = given(batch.matched, "matched").within(k)
     order = np.lexsort((matched.score, matched.user))
     user, score, relevant = matched.user[order], matched.score[order], matched.relevant[order]
     # Infinite scores are equal to each other, but their difference is not 0.
@@ -171,14 +170,14 @@ def matched_auc(batch: RankedBatch, k: int | None) -> Floats:
 
 @register("bpref", aliases=("binary_preference",), needs_relevant=True, has_cut_off=False, needs=("matched",))
 def binary_preference(batch: RankedBatch, k: int | None) -> Floats:
-    """Share of the relevant items ranked above the judged ones that are not: (1/R) sum of 1 - min(b, R) / min(R, N).
+    """Binary preference of relevant over judged non-relevant items: (1/R) sum of 1 - min(b, R) / min(R, N).
 
-    R items are relevant, N judged and not relevant, and b of the latter stand above a relevant item of the list. Items without
-    a truth row do not count, so it is made for incomplete judgements.
+    R items are relevant, N items are judged and not relevant, and b of these are above a relevant item of the list. Items
+    without a truth row are ignored, so the metric suits incomplete judgments.
 
     Args:
         batch: U users.
-        k: None: the whole list counts.
+        k: None, for the full list.
 
     Returns:
         (U,) values in [0, 1]. Undefined for a user without a relevant item.
@@ -187,7 +186,7 @@ def binary_preference(batch: RankedBatch, k: int | None) -> Floats:
         Buckley and Voorhees, Retrieval evaluation with incomplete information, SIGIR 2004, as corrected in trec_eval 8.
 
     Example:
-        Of the first user's relevant items one stands above "x", which was judged, one below, and one is not in the list:
+        The first user has a relevant item above the judged item "x", one below it, and one that is not in the list:
 
         >>> batch = RankedBatch.of(
         ...     lists=[["a", "x", "b"], ["u", "a"], ["a"]],
@@ -197,9 +196,9 @@ def binary_preference(batch: RankedBatch, k: int | None) -> Floats:
         >>> binary_preference(batch, None)
         array([0.5, 1. , nan])
     """
-    matched = _known(batch.matched).within(k)
+    matched = given(batch.matched, "matched").within(k)
     n_relevant = batch.n_relevant
-    others = _known(batch.n_judged) - n_relevant
+    others = given(batch.n_judged, "matched") - n_relevant
     number = position_in_user(matched.user, batch.size)
     hits = np.flatnonzero(matched.relevant)
     user = matched.user[hits]
@@ -210,12 +209,5 @@ def binary_preference(batch: RankedBatch, k: int | None) -> Floats:
 
 
 def _number(values: Floats) -> Floats:
-    """A missing rating, predicted or true, is 0."""
+    """The values with 0 in place of missing ones."""
     return np.where(np.isfinite(values), values, 0.0)
-
-
-def _known(part: _T | None) -> _T:
-    """A part of the batch that the metric has declared to need."""
-    if part is None:
-        raise ValueError("the batch lacks a part that this metric needs")
-    return part

@@ -1,6 +1,7 @@
-"""Metrics of how often items stand in the lists of all users: coverage of the catalogue, concentration, and personalisation.
+"""Metrics of how often items are in the lists of all users: catalog coverage, concentration, and personalization.
 
-Notation: c_i is how often item i stands in the lists cut at k, C their sum, and N the number of items of the catalogue.
+Notation: c_i is the number of lists, cut at k, that contain item i, C is the sum of all c_i, and N is the number of items of
+the catalog.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ def _coverage_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     accuracy=False,
     left_out=coverage_left_out,
 )
-def item_coverage(found: ItemCounts, *, measure: str) -> float:
-    """Items of the catalogue that stand in some list: their share, or their number.
+def item_coverage(counts: ItemCounts, *, measure: str) -> float:
+    """Items of the catalog that are in at least one list: their share, or their number.
 
     Args:
-        found: How often items stand in the lists.
-        measure: `fraction` of the N items, or their `count`. Items that a table of the catalogue lacks do not count.
+        counts: How often items are in the lists.
+        measure: `fraction` divides by N, `count` does not. Items that are missing from a catalog table do not count.
 
     Returns:
         A share in [0, 1], or a number. Undefined without a list.
@@ -48,10 +49,9 @@ def item_coverage(found: ItemCounts, *, measure: str) -> float:
         >>> item_coverage(ItemCounts.of([["x", "y"], ["w", "z"], []], catalog="wxy"), measure="fraction")
         1.0
     """
-    n = sum(n for count, n in found.histogram(of_catalog=True).items() if count)
     if measure == "count":
-        return float(n)
-    return n / found.n_items if found.n_items else math.nan
+        return float(counts.n_covered)
+    return counts.n_covered / counts.n_items if counts.n_items else math.nan
 
 
 def _gini_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
@@ -69,36 +69,36 @@ def _gini_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     accuracy=False,
     left_out=gini_left_out,
 )
-def gini(found: ItemCounts, *, population: str, scale: str) -> float:
-    """How unequally items are recommended: sum of (2 j - n - 1) c_j / (s C), over n items by ascending c_j.
+def gini(counts: ItemCounts, *, population: str, scale: str) -> float:
+    """How unequally items are recommended: sum of (2 j - n - 1) c_j / (s C), over n items in ascending order of c_j.
 
-    0 if all stand there equally often, near 1 if one item stands in all lists.
+    0 if all items are in equally many lists, close to 1 if all lists contain only one and the same item.
 
     Args:
-        found: How often items stand in the lists.
-        population: The n items are those of the `catalog`, also those in no list, or the `recommended` ones.
-        scale: s is `n`, or `n_minus_1`, with which one item for everybody is 1.
+        counts: How often items are in the lists.
+        population: The n items: all items of the `catalog`, or only the `recommended` ones.
+        scale: The divisor s: `n`, or `n_minus_1`, so that a single item for every user scores 1.
 
     Returns:
-        A value in [0, 1]. Undefined without a list, and of one item for `n_minus_1`.
+        A value in [0, 1]. Undefined without a list, and for a single item with `n_minus_1`.
 
     Source:
         Fleder and Hosanagar, Blockbuster culture's next rise or fall, Management Science 55(5), 2009.
 
     Example:
-        Three and one of four items:
+        Of four items one is in three lists and one is in one list:
 
         >>> counts = ItemCounts.of([["a"], ["a"], ["a", "b"]], catalog="abcd")
         >>> gini(counts, population="catalog", scale="n"), gini(counts, population="recommended", scale="n")
         (0.625, 0.25)
     """
-    histogram = found.histogram(of_catalog=population == "catalog")
-    n, below, weighted = sum(histogram.values()), 0, 0
-    total = sum(count * many for count, many in histogram.items())
-    for count, many in histogram.items():
-        # The places of these items are below + 1 to below + many.
-        weighted += many * (2 * below + many - n) * count
-        below += many
+    histogram = counts.histogram(of_catalog=population == "catalog")
+    n, n_below, weighted = sum(histogram.values()), 0, 0
+    total = sum(count * n_items for count, n_items in histogram.items())
+    for count, n_items in histogram.items():
+        # These items have the positions j from n_below + 1 to n_below + n_items.
+        weighted += n_items * (2 * n_below + n_items - n) * count
+        n_below += n_items
     size = n - 1 if scale == "n_minus_1" else n
     return weighted / (size * total) if size and total else math.nan
 
@@ -114,13 +114,13 @@ def gini(found: ItemCounts, *, population: str, scale: str) -> float:
     accuracy=False,
     left_out=entropy_left_out,
 )
-def entropy(found: ItemCounts, *, base: float, scale: str) -> float:
+def entropy(counts: ItemCounts, *, base: float, scale: str) -> float:
     """How evenly recommendations are spread over items: -sum of p_i log p_i, with p_i = c_i / C.
 
     Args:
-        found: How often items stand in the lists.
-        base: Of the logarithm, above 1.
-        scale: `distinct` divides by the number of items that stand in some list.
+        counts: How often items are in the lists.
+        base: Base of the logarithm, above 1.
+        scale: `distinct` divides by the number of items that are in at least one list.
 
     Returns:
         A value of 0 or more. Undefined without a list.
@@ -132,11 +132,11 @@ def entropy(found: ItemCounts, *, base: float, scale: str) -> float:
         >>> entropy(ItemCounts.of([["a", "b"], ["c", "d"], []]), base=2, scale="none")
         2.0
     """
-    histogram = found.histogram()
-    total = sum(count * many for count, many in histogram.items())
+    histogram = counts.histogram()
+    total = sum(count * n_items for count, n_items in histogram.items())
     if not total:
         return math.nan
-    parts = (many * (count / total) * math.log(total / count, base) for count, many in histogram.items())
+    parts = (n_items * (count / total) * math.log(total / count, base) for count, n_items in histogram.items())
     return math.fsum(parts) / (sum(histogram.values()) if scale == "distinct" else 1)
 
 
@@ -149,25 +149,25 @@ def entropy(found: ItemCounts, *, base: float, scale: str) -> float:
     accuracy=False,
     left_out=diversity_left_out,
 )
-def inter_list_diversity(found: ItemCounts) -> float:
+def inter_list_diversity(counts: ItemCounts) -> float:
     """How different the lists of two users are: 1 - mean cosine of their indicator vectors, over all pairs of users.
 
     Args:
-        found: How often items stand in the lists.
+        counts: How often items are in the lists.
 
     Returns:
-        A value in [0, 1]: 0 if all lists are the same, 1 if no two lists share an item. Undefined below two lists.
+        A value in [0, 1]: 0 if all lists are equal, 1 if no two lists share an item. Undefined for fewer than two lists.
 
     Source:
         Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 107(10), 2010; with cosine:
         Jurity 2.1.0, its metric InterListDiversity.
 
     Example:
-        Two of three pairs have nothing in common, and one has one item of two:
+        Two of three pairs share no item, and one pair shares one item of two:
 
         >>> round(inter_list_diversity(ItemCounts.of([["a", "b"], ["b", "c"], ["x", "y"]])), 12)
         0.833333333333
     """
-    n = found.n_lists
-    # A list has the cosine 1 with itself.
-    return min(max(1 - (found.together - n) / (n * (n - 1)), 0.0), 1.0) if n > 1 else math.nan
+    n = counts.n_lists
+    # The cosine of a list with itself is 1.
+    return min(max(1 - (counts.overlap - n) / (n * (n - 1)), 0.0), 1.0) if n > 1 else math.nan

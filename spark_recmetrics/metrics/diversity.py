@@ -1,6 +1,6 @@
-"""Metrics of what lists hold: diversity, categories, the unexpected, what the user does not know, and whether they are full.
+"""Metrics of the content of lists: diversity, categories, unexpected and unseen items, and whether lists are full.
 
-Notation, per user: L_k is the list cut at k and n its length.
+Notation, per user: L_k is the list cut at k, and n its length.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from spark_recmetrics.metrics.arrays import Floats, Ints, ratio, sum_by_user
-from spark_recmetrics.metrics.batch import RankedBatch, recommended
+from spark_recmetrics.metrics.batch import RankedBatch, given, recommended
 from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
 
 _DENOMINATOR = Parameter("recommended", ("recommended", "k"))
@@ -34,23 +34,24 @@ def _distance_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
 def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) -> Floats:
     """Mean distance between two items of L_k, over all pairs.
 
-    Cosine needs no pairs: with vectors v of length 1, the mean similarity is (|sum of v|^2 - n) / (n (n - 1)).
+    For cosine no pairs are formed: with vectors v of length 1, the mean similarity is (|sum of v|^2 - n) / (n (n - 1)).
 
     Args:
         batch: U users.
         k: Cut-off.
-        distance: `cosine`: 1 - cosine of the feature vectors; a vector of zeros has the distance 1 to all. `jaccard`: 1 -
-            common categories / categories of either. `hamming`: the number of categories that only one of the two has.
+        distance: `cosine`: 1 - cosine of the feature vectors; a vector of zeros has distance 1 from all others. `jaccard`: 1 -
+            common categories / categories of either item. `hamming`: number of categories of exactly one of the items.
 
     Returns:
-        (U,) values: in [0, 2] for cosine, in [0, 1] for Jaccard. Undefined for a list of less than two items, or with an item
-            without features or categories.
+        (U,) values: in [0, 2] for cosine, in [0, 1] for Jaccard. Undefined for a list of fewer than two items, and for a list
+        with
+            an item without features or categories.
 
     Source:
         Ziegler et al., Improving recommendation lists through topic diversification, WWW 2005.
 
     Example:
-        Vectors at right angles, a list of one item, and an item without a vector:
+        Orthogonal vectors, a list of one item, and an item without a vector:
 
         >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "b"], ["a"], ["a", "x"]], [{}, {}, {}]
@@ -59,7 +60,7 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
         array([ 1., nan, nan])
     """
     table = recommended(batch).table
-    user, item = recommended(batch).upto(k, "item")
+    user, item = recommended(batch).top(k, "item")
     n = np.bincount(user, minlength=batch.size)
     pairs = n * (n - 1.0)
     if distance == "cosine":
@@ -68,19 +69,19 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
         if len(first):
             vectors = np.add.reduceat(units[item], first, axis=0)
             summed[user[first]] = np.einsum("ij,ij->i", vectors, vectors)
-        # Rounding must not make a distance below 0 of equal vectors.
+        # Rounding must not give equal vectors a distance below 0.
         return np.clip(ratio(pairs - (summed - length), pairs, defined=(n > 1) & (units.shape[1] > 0)), 0.0, 2.0)
     groups = table.categories.view(np.uint64)[item]
     total = np.zeros(batch.size)
-    for apart in range(1, int(n.max(initial=0))):
-        # Rows are in order, so that all pairs of a list are those of one row and the row so many behind it.
-        first = np.flatnonzero(user[apart:] == user[:-apart])
-        one, other = groups[first], groups[first + apart]
-        differing = _n_bits(one ^ other)
-        far = differing / np.maximum(_n_bits(one | other), 1) if distance == "jaccard" else differing.astype(np.float64)
-        total += sum_by_user(user[first], far, batch.size)
-    unknown = np.bincount(user[~groups.any(axis=1)], minlength=batch.size) > 0
-    return ratio(2 * total, pairs, defined=(n > 1) & ~unknown)
+    for offset in range(1, int(n.max(initial=0))):
+        # The rows of a list are adjacent, so its pairs are each row with the row at each offset.
+        first = np.flatnonzero(user[offset:] == user[:-offset])
+        left, right = groups[first], groups[first + offset]
+        differing = _n_bits(left ^ right)
+        apart = differing / np.maximum(_n_bits(left | right), 1) if distance == "jaccard" else differing.astype(np.float64)
+        total += sum_by_user(user[first], apart, batch.size)
+    uncategorized = np.bincount(user[~groups.any(axis=1)], minlength=batch.size) > 0
+    return ratio(2 * total, pairs, defined=(n > 1) & ~uncategorized)
 
 
 @register(
@@ -92,16 +93,15 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
     accuracy=False,
 )
 def subtopic_recall(batch: RankedBatch, k: int | None, *, of: str) -> Floats:
-    """Share of the categories that the list covers: categories of L_k / all categories.
+    """Subtopic recall, the share of the categories that the list covers: categories in L_k / all categories.
 
     Args:
         batch: U users.
         k: Cut-off.
-        of: `catalog`: of all categories that items have. `relevant`: of the categories of the user's relevant items, covered
-            by relevant items of the list.
+        of: `catalog`: all categories of items. `relevant`: the categories of the user's relevant items, covered by the hits.
 
     Returns:
-        (U,) shares in [0, 1]; 0 for a user without a list. Undefined where there is no category to cover.
+        (U,) shares in [0, 1]; 0 for a user without a list. Undefined if there is no category to cover.
 
     Source:
         Zhai, Cohen and Lafferty, Beyond independent relevance: methods and evaluation metrics for subtopic retrieval, SIGIR
@@ -117,19 +117,17 @@ def subtopic_recall(batch: RankedBatch, k: int | None, *, of: str) -> Floats:
         >>> subtopic_recall(batch, 2, of="relevant")
         array([ 1.,  0., nan])
     """
-    shown = recommended(batch)
-    categories = shown.table.categories
+    items = recommended(batch)
+    categories = items.table.categories
     if of == "catalog":
-        user, item = shown.upto(k, "item")
-        covered = _n_bits(_united(user, categories[item], batch.size))
+        user, item = items.top(k, "item")
+        covered = _n_bits(_union(user, categories[item], batch.size))
         n_all = np.full(batch.size, batch.n_categories or 0)
         return ratio(covered, n_all, defined=n_all > 0)
-    if batch.ideal_item is None:
-        raise ValueError("the batch lacks the numbers of relevant items")
-    user, item = shown.hits.upto(k, "item")
-    covered = _n_bits(_united(user, categories[item], batch.size))
-    n_true = _n_bits(_united(batch.ideal_user, categories[batch.ideal_item], batch.size))
-    return ratio(covered, n_true, defined=n_true > 0)
+    user, item = items.hits.top(k, "item")
+    covered = _n_bits(_union(user, categories[item], batch.size))
+    n_relevant = _n_bits(_union(batch.ideal_user, categories[given(batch.ideal_item, "recommended")], batch.size))
+    return ratio(covered, n_relevant, defined=n_relevant > 0)
 
 
 @register(
@@ -141,15 +139,15 @@ def subtopic_recall(batch: RankedBatch, k: int | None, *, of: str) -> Floats:
     accuracy=False,
 )
 def unexpectedness(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
-    """Share of the list that a baseline model would not have recommended: items of L_k outside the baseline's L_k / n.
+    """Share of the list that a baseline model does not recommend: items of L_k outside the baseline's L_k / n.
 
     Args:
         batch: U users.
-        k: Cut-off, of both lists.
-        denominator: `recommended`: of n items. `k`: 1 - common items / k, so that empty places are unexpected.
+        k: Cut-off of both lists.
+        denominator: `recommended` divides by n. `k`: 1 - common items / k, so that empty positions are unexpected.
 
     Returns:
-        (U,) shares in [0, 1]. Undefined for a user without a list. All is unexpected where the baseline has no list.
+        (U,) shares in [0, 1]; 1 for a user without a list of the baseline. Undefined for a user without a list.
 
     Source:
         Adamopoulos and Tuzhilin, On unexpectedness in recommender systems, ACM TIST 5(4), 2014; this form: RePlay 0.22.0.
@@ -161,7 +159,7 @@ def unexpectedness(batch: RankedBatch, k: int | None, *, denominator: str) -> Fl
         >>> unexpectedness(batch, 2, denominator="recommended")
         array([0.5, 1. , nan])
     """
-    user, baseline_rank = recommended(batch).upto(k, "baseline_rank")
+    user, baseline_rank = recommended(batch).top(k, "baseline_rank")
     common = (baseline_rank > 0) & (baseline_rank <= (np.inf if k is None else k))
     return _share(batch, k, user, ~common, denominator)
 
@@ -180,7 +178,7 @@ def unseen_share(batch: RankedBatch, k: int | None, *, denominator: str) -> Floa
     Args:
         batch: U users.
         k: Cut-off.
-        denominator: `recommended`: of n items. `k`: 1 - seen items / k, so that empty places are not seen.
+        denominator: `recommended` divides by n. `k`: 1 - seen items / k, so that empty positions are unseen.
 
     Returns:
         (U,) shares in [0, 1]. Undefined for a user without a list.
@@ -195,13 +193,13 @@ def unseen_share(batch: RankedBatch, k: int | None, *, denominator: str) -> Floa
         >>> unseen_share(batch, 2, denominator="recommended")
         array([0.5, 1. , nan])
     """
-    user, seen = recommended(batch).upto(k, "seen")
+    user, seen = recommended(batch).top(k, "seen")
     return _share(batch, k, user, ~seen, denominator)
 
 
 @register("num_retrieved", aliases=("n_retrieved", "list_length"), upper=None, grows_with_k=True, accuracy=False)
 def retrieved(batch: RankedBatch, k: int | None) -> Floats:
-    """How many items the list has: n.
+    """Number of items in the list: n.
 
     Args:
         batch: U users.
@@ -235,11 +233,11 @@ def user_coverage(batch: RankedBatch, k: int | None, *, measure: str, n: float) 
     Args:
         batch: U users.
         k: Cut-off.
-        measure: `fraction` of the users that values are averaged over, or their `count`.
-        n: How long a list has to be, cut at k.
+        measure: `fraction` of the evaluated users, or their `count`.
+        n: Minimum length of the list, cut at k.
 
     Returns:
-        1 or 0, and 1, (U,) each. A user without a list has 0.
+        1 or 0, and 1, (U,) each. A user without a list scores 0.
 
     Source:
         WarpRec 1.4.6, its metrics UserCoverage and UserCoverageAtN; RecTools 0.19.0, its metric CoveredUsers.
@@ -260,7 +258,7 @@ def sufficient(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
     Args:
         batch: U users.
         k: Cut-off.
-        per: `list`: 1 or 0. `place`: the share of the k places that are filled, n / k.
+        per: `list`: 1 or 0. `place`: the share of the k positions that are filled, n / k.
 
     Returns:
         (U,) values in [0, 1]; 0 for a user without a list.
@@ -273,10 +271,10 @@ def sufficient(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
         >>> sufficient(batch, 2, per="list"), sufficient(batch, 2, per="place")
         (array([1., 0., 0.]), array([1. , 0.5, 0. ]))
     """
-    n, places = batch.list_length(k), batch.cut_off(k)
+    n, cut_off = batch.list_length(k), batch.cut_off(k)
     if per == "list":
-        return ((n >= places) & (n > 0)).astype(np.float64)
-    return ratio(n, places, defined=np.ones(batch.size, dtype=bool))
+        return ((n >= cut_off) & (n > 0)).astype(np.float64)
+    return ratio(n, cut_off, defined=np.ones(batch.size, dtype=bool))
 
 
 @register(
@@ -288,14 +286,14 @@ def sufficient(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
     accuracy=False,
 )
 def unrepeated(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
-    """Whether no item stands in the list twice: 1 if all of L_k are different, else 0.
+    """Whether the list has no repeated items: 1 if all items of L_k are different, else 0.
 
-    Repeats are refused unless the convention says `duplicates=keep`.
+    Repeated items are rejected unless the convention has `duplicates=keep`.
 
     Args:
         batch: U users.
         k: Cut-off.
-        per: `list`: 1 or 0. `place`: the share of different items, their number / n.
+        per: `list`: 1 or 0. `place`: number of different items / n.
 
     Returns:
         (U,) values in [0, 1]. Undefined for a user without a list.
@@ -310,7 +308,7 @@ def unrepeated(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
         >>> unrepeated(batch, 2, per="list"), unrepeated(batch, 2, per="place")
         (array([ 0.,  1., nan]), array([0.5, 1. , nan]))
     """
-    user, item = recommended(batch).upto(k, "item")
+    user, item = recommended(batch).top(k, "item")
     key = np.sort(user * (item.max(initial=0) + 1) + item)
     repeats = key[1:][key[1:] == key[:-1]] // (item.max(initial=0) + 1)
     n, n_repeats = np.bincount(user, minlength=batch.size), np.bincount(repeats, minlength=batch.size)
@@ -318,27 +316,28 @@ def unrepeated(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
 
 
 def _share(batch: RankedBatch, k: int | None, user: Ints, which: Any, denominator: str) -> Floats:
-    """(U,) share of the rows of each user that a mask names; of k places, of which the empty ones count, too."""
+    """(U,) share of each user's rows that a mask selects; for `k`, the share of k positions, including the empty ones."""
     n = np.bincount(user, minlength=batch.size)
-    places = batch.cut_off(k) if denominator == "k" else n
+    divisor = batch.cut_off(k) if denominator == "k" else n
     others = np.bincount(user[~which], minlength=batch.size)
-    return ratio(places - others, places, defined=n > 0)
+    return ratio(divisor - others, divisor, defined=n > 0)
 
 
-def _united(user: Ints, groups: Ints, size: int) -> Ints:
-    """(size, B) the categories that any row of a user has. Users are ascending."""
-    found = np.zeros((size, groups.shape[1]), dtype=np.int64)
+def _union(user: Ints, groups: Ints, size: int) -> Ints:
+    """(size, B) the union of the categories of each user's rows. Users are ascending."""
+    union = np.zeros((size, groups.shape[1]), dtype=np.int64)
     first = np.flatnonzero(np.diff(user, prepend=-1))
     if len(first) and groups.shape[1]:
-        found[user[first]] = np.bitwise_or.reduceat(groups, first, axis=0)
-    return found
+        union[user[first]] = np.bitwise_or.reduceat(groups, first, axis=0)
+    return union
 
 
 def _n_bits(numbers: Any) -> Ints:
-    """(L,) how many bits are set in each row of numbers of 64 bits."""
-    left = numbers.view(np.uint64)
-    left = left - ((left >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    left = (left & np.uint64(0x3333333333333333)) + ((left >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    left = (left + (left >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    found: Ints = ((left * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.int64).sum(axis=1)
-    return found
+    """(L,) the number of set bits in each row of 64-bit integers."""
+    # numpy has bitwise_count since version 2.0.
+    bits = numbers.view(np.uint64)
+    bits = bits - ((bits >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    bits = (bits & np.uint64(0x3333333333333333)) + ((bits >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    bits = (bits + (bits >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    n_bits: Ints = ((bits * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.int64).sum(axis=1)
+    return n_bits

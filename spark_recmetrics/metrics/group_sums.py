@@ -1,4 +1,7 @@
-"""Add up what groups of users and items have in the lists of a batch, for all models, cut-offs and user sets at once."""
+"""Sums over the lists of groups of users and groups of items, for group metrics: of a batch, of all batches, and the values.
+
+One pass over a batch sums for all models, cut-offs and user sets.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +15,24 @@ from spark_recmetrics.columns import GROUP_ARRAYS, TABLE_OF, Side, near_column
 from spark_recmetrics.conventions import MEMBERS, Convention
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics.arrays import Floats, Ints, ratio, sum_by_user
-from spark_recmetrics.metrics.batch import RankedBatch, recommended
+from spark_recmetrics.metrics.batch import RankedBatch, given, popularity, recommended
 from spark_recmetrics.metrics.ranking import gain_of
-from spark_recmetrics.metrics.recommended_items import ItemSummary, ItemTable, Popularity
+from spark_recmetrics.metrics.recommended_items import ItemSummary, ItemTable
 from spark_recmetrics.metrics.registry import Metric, Parameter, score
 
 BY_POPULARITY = ("head", "tail")
-"""The groups of items by popularity."""
-
+"""The groups of items by popularity: short head and long tail."""
 
 PER_ITEM = frozenset({"gain", "score", "hit_score"})
-"""The measures of which items have a mean, so that they are added up item by item."""
+"""The measures that are averaged per item first, so that their sums are kept per item."""
 
 
 class Grouping(NamedTuple):
-    """How items are grouped: by the values of a column, or, without one, into short head and long tail.
+    """How items are grouped: by the values of a column, or into short head and long tail if there is no column.
 
     Args:
         column: The column.
-        share: Of the training rows, which the short head holds.
+        share: The share of the training rows in the short head.
     """
 
     column: str | None
@@ -38,15 +40,15 @@ class Grouping(NamedTuple):
 
 
 class MeasureSpec(NamedTuple):
-    """What is added up over lists.
+    """What is summed, and over which lists.
 
     Args:
-        measure: What, see `group_sums.measured_rows`.
-        users: Over which user set.
-        k: Where lists are cut.
-        by: The column that users are grouped by, if they are.
-        items: How items are grouped, if they are.
-        detail: What else the measure has to know.
+        measure: The measure, see `measured_rows`.
+        users: The user set.
+        k: The cut-off of the lists.
+        by: The column by which users are grouped; None for all users.
+        items: How items are grouped; None for all items.
+        detail: Options of the measure.
     """
 
     measure: str
@@ -58,18 +60,18 @@ class MeasureSpec(NamedTuple):
 
     @property
     def per_item(self) -> bool:
-        """The values of each item are wanted, and not only those of groups."""
+        """Whether the sums of each item are kept, and not only those of groups."""
         return self.measure in PER_ITEM and self.by is None and self.items is not None and self.items.column is not None
 
 
 class GroupSum(NamedTuple):
-    """What a group of users and a group of items have together.
+    """A measure summed over the rows of a group of users and a group of items.
 
     Args:
-        n: The number of rows; of all items together, the number of users with a row.
-        total: Sum of the values of these rows, which is 1 each where rows are counted.
-        n_items: The number of items with a row, where a metric asks for them one by one.
-        means: Sum over these items of their mean value.
+        n: The number of rows; for all items together, the number of users with a row.
+        total: Sum of the values of the rows; a row without a value counts 1.
+        n_items: The number of items with a row, for measures that are kept per item.
+        means: Sum over these items of their mean values.
     """
 
     n: int
@@ -79,16 +81,16 @@ class GroupSum(NamedTuple):
 
 
 SumsByGroup = Mapping[tuple[str | None, str | None], GroupSum]
-"""By group of users and of items, None for all together."""
+"""The sums by group of users and group of items, None for all of them together."""
 
 
 @dataclass(frozen=True)
 class GroupSums:
-    """What a metric of groups sees of one model.
+    """The input of a group metric for one model.
 
     Args:
-        sums: By measure, what groups have.
-        sizes: By name of a group of items, the number of its items.
+        sums: The sums by measure and groups.
+        sizes: The number of items of each group of items.
         n_items: The number of items in the table of groups.
     """
 
@@ -97,30 +99,126 @@ class GroupSums:
     n_items: int = 0
 
     def of_items(self, measure: str) -> dict[str, GroupSum]:
-        """By group of items, what all users together have, in order of the groups."""
-        return {g: one for (u, g), one in sorted(self.sums[measure].items(), key=str) if u is None and g is not None}
+        """The sums over all users by group of items, in order of the groups."""
+        return {g: sums for (u, g), sums in sorted(self.sums[measure].items(), key=str) if u is None and g is not None}
 
     def of_users(self, measure: str) -> dict[str, GroupSum]:
-        """By group of users, what all items together have, in order of the groups."""
-        return {u: one for (u, g), one in sorted(self.sums[measure].items(), key=str) if u is not None and g is None}
+        """The sums over all items by group of users, in order of the groups."""
+        return {u: sums for (u, g), sums in sorted(self.sums[measure].items(), key=str) if u is not None and g is None}
 
+
+# What is asked ------------------------------------------------------------------------------------------------------------
+
+
+def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str] | None]) -> dict[Metric, dict[str, str]]:
+    """The columns with groups, by group metric and option: the named column, or the only one.
+
+    Args:
+        metrics: The metrics.
+        columns: The columns of the user and the item table without the ids, None if there is no table.
+
+    Raises:
+        ConfigError: There is no such column, or none is named although there are several.
+    """
+    columns_of: dict[Metric, dict[str, str]] = {}
+    for metric in metrics:
+        for option, source in metric.definition.options.items():
+            if not isinstance(source, Parameter) or source.column is None:
+                continue
+            table, available = TABLE_OF[source.column], columns.get(source.column) or ()
+            named = str(dict(metric.params).get(option, ""))
+            if named and named not in available:
+                raise ConfigError(f"{metric}: no column {named!r} in {table}{near_column(named, available)}")
+            if not named and len(available) != 1:
+                names = f"{', '.join(available)}: write {metric.name}({option}={available[0]})" if available else "none"
+                raise ConfigError(f"{metric}: expected one column with groups in {table}, found {names}")
+            columns_of.setdefault(metric, {})[option] = named or available[0]
+        if metric.definition.kind == "group":
+            names_of = columns_of.setdefault(metric, {})
+            if len(set(names_of.values())) < len(names_of):
+                twice = names_of["users"]
+                raise ConfigError(f"{metric}: expected columns of different names, found {twice} twice: rename one")
+    return columns_of
+
+
+def columns_by_side(metric: Metric, columns: Mapping[str, str]) -> dict[Side, str]:
+    """The columns with groups of a metric, by the side whose groups they hold."""
+    options = metric.definition.options.items()
+    return {source.column: columns[key] for key, source in options if isinstance(source, Parameter) and source.column}
+
+
+def specs_by_measure(metric: Metric, convention: Convention, columns: Mapping[str, str]) -> dict[str, MeasureSpec]:
+    """What is summed for a group metric, by measure.
+
+    Args:
+        metric: The metric.
+        convention: The convention.
+        columns: The columns with groups, by option.
+    """
+    options, sides = metric.options(convention), columns_by_side(metric, columns)
+    items = Grouping(sides["item"]) if "item" in sides else Grouping(None, options["share"]) if "share" in options else None
+    specs = {}
+    for measure in metric.definition.measures_of(options):
+        detail: Any = None
+        if measure == "gain":
+            detail = options["gain"], options["discount"]
+        if measure == "ndcg":
+            detail = Metric("ndcg", (), tuple(sorted((key, options[key]) for key in ("gain", "idcg", "discount"))), metric.k)
+        k = None if measure in ("relevant", "trained") else metric.k
+        # All users with training rows count, with or without a list.
+        users = "" if measure == "trained" else metric.users(convention)
+        specs[measure] = MeasureSpec(measure, users, k, sides.get("user"), items, detail)
+    return specs
+
+
+def measure_specs(
+    metrics: Iterable[Metric], convention: Convention, columns: Mapping[Metric, Mapping[str, str]]
+) -> tuple[MeasureSpec, ...]:
+    """The different `MeasureSpec`s of the group metrics.
+
+    Args:
+        metrics: All metrics.
+        convention: The convention.
+        columns: The columns with groups, by metric and option.
+    """
+    of_groups = (metric for metric in metrics if metric.definition.kind == "group")
+    specs = (spec for metric in of_groups for spec in specs_by_measure(metric, convention, columns[metric]).values())
+    return tuple(dict.fromkeys(specs))
+
+
+def groupings_of(measured: Iterable[MeasureSpec]) -> list[Grouping]:
+    """The different groupings of items."""
+    return list(dict.fromkeys(spec.items for spec in measured if spec.items is not None))
+
+
+def user_columns(measured: Iterable[MeasureSpec]) -> list[str]:
+    """The different columns by which users are grouped."""
+    return list(dict.fromkeys(spec.by for spec in measured if spec.by is not None))
+
+
+def per_item_indexes(measured: Sequence[MeasureSpec]) -> list[int]:
+    """The indexes of the specs whose sums are kept per item."""
+    return [index for index, spec in enumerate(measured) if spec.per_item]
+
+
+# The sums of a batch ------------------------------------------------------------------------------------------------------
 
 Rows = tuple[Ints, Ints | None, Floats | None]
-"""User, item and value of each row: without items a row is a user, and without values a row counts 1."""
+"""User, item and value of each row. Without items, a row is a user; without values, a row counts 1."""
 
 
 @dataclass(frozen=True)
 class BatchUsers:
-    """The users of a batch of all models, and those who have training rows alone, as what is measured sees them.
+    """The users of a batch, the users who have only training rows, and what is known about them.
 
     Args:
         n_models: The number of models.
-        n_users: The users of the batch.
-        n_known: These, and those who have training rows alone.
-        counters: (U * models,) counters of each user and model, by name.
+        n_users: The number of users of the batch.
+        n_known: The same, including users who have only training rows.
+        counters: (U * models,) counters of each model and user, by name.
         groups: By column, the group of each known user, -1 for none, and the names of the groups.
         trained: User and item of every training row.
-        table: What is known of items.
+        table: What is known about items.
     """
 
     n_models: int
@@ -132,147 +230,61 @@ class BatchUsers:
     table: ItemTable
 
 
-def measured_rows(batch: RankedBatch, members: BatchUsers, one: MeasureSpec, convention: Convention) -> Rows:
-    """The rows of a measure, of all users.
+def measured_rows(batch: RankedBatch, members: BatchUsers, spec: MeasureSpec, convention: Convention) -> Rows:
+    """The rows of a measure, for all users.
 
-    `shown`, `hits` and `relevant` are recommendations, hits and relevant items, and `trained` the training rows, each pair of
-    user and item once, which no model has. Of recommendations, there is the `gain`, and the `score` where they are hits, which
-    of hits alone is `hit_score`; and of users, `ndcg` and the `mean_score` of their list. A missing score is 0.
+    `shown`, `hits` and `relevant` count recommendations, hits and relevant items. `trained` counts the distinct pairs of user
+    and item in the training rows, which belong to no model. `gain` is the gain of each recommendation, 0 for a miss; `score` is
+    its score, 0 for a miss; `hit_score` is the score of each hit. `ndcg` and `mean_score` have one value per user: the nDCG,
+    and the mean score of the list. A missing score counts as 0.
     """
-    if one.measure == "trained":
+    if spec.measure == "trained":
         return (*members.trained, None)
-    if one.measure == "relevant":
+    if spec.measure == "relevant":
         return batch.ideal_user, batch.ideal_item, None
-    if one.measure in ("ndcg", "mean_score"):
-        values = _mean_scores(batch, one.k) if one.measure == "mean_score" else score(one.detail, batch, convention)
-        if one.measure == "ndcg" and convention.undefined == "zero":
+    if spec.measure in ("ndcg", "mean_score"):
+        values = _mean_scores(batch, spec.k) if spec.measure == "mean_score" else score(spec.detail, batch, convention)
+        if spec.measure == "ndcg" and convention.undefined == "zero":
             values = np.nan_to_num(values, nan=0.0)
-        known = np.flatnonzero(~np.isnan(values))
-        return known, None, values[known]
-    shown = recommended(batch)
-    if one.measure == "shown":
-        return (*shown.upto(one.k, "item"), None)
-    if one.measure == "hits":
-        return (*shown.hits.upto(one.k, "item"), None)
-    if one.measure == "hit_score":
-        user, item, scores = shown.hits.upto(one.k, "item", "score")
+        defined = np.flatnonzero(~np.isnan(values))
+        return defined, None, values[defined]
+    items = recommended(batch)
+    if spec.measure == "shown":
+        return (*items.top(spec.k, "item"), None)
+    if spec.measure == "hits":
+        return (*items.hits.top(spec.k, "item"), None)
+    if spec.measure == "hit_score":
+        user, item, scores = items.hits.top(spec.k, "item", "score")
         return user, item, np.nan_to_num(scores, nan=0.0)
-    user, item, rating, rank, scores = shown.upto(one.k, "item", "rating", "rank", "score")
+    user, item, rating, rank, scores = items.top(spec.k, "item", "rating", "rank", "score")
     hit = np.flatnonzero(~np.isnan(rating))
     values = np.zeros(len(user))
-    if one.measure == "score":
+    if spec.measure == "score":
         values[hit] = np.nan_to_num(scores[hit], nan=0.0)
-    elif one.measure == "gain":
-        gain, discount = one.detail
+    elif spec.measure == "gain":
+        gain, discount = spec.detail
         values[hit] = gain_of(rating[hit], gain) / (1.0 if discount == "none" else np.log2(rank[hit] + 1.0))
     else:
-        raise ValueError(f"there is no measure {one.measure!r}")
+        raise ValueError(f"unknown measure {spec.measure!r}")
     return user, item, values
 
 
 def _mean_scores(batch: RankedBatch, k: int | None) -> Floats:
-    """(U,) the mean score of the list, NaN without one."""
-    if batch.list_scores is None:
-        raise ValueError("the batch lacks its scores: declare needs=('list_scores', 'scores')")
-    top, n = batch.list_scores.within(k), batch.list_length(k)
-    return ratio(sum_by_user(top.user, np.nan_to_num(top.score, nan=0.0), batch.size), n, defined=n > 0)
-
-
-def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str] | None]) -> dict[Metric, dict[str, str]]:
-    """By metric of groups and option, the column that it names, or the only one that there is.
-
-    Args:
-        metrics: The metrics.
-        columns: The columns of the tables of users and items but for the ids, None where there is no table.
-
-    Raises:
-        ConfigError: There is no such column, or several where none is named.
-    """
-    found: dict[Metric, dict[str, str]] = {}
-    for metric in metrics:
-        for option, source in metric.definition.options.items():
-            if not isinstance(source, Parameter) or source.column is None:
-                continue
-            table, known = TABLE_OF[source.column], columns.get(source.column) or ()
-            named = str(dict(metric.params).get(option, ""))
-            if named and named not in known:
-                raise ConfigError(f"{metric}: no column {named!r} in {table}{near_column(named, known)}")
-            if not named and len(known) != 1:
-                have = f"{', '.join(known)}: write {metric.name}({option}={known[0]})" if known else "none"
-                raise ConfigError(f"{metric}: expected one column with groups in {table}, found {have}")
-            found.setdefault(metric, {})[option] = named or known[0]
-        if metric.definition.kind == "group":
-            own = found.setdefault(metric, {})
-            if len(set(own.values())) < len(own):
-                raise ConfigError(f"{metric}: expected columns of different names, found {own['users']} twice: rename one")
-    return found
-
-
-def columns_by_side(metric: Metric, columns: Mapping[str, str]) -> dict[Side, str]:
-    """The columns with groups that a metric looks at, by whose groups they are."""
-    options = metric.definition.options.items()
-    return {source.column: columns[key] for key, source in options if isinstance(source, Parameter) and source.column}
-
-
-def specs_by_measure(metric: Metric, convention: Convention, columns: Mapping[str, str]) -> dict[str, MeasureSpec]:
-    """By measure, what has to be added up for a metric of groups.
-
-    Args:
-        metric: The metric.
-        convention: Its definitions.
-        columns: By option, the column with groups.
-    """
-    options, sides = metric.options(convention), columns_by_side(metric, columns)
-    items = Grouping(sides["item"]) if "item" in sides else Grouping(None, options["share"]) if "share" in options else None
-    found = {}
-    for measure in metric.definition.measures_of(options):
-        detail: Any = None
-        if measure == "gain":
-            detail = options["gain"], options["discount"]
-        if measure == "ndcg":
-            detail = Metric("ndcg", (), tuple(sorted((key, options[key]) for key in ("gain", "idcg", "discount"))), metric.k)
-        k = None if measure in ("relevant", "trained") else metric.k
-        # Whoever has training rows counts there, with a list or without.
-        users = "" if measure == "trained" else metric.users(convention)
-        found[measure] = MeasureSpec(measure, users, k, sides.get("user"), items, detail)
-    return found
-
-
-def measure_specs(
-    metrics: Iterable[Metric], convention: Convention, columns: Mapping[Metric, Mapping[str, str]]
-) -> tuple[MeasureSpec, ...]:
-    """What has to be added up for metrics of groups, each once.
-
-    Args:
-        metrics: All metrics.
-        convention: Their definitions.
-        columns: By metric and option, the column with groups.
-    """
-    of_groups = (metric for metric in metrics if metric.definition.kind == "group")
-    every = (one for metric in of_groups for one in specs_by_measure(metric, convention, columns[metric]).values())
-    return tuple(dict.fromkeys(every))
-
-
-def groupings_of(measured: Iterable[MeasureSpec]) -> list[Grouping]:
-    """How items are grouped, each once."""
-    return list(dict.fromkeys(one.items for one in measured if one.items is not None))
-
-
-def user_columns(measured: Iterable[MeasureSpec]) -> list[str]:
-    """The columns that users are grouped by, each once."""
-    return list(dict.fromkeys(one.by for one in measured if one.by is not None))
+    """(U,) the mean score of the list, NaN without a list."""
+    scores, n = given(batch.list_scores, "list_scores").within(k), batch.list_length(k)
+    return ratio(sum_by_user(scores.user, np.nan_to_num(scores.score, nan=0.0), batch.size), n, defined=n > 0)
 
 
 def measure_groups(
     batch: RankedBatch, members: BatchUsers, measured: Sequence[MeasureSpec], convention: Convention, summary: ItemSummary
 ) -> tuple[dict[str, Any], list[tuple[Ints, Floats]]]:
-    """What groups have: arrays of one length, an entry for each thing measured, model, group of users and group of items.
+    """Arrays with an entry for each spec, model, group of users and group of items.
 
     Args:
-        batch: Users of each model, one model behind the other.
-        members: Whose users they are.
-        measured: What is to be added up.
-        convention: Definitions of metrics that are.
+        batch: The users of the first model, then those of the second, and so on.
+        members: What is known about these users.
+        measured: What is summed.
+        convention: The convention.
         summary: The groups of items.
 
     Returns:
@@ -281,94 +293,93 @@ def measure_groups(
     """
     everybody = np.zeros(members.n_known, dtype=np.int64), np.array([None], dtype=object)
     n_items = len(members.table.n_rows)
-    found, of_items = [_entries(0, *(np.zeros(0, dtype=np.int64) for _ in range(5)))], list[tuple[Ints, Floats]]()
-    for place, one in enumerate(measured):
-        trained = one.measure == "trained"
-        user, item, values = measured_rows(batch, members, one, convention)
+    entries, of_items = [_entries(0, *(np.zeros(0, dtype=np.int64) for _ in range(5)))], list[tuple[Ints, Floats]]()
+    for index, spec in enumerate(measured):
+        trained = spec.measure == "trained"
+        user, item, values = measured_rows(batch, members, spec, convention)
         n_models, n_users = (1, members.n_known) if trained else (members.n_models, members.n_users)
-        group, names = everybody if one.by is None else members.groups[one.by]
-        whose = user % n_users if n_models > 1 else user
-        kept = group[whose] >= 0
-        for counter in () if trained else MEMBERS[one.users]:
+        group, names = everybody if spec.by is None else members.groups[spec.by]
+        known_user = user % n_users if n_models > 1 else user
+        kept = group[known_user] >= 0
+        for counter in () if trained else MEMBERS[spec.users]:
             kept &= (np.asarray(members.counters[counter]) > 0)[user]
         if not kept.all():
-            user, whose = user[kept], whose[kept]
+            user, known_user = user[kept], known_user[kept]
             item, values = None if item is None else item[kept], None if values is None else values[kept]
-        # The group of a model that a user belongs to.
-        own = group[whose] + (user // n_users * len(names) if n_models > 1 else 0)
+        # One number for each model and group of users.
+        key = group[known_user] + (user // n_users * len(names) if n_models > 1 else 0)
         size = n_models * len(names)
         present = np.zeros(n_models * n_users, dtype=bool)
         present[user] = True
         once = np.flatnonzero(present)
         n = np.bincount(once // max(n_users, 1) * len(names) + group[once % max(n_users, 1)], minlength=size)
-        some = np.flatnonzero(n)
-        total = np.bincount(own, weights=values, minlength=size)
-        found.append(_entries(place, some // len(names), names[some % len(names)], some * 0 - 1, n[some], total[some]))
-        if item is None or one.items is None:
+        filled = np.flatnonzero(n)
+        total = np.bincount(key, weights=values, minlength=size)
+        entries.append(
+            _entries(index, filled // len(names), names[filled % len(names)], filled * 0 - 1, n[filled], total[filled])
+        )
+        if item is None or spec.items is None:
             continue
-        pairs, n, total = _sums_by(own * n_items + item, size * n_items, None, values)
-        if one.per_item:
-            whole = np.zeros(size * n_items, dtype=np.int64), np.zeros(size * n_items)
-            whole[0][pairs], whole[1][pairs] = n, total
-            of_items.append(whole)
+        pairs, n, total = _sums_by(key * n_items + item, size * n_items, None, values)
+        if spec.per_item:
+            all_items = np.zeros(size * n_items, dtype=np.int64), np.zeros(size * n_items)
+            all_items[0][pairs], all_items[1][pairs] = n, total
+            of_items.append(all_items)
         else:
-            row, code = _groups_of(pairs % max(n_items, 1), one.items, members.table, batch.popularity, summary)
+            row, code = _groups_of(pairs % max(n_items, 1), spec.items, batch, members.table, summary)
             n_codes = max(len(summary.groups), len(BY_POPULARITY))
             key = (pairs // max(n_items, 1))[row] * n_codes + code
-            of_groups, n, total = _sums_by(key, size * n_codes, n[row], total[row])
-            own, code = of_groups // n_codes, of_groups % n_codes
-            found.append(_entries(place, own // len(names), names[own % len(names)], code, n, total))
-    return dict(zip(GROUP_ARRAYS, map(np.concatenate, zip(*found, strict=True)), strict=True)), of_items
+            key, n, total = _sums_by(key, size * n_codes, n[row], total[row])
+            key, code = key // n_codes, key % n_codes
+            entries.append(_entries(index, key // len(names), names[key % len(names)], code, n, total))
+    return dict(zip(GROUP_ARRAYS, map(np.concatenate, zip(*entries, strict=True)), strict=True)), of_items
 
 
 def _sums_by(key: Ints, size: int, *weights: Any) -> tuple[Ints, ...]:
-    """The keys that there are, ascending, and of each the sums of the weights of its rows, None for the number of rows.
+    """The distinct keys, ascending, and for each of the weights their sums by key; None counts rows.
 
     Args:
         key: (L,) numbers below the size.
-        size: How many keys there could be.
+        size: The number of possible keys.
         weights: (L,) weights, or None.
     """
-    found = None
+    keys = None
     if size > 4 * len(key) + 10_000:
-        found, key = np.unique(key, return_inverse=True)
-        size = len(found)
-    sums = [np.bincount(key, weights=one, minlength=size) for one in weights]
-    if found is not None:
-        return found, *sums
-    some = np.flatnonzero(np.bincount(key, minlength=size))
-    return some, *(one[some] for one in sums)
+        keys, key = np.unique(key, return_inverse=True)
+        size = len(keys)
+    sums = [np.bincount(key, weights=values, minlength=size) for values in weights]
+    if keys is not None:
+        return keys, *sums
+    present = np.flatnonzero(np.bincount(key, minlength=size))
+    return present, *(values[present] for values in sums)
 
 
 def _groups_of(
-    items: Ints, grouping: Grouping, table: ItemTable, popularity: Popularity | None, summary: ItemSummary
+    items: Ints, grouping: Grouping, batch: RankedBatch, table: ItemTable, summary: ItemSummary
 ) -> tuple[Ints, Ints]:
-    """Every pair of one of the items and a group that it belongs to: the place of the item, and the number of the group."""
+    """All pairs of one of the items and one of its groups: the position of the item, and the number of the group."""
     if grouping.column is None:
-        if popularity is None:
-            raise ValueError("the batch lacks the popularity of items")
         # An item without a training row belongs to the tail.
-        return np.arange(len(items)), np.where(table.n_rows[items] >= popularity.short_head(grouping.share), 0, 1)
-    place, code = table.groups_of(items)
-    own = np.array([column == grouping.column for column, _ in summary.groups], dtype=bool)[code]
-    return place[own], code[own]
+        in_head = table.n_rows[items] >= popularity(batch).head_threshold(grouping.share)
+        return np.arange(len(items)), np.where(in_head, 0, 1)
+    position, code = table.groups_of(items)
+    of_column = np.array([column == grouping.column for column, _ in summary.groups], dtype=bool)[code]
+    return position[of_column], code[of_column]
 
 
-def _entries(place: int, model: Ints, users: Any, groups: Any, n: Any, total: Any) -> tuple[Any, ...]:
-    return np.full(len(model), place), model, users, groups, np.asarray(n, dtype=np.int64), np.asarray(total, dtype=np.float64)
+def _entries(index: int, model: Ints, users: Any, groups: Any, n: Any, total: Any) -> tuple[Any, ...]:
+    return np.full(len(model), index), model, users, groups, np.asarray(n, dtype=np.int64), np.asarray(total, dtype=np.float64)
 
 
-def per_item_indexes(measured: Sequence[MeasureSpec]) -> list[int]:
-    """The places of what is measured item by item."""
-    return [place for place, one in enumerate(measured) if one.per_item]
+# The values of a model ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class GroupSizes:
-    """What is known of groups beside lists.
+    """The sizes of groups of items.
 
     Args:
-        sizes: By column, the groups of items and the number of their items.
+        sizes: The number of items, by column and group.
         n_items: The number of items in the table of groups.
     """
 
@@ -379,30 +390,30 @@ class GroupSizes:
 def sums_from_rows(
     rows: Iterable[Mapping[str, Any]], measured: Sequence[MeasureSpec], names: Sequence[tuple[str, str]]
 ) -> dict[tuple[int, int], SumsByGroup]:
-    """By model and place among what is measured, the sums of groups.
+    """The sums by model and index of the `MeasureSpec`.
 
     Args:
-        rows: `model, place, users, group, n, total, n_items, means`, the group the place among those of items, -1 for all items
-            together.
-        measured: What is measured.
-        names: The groups of items, by column and name.
+        rows: `model, place, users, group, n, total, n_items, means`. `place` is the index of the spec, and `group` the index of
+            the group of items, -1 for all items together.
+        measured: What is summed.
+        names: Column and name of each group of items.
     """
-    found: dict[tuple[int, int], dict[tuple[str | None, str | None], GroupSum]] = {}
+    sums: dict[tuple[int, int], dict[tuple[str | None, str | None], GroupSum]] = {}
     of_columns = [name for _, name in names]
     for row in rows:
         code, grouping = row["group"], measured[row["place"]].items
-        known = BY_POPULARITY if grouping is None or grouping.column is None else of_columns
-        own = found.setdefault((row["model"], row["place"]), {})
-        key = row["users"], None if code < 0 else known[code]
-        own[key] = GroupSum(row["n"], row["total"], row["n_items"], row["means"])
-    return dict(found)
+        groups = BY_POPULARITY if grouping is None or grouping.column is None else of_columns
+        key = row["users"], None if code < 0 else groups[code]
+        group_sum = GroupSum(row["n"], row["total"], row["n_items"], row["means"])
+        sums.setdefault((row["model"], row["place"]), {})[key] = group_sum
+    return dict(sums)
 
 
 class PairValue(NamedTuple):
-    """The value of a group of users and one of items.
+    """The value of a group of users and a group of items.
 
     Args:
-        columns: Of the groups of users, and of items.
+        columns: The columns of the group of users and of the group of items.
         groups: The groups.
         value: The value.
         n_users: The number of users of the group.
@@ -415,10 +426,10 @@ class PairValue(NamedTuple):
 
 
 class GroupValue(NamedTuple):
-    """The value of a metric of groups.
+    """The value of a group metric.
 
     Args:
-        value: None where it is undefined.
+        value: The value, None if it is undefined.
         n_users: The number of users.
         pairs: The values of pairs of groups.
     """
@@ -436,24 +447,24 @@ def group_values(
     sizes: GroupSizes,
     model: int,
 ) -> dict[Metric, GroupValue]:
-    """The values of the metrics of groups of one model."""
-    found: dict[Metric, GroupValue] = {}
-    measured = measure_specs(metrics, convention, columns)
-    for metric in metrics:
-        if metric.definition.kind != "group":
-            continue
-        own, sides = specs_by_measure(metric, convention, columns[metric]), columns_by_side(metric, columns[metric])
-        # Training rows are those of no model.
-        known = {name: sums.get((0 if name == "trained" else model, measured.index(one)), {}) for name, one in own.items()}
-        of_lists = [one for name, one in known.items() if name != "trained"]
-        n_users = max((sum(one.n for (_, g), one in of_one.items() if g is None) for of_one in of_lists), default=0)
-        both = sides.get("user", ""), sides.get("item", "")
-        seen = GroupSums(known, sizes.sizes.get(both[1], {}), sizes.n_items)
-        value = metric.definition.compute(seen, **metric.options(convention))
+    """The values of the group metrics for one model."""
+    group_metrics = [metric for metric in metrics if metric.definition.kind == "group"]
+    measured = measure_specs(group_metrics, convention, columns)
+    values: dict[Metric, GroupValue] = {}
+    for metric in group_metrics:
+        specs, sides = specs_by_measure(metric, convention, columns[metric]), columns_by_side(metric, columns[metric])
+        # Training rows are stored with the first model.
+        models = {measure: 0 if measure == "trained" else model for measure in specs}
+        by_measure = {measure: sums.get((models[measure], measured.index(spec)), {}) for measure, spec in specs.items()}
+        of_lists = [by_group for name, by_group in by_measure.items() if name != "trained"]
+        n_users = max((sum(s.n for (_, g), s in by_group.items() if g is None) for by_group in of_lists), default=0)
+        pair = sides.get("user", ""), sides.get("item", "")
+        group_sums = GroupSums(by_measure, sizes.sizes.get(pair[1], {}), sizes.n_items)
+        value = metric.definition.compute(group_sums, **metric.options(convention))
         pairs: tuple[PairValue, ...] = ()
         if metric.definition.by_pair:
-            values, value = value
-            n_users = sum({u: n for (u, _), (_, n) in values.items()}.values())
-            pairs = tuple(PairValue(both, groups, *one) for groups, one in values.items())
-        found[metric] = GroupValue(None if np.isnan(value) else float(value), n_users, pairs)
-    return found
+            by_pair, value = value
+            n_users = sum({u: n for (u, _), (_, n) in by_pair.items()}.values())
+            pairs = tuple(PairValue(pair, groups, *value_and_n) for groups, value_and_n in by_pair.items())
+        values[metric] = GroupValue(None if np.isnan(value) else float(value), n_users, pairs)
+    return values

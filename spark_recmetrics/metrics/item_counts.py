@@ -1,4 +1,7 @@
-"""Count how often items stand in the lists of a batch, for all models, cut-offs and user sets at once, and add counts up."""
+"""How often items are in the lists of a model, for item metrics: the counts of a batch, their sums, and the values.
+
+One pass over a batch counts for all models, cut-offs and user sets.
+"""
 
 from __future__ import annotations
 
@@ -32,25 +35,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ItemCounts:
-    """How often items stand in lists: a histogram, which is small however many items there are.
+    """How often items are in the lists of a model, as a histogram whose size does not depend on the number of items.
 
     Args:
-        counts: (count, is in the catalogue) -> how many items stand there so often; without those that stand in no list.
-        n_lists: How many users have a list.
-        n_items: Size N of the catalogue, where it is known.
-        together: Sum over items of the squared sum of 1 / sqrt(n) over the lists that hold the item, n the length of the list:
-            with it the cosines of all pairs of lists are known.
+        counts: (count, in the catalog) -> number of items that are in that many lists, for counts above 0.
+        n_lists: Number of users with a list.
+        n_items: Size N of the catalog, if it is known.
+        overlap: Sum over items of the square of: the sum of 1 / sqrt(length) over the lists with the item. The mean cosine of
+            all pairs of lists follows from it.
 
     Example:
-        >>> found = ItemCounts.of([["a", "b"], ["a", "c"], ["a"]], catalog="abd")
-        >>> found.counts, found.n_lists, found.n_items
+        >>> counts = ItemCounts.of([["a", "b"], ["a", "c"], ["a"]], catalog="abd")
+        >>> counts.counts, counts.n_lists, counts.n_items
         ({(1, False): 1, (1, True): 1, (3, True): 1}, 3, 3)
     """
 
     counts: Mapping[tuple[int, bool], int]
     n_lists: int
     n_items: int | None = None
-    together: float = 0.0
+    overlap: float = 0.0
 
     @classmethod
     def of(cls, lists: Any, catalog: Any = None) -> ItemCounts:
@@ -58,54 +61,53 @@ class ItemCounts:
 
         Args:
             lists: Lists of items, cut at k.
-            catalog: The items of the catalogue, or their number; None: not known.
+            catalog: The items of the catalog, or their number; None if it is not known.
         """
-        holding: dict[Any, list[int]] = {}
+        lengths: dict[Any, list[int]] = {}
         for items in lists:
             for item in items:
-                holding.setdefault(item, []).append(len(items))
+                lengths.setdefault(item, []).append(len(items))
         counts: dict[tuple[int, bool], int] = {}
-        for item, lengths in holding.items():
-            key = (len(lengths), catalog is None or isinstance(catalog, int) or item in catalog)
+        for item, of_item in lengths.items():
+            key = (len(of_item), catalog is None or isinstance(catalog, int) or item in catalog)
             counts[key] = counts.get(key, 0) + 1
-        together = math.fsum(math.fsum(1 / math.sqrt(n) for n in lengths) ** 2 for lengths in holding.values())
+        overlap = math.fsum(math.fsum(1 / math.sqrt(n) for n in of_item) ** 2 for of_item in lengths.values())
         n_items = catalog if catalog is None or isinstance(catalog, int) else len(set(catalog))
-        return cls(dict(sorted(counts.items())), sum(len(items) > 0 for items in lists), n_items, together)
+        return cls(dict(sorted(counts.items())), sum(len(items) > 0 for items in lists), n_items, overlap)
 
     def histogram(self, *, of_catalog: bool = False) -> dict[int, int]:
-        """How many items stand there so often, ascending; of the catalogue alone, with those that stand in no list."""
-        found: dict[int, int] = {}
-        for (count, known), n in self.counts.items():
-            if known or not of_catalog:
-                found[count] = found.get(count, 0) + n
-        if of_catalog and self.n_items is not None and self.n_items > sum(found.values()):
-            found[0] = self.n_items - sum(found.values())
-        return dict(sorted(found.items()))
+        """Count -> number of items, ascending. With `of_catalog`, only items of the catalog, including those in no list."""
+        n_by_count: dict[int, int] = {}
+        for (count, in_catalog), n in self.counts.items():
+            if in_catalog or not of_catalog:
+                n_by_count[count] = n_by_count.get(count, 0) + n
+        if of_catalog and self.n_items is not None and self.n_items > sum(n_by_count.values()):
+            n_by_count[0] = self.n_items - sum(n_by_count.values())
+        return dict(sorted(n_by_count.items()))
 
     @property
-    def n_beyond(self) -> int:
-        """By how many the items of lists exceed the catalogue, of which only the number is known."""
-        found = self.histogram(of_catalog=True)
-        return 0 if self.n_items is None else max(sum(n for count, n in found.items() if count) - self.n_items, 0)
+    def n_covered(self) -> int:
+        """The number of items of the catalog that are in a list."""
+        return sum(n for count, n in self.histogram(of_catalog=True).items() if count)
 
 
 @dataclass(frozen=True)
 class DistinctItems:
-    """The items of some lists, each once for a list, and how often they stand in the lists of all users.
+    """The distinct items of U lists, and how often each is in all lists of the model.
 
     Args:
-        user: (L,) whose list it is, an index into the U lists.
-        times: (L,) how often the item stands in this list: once, unless repeats are kept.
-        count: (L,) how often it stands in all lists of the model.
-        known: (L,) whether it stands in the catalogue.
-        weight: (L,) sum of 1 / sqrt(n) over the lists that hold it, n the length of the list.
+        user: (L,) the list of the item, as an index into the U lists.
+        times: (L,) how often the item is in this list: once, unless repeated items are kept.
+        count: (L,) how often the item is in all lists of the model.
+        in_catalog: (L,) whether the item is in the catalog.
+        weight: (L,) sum of 1 / sqrt(length) over the lists with the item.
         n_users: U.
     """
 
     user: Ints
     times: Ints
     count: Ints
-    known: NDArray[np.bool_]
+    in_catalog: NDArray[np.bool_]
     weight: Floats
     n_users: int
 
@@ -115,27 +117,27 @@ class DistinctItems:
 
 
 class CountSpec(NamedTuple):
-    """Whose lists are counted, and where they are cut."""
+    """The lists in which items are counted: those of a user set, cut at k."""
 
     users: str
     k: int | None
 
+    @classmethod
+    def of(cls, metric: Metric, convention: Convention) -> CountSpec:
+        """The lists of an item metric."""
+        return cls(metric.users(convention), metric.k)
+
 
 def count_specs(metrics: Iterable[Metric], convention: Convention) -> list[CountSpec]:
-    """What has to be counted for metrics of items, each once."""
-    of_items = (metric for metric in metrics if metric.definition.kind == "item")
-    return list(dict.fromkeys(_counted(metric, convention) for metric in of_items))
+    """The different `CountSpec`s of the item metrics."""
+    return list(dict.fromkeys(CountSpec.of(metric, convention) for metric in metrics if metric.definition.kind == "item"))
 
 
 def item_columns(n_counted: int, n_summed: int = 0) -> list[str]:
-    """The columns that `count_items` gives for so many things that are counted, and summed."""
+    """The names of the arrays of `count_items` for these numbers of `counted` and `summed`."""
     counted = [f"{name}{place}" for name in (ITEM_COUNTS, ITEM_WEIGHTS) for place in range(n_counted)]
-    return [
-        ITEM_IDS,
-        ITEM_MODELS,
-        *counted,
-        *(f"{name}{place}" for name in (ITEM_ROWS, ITEM_TOTALS) for place in range(n_summed)),
-    ]
+    summed = [f"{name}{place}" for name in (ITEM_ROWS, ITEM_TOTALS) for place in range(n_summed)]
+    return [ITEM_IDS, ITEM_MODELS, *counted, *summed]
 
 
 def count_items(
@@ -148,110 +150,110 @@ def count_items(
     *,
     repeats: bool,
 ) -> dict[str, Any]:
-    """Arrays of one length, an entry for each model and item that it lists; and one for each model, about all its lists.
+    """Arrays with an entry for each model and item in its lists, and an entry for each model with its number of lists.
 
     Args:
-        batch: Users of each model, one model behind the other, with recommended items.
+        batch: The users of the first model, then those of the second, and so on; with recommended items.
         counters: (U,) counters, by name.
         n_models: The number of models.
         ids: The items by their number.
-        counted: What is to be counted.
-        summed: Of each model and item, a model behind the other, rows and sums of what is measured item by item.
-        repeats: Lists may hold an item twice, of which the vector of a list knows nothing.
+        counted: The lists in which items are counted.
+        summed: For each group measure by item: the rows and sums of each model and item, in order of the models.
+        repeats: Lists may hold an item more than once. Its weight counts once.
 
     Returns:
-        By the names of `item_columns`.
+        The arrays, by the names of `item_columns`.
     """
-    shown, n_users, n_items = recommended(batch), max(batch.size // max(n_models, 1), 1), max(len(ids), 1)
+    items, n_users, n_items = recommended(batch), max(batch.size // max(n_models, 1), 1), max(len(ids), 1)
     size = n_models * len(ids)
-    counts, weights, lists = [], [], []
+    counts, weights, n_lists = [], [], []
     for users, k in counted:
-        user, item = shown.upto(k, "item")
+        user, item = items.top(k, "item")
         for counter in MEMBERS[users]:
             kept = (np.asarray(counters[counter]) > 0)[user]
             user, item = (user, item) if kept.all() else (user[kept], item[kept])
-        own = user // n_users * n_items + item
-        counts.append(np.bincount(own, minlength=size))
+        key = user // n_users * n_items + item
+        counts.append(np.bincount(key, minlength=size))
         if repeats:
             first = np.unique(user * n_items + item, return_index=True)[1]
-            own, user = own[first], user[first]
+            key, user = key[first], user[first]
         length = np.bincount(user, minlength=batch.size)
-        weights.append(np.bincount(own, weights=1 / np.sqrt(np.maximum(length, 1))[user], minlength=size))
-        lists.append((length > 0).reshape(n_models, -1).sum(axis=1) if batch.size else np.zeros(n_models, dtype=np.int64))
+        weights.append(np.bincount(key, weights=1 / np.sqrt(np.maximum(length, 1))[user], minlength=size))
+        n_lists.append((length > 0).reshape(n_models, -1).sum(axis=1) if batch.size else np.zeros(n_models, dtype=np.int64))
     rows, totals = [n for n, _ in summed], [total for _, total in summed]
-    found = np.flatnonzero(np.sum([*counts, *rows], axis=0))
-    # Without an item there is no list to count either.
-    models = np.arange(n_models) if len(found) else np.zeros(0, dtype=np.int64)
-    some = np.concatenate([ids[found % n_items], np.repeat(ids[:1], len(models))])
-    columns = [np.concatenate([one[found], own[models]]) for one, own in zip(counts, lists, strict=True)]
-    columns += [np.concatenate([one[found], np.zeros(len(models), dtype=one.dtype)]) for one in (*weights, *rows, *totals)]
-    codes = np.concatenate([found // n_items, -1 - models])
-    return dict(zip(item_columns(len(counted), len(summed)), [some, codes, *columns], strict=True))
+    present = np.flatnonzero(np.sum([*counts, *rows], axis=0))
+    # Without items there are no lists either.
+    models = np.arange(n_models) if len(present) else np.zeros(0, dtype=np.int64)
+    item_ids = np.concatenate([ids[present % n_items], np.repeat(ids[:1], len(models))])
+    columns = [np.concatenate([values[present], n[models]]) for values, n in zip(counts, n_lists, strict=True)]
+    columns += [
+        np.concatenate([values[present], np.zeros(len(models), dtype=values.dtype)]) for values in (*weights, *rows, *totals)
+    ]
+    codes = np.concatenate([present // n_items, -1 - models])
+    return dict(zip(item_columns(len(counted), len(summed)), [item_ids, codes, *columns], strict=True))
 
 
 def kept_lists(batch: RankedBatch, ids: Any, counted: Sequence[CountSpec]) -> dict[str, Any]:
-    """(U,) the items of each list, and their ranks, up to the largest cut-off of what is counted; None where there is no list.
-
-    Args:
-        batch: Users with recommended items.
-        ids: The items by their number.
-        counted: What is counted.
-    """
+    """(U,) the items and the ranks of each list up to the largest cut-off of `counted`; None for a user without a list."""
     longest = None if any(k is None for _, k in counted) else max((k for _, k in counted if k is not None), default=0)
-    user, item, rank = recommended(batch).upto(longest, "item", "rank")
+    user, item, rank = recommended(batch).top(longest, "item", "rank")
     starts = np.append(np.flatnonzero(np.diff(user, prepend=-1)), len(user)).tolist()
-    found = {LIST_ITEMS: np.full(batch.size, None), LIST_RANKS: np.full(batch.size, None)}
+    lists = {LIST_ITEMS: np.full(batch.size, None), LIST_RANKS: np.full(batch.size, None)}
     for name, values in ((LIST_ITEMS, ids[item]), (LIST_RANKS, rank)):
         for start, end in pairwise(starts):
-            found[name][user[start]] = values[start:end]
-    return found
+            lists[name][user[start]] = values[start:end]
+    return lists
 
 
 def counts_of(rows: Iterable[Mapping[str, Any]], n_items: int | None) -> dict[tuple[int, int], ItemCounts]:
-    """By model and place among what is counted, how often items stand in the lists.
+    """By model and index of the `CountSpec`, how often items are in the lists.
 
     Args:
-        rows: `model, place, count, known, n, together`: how many items the model lists so often, and their part of
-            `ItemCounts.together`; of a model -1 - m, the entries about lists.
-        n_items: Size of the catalogue, where it is known.
+        rows: `model, place, count, known, n, together`: the number n of items that the model lists `count` times, whether they
+            are in the catalog, and their part of `ItemCounts.overlap`. A model of -1 - m marks entries about the lists of m.
+        n_items: Size of the catalog, if it is known.
     """
     counts: dict[tuple[int, int], dict[tuple[int, bool], int]] = {}
-    together: dict[tuple[int, int], float] = {}
-    lists: dict[tuple[int, int], int] = {}
+    overlap: dict[tuple[int, int], float] = {}
+    n_lists: dict[tuple[int, int], int] = {}
     for row in sorted(rows, key=lambda row: (row["model"], row["place"], row["count"], row["known"])):
         model, place = row["model"], row["place"]
         if model < 0:
             key = (-1 - model, place)
-            lists[key] = lists.get(key, 0) + row["count"] * row["n"]
+            n_lists[key] = n_lists.get(key, 0) + row["count"] * row["n"]
             continue
         counts.setdefault((model, place), {})[row["count"], bool(row["known"])] = row["n"]
-        together[model, place] = together.get((model, place), 0.0) + row["together"]
-    return {key: ItemCounts(counts[key], n, n_items, together[key]) for key, n in lists.items() if key in counts}
+        overlap[model, place] = overlap.get((model, place), 0.0) + row["together"]
+    return {key: ItemCounts(counts[key], n, n_items, overlap[key]) for key, n in n_lists.items() if key in counts}
 
 
 def check_counts(counts: Mapping[tuple[int, int], ItemCounts]) -> None:
-    """Refuse a number of items that is too small to be that of a catalogue.
+    """Check that the lists have no more items than the catalog.
 
     Raises:
-        DataError: Lists have more items.
+        DataError: They have more.
     """
-    beyond = max((own.n_beyond for own in counts.values()), default=0)
-    if beyond:
-        raise DataError(f"catalog: expected all items that can be recommended, found {beyond} more in lists: give their number")
+    beyond = max(
+        (of_model.n_covered - of_model.n_items for of_model in counts.values() if of_model.n_items is not None), default=0
+    )
+    if beyond > 0:
+        raise DataError(
+            f"catalog: expected the number of all items that can be recommended, found {beyond} more items in the lists"
+        )
 
 
 def item_values(
     metrics: Iterable[Metric], convention: Convention, counts: Mapping[tuple[int, int], ItemCounts], model: int
 ) -> dict[str, tuple[float | None, int]]:
-    """By slug, value and number of users with a list, of the metrics of items of one model."""
-    found: dict[str, tuple[float | None, int]] = {}
-    of_items = [metric for metric in metrics if metric.definition.kind == "item"]
-    counted = count_specs(of_items, convention)
-    for metric in of_items:
-        own = counts.get((model, counted.index(_counted(metric, convention))))
-        value = np.nan if own is None else metric.definition.compute(own, **metric.options(convention))
-        found[metric.slug] = (None if np.isnan(value) else float(value), 0 if own is None else own.n_lists)
-    return found
+    """By slug, the value of each item metric for one model, and the number of users with a list."""
+    values: dict[str, tuple[float | None, int]] = {}
+    metrics = [metric for metric in metrics if metric.definition.kind == "item"]
+    counted = count_specs(metrics, convention)
+    for metric in metrics:
+        of_model = counts.get((model, counted.index(CountSpec.of(metric, convention))))
+        value = math.nan if of_model is None else metric.definition.compute(of_model, **metric.options(convention))
+        values[metric.slug] = (None if math.isnan(value) else float(value), 0 if of_model is None else of_model.n_lists)
+    return values
 
 
 def list_shares(
@@ -262,55 +264,52 @@ def list_shares(
     counts: Mapping[tuple[int, int], ItemCounts],
     n_models: int,
 ) -> Any:
-    """(U, models * metrics) what each list adds to the values of metrics of items: (n - 1) (value - value without it).
+    """(U, models * metrics) the contribution of each list to the value of each item metric: (n - 1) (value - value without it).
 
-    The mean of value + share over the n lists is the value that the jackknife gives; over lists that are drawn anew, it is a
-    replicate of the value. NaN where a user has no list that counts, or there is no value without it.
+    The mean of value + contribution over the n lists is the jackknife estimate of the value; over resampled lists it is a
+    bootstrap replicate of the value. A contribution is NaN for a user without a list, or if there is no value without the list.
 
     Args:
-        rows: Columns with an entry for each item of a list: `user`, an index into the U users, `model`, `known`, whether the
-            catalogue has the item; and for each place among what is counted, the entries of `item_columns` of this model and
-            item, 0 where the list of this place does not hold it. With `item`, if lists may hold one twice.
+        rows: Columns with an entry for each item of a list: `user`, an index into the U users; `model`; `known`, whether the
+            item is in the catalog; and for each `CountSpec` the columns of `item_columns` for this model and item, 0 if the
+            list does not belong to it. With `item` if lists may hold an item more than once.
         n_users: U.
-        metrics: Metrics of items.
-        convention: Their definitions.
-        counts: By model and place, how often items stand in all lists.
+        metrics: Item metrics.
+        convention: The convention.
+        counts: By model and index of the `CountSpec`, how often items are in all lists.
         n_models: The number of models.
 
     Returns:
-        The metrics of a model stand side by side.
+        The contributions, with the metrics of a model in adjacent columns.
 
     Source:
         Efron, The jackknife, the bootstrap and other resampling plans, SIAM 1982.
     """
-    found = np.full((n_users, n_models, len(metrics)), np.nan)
+    shares = np.full((n_users, n_models, len(metrics)), np.nan)
     counted = count_specs(metrics, convention)
-    for (model, place), own in counts.items():
-        of_place = [number for number, metric in enumerate(metrics) if _counted(metric, convention) == counted[place]]
-        held = np.flatnonzero((rows["model"] == model) & (rows[f"{ITEM_COUNTS}{place}"] > 0))
-        if own.n_lists < 2 or not len(held) or not of_place:
+    for (model, place), of_model in counts.items():
+        numbers = [number for number, metric in enumerate(metrics) if CountSpec.of(metric, convention) == counted[place]]
+        entries = np.flatnonzero((rows["model"] == model) & (rows[f"{ITEM_COUNTS}{place}"] > 0))
+        if of_model.n_lists < 2 or not len(entries) or not numbers:
             continue
-        times = np.ones(len(held), dtype=np.int64)
+        times = np.ones(len(entries), dtype=np.int64)
         if "item" in rows:
-            held, times = _each_once(held, rows["user"][held], rows["item"][held])
-        users, user = np.unique(rows["user"][held], return_inverse=True)
-        count, weight = rows[f"{ITEM_COUNTS}{place}"][held], rows[f"{ITEM_WEIGHTS}{place}"][held]
-        lists = DistinctItems(user, times, count, rows["known"][held], weight, len(users))
-        for number in of_place:
+            entries, times = _distinct(entries, rows["user"][entries], rows["item"][entries])
+        users, user = np.unique(rows["user"][entries], return_inverse=True)
+        count, weight = rows[f"{ITEM_COUNTS}{place}"][entries], rows[f"{ITEM_WEIGHTS}{place}"][entries]
+        lists = DistinctItems(user, times, count, rows["known"][entries], weight, len(users))
+        for number in numbers:
             definition, options = metrics[number].definition, metrics[number].options(convention)
             if definition.left_out is not None:
-                value = definition.compute(own, **options)
-                found[users, model, number] = (own.n_lists - 1) * (value - definition.left_out(own, lists, **options))
-    return found.reshape(n_users, -1)
+                value = definition.compute(of_model, **options)
+                without = definition.left_out(of_model, lists, **options)
+                shares[users, model, number] = (of_model.n_lists - 1) * (value - without)
+    return shares.reshape(n_users, -1)
 
 
-def _counted(metric: Metric, convention: Convention) -> CountSpec:
-    return CountSpec(metric.users(convention), metric.k)
-
-
-def _each_once(held: Any, user: Any, item: Any) -> tuple[Any, Any]:
-    """One of the entries of each item of a list, and how many there are."""
+def _distinct(entries: Any, user: Any, item: Any) -> tuple[Any, Any]:
+    """The first entry of each user and item, and the number of its entries."""
     order = np.lexsort((item, user))
     new = np.append(True, (np.diff(user[order]) != 0) | (np.diff(item[order]) != 0))
     first = np.flatnonzero(new)
-    return held[order][first], np.diff(np.append(first, len(order)))
+    return entries[order][first], np.diff(np.append(first, len(order)))

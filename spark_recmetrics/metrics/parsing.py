@@ -1,11 +1,10 @@
-"""The text form of metrics: reading one, and a list of them at several cut-offs."""
+"""Parsing metrics: one string, or a list of strings at several cut-offs."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
-
-import numpy as np
 
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError
@@ -32,17 +31,17 @@ _TOKEN = re.compile(
 
 
 def parse(text: str | Metric) -> Metric:
-    """The metric that a text names.
+    """The metric that a string names.
 
     Args:
-        text: `name`, `name@k` or `name(operand, …, parameter=value, …)@k`, in any case; aliases are understood.
-            A `Metric` is returned as it is.
+        text: `name`, `name@k` or `name(operand, …, parameter=value, …)@k`, in any case; the name may be an alias.
+            A `Metric` is returned unchanged.
 
     Returns:
-        The metric; its `str` is the canonical text.
+        The metric; its `str` is the canonical form.
 
     Raises:
-        ConfigError: The text is not of that form, or names an unknown metric, parameter or value.
+        ConfigError: The string does not have that form, or names an unknown metric, parameter or value.
 
     Example:
         >>> str(parse("nDCG@10")), str(parse("Hit_Rate@5")), str(parse("nDCGRendle2020@3"))
@@ -54,40 +53,42 @@ def parse(text: str | Metric) -> Metric:
     if isinstance(text, Metric):
         return text
     if not isinstance(text, str):
-        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {brief(text)}")
+        raise ConfigError(f"expected a metric as a string, such as 'ndcg@10', found {brief(text)}")
     if len(text) > _LONGEST:
-        raise ConfigError(f"expected the text of a metric such as 'ndcg@10', found {text[:40]!r}... ({len(text)} characters)")
+        raise ConfigError(f"expected a metric as a string, such as 'ndcg@10', found {text[:40]!r}... ({len(text)} characters)")
     reader = _Reader(text)
     metric = reader.metric()
-    if reader.mark is not None:
-        several = ": give several metrics as a list of texts" if reader.mark == "," else ""
+    if reader.current is not None:
+        several = ": give several metrics as a list of strings" if reader.current == "," else ""
         raise reader.error(f"expected name, name@k or name(parameter=value)@k{several}")
     return metric
 
 
 class _Reader:
-    """Recursive descent over the text of one metric."""
+    """Recursive descent over the string of one metric. `kind` and `current` describe the next token, None at the end."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.place = text, 0
+        self.text, self.position = text, 0
         self.kind: str | None = None
-        self.mark: str | None = None
+        self.current: str | None = None
         self.advance()
 
     def error(self, message: str) -> ConfigError:
         return ConfigError(f"{self.text!r}: {message}")
 
     def advance(self) -> str | None:
-        taken = self.mark
-        found = _TOKEN.match(self.text, self.place)
-        if found is None:
-            self.kind = self.mark = None
+        """Move to the next token and return the current one."""
+        token = self.current
+        match = _TOKEN.match(self.text, self.position)
+        if match is None:
+            self.kind = self.current = None
         else:
-            self.kind, self.mark, self.place = found.lastgroup, found[found.lastgroup or 0], found.end()
-        return taken
+            self.kind, self.current, self.position = match.lastgroup, match[match.lastgroup or 0], match.end()
+        return token
 
     def accept(self, mark: str) -> bool:
-        if self.kind == "mark" and self.mark == mark:
+        """Move past the token if it is this mark."""
+        if self.kind == "mark" and self.current == mark:
             self.advance()
             return True
         return False
@@ -107,7 +108,7 @@ class _Reader:
         if self.accept("("):
             while True:
                 if self.kind != "word":
-                    raise self.no_parameter(definition, self.mark or "nothing")
+                    raise self.not_a_parameter(definition, self.current or "nothing")
                 first = self.advance() or ""
                 if self.accept("="):
                     key, value = self.parameter(definition, first)
@@ -125,56 +126,60 @@ class _Reader:
         kept = () if tuple(operands) == definition.operands else tuple(operands)
         return Metric(name, kept, tuple(sorted(params.items())), self.cut_off(definition))
 
-    def no_parameter(self, definition: Definition, found: str) -> ConfigError:
-        """What stands in place of a parameter is none: how these are written."""
+    def not_a_parameter(self, definition: Definition, found: str) -> ConfigError:
+        """An error that shows how the parameters are written."""
         if not definition.options:
             return self.error(f"{definition.name} has no parameters: write it without (…), found {found!r}")
-        usual = Metric(definition.name).options(Convention("default"))
+        defaults = Metric(definition.name).options(Convention("default"))
         *others, last = [
-            f"{key}={f'{value:g}' if isinstance(value, float) else value or 'COLUMN'}" for key, value in usual.items()
+            f"{key}={f'{value:g}' if isinstance(value, float) else value or 'COLUMN'}" for key, value in defaults.items()
         ]
         forms = f"{', '.join(others)} or {last}" if others else last
         expected = "a metric or a parameter" if definition.operands else "a parameter"
         return self.error(f"expected {expected} of {definition.name}, written {forms}, found {found!r}")
 
     def check_no_value(self, definition: Definition, word: str) -> None:
-        """A word in place of an operand is no value of a parameter, some of which are names of metrics, too."""
+        """Reject a word in place of an operand that is a value of a parameter; some values are also names of metrics."""
         keys = [key for key in definition.options if fold(word) in definition.choices(key)]
         if keys:
             forms = " or ".join(f"{key}={fold(word)}" for key in keys)
             raise self.error(f"{word!r} is a value of a parameter of {definition.name}: write {forms}")
         if not definition.operands and fold(word) not in ALIASES:
-            raise self.no_parameter(definition, word)
+            raise self.not_a_parameter(definition, word)
 
     def parameter(self, definition: Definition, word: str) -> tuple[str, str | float]:
         key = fold(word)
         if key not in definition.options:
             raise self.error(f"{definition.name} has no parameter {word!r}{did_you_mean(key, definition.options)}")
-        allowed, source = definition.choices(key), definition.options[key]
-        found = self.mark
+        source, choices, token = definition.options[key], definition.choices(key), self.current
+        value: str | float
         if isinstance(source, Parameter) and source.column is not None:
             if self.kind != "word":
-                raise self.error(f"{key}: expected the name of a column, of letters, digits and _, found {found!r}")
-            return key, self.advance() or ""
-        if not allowed:
-            limit = source.below if isinstance(source, Parameter) else np.inf
-            try:
-                value = float(found) if self.kind == "number" and found else np.nan
-            except ValueError:
-                value = np.nan
-            lowest = 1 if source == "entropy_base" else 0
-            if isinstance(source, Parameter) and source.counts:
-                if not (1 <= value <= LARGEST and value.is_integer()):
-                    raise self.error(f"{key}: expected {integer_range(value)}, found {found!r}")
-            elif not lowest < value < limit:
-                below = "" if limit == np.inf else f" and below {limit:g}"
-                raise self.error(f"{key}: expected a finite number above {lowest}{below}, found {found!r}")
-            self.advance()
-            return key, value
-        if self.kind != "word" or fold(found or "") not in allowed:
-            raise self.error(f"{key}: expected one of {', '.join(allowed)}, found {found!r}")
+                raise self.error(f"{key}: expected the name of a column, of letters, digits and _, found {token!r}")
+            value = token or ""
+        elif choices:
+            value = fold(token or "")
+            if self.kind != "word" or value not in choices:
+                raise self.error(f"{key}: expected one of {', '.join(choices)}, found {token!r}")
+        else:
+            value = self.number(key, source)
         self.advance()
-        return key, fold(found or "")
+        return key, value
+
+    def number(self, key: str, source: str | Parameter) -> float:
+        try:
+            value = float(self.current or "") if self.kind == "number" else math.nan
+        except ValueError:
+            value = math.nan
+        if isinstance(source, Parameter) and source.counts:
+            if not (1 <= value <= LARGEST and value.is_integer()):
+                raise self.error(f"{key}: expected {integer_range(value)}, found {self.current!r}")
+            return value
+        lowest, below = (0, source.below) if isinstance(source, Parameter) else (1 if source == "entropy_base" else 0, math.inf)
+        if not lowest < value < below:
+            limit = "" if below == math.inf else f" and below {below:g}"
+            raise self.error(f"{key}: expected a finite number above {lowest}{limit}, found {self.current!r}")
+        return value
 
     def check_operands(self, definition: Definition, operands: Sequence[Metric]) -> None:
         if not operands:
@@ -184,48 +189,48 @@ class _Reader:
             raise self.error(f"{definition.name} {takes}, found {len(operands)}")
         for operand in operands:
             if operand.definition.kind != "ranking":
-                raise self.error(f"{definition.name} combines per-user ranking metrics, {operand.name} is none")
+                raise self.error(f"{definition.name} combines per-user ranking metrics, {operand.name} is not one")
             if operand.definition.lower != 0 or not operand.definition.higher_is_better:
                 raise self.error(
-                    f"{definition.name} combines metrics that start at 0 and are better if higher: {operand.name} is none"
+                    f"{definition.name} combines metrics that start at 0 and are better if higher, {operand.name} is not one"
                 )
             if operand.k is not None:
-                raise self.error(f"write the cut-off once, behind {definition.name}(…)")
+                raise self.error(f"write the cut-off once, after {definition.name}(…)")
 
     def cut_off(self, definition: Definition) -> int | None:
         if not self.accept("@"):
             return None
-        found = self.advance() if self.kind == "number" else None
-        if found is None or not re.fullmatch(r"[1-9][0-9]*", found, re.ASCII) or int(found) > LARGEST:
-            value = int(found) if found and found.isdecimal() else None
-            raise self.error(f"expected {integer_range(value)} after @, found {found or self.mark or 'nothing'!r}")
+        digits = self.advance() if self.kind == "number" else None
+        if digits is None or not re.fullmatch(r"[1-9][0-9]*", digits, re.ASCII) or int(digits) > LARGEST:
+            value = int(digits) if digits and digits.isdecimal() else None
+            raise self.error(f"expected {integer_range(value)} after @, found {digits or self.current or 'nothing'!r}")
         if not definition.has_cut_off:
-            raise self.error(f"{definition.name} has no cut-off: write it without @{found}")
-        return int(found)
+            raise self.error(f"{definition.name} has no cut-off: write it without @{digits}")
+        return int(digits)
 
 
 def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | int | None = None) -> list[Metric]:
-    """The metrics to compute: each text parsed, and a ranking metric without a cut-off taken at every k.
+    """The metrics to compute: each string parsed, and each ranking metric without a cut-off repeated for every k.
 
     Args:
-        metrics: Texts or metrics.
-        k: Cut-offs for ranking metrics written without one. None or empty: the whole list.
+        metrics: Strings or metrics.
+        k: Cut-offs for ranking metrics without one. None or empty: the full list.
 
     Returns:
-        The metrics in the order given, each once.
+        The distinct metrics in the order given.
 
     Raises:
-        ConfigError: There is no metric, a string is wrong, a metric is made of objectives, or a k is no integer of at least 1.
-            The message has a line for each wrong string.
+        ConfigError: There is no metric, a string is wrong, a metric is computed from objectives, or a k is not an integer of at
+            least 1. The message has a line for each wrong string.
 
     Example:
         >>> [str(m) for m in expand(["ndcg", "map@10", "rmse"], k=[5, 10])]
         ['ndcg@5', 'ndcg@10', 'map@10', 'rmse']
     """
     if not isinstance(metrics, Iterable | Metric):
-        raise ConfigError(f"metrics: expected texts such as 'ndcg@10', found {brief(metrics)}")
+        raise ConfigError(f"metrics: expected strings such as 'ndcg@10', found {brief(metrics)}")
     cuts = [checked_integer(value, "k") for value in (() if k is None else k if isinstance(k, list | tuple) else (k,))]
-    found, wrong = dict[Metric, None](), list[str]()
+    expanded, wrong = dict[Metric, None](), list[str]()
     for text in (metrics,) if isinstance(metrics, str | Metric) else metrics:
         try:
             metric = parse(text)
@@ -233,33 +238,34 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
             wrong.append(str(error))
             continue
         if metric.name in COMBINED:
-            wrong.append(f"{metric} is made of objectives: name these in objectives, and leave it out here")
+            wrong.append(f"{metric} is computed from objectives: set objectives, and remove it here")
         elif metric.definition.has_cut_off and metric.k is None and cuts:
-            found.update(dict.fromkeys(metric.at(cut) for cut in cuts))
+            expanded.update(dict.fromkeys(metric.at(cut) for cut in cuts))
         else:
-            found[metric] = None
+            expanded[metric] = None
     if wrong:
         raise ConfigError("\n".join(wrong))
-    if not found:
+    if not expanded:
         raise ConfigError("metrics: expected at least one metric, found none")
     by_slug: dict[str, Metric] = {}
-    for metric in found:
+    for metric in expanded:
         other = by_slug.setdefault(metric.slug, metric)
         if other != metric:
             raise ConfigError(f"metrics {other} and {metric} would share the column {metric.slug}: keep one of them")
-    return list(found)
+    return list(expanded)
 
 
 def named_populations(convention: Convention) -> Convention:
-    """The convention with the metrics of `users_by_metric` under their canonical names.
+    """The convention with the canonical names of metrics in `users_by_metric`.
 
     Raises:
-        ConfigError: One is not the plain name of a metric.
+        ConfigError: A key is not the name of a metric without parameters and cut-off.
     """
     users = {}
     for text, population in convention.users_by_metric:
         metric = parse(text)
         if metric != Metric(metric.name):
-            raise ConfigError(f"users_by_metric: expected the plain name of a metric such as 'ndcg', found {text!r}")
+            expected = "the name of a metric without parameters and cut-off, such as 'ndcg'"
+            raise ConfigError(f"users_by_metric: expected {expected}, found {text!r}")
         users[metric.name] = population
     return convention.override(users_by_metric=users) if dict(convention.users_by_metric) != users else convention

@@ -1,7 +1,8 @@
-"""Metrics of how popular the recommended items are: novelty, popularity, the long tail, and surprise that is relevant, too.
+"""Metrics of the popularity of recommended items: novelty, popularity, long tail, discovery, and serendipity.
 
-Notation, per user: L_k is the list cut at k and n its length. Of an item: `rows` and `users` are its training rows and the
-users who have one, and p is its share of all training rows, or of all users with one. *Cold* is an item without a training row.
+Notation, per user: L_k is the list cut at k, and n its length. Per item: `rows` and `users` are its training rows and the users
+with such a row, and p is its share of all training rows, or of all users with a training row. An item without a training row is
+*cold*.
 """
 
 from __future__ import annotations
@@ -53,20 +54,20 @@ def novelty(batch: RankedBatch, k: int | None, *, of: str, cold: str, scale: str
     Args:
         batch: U users.
         k: Cut-off.
-        of: p is the share of `users` who have the item, or of `rows`.
-        cold: A cold item counts as if it had `one` user or row; or it adds `zero`.
-        scale: `max` divides by log2 of the number of users or rows, which is the novelty of an item of one of them.
-        denominator: `recommended` divides by n, `k` by k, so that empty places have no novelty.
-        average: `per_user`: each user's mean, then the mean of these. `recommendations`: over all users together.
+        of: p is the share of `users` or of `rows`.
+        cold: A cold item counts as if it had `one` user or row, or its novelty is `zero`.
+        scale: `max` divides by log2 of the number of users or rows, the novelty of an item with one user or row.
+        denominator: `recommended` divides by n, `k` by k, so that empty positions have no novelty.
+        average: `per_user`: the mean of the users' means. `recommendations`: the mean over the recommendations of all users.
 
     Returns:
-        Sums, (U,) each; the quotient is 0 or more. Undefined for a user without a list.
+        Sums, (U,) each, with a quotient of 0 or more. Undefined for a user without a list.
 
     Source:
         Vargas and Castells, Rank and relevance in novelty and diversity metrics for recommender systems, RecSys 2011.
 
     Example:
-        Of 4 users all have "a" and one has "b":
+        All of 4 users have "a", and one has "b":
 
         >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "b"], ["b"], []], [{}, {}, {}]
@@ -80,11 +81,10 @@ def novelty(batch: RankedBatch, k: int | None, *, of: str, cold: str, scale: str
     """
     del average
     rarity = _rarity(batch, of, cold)
-    known = popularity(batch)
-    all_of = known.n_users if of == "users" else known.n_rows
+    n_all = popularity(batch).n_users if of == "users" else popularity(batch).n_rows
     if scale == "max":
-        rarity = rarity / np.log2(all_of) if all_of > 1 else np.zeros_like(rarity)
-    user, item = recommended(batch).upto(k, "item")
+        rarity = rarity / np.log2(n_all) if n_all > 1 else np.zeros_like(rarity)
+    user, item = recommended(batch).top(k, "item")
     n = np.bincount(user, minlength=batch.size)
     return Sums(sum_by_user(user, rarity[item], batch.size), np.where(n > 0, batch.cut_off(k), 0) if denominator == "k" else n)
 
@@ -103,7 +103,7 @@ def novelty(batch: RankedBatch, k: int | None, *, of: str, cold: str, scale: str
     accuracy=False,
 )
 def recommendation_popularity(batch: RankedBatch, k: int | None, *, cold: str, scale: str) -> Floats:
-    """Average popularity of the recommended items: mean of their training rows over L_k.
+    """Average popularity of the recommended items: mean number of training rows over L_k.
 
     Args:
         batch: U users.
@@ -125,7 +125,7 @@ def recommendation_popularity(batch: RankedBatch, k: int | None, *, cold: str, s
         >>> recommendation_popularity(batch, 2, cold="zero", scale="none")
         array([ 2.,  0., nan])
     """
-    user, item = recommended(batch).upto(k, "item")
+    user, item = recommended(batch).top(k, "item")
     n_rows = np.maximum(recommended(batch).table.n_rows, 1 if cold == "one" else 0)
     return _mean(batch, user, (n_rows / (max(popularity(batch).n_rows, 1) if scale == "share" else 1))[item])
 
@@ -139,15 +139,15 @@ def recommendation_popularity(batch: RankedBatch, k: int | None, *, cold: str, s
     accuracy=False,
 )
 def long_tail_share(batch: RankedBatch, k: int | None, *, share: float, denominator: str) -> Floats:
-    """Share of the list that is long tail: long-tail items in L_k / n.
+    """Share of long-tail items in the list: long-tail items in L_k / n.
 
-    The long tail is what is left when the most popular items that hold a share of the training rows are taken away. Items of
-    equal popularity stand on one side: they are taken away as long as those above them hold less than the share.
+    The short head is the most popular items that together hold a share of the training rows; all other items are the long tail.
+    Equally popular items belong to the short head if the more popular items hold less than the share.
 
     Args:
         batch: U users.
         k: Cut-off.
-        share: Of the training rows, which the most popular items hold.
+        share: The share of the training rows in the short head.
         denominator: `recommended` divides by n, `k` by k.
 
     Returns:
@@ -167,8 +167,8 @@ def long_tail_share(batch: RankedBatch, k: int | None, *, share: float, denomina
         >>> long_tail_share(batch, 2, share=0.8, denominator="recommended")
         array([0.5, 1. , nan])
     """
-    found, n = _long_tail(batch, k, share)
-    return ratio(found, batch.cut_off(k) if denominator == "k" else n, defined=n > 0)
+    n_tail, n = _long_tail(batch, k, share)
+    return ratio(n_tail, batch.cut_off(k) if denominator == "k" else n, defined=n > 0)
 
 
 @register(
@@ -204,8 +204,8 @@ def long_tail_count(batch: RankedBatch, k: int | None, *, share: float) -> Float
         >>> long_tail_count(batch, 2, share=0.8)
         array([ 1.,  2., nan])
     """
-    found, n = _long_tail(batch, k, share)
-    return np.where(n > 0, found, np.nan)
+    n_tail, n = _long_tail(batch, k, share)
+    return np.where(n > 0, n_tail, np.nan)
 
 
 def _absolute_over_count(sums: Sums) -> Any:
@@ -224,24 +224,26 @@ def _absolute_over_count(sums: Sums) -> Any:
     accuracy=False,
 )
 def popularity_parity(batch: RankedBatch, k: int | None, *, share: float) -> Sums:
-    """How unequally an item of the short head and one of the long tail are recommended: std / mean of the two rates.
+    """How unequally items of the short head and of the long tail are recommended: std / mean of the two rates.
 
-    The rate of a group is its recommendations over its items. Of two rates a and b, std / mean is |a - b| / (a + b).
+    The rate of a group is the number of its recommendations divided by the number of its items. For two rates a and b, std /
+    mean is |a - b| / (a + b).
 
     Args:
         batch: U users.
         k: Cut-off.
-        share: Of the training rows, which the short head holds, as for `aplt`; all other items of the catalogue are long tail.
+        share: The share of the training rows in the short head, as for `aplt`. All other items of the catalog are the long
+            tail.
 
     Returns:
-        a - b and a + b, (U,) each. Undefined without a list, or where one of the groups has no item.
+        a - b and a + b, (U,) each. Undefined without a list, and if one of the groups has no item.
 
     Source:
         Zhu, Wang and Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR
         2020; for groups by popularity: WarpRec 1.4.6.
 
     Example:
-        Of 4 items "a" holds 8 of 10 rows. Two recommendations of "a" and one of 3 others: rates 2 and 1/3:
+        "a" is one of 4 items and holds 8 of 10 rows. It is recommended twice, the others once: rates 2 and 1/3:
 
         >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["a", "b"], ["a"], []], [{}, {}, {}]
@@ -270,13 +272,13 @@ def popularity_parity(batch: RankedBatch, k: int | None, *, share: float) -> Sum
     accuracy=False,
 )
 def expected_free_discovery(batch: RankedBatch, k: int | None, *, of: str, gain: str) -> Floats:
-    """Novelty of what is relevant, discounted: sum of gain_i (-log2 p_i) / log2(i + 1) over L_k / sum of 1 / log2(i + 1) to k.
+    """Discounted novelty of the hits: sum of gain_i (-log2 p_i) / log2(i + 1) over L_k / sum of 1 / log2(i + 1) up to k.
 
     Args:
         batch: U users.
         k: Cut-off.
-        of: p is the share of `rows`, or of `users` who have the item. A cold item counts as if it had one.
-        gain: Of a relevant item with rating r, as for `ndcg`; of others it is 0.
+        of: p is the share of `rows` or of `users`. A cold item counts as if it had one row or user.
+        gain: Gain of a relevant item with rating r, as for `dcg`. Other items have gain 0.
 
     Returns:
         (U,) values of 0 or more. Undefined for a user without a relevant item.
@@ -285,7 +287,7 @@ def expected_free_discovery(batch: RankedBatch, k: int | None, *, of: str, gain:
         Vargas and Castells, Rank and relevance in novelty and diversity metrics for recommender systems, RecSys 2011.
 
     Example:
-        "b" is one of 4 rows, and stands at rank 1 or at rank 2:
+        "b" has one of 4 rows, and is at rank 1 or at rank 2:
 
         >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["b"], ["x", "b"], []], [{"b": 1}, {"b": 1}, {}]
@@ -307,7 +309,7 @@ def expected_free_discovery(batch: RankedBatch, k: int | None, *, of: str, gain:
     accuracy=False,
 )
 def expected_popularity_complement(batch: RankedBatch, k: int | None, *, of: str, gain: str) -> Floats:
-    """Rareness of what is relevant, discounted: sum of gain_i (1 - p_i) / log2(i + 1) over L_k / sum of 1 / log2(i + 1) to k.
+    """Discounted rarity of the hits: sum of gain_i (1 - p_i) / log2(i + 1) over L_k / sum of 1 / log2(i + 1) up to k.
 
     Args:
         batch: U users.
@@ -344,15 +346,15 @@ def _serendipity_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     accuracy=False,
 )
 def serendipity(batch: RankedBatch, k: int | None, *, against: str) -> Floats:
-    """Relevance that nobody else would have got: sum over L_k of max(P(i) - P0(i), 0) h_i / n, with P(i) = (N + 1 - i) / N.
+    """Hits that a simple recommender ranks lower: sum of max(P(i) - P0(i), 0) h_i over L_k / n, with P(i) = (N + 1 - i) / N.
 
-    P0 is the same of the place that the item has by popularity, or in the list of the baseline model; without a place it is 0.
+    P0(i) is P of the rank of the same item by popularity, or in the list of the baseline model, and 0 without such a rank.
 
     Args:
         batch: U users.
         k: Cut-off.
-        against: `popularity`: places by training rows, 1 for the most, and equally popular items share a place. `baseline`:
-            ranks in the user's list of the baseline model, which is cut at k, too.
+        against: `popularity`: rank by training rows; equally popular items share a rank. `baseline`: rank in the user's list of
+            the baseline model, cut at k.
 
     Returns:
         (U,) values in [0, 1]. Undefined for a user without a list.
@@ -361,7 +363,7 @@ def serendipity(batch: RankedBatch, k: int | None, *, against: str) -> Floats:
         RecTools 0.19.0, its metric Serendipity.
 
     Example:
-        Of 4 items "a" and then "b" are the most popular. P(1) = 1, and P0 is 1, 3/4 and 0 of "a", "b" and a cold item:
+        "a" and then "b" are the most popular of 4 items. P(1) = 1, and P0 of "a", "b" and a cold item is 1, 3/4 and 0:
 
         >>> from spark_recmetrics.metrics.batch import with_items
         >>> lists, truth = [["b"], ["x"], []], [{"b": 1}, {"x": 1}, {}]
@@ -370,27 +372,29 @@ def serendipity(batch: RankedBatch, k: int | None, *, against: str) -> Floats:
         >>> serendipity(batch, 1, against="popularity")
         array([0.25, 1.  ,  nan])
     """
-    shown, n = recommended(batch), batch.list_length(k)
-    user, rank, item, baseline_rank = shown.hits.upto(k, "rank", "item", "baseline_rank")
+    items, n = recommended(batch), batch.list_length(k)
+    user, rank, item, baseline_rank = items.hits.top(k, "rank", "item", "baseline_rank")
     n_items = batch.n_items or 1
-    listed = (baseline_rank > 0) & (baseline_rank <= (np.inf if k is None else k))
-    by_popularity = against == "popularity"
-    place = popularity(batch).place(shown.table.n_rows)[item] if by_popularity else np.where(listed, baseline_rank, np.inf)
-    gained = np.maximum((n_items + 1 - rank) - np.maximum(n_items + 1 - place, 0), 0) / n_items
+    if against == "popularity":
+        expected_rank = popularity(batch).rank(items.table.n_rows)[item]
+    else:
+        listed = (baseline_rank > 0) & (baseline_rank <= (np.inf if k is None else k))
+        expected_rank = np.where(listed, baseline_rank, np.inf)
+    gained = np.maximum((n_items + 1 - rank) - np.maximum(n_items + 1 - expected_rank, 0), 0) / n_items
     return ratio(sum_by_user(user, gained, batch.size), n, defined=n > 0)
 
 
 def _mean(batch: RankedBatch, user: Ints, values: Floats) -> Floats:
-    """(U,) means of the values of each user's rows, NaN without a row."""
+    """(U,) mean of the values over the rows of each user, NaN without a row."""
     n = np.bincount(user, minlength=batch.size)
     return ratio(sum_by_user(user, values, batch.size), n, defined=n > 0)
 
 
 def _shares(batch: RankedBatch, of: str) -> Floats:
-    """(I,) the share p of each item, a cold one as if it had one row."""
-    known, table = popularity(batch), recommended(batch).table
-    n, all_of = (table.n_users, known.n_users) if of == "users" else (table.n_rows, known.n_rows)
-    return np.maximum(n, 1) / max(all_of, 1)
+    """(I,) the share p of each item; a cold item counts as if it had one row or user."""
+    all_items, table = popularity(batch), recommended(batch).table
+    n, n_all = (table.n_users, all_items.n_users) if of == "users" else (table.n_rows, all_items.n_rows)
+    return np.maximum(n, 1) / max(n_all, 1)
 
 
 def _rarity(batch: RankedBatch, of: str, cold: str) -> Floats:
@@ -400,19 +404,19 @@ def _rarity(batch: RankedBatch, of: str, cold: str) -> Floats:
 
 
 def _long_tail(batch: RankedBatch, k: int | None, share: float) -> tuple[Floats, Ints]:
-    """(U,) long-tail items in L_k, and n."""
-    shown = recommended(batch)
-    user, item = shown.upto(k, "item")
-    tail = shown.table.n_rows < popularity(batch).short_head(share)
+    """(U,) number of long-tail items in L_k, and n."""
+    items = recommended(batch)
+    user, item = items.top(k, "item")
+    tail = items.table.n_rows < popularity(batch).head_threshold(share)
     return sum_by_user(user, tail[item].astype(np.float64), batch.size), np.bincount(user, minlength=batch.size)
 
 
 def _discounted(batch: RankedBatch, k: int | None, of: str, gain: str, *, novel: bool) -> Floats:
-    """(U,) sums of gain times -log2 p, or 1 - p, over log2(rank + 1), over the sum of these discounts up to k."""
-    user, rank, rating, item = recommended(batch).hits.upto(k, "rank", "rating", "item")
+    """(U,) sum of gain * (-log2 p, or 1 - p) / log2(rank + 1) over the hits / sum of 1 / log2(rank + 1) up to k."""
+    user, rank, rating, item = recommended(batch).hits.top(k, "rank", "rating", "item")
     share = _shares(batch, of)[item]
     values = gain_of(rating, gain) * (-np.log2(share) if novel else 1 - share)
     total = sum_by_user(user, values / np.log2(rank + 1.0), batch.size)
-    places = batch.cut_off(k)
-    discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, places.max(initial=0) + 2)))])
-    return ratio(total, discounts[places], defined=batch.n_relevant > 0)
+    cut_off = batch.cut_off(k)
+    discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, cut_off.max(initial=0) + 2)))])
+    return ratio(total, discounts[cut_off], defined=batch.n_relevant > 0)

@@ -1,9 +1,8 @@
-"""Ranking metrics: formulas over a batch of users, in numpy, without a loop over users.
+"""Ranking metrics of the hits of a list.
 
-Notation, per user: L_k is the list cut at k, n its length, m the number of relevant items, h_i = 1 if the item at
-rank i is relevant, H = sum of h_i over i <= k. Without a cut-off the whole list counts: a formula that divides by k
-divides by n, and min(m, k) is m.
-All values are undefined (NaN) only where that is said.
+Notation, per user: L_k is the list cut at k, n its length, m the number of relevant items, h_i = 1 if the item at rank i is
+relevant, and H the sum of h_i over i <= k. Without a cut-off the full list counts: formulas divide by n in place of k, and
+min(m, k) is m. Values are undefined (NaN) only where a docstring says so.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from spark_recmetrics.metrics.registry import Parameter, register
 def precision(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
     """Share of the list that is relevant: H / k.
 
-    `denominator=recommended` divides by n, so that a short list is not blamed for its length.
+    `denominator=recommended` divides by n, so that short lists are not penalized.
 
     Args:
         batch: U users.
@@ -27,7 +26,7 @@ def precision(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
         denominator: `k` or `recommended`.
 
     Returns:
-        (U,) shares in [0, 1]. Undefined for a user with neither a list nor a relevant item where the denominator is n = 0.
+        (U,) shares in [0, 1]. Undefined for a user with neither a list nor a relevant item if the denominator is n = 0.
 
     Source:
         Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.4.
@@ -43,7 +42,7 @@ def precision(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
 
 @register("recall", options={"denominator": "recall_denominator"}, aliases=("rec", "r"), needs_relevant=True, grows_with_k=True)
 def recall(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
-    """Share of the relevant items that the list found: H / m.
+    """Share of the relevant items that are in the list: H / m.
 
     Args:
         batch: U users.
@@ -75,15 +74,16 @@ def recall(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
 def f_beta(first: Floats, second: Floats, *, beta: float) -> Floats:
     """Weighted harmonic mean of two metrics: (1 + beta^2) a b / (beta^2 a + b), and 0 where a = b = 0.
 
-    The two are precision and recall unless the text names others: `f1(ndcg, map)@10`. A beta above 1 favours the second.
+    The default metrics are precision and recall; others are written as `f1(ndcg, map)@10`. A beta above 1 favors the second
+    metric.
 
     Args:
-        first: (U,) values of one metric.
-        second: (U,) values of the other.
+        first: (U,) values of the first metric.
+        second: (U,) values of the second metric.
         beta: Weight, above 0.
 
     Returns:
-        (U,) values between those of the two. Undefined where one of the two is.
+        (U,) values between those of the two metrics. Undefined if one of them is.
 
     Source:
         van Rijsbergen, Information Retrieval, 2nd edition, 1979, chapter 7.
@@ -94,7 +94,7 @@ def f_beta(first: Floats, second: Floats, *, beta: float) -> Floats:
     """
     undefined = np.isnan(first) | np.isnan(second)
     if beta > 1:
-        # The same number, and the square cannot overflow.
+        # An equal expression whose square cannot overflow.
         first, second, beta = second, first, 1 / beta
     square = beta * beta
     return ratio((1 + square) * first * second, square * first + second, defined=~undefined)
@@ -102,7 +102,7 @@ def f_beta(first: Floats, second: Floats, *, beta: float) -> Floats:
 
 @register("hit", aliases=("hit_rate", "hitrate", "hr", "hits", "hit_ratio", "success"), grows_with_k=True)
 def hit(batch: RankedBatch, k: int | None) -> Floats:
-    """1 if the list holds a relevant item, else 0; its mean is the hit rate.
+    """1 if the list contains a relevant item, else 0; its mean is the hit rate.
 
     Args:
         batch: U users.
@@ -157,7 +157,7 @@ def reciprocal_rank(batch: RankedBatch, k: int | None) -> Floats:
 def first_hit_rank(batch: RankedBatch, k: int | None) -> Floats:
     """Rank of the first relevant item within k; its mean is the average rank.
 
-    Users without a hit are left out, so read it beside `hit`, which counts them.
+    Users without a hit are left out, so look at `hit` as well, which counts them.
 
     Args:
         batch: U users.
@@ -167,7 +167,7 @@ def first_hit_rank(batch: RankedBatch, k: int | None) -> Floats:
         (U,) ranks from 1. Undefined for a user without a hit.
 
     Source:
-        Voorhees, The TREC-8 question answering track report, 1999, of whose reciprocal rank it is the plain form.
+        Voorhees, The TREC-8 question answering track report, 1999, for the reciprocal rank.
 
     Example:
         >>> batch = RankedBatch.of(lists=[["a", "b"], ["x"], ["b"]], truth=[{"b": 1}, {"y": 1}, {"b": 1}])
@@ -180,11 +180,11 @@ def first_hit_rank(batch: RankedBatch, k: int | None) -> Floats:
 
 @register("r_precision", aliases=("rprec", "r_prec"), needs_relevant=True, has_cut_off=False)
 def r_precision(batch: RankedBatch, k: int | None) -> Floats:
-    """Precision, and recall, at the number of relevant items: hits within the first m ranks / m.
+    """Precision and recall at the number of relevant items: hits within the first m ranks / m.
 
     Args:
         batch: U users.
-        k: None: m is the cut-off.
+        k: None, because m is the cut-off.
 
     Returns:
         (U,) shares in [0, 1]. Undefined for a user without a relevant item.
@@ -209,12 +209,14 @@ def r_precision(batch: RankedBatch, k: int | None) -> Floats:
     grows_with_k=True,
 )
 def rank_biased_precision(batch: RankedBatch, k: int | None, *, p: float) -> Floats:
-    """Expected share of relevant items among those a reader looks at: (1 - p) sum of h_i p^(i-1) over i <= k.
+    """Rank-biased precision: (1 - p) sum of h_i p^(i-1) over i <= k.
+
+    It is the expected share of relevant items among the items that a user looks at.
 
     Args:
         batch: U users.
         k: Cut-off.
-        p: Probability that the reader goes on to the next item, above 0 and below 1.
+        p: Probability that the user goes on to the next item, above 0 and below 1.
 
     Returns:
         (U,) values in [0, 1). Undefined for a user without a relevant item.
@@ -238,12 +240,12 @@ def rank_biased_precision(batch: RankedBatch, k: int | None, *, p: float) -> Flo
     needs_relevant=True,
 )
 def average_precision(batch: RankedBatch, k: int | None, *, normalizer: str) -> Floats:
-    """Precision at the rank of each hit, summed and normalised: (1/N) sum of P@i h_i over i <= k.
+    """Average precision, the normalized sum of the precision at each hit: (1/N) sum of P@i h_i over i <= k.
 
     Args:
         batch: U users.
         k: Cut-off.
-        normalizer: N: `min_k` min(m, k), `relevant` m, `hits` H, `k`, `min_recommended` min(m, n).
+        normalizer: The divisor N: `min_k` min(m, k), `relevant` m, `hits` H, `k`, `min_recommended` min(m, n).
 
     Returns:
         (U,) values in [0, 1]; their mean is MAP. Undefined for a user without a relevant item.
@@ -264,14 +266,14 @@ def average_precision(batch: RankedBatch, k: int | None, *, normalizer: str) -> 
     "mar", options={"normalizer": "map_normalizer"}, aliases=("average_recall", "mean_average_recall"), needs_relevant=True
 )
 def average_recall(batch: RankedBatch, k: int | None, *, normalizer: str) -> Floats:
-    """Recall at the rank of each hit, summed and normalised: (1/N) sum of R@i h_i over i <= k.
+    """Average recall, the normalized sum of the recall at each hit: (1/N) sum of R@i h_i over i <= k.
 
     A perfect list scores (m + 1) / (2 m) for m <= k, not 1.
 
     Args:
         batch: U users.
         k: Cut-off.
-        normalizer: N, as for `map`.
+        normalizer: The divisor N, as for `map`.
 
     Returns:
         (U,) values in [0, 1]; their mean is MAR. Undefined for a user without a relevant item.
@@ -411,24 +413,24 @@ def ndcg(batch: RankedBatch, k: int | None, *, gain: str, idcg: str, discount: s
 
 
 LARGEST_GAIN = 2.0**1000
-"""A sum of as many of these as a list can have is a number yet."""
+"""The largest gain. The sum of this gain over the longest list is still finite."""
 
 
 def gain_of(rating: Floats, gain: str) -> Floats:
-    """Gain of relevant items by their rating; negative gains count as 0, because an ideal list would leave those items out.
+    """Gain of relevant items by their ratings, from 0 to `LARGEST_GAIN`.
 
-    Gains that are too large are all the same, because sums of them would be infinite.
+    Negative gains count as 0, because an ideal list would leave those items out.
     """
     return np.clip(raw_gain(rating, gain), 0.0, LARGEST_GAIN)
 
 
 def raw_gain(rating: Floats, gain: str) -> Floats:
-    """The gain as the formula has it, which may be negative."""
+    """The gain before it is limited: it may be negative or infinite."""
     if gain == "binary":
         return np.ones(len(rating))
     if gain == "linear":
         return rating
-    with np.errstate(over="ignore"):  # what is infinite is told apart by who asks
+    with np.errstate(over="ignore"):
         return np.exp2(rating + (gain == "exponential_plus1")) - 1.0
 
 

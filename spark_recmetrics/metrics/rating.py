@@ -1,9 +1,9 @@
-"""Rating metrics: formulas over error moments, the same for one user and for all.
+"""Rating metrics: formulas over moments of the prediction errors, of one user or of all users.
 
-A formula uses arithmetic only, so it takes moments that are numbers, numpy arrays or Spark columns alike. The option `average`
-says which moments: `pairs`, those of all pairs of all users; `per_user`, those of each user, then the mean of the values, so
-for `rmse` of the roots; `users`, the sum over all pairs, divided by the number of users, which for `r2` and
-`explained_variance` is the same as `pairs`.
+The formulas use arithmetic only, so that moments may be numbers, numpy arrays or Spark columns. The option `average` selects
+the moments. `pairs`: the moments of all pairs of all users. `per_user`: the moments of each user; the value of a model is the
+mean of the users' values, so for `rmse` a mean of roots. `users`: the sum over all pairs divided by the number of users; for
+`r2` and `explained_variance` the same as `pairs`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _error = partial(_rating, higher_is_better=False, upper=None)
 _share = partial(_rating, lower=None, pooled=_complement_of_quotient, skips_undefined=True, divides_by_pairs=False)
 
 _ROUNDING = 1e-10
-"""A difference of two sums below this share of them has lost too many digits to rounding."""
+"""A difference of two sums below this share of them consists mostly of rounding errors."""
 
 
 class Moments(NamedTuple):
-    """Sums over the pairs of a prediction p and a true rating r; also the columns of PER_USER that hold them.
+    """Sums over the pairs of a prediction p and a true rating r, and the names of their PER_USER columns.
 
     Args:
         n_pairs: Number of pairs, above 0.
@@ -59,7 +59,7 @@ def mean_absolute_error(moments: Moments) -> Sums:
     """Mean absolute error: (1/n) sum |p - r|, in units of the rating.
 
     Args:
-        moments: Of one user or of many.
+        moments: The moments of one user or of many.
 
     Returns:
         Sum and number of errors. Undefined without a pair.
@@ -85,7 +85,7 @@ def mean_squared_error(moments: Moments) -> Sums:
     """Mean squared error: (1/n) sum (p - r)^2, in squared units of the rating.
 
     Args:
-        moments: Of one user or of many.
+        moments: The moments of one user or of many.
 
     Returns:
         Sum and number of squared errors. Undefined without a pair.
@@ -111,10 +111,10 @@ def root_mean_squared_error(moments: Moments) -> Sums:
     """Root mean squared error: sqrt((1/n) sum (p - r)^2), in units of the rating.
 
     Args:
-        moments: Of one user or of many.
+        moments: The moments of one user or of many.
 
     Returns:
-        Sum and number of squared errors, of whose quotient the value is the root. Undefined without a pair.
+        Sum and number of squared errors; the value is the root of their quotient. Undefined without a pair.
 
     Source:
         Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22(1), 2004.
@@ -133,15 +133,15 @@ def root_mean_squared_error(moments: Moments) -> Sums:
     aliases=("r_squared", "rsquared", "r2_score"),
 )
 def r_squared(moments: Moments) -> Sums:
-    """Share of the squared deviation of the ratings that predictions explain: 1 - sum (p - r)^2 / sum (r - mean r)^2.
+    """Coefficient of determination: 1 - sum (p - r)^2 / sum (r - mean r)^2.
 
-    Below 0 where the mean rating would predict better.
+    Below 0 if the mean rating predicts better.
 
     Args:
-        moments: Of one user or of many.
+        moments: The moments of one user or of many.
 
     Returns:
-        The two sums. Undefined where all ratings are equal, or differ by less than a 100,000th of their size.
+        The two sums. Undefined if all ratings are equal, or differ by less than a 100,000th of their size.
 
     Source:
         Kvålseth, Cautionary note about R2, The American Statistician 39(4), 1985, its formula 1.
@@ -160,14 +160,14 @@ def r_squared(moments: Moments) -> Sums:
     aliases=("exp_var", "expvar", "explained_variance_score"),
 )
 def explained_variance(moments: Moments) -> Sums:
-    """The same as r2 for errors without their mean, a bias that does not vary: 1 - Var(p - r) / Var(r).
+    """Explained variance: `r2` after the mean error is subtracted: 1 - Var(p - r) / Var(r).
 
     Args:
-        moments: Of one user or of many.
+        moments: The moments of one user or of many.
 
     Returns:
-        The two variances, times n. Undefined as `r2`, and where the errors are 100,000 times as large as the ratings differ:
-        rounding would decide then.
+        The two variances, times n. Undefined where `r2` is, and if the errors are 100,000 times as large as the differences of
+            the ratings, so that rounding would decide.
 
     Source:
         scikit-learn, its explained_variance_score.
@@ -184,6 +184,6 @@ def explained_variance(moments: Moments) -> Sums:
 
 
 def _deviation(moments: Moments) -> tuple[Any, Any]:
-    """Sum of the squared deviations of the ratings from their mean, and how much of it may be rounding."""
+    """Sum of the squared deviations of the ratings from their mean, and an upper bound of its rounding error."""
     deviation = moments.sum_squared_rating - moments.sum_rating * moments.sum_rating / moments.n_pairs
     return deviation, _ROUNDING * moments.sum_squared_rating

@@ -1,4 +1,4 @@
-"""What a kernel sees of recommended items beside whether they are relevant: popularity, history, features, categories."""
+"""The recommended items of a batch, and what is known about items: popularity, history, features, categories, groups."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.metrics.arrays import Floats, Ints, Part
+from spark_recmetrics.metrics.arrays import Floats, Ints, RankedRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CATEGORIES_A_BLOCK = 62
-"""How many categories one number of `Recommended.categories` holds: a double holds the highest power of two exactly."""
+"""How many categories fit into one integer of `ItemTable.categories`."""
 
 
 @dataclass(frozen=True)
 class Popularity:
-    """How often the items of the training rows stand there: a histogram, which is small however many items there are.
+    """Distribution of the training rows over items, as a histogram whose size does not depend on the number of items.
 
     Args:
-        counts: (C,) the different numbers of rows that items have, ascending.
-        n_items: (C,) how many items have so many.
-        n_users: How many users have a row; 0 where nobody needs to know.
+        counts: (C,) the different numbers of rows of an item, ascending.
+        n_items: (C,) number of items with that many rows.
+        n_users: Number of users with a row; 0 if no metric needs it.
 
     Example:
         Two items with one row each, and one with 8:
 
         >>> popularity = Popularity((1, 8), (2, 1), n_users=3)
-        >>> popularity.n_rows, popularity.short_head(0.8), popularity.place(np.array([8, 1, 0]))
+        >>> popularity.n_rows, popularity.head_threshold(0.8), popularity.rank(np.array([8, 1, 0]))
         (10, 8, array([ 1.,  2., inf]))
     """
 
@@ -49,22 +49,22 @@ class Popularity:
 
     @classmethod
     def of_train(cls, counts: Sequence[int], n_items: Sequence[int], n_users: int) -> Popularity:
-        """What the training rows tell.
+        """The popularity of items in training rows.
 
         Raises:
-            DataError: There are none, so that every item would be as rare as any other.
+            DataError: There are no rows, so that all items would be equally rare.
         """
         if not counts:
-            raise DataError("train: expected rows with a user and an item, found none: no item is more popular than another")
+            raise DataError("train: expected rows with a user and an item, found none: without them no item is popular")
         return cls(tuple(counts), tuple(n_items), n_users)
 
-    def short_head(self, share: float) -> int:
-        """How many rows an item has at least that is one of the most popular ones, which together hold this share of the rows.
+    def head_threshold(self, share: float) -> int:
+        """The smallest number of rows of an item of the short head: the most popular items, which hold this share of the rows.
 
-        Items of equal popularity stand on one side: they are in as long as those above them hold less than the share.
+        Equally popular items are in the short head if the more popular items hold less than the share.
         """
         held, lowest = 0, 1
-        wanted = math.ceil(Fraction(str(share)) * self.n_rows)  # 0.55 * 100 is more than 55 for floats
+        wanted = math.ceil(Fraction(str(share)) * self.n_rows)  # in floats, 0.55 * 100 > 55
         for count, n in zip(reversed(self.counts), reversed(self.n_items), strict=True):
             if held >= wanted:
                 break
@@ -72,27 +72,27 @@ class Popularity:
         return lowest
 
     def n_head(self, share: float) -> int:
-        """How many items the most popular ones are that hold this share of the rows."""
-        lowest = self.short_head(share)
+        """The number of items of the short head."""
+        lowest = self.head_threshold(share)
         return sum(n for count, n in zip(self.counts, self.n_items, strict=True) if count >= lowest)
 
-    def place(self, n_rows: Ints) -> Floats:
-        """The place of items by popularity, from 1; equally popular ones share a place. Infinite for an item without a row."""
+    def rank(self, n_rows: Ints) -> Floats:
+        """The rank of items by popularity, from 1. Equally popular items share a rank; without a row the rank is infinite."""
         above = len(self.counts) - np.searchsorted(np.asarray(self.counts, dtype=np.int64), n_rows)
         return np.where(n_rows > 0, above.astype(np.float64), np.inf)
 
 
 @dataclass(frozen=True)
 class ItemTable:
-    """What is known of the I items of a batch, by their numbers. What no metric needs has no meaning.
+    """What is known about the I items of a batch, by their numbers. Columns that no metric needs are not filled.
 
     Args:
         n_rows: (I,) training rows of the item.
         n_users: (I,) users with a training row of the item.
-        features: (I, D) feature vector of the item, NaN where it has none.
-        categories: (I, B) categories of the item, one bit each, `CATEGORIES_A_BLOCK` in a number; 0 where it has none.
-        group_starts: (I + 1,) where the groups of an item begin among all groups of items, and where the last one's end.
-        groups: The groups of the items, as places in `ItemSummary.groups`.
+        features: (I, D) feature vector of the item, NaN if it has none.
+        categories: (I, B) categories of the item as bits, `CATEGORIES_A_BLOCK` in an integer; 0 if it has none.
+        group_starts: (I + 1,) the start of the item's groups in `groups`, and the end of the last item's groups.
+        groups: The groups of the items, as indexes into `ItemSummary.groups`.
     """
 
     n_rows: Ints
@@ -103,50 +103,50 @@ class ItemTable:
     groups: Ints
 
     @classmethod
-    def of(cls, size: int, **known: Any) -> ItemTable:
-        """A table of so many items; what is not given is as if nothing was known of them."""
-        nothing: dict[str, Any] = {name: np.zeros(size, dtype=np.int64) for name in ("n_rows", "n_users")}
-        nothing |= {"features": np.zeros((size, 0)), "categories": np.zeros((size, 0), dtype=np.int64)}
-        nothing |= {"group_starts": np.zeros(size + 1, dtype=np.int64), "groups": np.zeros(0, dtype=np.int64)}
-        return cls(**{**nothing, **known})
+    def of(cls, size: int, **columns: Any) -> ItemTable:
+        """A table of this many items; the other columns are empty."""
+        empty: dict[str, Any] = {name: np.zeros(size, dtype=np.int64) for name in ("n_rows", "n_users")}
+        empty |= {"features": np.zeros((size, 0)), "categories": np.zeros((size, 0), dtype=np.int64)}
+        empty |= {"group_starts": np.zeros(size + 1, dtype=np.int64), "groups": np.zeros(0, dtype=np.int64)}
+        return cls(**{**empty, **columns})
 
     @cached_property
     def unit_features(self) -> Floats:
-        """(I, D) the feature vectors with length 1; one of zeros stays as it is."""
-        # Squares of very large and very small numbers are infinite and 0: powers of two, which change no digit, go before.
+        """(I, D) the feature vectors scaled to length 1; a vector of zeros is unchanged."""
+        # Squares of very large numbers are infinite, those of very small ones 0. Powers of two scale without rounding.
         _, exponent = np.frexp(np.max(np.abs(self.features), axis=1, initial=0.0))
-        near_1 = np.ldexp(self.features, -exponent[:, None])
-        length = np.sqrt(np.einsum("ij,ij->i", near_1, near_1))
-        found: Floats = near_1 / np.where(length == 0, 1.0, length)[:, None]
-        return found
+        scaled = np.ldexp(self.features, -exponent[:, None])
+        length = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+        units: Floats = scaled / np.where(length == 0, 1.0, length)[:, None]
+        return units
 
     @cached_property
     def unit_squares(self) -> Floats:
-        """(I,) the squared lengths of these vectors: 1, but for rounding, and 0 for one of zeros."""
-        found: Floats = np.einsum("ij,ij->i", self.unit_features, self.unit_features)
-        return found
+        """(I,) the squared lengths of the scaled vectors: 1 up to rounding, and 0 for a vector of zeros."""
+        squares: Floats = np.einsum("ij,ij->i", self.unit_features, self.unit_features)
+        return squares
 
     def groups_of(self, items: Ints) -> tuple[Ints, Ints]:
-        """Every pair of one of these items and a group that it belongs to: the place of the item here, and the group."""
-        first, n = self.group_starts[items], self.group_starts[items + 1] - self.group_starts[items]
-        place = np.repeat(np.arange(len(items)), n)
-        behind = np.arange(len(place)) - np.repeat(np.cumsum(n) - n, n)
-        return place, self.groups[first[place] + behind]
+        """All pairs of one of these items and one of its groups: the position of the item in `items`, and the group."""
+        start, n = self.group_starts[items], self.group_starts[items + 1] - self.group_starts[items]
+        position = np.repeat(np.arange(len(items)), n)
+        offset = np.arange(len(position)) - np.repeat(np.cumsum(n) - n, n)
+        return position, self.groups[start[position] + offset]
 
 
 @dataclass(frozen=True)
-class RecommendedItems(Part):
-    """Every recommended item, by user and rank, with what is known of it. What no metric needs has no meaning.
+class RecommendedItems(RankedRows):
+    """All recommended items, by user and rank, with what is known about them. Columns that no metric needs are not filled.
 
     Args:
         user: (L,) index into the batch, ascending.
         rank: (L,) rank from 1, ascending within a user.
         item: (L,) the number of the item in the table.
-        rating: (L,) rating of the item where it is relevant, else NaN.
-        score: (L,) score of the recommendation, NaN where it is missing.
+        rating: (L,) rating of a relevant item, NaN if the item is not relevant.
+        score: (L,) score of the recommendation, NaN if it is missing.
         seen: (L,) whether the user has a training row of the item.
-        baseline_rank: (L,) rank of the item in the user's list of the baseline model, 0 where it is not there.
-        table: What is known of items.
+        baseline_rank: (L,) rank of the item in the user's list of the baseline model, 0 if it is not in there.
+        table: What is known about items.
     """
 
     user: Ints
@@ -159,36 +159,36 @@ class RecommendedItems(Part):
     table: ItemTable
 
     @classmethod
-    def of(cls, user: Ints, rank: Ints, item: Ints, rating: Floats, table: ItemTable, **known: Any) -> RecommendedItems:
-        """Rows in any order; what is not given is as if nothing was known of the items."""
-        nothing: dict[str, Any] = {
+    def of(cls, user: Ints, rank: Ints, item: Ints, rating: Floats, table: ItemTable, **columns: Any) -> RecommendedItems:
+        """Rows in any order; the other columns are empty."""
+        empty: dict[str, Any] = {
             "score": np.full(len(user), np.nan),
             "seen": np.zeros(len(user), dtype=bool),
             "baseline_rank": np.zeros(len(user), dtype=np.int64),
         }
-        rows = cls(user, rank, item, rating, **{**nothing, **known}, table=table)
+        rows = cls(user, rank, item, rating, **{**empty, **columns}, table=table)
         key = user * (int(rank.max(initial=0)) + 1) + rank
         return rows if np.all(key[1:] >= key[:-1]) else rows.kept(np.argsort(key, kind="stable"))
 
     def kept(self, which: Any) -> RecommendedItems:
-        """The rows that a mask or an index names."""
+        """The rows that a mask or an index selects."""
         rows = (field.name for field in fields(self) if field.name != "table")
         return replace(self, **{name: getattr(self, name)[which] for name in rows})
 
     @cached_property
     def hits(self) -> RecommendedItems:
-        """The rows of relevant items: most recommendations miss."""
+        """The rows of relevant items."""
         return self.kept(~np.isnan(self.rating))
 
     @cached_property
     def _cut(self) -> dict[tuple[int, str], Any]:
+        """Columns cut at k, because many metrics read the same ones."""
         return {}
 
-    def upto(self, k: int | None, *names: str) -> tuple[Any, ...]:
-        """The users, and these columns, of the rows within the first k ranks; of all for k None."""
+    def top(self, k: int | None, *names: str) -> tuple[Any, ...]:
+        """The users and these columns of the rows within the first k ranks; of all rows if k is None."""
         if k is None:
             return tuple(getattr(self, name) for name in ("user", *names))
-        # Many metrics look at the same columns.
         if (k, "") not in self._cut:
             self._cut[k, ""] = np.flatnonzero(self.rank <= k)
         for name in ("user", *names):
@@ -199,13 +199,13 @@ class RecommendedItems(Part):
 
 @dataclass(frozen=True)
 class ItemSummary:
-    """What is known of all items together.
+    """What is known about all items together.
 
     Args:
-        popularity: How often they stand in the training rows.
-        n_features: Length D of their feature vectors.
-        n_categories: How many categories they have.
-        groups: Their groups, by column and name.
+        popularity: Distribution of the training rows over items.
+        n_features: Length D of the feature vectors.
+        n_categories: Number of different categories.
+        groups: The groups of items, by column and name.
     """
 
     popularity: Popularity | None = None
@@ -215,33 +215,35 @@ class ItemSummary:
 
     @property
     def n_blocks(self) -> int:
-        """How many numbers hold the categories of an item."""
+        """The number of integers for the categories of an item."""
         return -(-self.n_categories // CATEGORIES_A_BLOCK)
 
 
 def baseline_ranks(cell: Ints, rank: Ints, item: Ints, n_users: int, baseline: int) -> Ints:
-    """(L,) the rank of each item in the list that the baseline model made for the same user, 0 where it is not there.
+    """(L,) the rank of each item in the baseline model's list for the same user, 0 if it is not in there.
 
     Args:
         cell: (L,) index into the batch, by model and then by user.
         rank: (L,) rank.
-        item: (L,) a number that only this item has.
+        item: (L,) number of the item.
         n_users: Users of a model.
-        baseline: Place of the baseline among the models.
+        baseline: Index of the baseline among the models.
     """
     key = cell % max(n_users, 1) * (item.max(initial=0) + 1) + item
-    own = np.flatnonzero(cell // max(n_users, 1) == baseline)
-    own = own[np.lexsort((rank[own], key[own]))]
-    place = np.searchsorted(key[own], key)
-    place[place == len(own)] = 0
-    there = key[own][place] == key if len(own) else np.zeros(len(key), dtype=bool)
-    return np.where(there, rank[own][place], 0) if len(own) else np.zeros(len(key), dtype=np.int64)
+    of_baseline = np.flatnonzero(cell // max(n_users, 1) == baseline)
+    of_baseline = of_baseline[np.lexsort((rank[of_baseline], key[of_baseline]))]
+    if not len(of_baseline):
+        return np.zeros(len(key), dtype=np.int64)
+    position = np.searchsorted(key[of_baseline], key)
+    position[position == len(of_baseline)] = 0
+    return np.where(key[of_baseline][position] == key, rank[of_baseline][position], 0)
 
 
-def category_bits(groups: Sequence[Collection[str]], names: Sequence[str]) -> Ints:
+def category_bits(categories: Sequence[Collection[str]], names: Sequence[str]) -> Ints:
     """(I, B) the categories of each item as bits."""
-    found = np.zeros((len(groups), -(-len(names) // CATEGORIES_A_BLOCK)), dtype=np.int64)
-    for place, name in enumerate(names):
-        block, bit = divmod(place, CATEGORIES_A_BLOCK)
-        found[:, block] |= np.array([name in own for own in groups], dtype=np.int64).reshape(len(groups)) << bit
-    return found
+    bits = np.zeros((len(categories), -(-len(names) // CATEGORIES_A_BLOCK)), dtype=np.int64)
+    for number, name in enumerate(names):
+        block, bit = divmod(number, CATEGORIES_A_BLOCK)
+        has_category = np.array([name in of_item for of_item in categories], dtype=np.int64)
+        bits[:, block] |= has_category.reshape(len(categories)) << bit
+    return bits

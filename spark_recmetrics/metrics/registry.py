@@ -1,7 +1,7 @@
-"""Metrics as values: what is registered, and how a metric is computed.
+"""The registry of metrics, metrics as values, and their values for a batch of users.
 
-A metric is a name, perhaps operands and parameters, and perhaps a cut-off: `ndcg@10`, `f1(beta=0.5)@20`,
-`f1(ndcg, map, beta=0.5)@10`, `ndcg(gain=exponential)@10`. `parse(str(m)) == m` for every metric.
+A metric has a name and optional operands, parameters and cut-off: `ndcg@10`, `f1(beta=0.5)@20`, `f1(ndcg, map, beta=0.5)@10`,
+`ndcg(gain=exponential)@10`. `parse(str(m)) == m` for every metric.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ Need = Literal[
 ]
 
 DEFAULT_METRICS = ("precision", "recall", "ndcg", "map", "mrr", "hit")
-"""What is computed where no metric is named."""
+"""The default metrics."""
 
 DEFAULT_K = (10,)
-"""The cut-offs where none is given."""
+"""The default cut-offs."""
 
 DEFAULT_N_BUCKETS = 32
-"""The number of groups of users that are scored together, where none is given."""
+"""The default number of groups of users; the users of a group are scored together."""
 
 LARGEST_CATALOG = 10**15
-"""Of the number of items of a catalogue."""
+"""The largest number of items in the catalog."""
 
 LARGEST = 10_000_000
-"""Of cut-offs and numbers of buckets. A longer list is a whole list; discounts of more ranks would fill the memory."""
+"""The largest cut-off and number of buckets. Discounts of more ranks would not fit into memory."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter that belongs to one metric and is no field of a convention.
+    """A parameter of a single metric, without a field in `Convention`.
 
     Args:
-        default: Its value where the text has none.
-        choices: The legal names; none for a number.
-        below: A number has to be below this, and above 0.
-        counts: It is a number of things, so that it is a whole one from 1.
-        column: It names a column with the groups of users, or of items. Without it, it is the only column that there is.
+        default: The default value.
+        choices: The allowed names; empty for a number.
+        below: Exclusive upper bound of a number; the lower bound is 0, exclusive.
+        counts: The number is a count: an integer of at least 1.
+        column: The parameter names a column with groups of users or of items. The default is the only such column.
     """
 
     default: str | float
@@ -78,12 +78,12 @@ class Parameter:
 
 
 class Sums(NamedTuple):
-    """What a pooled metric adds up over users before it divides.
+    """The sums over users from which the value of a pooled metric is computed.
 
     Args:
-        total: (U,) or one: sum of the numerators.
-        count: (U,) or one: sum of the denominators.
-        floor: Where the count is not above this, it is 0 but for rounding, and the value is undefined.
+        total: Sum of the numerators, (U,) or one number.
+        count: Sum of the denominators, (U,) or one number.
+        floor: The value is undefined if the count is not above this, because the count is then 0 up to rounding.
     """
 
     total: Any
@@ -92,7 +92,7 @@ class Sums(NamedTuple):
 
 
 def quotient(sums: Sums) -> Any:
-    """The mean of what was pooled: total / count."""
+    """The pooled mean: total / count."""
     return sums.total / sums.count
 
 
@@ -190,8 +190,10 @@ class Definition:
 
 
 DEFINITIONS: dict[str, Definition] = {}
+"""The metrics that are computed from lists or ratings, by name."""
+
 COMBINED: dict[str, Definition] = {}
-"""The metrics that are made of the values of others, and so are computed for no list."""
+"""The metrics that are computed from the values of other metrics, by name."""
 
 ALIASES: dict[str, tuple[str, tuple[tuple[str, str | float], ...]]] = {}
 
@@ -248,7 +250,7 @@ def names() -> list[str]:
 class Metric:
     """A metric with its operands, parameters and cut-off. Make one with `parse`.
 
-    Two metrics are equal if their texts are.
+    Two metrics are equal if their strings are equal.
 
     Args:
         name: Canonical name.
@@ -277,65 +279,67 @@ class Metric:
 
     @property
     def slug(self) -> str:
-        """The text as a column name that is legal in Delta and parquet.
+        """The text as a column name that Delta and parquet allow.
 
         Example:
-            >>> from spark_recmetrics.metrics import parse
-            >>> parse("f1(beta=0.5)@20").slug
+            >>> Metric("f1", params=(("beta", 0.5),), k=20).slug
             'f1_beta_0_5_at_20'
         """
         return re.sub(r"[^a-z0-9]+", "_", str(self).lower().replace("@", "_at_")).strip("_")
 
     @property
     def has_users(self) -> bool:
-        """Whether users have values of their own, whose mean, or sums, the value of a model is."""
+        """Whether the value of a model is the mean, or made of the sums, of the users' values."""
         return self.definition.by_user and not self.definition.across_users
 
     def at(self, k: int | None) -> Metric:
-        """The same metric with another cut-off, if it has any."""
+        """The same metric with this cut-off; unchanged if it cannot be cut."""
         return replace(self, k=k) if self.definition.has_cut_off else self
 
     def parts(self) -> tuple[Metric, ...]:
-        """The operands at the metric's own cut-off; empty for a metric that is not made of others."""
+        """The operands with the metric's cut-off; empty for a metric without operands."""
         return tuple(operand.at(self.k) for operand in self.operands or self.definition.operands)
 
     def tree(self) -> Iterator[Metric]:
-        """The metric itself, its parts, their parts, and so on."""
+        """The metric, its parts, their parts, and so on."""
         yield self
         for part in self.parts():
             yield from part.tree()
 
     def options(self, convention: Convention) -> dict[str, Any]:
-        """The value of each option: the parameter in the text, else the convention's."""
-        chosen = {
+        """The value of each option: the parameter, or else the value of the convention."""
+        defaults = {
             option: getattr(convention, source) if isinstance(source, str) else source.default
             for option, source in self.definition.options.items()
         }
-        return chosen | dict(self.params)
+        return defaults | dict(self.params)
 
     def needs(self, convention: Convention) -> frozenset[Need]:
-        """The parts of the batch that it and its parts look at."""
-        own = self.definition.needs_of(self.options(convention))
-        return own.union(*(part.needs(convention) for part in self.parts()))
+        """The inputs that the metric and its parts need."""
+        needs = self.definition.needs_of(self.options(convention))
+        return needs.union(*(part.needs(convention) for part in self.parts()))
 
     def average(self, convention: Convention) -> str:
-        """How the value of a model is made: `per_user` from the users' values, `pairs` or `users` from their sums, or a sum."""
+        """How users' values become the value of a model.
+
+        Returns:
+            `per_user` for their mean, `total` for their sum, `pairs` or `users` for the pooled sums divided by that number.
+        """
         if self.definition.averaged_by is None:
             return "per_user" if self.definition.pooled is None else "pairs"
-        chosen: str = self.options(convention)[self.definition.averaged_by]
-        known = {
+        average: str = self.options(convention)[self.definition.averaged_by]
+        averages = {
             "uniform": "per_user",
             "per_user": "per_user",
             "fraction": "per_user",
             "count": "total",
             "users": "users" if self.definition.divides_by_pairs else "pairs",
         }
-        return known.get(chosen, "pairs")
+        return averages.get(average, "pairs")
 
     def users(self, convention: Convention) -> str:
-        """The user set that it is averaged over."""
-        own = self.definition.users
-        return convention.users_of(self.name) if own is None else dict(convention.users_by_metric).get(self.name, own)
+        """The user set over which the metric is averaged."""
+        return convention.users_of(self.name, self.definition.users)
 
 
 def _number(value: float) -> str:
@@ -343,15 +347,15 @@ def _number(value: float) -> str:
 
 
 def fold(name: str) -> str:
-    """A name without the differences that do not count: case, blanks, hyphens."""
+    """The name in lower case, with `_` in place of blanks and hyphens."""
     return re.sub(r"[\s_-]+", "_", name.strip().lower())
 
 
 def checked_integer(value: object, name: str, largest: int = LARGEST) -> int:
-    """The value as an int from 1 to the largest.
+    """The value as an int.
 
     Raises:
-        ConfigError: It is no integer (a float or bool is none), or not in that range. The message begins with the name.
+        ConfigError: The value is not an integer (floats and bools are not), or not from 1 to `largest`.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= largest:
         raise ConfigError(f"{name}: expected {integer_range(value, largest)}, found {brief(value)}")
@@ -359,51 +363,49 @@ def checked_integer(value: object, name: str, largest: int = LARGEST) -> int:
 
 
 def integer_range(value: object, largest: int = LARGEST) -> str:
-    """What was expected in place of a value that is no integer from 1 to the largest."""
+    """The allowed range as an error message names it, with the upper bound only if the value exceeds it."""
     too_large = isinstance(value, int | float) and value > largest
     return f"an integer from 1 to {largest}" if too_large else "an integer of at least 1"
 
 
 def score(metric: Metric, batch: RankedBatch, convention: Convention) -> Floats:
-    """(U,) values of a ranking metric for every user of a batch; NaN where it is undefined.
+    """(U,) values of a ranking metric for the users of a batch; NaN is undefined.
 
     Example:
         >>> from spark_recmetrics.conventions import convention
-        >>> from spark_recmetrics.metrics import parse
         >>> batch = RankedBatch.of(lists=[["a", "b"], ["x"], ["a"]], truth=[{"a": 1}, {"y": 1}, {}])
-        >>> score(parse("recall@2"), batch, convention("default"))
+        >>> score(Metric("recall", k=2), batch, convention("default"))
         array([ 1.,  0., nan])
     """
     return score_columns(metric, batch, convention)[0]
 
 
 def score_columns(metric: Metric, batch: RankedBatch, convention: Convention) -> tuple[Floats, ...]:
-    """(U,) values as by `score`, and of a pooled metric its sums: the columns that `columns_of` names."""
+    """The columns that `columns_of` names: the values as in `score`, and the total and count of a pooled metric."""
     definition, options = metric.definition, metric.options(convention)
     parts = [score(part, batch, convention) for part in metric.parts()]
-    found = definition.compute(*parts, **options) if parts else definition.compute(batch, metric.k, **options)
+    values = definition.compute(*parts, **options) if parts else definition.compute(batch, metric.k, **options)
     if definition.pooled is None:
-        return (found,)
-    total, count = (np.asarray(values, dtype=np.float64) for values in (found.total, found.count))
+        return (values,)
+    total, count = (np.asarray(sums, dtype=np.float64) for sums in (values.total, values.count))
     return finished(metric, Sums(total, count)), total, count
 
 
 def finished(metric: Metric, sums: Sums) -> Floats:
-    """(U,) values of a pooled metric from (U,) sums; NaN where it is undefined."""
+    """(U,) values of a pooled metric from (U,) sums; NaN is undefined."""
     values = np.full(len(sums.count), np.nan)
-    some = sums.count > sums.floor
+    defined = sums.count > sums.floor
     if metric.definition.pooled is not None:
-        values[some] = metric.definition.pooled(Sums(sums.total[some], sums.count[some]))
+        values[defined] = metric.definition.pooled(Sums(sums.total[defined], sums.count[defined]))
     return values
 
 
 def columns_of(metric: Metric) -> list[str]:
-    """The columns of PER_USER of a ranking metric: its value, and of a pooled one the sums behind the value of a model."""
+    """The PER_USER columns of a ranking metric: the value, and the total and count of a pooled metric."""
     sums = ("total", "count") if metric.definition.pooled is not None else ()
     return [metric.slug, *(f"{metric.slug}_{name}" for name in sums)]
 
 
 def cut_offs(metrics: Iterable[Metric]) -> list[int | None]:
-    """The cut-offs of metrics and their parts, each once, ascending, None last."""
-    found = {part.k for metric in metrics for part in metric.tree()}
-    return sorted(found, key=lambda k: (k is None, k))
+    """The different cut-offs of metrics and their parts, ascending, None last."""
+    return sorted({part.k for metric in metrics for part in metric.tree()}, key=lambda k: (k is None, k))

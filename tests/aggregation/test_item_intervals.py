@@ -43,7 +43,7 @@ def listed(lists, catalog, *, repeats=False):
         user=np.array([user for user, _ in times]),
         times=np.array(list(times.values())),
         count=np.array([len(holding[item]) for _, item in times]),
-        known=np.array(known),
+        in_catalog=np.array(known),
         weight=np.array(weight),
         n_users=len(lists),
     )

@@ -133,8 +133,8 @@ def test_baseline_and_history(text, value):
 
 def test_equally_popular_items_stand_on_one_side_of_the_tail():
     two = Popularity((1, 5), (5, 1))
-    assert [two.short_head(share) for share in (0.4, 0.5, 0.51, 0.9)] == [5, 5, 1, 1]
-    assert Popularity((), ()).short_head(0.8) == 1
+    assert [two.head_threshold(share) for share in (0.4, 0.5, 0.51, 0.9)] == [5, 5, 1, 1]
+    assert Popularity((), ()).head_threshold(0.8) == 1
 
 
 class TestCases:
@@ -836,7 +836,7 @@ def test_a3_on_spark(spark):
     }
     assert any("unknown_items: 1 row" in line for line in result.warnings)
     assert not [name for name in result.per_user.columns if name.startswith(("item_", "gini", "entropy"))]
-    with pytest.raises(srm.DataError, match=r"catalog: expected all items .*, found 1 more in lists: give their number"):
+    with pytest.raises(srm.DataError, match=r"catalog: expected the number of all items .*, found 1 more items in the lists"):
         srm.evaluate(predictions, truth, metrics=asked, k=2, catalog=3, n_buckets=2)
 
 
@@ -1047,7 +1047,7 @@ def test_directions_of_features_count_and_not_their_size(scale):
 
 def test_the_share_of_the_short_head_is_that_which_is_written():
     """55 of 100 rows are 55 %, although 0.55 * 100 is 55.00000000000001."""
-    assert Popularity((20, 25, 55), (1, 1, 1)).short_head(0.55) == 55
+    assert Popularity((20, 25, 55), (1, 1, 1)).head_threshold(0.55) == 55
 
 
 def test_training_rows_are_wanted_where_popularity_is():

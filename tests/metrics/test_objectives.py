@@ -205,7 +205,7 @@ def test_what_makes_no_sense_is_refused(tmp_path, given, place, message):
     ("given", "message"),
     [
         ([1], "objectives: expected a mapping of metrics to their points, found [1]"),
-        ({3: {}}, "objectives.3: expected the text of a metric such as 'ndcg@10', found 3"),
+        ({3: {}}, "objectives.3: expected a metric as a string, such as 'ndcg@10', found 3"),
         ({"ndcg": 3}, "objectives.ndcg: expected a mapping that may have utopia and nadir, found 3"),
         ({"ndcg": {"utpia": 1}}, "objectives.ndcg: unknown key 'utpia'; did you mean 'utopia'?"),
         ({"ndcg": {"nadir": "0"}}, "objectives.ndcg.nadir: expected a finite number, found '0'"),
@@ -225,7 +225,7 @@ def test_what_is_no_objective_is_refused(given, message):
 @pytest.mark.parametrize("name", COMBINED)
 def test_they_are_no_metrics_that_can_be_asked_for(tmp_path, name):
     assert name not in DEFINITIONS
-    told = f"{name}@1 is made of objectives: name these in objectives, and leave it out here"
+    told = f"{name}@1 is computed from objectives: set objectives, and remove it here"
     with pytest.raises(srm.ConfigError, match=re.escape(told)):
         in_memory(WANTED, metrics=["hit", f"{name}@1"])
     with pytest.raises(srm.ConfigError, match=re.escape(f"evaluation: {told}")):

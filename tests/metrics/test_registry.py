@@ -296,14 +296,14 @@ def test_columns():
         ("rbp(p=1)", "'rbp(p=1)': p: expected a finite number above 0 and below 1, found '1'"),
         ("rbp(p=-0.5)", "'rbp(p=-0.5)': p: expected a finite number above 0 and below 1, found '-0.5'"),
         ("rbp(p=half)", "'rbp(p=half)': p: expected a finite number above 0 and below 1, found 'half'"),
-        ("f1(ndcg, mcc)@3", "'f1(ndcg, mcc)@3': f1 combines metrics that start at 0 and are better if higher: mcc is none"),
-        ("f1(ess, recall)", "'f1(ess, recall)': f1 combines metrics that start at 0 and are better if higher: ess is none"),
+        ("f1(ndcg, mcc)@3", "'f1(ndcg, mcc)@3': f1 combines metrics that start at 0 and are better if higher, mcc is not one"),
+        ("f1(ess, recall)", "'f1(ess, recall)': f1 combines metrics that start at 0 and are better if higher, ess is not one"),
         ("ctr(estimator=snips)", "'ctr(estimator=snips)': estimator: expected one of matching, ips, dr, found 'snips'"),
         ("ips(estimator=dr)", "'ips(estimator=dr)': estimator is given twice"),
         ("gauc(weight=pairs)", "'gauc(weight=pairs)': weight: expected one of uniform, relevant, recommended, found 'pairs'"),
         ("auc(weight=uniform)", "'auc(weight=uniform)': auc has no parameter 'weight'; known: candidates, negatives, ties"),
         ("rmse(average=mean)", "'rmse(average=mean)': average: expected one of pairs, per_user, users, found 'mean'"),
-        ("f1(ndcg, r2)", "'f1(ndcg, r2)': f1 combines per-user ranking metrics, r2 is none"),
+        ("f1(ndcg, r2)", "'f1(ndcg, r2)': f1 combines per-user ranking metrics, r2 is not one"),
         ("f1()", "'f1()': expected a metric or a parameter of f1, written beta=1, found ')'"),
         ("f1(", "'f1(': expected a metric or a parameter of f1, written beta=1, found 'nothing'"),
         ("f1(map, ndcg,)", "'f1(map, ndcg,)': expected a metric or a parameter of f1, written beta=1, found ')'"),
@@ -337,13 +337,13 @@ def test_columns():
         ("f1(ndcg)", "'f1(ndcg)': f1 takes 2 metrics, found 1"),
         (
             "ndcg@10, map@10",
-            "'ndcg@10, map@10': expected name, name@k or name(parameter=value)@k: give several metrics as a list of texts",
+            "'ndcg@10, map@10': expected name, name@k or name(parameter=value)@k: give several metrics as a list of strings",
         ),
         ("f1(ndcg, map, hit)", "'f1(ndcg, map, hit)': f1 takes 2 metrics, found 3"),
         ("ndcg(map, hit)", "'ndcg(map, hit)': ndcg takes no metrics, found 2"),
-        ("f1(ndcg, rmse)", "'f1(ndcg, rmse)': f1 combines per-user ranking metrics, rmse is none"),
-        ("f1(ndcg@5, map)", "'f1(ndcg@5, map)': write the cut-off once, behind f1(…)"),
-        ("f1(ndcg@5, map)@5", "'f1(ndcg@5, map)@5': write the cut-off once, behind f1(…)"),
+        ("f1(ndcg, rmse)", "'f1(ndcg, rmse)': f1 combines per-user ranking metrics, rmse is not one"),
+        ("f1(ndcg@5, map)", "'f1(ndcg@5, map)': write the cut-off once, after f1(…)"),
+        ("f1(ndcg@5, map)@5", "'f1(ndcg@5, map)@5': write the cut-off once, after f1(…)"),
     ],
 )
 def test_refused(text, message):
@@ -372,7 +372,7 @@ def test_an_unknown_metric_far_from_all_names_gets_the_list():
 
 @pytest.mark.parametrize("thing", [None, 5, 2.5, ["ndcg"], b"ndcg"])
 def test_what_is_no_text_is_refused(thing):
-    with pytest.raises(ConfigError, match=re.escape(f"expected the text of a metric such as 'ndcg@10', found {thing!r}")):
+    with pytest.raises(ConfigError, match=re.escape(f"expected a metric as a string, such as 'ndcg@10', found {thing!r}")):
         parse(thing)
 
 
@@ -455,7 +455,7 @@ def test_expand_names_all_that_is_wrong():
     assert str(caught.value).splitlines() == [
         "'ndgc': unknown metric 'ndgc'; did you mean 'ndcg'?",
         "'recal@5': unknown metric 'recal'; did you mean 'recall'?",
-        "expected the text of a metric such as 'ndcg@10', found None",
+        "expected a metric as a string, such as 'ndcg@10', found None",
     ]
 
 

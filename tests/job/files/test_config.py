@@ -110,7 +110,7 @@ def test_misspelt_key_unknown_metric_and_wrong_k_are_reported_together(rejected:
         ),
         ("evaluation: {metrics: []}", "evaluation: metrics: expected at least one metric, found none"),
         ("evaluation: {metrics: ndcg}", "evaluation.metrics: expected a list, found 'ndcg'"),
-        ("evaluation: {metrics: [5]}", "evaluation.metrics[0]: expected the text of a metric such as 'ndcg@10', found 5"),
+        ("evaluation: {metrics: [5]}", "evaluation.metrics[0]: expected a metric as a string, such as 'ndcg@10', found 5"),
         (
             "evaluation: {metrics: [ndcg@0]}",
             "evaluation.metrics[0]: 'ndcg@0': expected an integer of at least 1 after @, found '0'",

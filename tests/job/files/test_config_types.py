@@ -100,7 +100,7 @@ def test_cut_offs_fit_an_integer_of_spark(rejected: Rejected, text: str) -> None
 
 def test_deeply_nested_metrics_are_rejected(rejected: Rejected) -> None:
     (line,) = rejected(f"{SMALLEST}evaluation: {{metrics: ['{'f1(' * 5000}']}}\n")
-    assert line.startswith("c.yaml:5: evaluation.metrics[0]: expected the text of a metric such as 'ndcg@10', found 'f1(f1(")
+    assert line.startswith("c.yaml:5: evaluation.metrics[0]: expected a metric as a string, such as 'ndcg@10', found 'f1(f1(")
     assert len(line) < 200
 
 
