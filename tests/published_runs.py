@@ -37,6 +37,6 @@ def complete(value, n_users=3, run=RUN):
     return {"data_report": [row] * 2, "per_user": [row] * n_users, "summary": [row]}
 
 
-def attempts(place, table):
+def attempts(folder, table):
     """The names of the folders of a table's attempts."""
-    return sorted(path.name for path in (Path(place) / table).glob("as_of=*/run_id=*/attempt=*"))
+    return sorted(path.name for path in (Path(folder) / table).glob("as_of=*/run_id=*/attempt=*"))

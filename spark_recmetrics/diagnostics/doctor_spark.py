@@ -35,7 +35,7 @@ _ON_DRIVER = (*_ON_WORKERS, "scipy")
 """Packages that the driver needs. pydantic and PyYAML are not here, because no command starts without them."""
 
 _ABSENT = "absent: "
-"""Precedes the reason, in place of a version, if a package cannot be imported."""
+"""Precedes the reason, instead of a version, if a package cannot be imported."""
 
 _SEND = "send its wheel with --py-files under a name that ends in .zip"
 """A standalone cluster gives a file that ends in .whl only to the driver."""
@@ -107,8 +107,8 @@ def examine_driver() -> Check:
 
 def examine_worker(spark: SparkSession) -> Check:
     """Whether a worker has the same Python and packages as the driver. It takes a second."""
-    place = " of the Spark Connect server" if _is_connect(spark) else ""
-    return _checked("worker", partial(_worker, spark, _versions(_ON_WORKERS), place))
+    of_server = " of the Spark Connect server" if _is_connect(spark) else ""
+    return _checked("worker", partial(_worker, spark, _versions(_ON_WORKERS), of_server))
 
 
 def _checked(name: str, check: Callable[[], Check]) -> Check:
@@ -148,7 +148,7 @@ def _probe(names: Sequence[str]) -> Callable[..., str]:
     return versions
 
 
-def _missing(name: str, versions: dict[str, str], place: str = "") -> Check | None:
+def _missing(name: str, versions: dict[str, str], of_server: str = "") -> Check | None:
     missing = [package for package, version in versions.items() if version.startswith(_ABSENT)]
     if not missing:
         return None
@@ -156,10 +156,10 @@ def _missing(name: str, versions: dict[str, str], place: str = "") -> Check | No
     advice = f"install {', '.join(missing)} there"
     if name == "worker" and missing == ["spark_recmetrics"]:
         # A Python client of Spark Connect can send the wheel itself, the commands cannot.
-        send = "start that server with spark.executorEnv.PYTHONPATH naming its wheel" if place else _SEND
-        advice = f"{advice}, set PYSPARK_PYTHON{place} to a Python that has it, or {send}"
+        send = "start that server with spark.executorEnv.PYTHONPATH naming its wheel" if of_server else _SEND
+        advice = f"{advice}, set PYSPARK_PYTHON{of_server} to a Python that has it, or {send}"
     elif name == "worker":
-        advice = f"{advice}, or set PYSPARK_PYTHON{place} to a Python that has them"
+        advice = f"{advice}, or set PYSPARK_PYTHON{of_server} to a Python that has them"
     return Check("FAIL", name, f"{_listed(versions)}: {reasons}", advice)
 
 
@@ -180,7 +180,7 @@ def _session(spark: SparkSession) -> Check:
     return Check("warn", "session", finding, "install the same version of pyspark as Spark")
 
 
-def _worker(spark: SparkSession, driver: dict[str, str], place: str) -> Check:
+def _worker(spark: SparkSession, driver: dict[str, str], of_server: str) -> Check:
     # Without Arrow, which the worker may lack. A range runs on a worker; a local table would be computed on the driver.
     versions = F.udf(_probe(_ON_WORKERS), "string", useArrow=False)
     try:
@@ -188,13 +188,13 @@ def _worker(spark: SparkSession, driver: dict[str, str], place: str) -> Check:
     except Exception as error:  # noqa: BLE001 - workers fail in many ways
         mismatch = _MISMATCH.search(str(error))
         if mismatch:
-            return _other_python(mismatch[1], mismatch[2], place)
-        advice = f"set PYSPARK_PYTHON{place} to a Python that runs"
+            return _other_python(mismatch[1], mismatch[2], of_server)
+        advice = f"set PYSPARK_PYTHON{of_server} to a Python that runs"
         return Check("FAIL", "worker", f"Python does not run there: {_reason(error)}", advice)
     worker_minor, driver_minor = (".".join(side["Python"].split(".")[:2]) for side in (worker, driver))
     if worker_minor != driver_minor:
-        return _other_python(worker_minor, driver_minor, place)
-    missing = _missing("worker", worker, place)
+        return _other_python(worker_minor, driver_minor, of_server)
+    missing = _missing("worker", worker, of_server)
     if missing:
         return missing
     others = [name for name in worker if name not in ("executable", "Python") and worker[name] != driver[name]]
@@ -206,8 +206,10 @@ def _worker(spark: SparkSession, driver: dict[str, str], place: str) -> Check:
     return Check(level, "worker", f"{_listed(worker)}, but the driver has {on_driver}", "install the same versions on both")
 
 
-def _other_python(worker: str, driver: str, place: str) -> Check:
-    advice = f"set PYSPARK_PYTHON{place} to a Python {driver} before the session starts, or run the driver with Python {worker}"
+def _other_python(worker: str, driver: str, of_server: str) -> Check:
+    advice = (
+        f"set PYSPARK_PYTHON{of_server} to a Python {driver} before the session starts, or run the driver with Python {worker}"
+    )
     return Check("FAIL", "worker", f"Python {worker} on the worker, Python {driver} on the driver", advice)
 
 

@@ -92,11 +92,11 @@ def publish(frames: Mapping[str, DataFrame], output: Output, run: Run) -> dict[s
 
     Example:
         >>> import tempfile
-        >>> place = Output(path=tempfile.mkdtemp())
+        >>> output = Output(path=tempfile.mkdtemp())
         >>> summary = spark.createDataFrame([("als", "hit@1", 0.5)], "model string, metric string, value double")
-        >>> _ = publish({"summary": summary}, place, Run(run_id="r1", as_of="2026-11-28"))
-        >>> _ = publish({"summary": summary}, place, Run(run_id="r1", as_of="2026-11-28"))
-        >>> read_history(spark, place).collect()
+        >>> _ = publish({"summary": summary}, output, Run(run_id="r1", as_of="2026-11-28"))
+        >>> _ = publish({"summary": summary}, output, Run(run_id="r1", as_of="2026-11-28"))
+        >>> read_history(spark, output).collect()
         [Row(model='als', metric='hit@1', value=0.5, as_of='2026-11-28', run_id='r1')]
     """
     for name in frames:
@@ -141,11 +141,11 @@ def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *
 
     Example:
         >>> import tempfile
-        >>> place = tempfile.mkdtemp()
+        >>> output = tempfile.mkdtemp()
         >>> for as_of, value in (("2026-11-27", 0.5), ("2026-11-28", 0.75)):
         ...     summary = spark.createDataFrame([("mrr@2", value)], "metric string, value double")
-        ...     _ = publish({"summary": summary}, Output(path=place), Run(run_id="r1", as_of=as_of))
-        >>> [tuple(row) for row in read_history(spark, place).orderBy("as_of").collect()]
+        ...     _ = publish({"summary": summary}, Output(path=output), Run(run_id="r1", as_of=as_of))
+        >>> [tuple(row) for row in read_history(spark, output).orderBy("as_of").collect()]
         [('mrr@2', 0.5, '2026-11-27', 'r1'), ('mrr@2', 0.75, '2026-11-28', 'r1')]
     """
     _check_name(table)
@@ -153,8 +153,8 @@ def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *
     with step(spark, "published runs"):
         rows = _rows(spark, output, table)
     if rows is None:
-        place = write.destination(output, table)
-        raise DataError(f"{place}: expected published runs, found none: check the output, or run an evaluation first")
+        destination = write.destination(output, table)
+        raise DataError(f"{destination}: expected published runs, found none: check the output, or run an evaluation first")
     return rows
 
 
@@ -292,7 +292,7 @@ def _published_columns(spark: SparkSession, output: Output) -> dict[str, dict[st
 
 
 def _check_columns(spark: SparkSession, staged: Mapping[str, DataFrame], output: Output) -> None:
-    """Raise `PublishError` if another table is in the place of one, or columns have other types than the published ones.
+    """Raise `PublishError` if the output has a table of another origin, or columns with other types.
 
     New columns are fine, except in catalog tables that are not Delta, which cannot take them.
     """
@@ -345,7 +345,7 @@ def _clean_up(output: Output, identity: Mapping[str, str], committed: Sequence[_
         # A data report alone, of a run with rejected rows, replaces no results and stays until the next complete attempt.
         old = {attempt.attempt for attempt in committed if attempt.sequence < newest.sequence or "summary" in attempt.n_rows}
         _remove(output.path, identity, old - {newest.attempt}, {attempt.attempt for attempt in committed})
-    except Exception as error:  # noqa: BLE001 - file systems fail in their own ways
+    except Exception as error:  # noqa: BLE001 - file systems fail in many ways
         _log.warning("older attempts of this run stay in %s, which readers ignore: %s", output.path, printable(str(error)))
 
 

@@ -256,10 +256,10 @@ def publish(split: Split | Folds, output: Output, run: Run = Run()) -> dict[str,
         >>> from spark_recmetrics.runs.history_spark import read_history
         >>> from spark_recmetrics.splits import leave_one_out
         >>> ratings = spark.createDataFrame([("ann", 1), ("ann", 2), ("bob", 1)], "user_id string, item_id int")
-        >>> place = Output(path=tempfile.mkdtemp())
-        >>> sorted(publish(leave_one_out(ratings, by="hash"), place, Run(as_of="2026-11-28")))
+        >>> output = Output(path=tempfile.mkdtemp())
+        >>> sorted(publish(leave_one_out(ratings, by="hash"), output, Run(as_of="2026-11-28")))
         ['split_report', 'test', 'train']
-        >>> read_history(spark, place, table="test").select("user_id").collect()
+        >>> read_history(spark, output, table="test").select("user_id").collect()
         [Row(user_id='ann')]
     """
     names = {name.lower() for name in split.rows.columns}

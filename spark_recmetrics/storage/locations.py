@@ -64,7 +64,7 @@ _DECIMAL = {"type": "string", "pattern": r"^decimal\(\d{1,2}, ?\d{1,2}\)$"}
 _Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
 
 
-def _check_place(path: str | None, other: str, other_value: str | None) -> None:
+def _check_address(path: str | None, other: str, other_value: str | None) -> None:
     if (path is None) == (other_value is None):
         raise ConfigError(f"expected either path or {other}, found {'neither' if path is None else 'both'}")
     if isinstance(path, str) and without_password(path) != path:
@@ -97,7 +97,7 @@ class Location:
     Args:
         path: Path or URI of a file or folder. Exactly one of `path` and `table` is given.
         table: Name of a catalog table, such as `main.recs.predictions`.
-        format: Format of the files under `path`. The catalog knows the format of its tables.
+        format: Format of the files under `path`. Catalog tables have their own.
         options: Options of the Spark reader, such as `{"header": "true"}` for csv: strings, or a `Secret`.
         types: Types of columns of csv and json by name, such as `{"user_id": "string"}`; Spark guesses the others.
 
@@ -120,7 +120,7 @@ class Location:
     types: dict[str, _Type] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        _check_place(self.path, "table", self.table)
+        _check_address(self.path, "table", self.table)
         _check_format(self.format, get_args(FileFormat))
         if self.table is not None and self.format != "parquet":
             raise ConfigError(f"expected no format for a catalog table, which has its own, found {self.format!r}")
@@ -153,7 +153,7 @@ class Output:
     format: TableFormat = "parquet"
 
     def __post_init__(self) -> None:
-        _check_place(self.path, "table_prefix", self.table_prefix)
+        _check_address(self.path, "table_prefix", self.table_prefix)
         _check_format(self.format, get_args(TableFormat))
 
     def table(self, name: str) -> str:

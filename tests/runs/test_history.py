@@ -21,8 +21,8 @@ def test_a_run_published_again_replaces_its_own_rows_and_no_others(spark, tmp_pa
     other = Run(run_id="r1", as_of="2026-11-27")
     publish(frames_of(spark, 7), output, other)
     for value in (1, 2):
-        places = publish(frames_of(spark, value, n_users=2 * value), output, RUN)
-    assert places == {table: f"{tmp_path}/out/{table}" for table in NUMBER}
+        tables = publish(frames_of(spark, value, n_users=2 * value), output, RUN)
+    assert tables == {table: f"{tmp_path}/out/{table}" for table in NUMBER}
     expected = {table: rows + complete(2, 4)[table] for table, rows in complete(7, run=other).items()}
     assert numbers(spark, output) == expected
     for table in NUMBER:
@@ -33,51 +33,51 @@ def test_a_run_published_again_replaces_its_own_rows_and_no_others(spark, tmp_pa
 
 @pytest.mark.spark
 def test_a_run_that_later_loses_rows_is_left_out(spark, tmp_path):
-    place, other = str(tmp_path), Run(run_id="r1", as_of="2026-11-27")
-    publish(frames_of(spark, 1), Output(path=place), other)
-    publish(frames_of(spark, 2), Output(path=place), RUN)
+    folder, other = str(tmp_path), Run(run_id="r1", as_of="2026-11-27")
+    publish(frames_of(spark, 1), Output(path=folder), other)
+    publish(frames_of(spark, 2), Output(path=folder), RUN)
     next((tmp_path / "per_user" / "as_of=2026-11-28").rglob("part-*")).unlink()
-    assert numbers(spark, place)["per_user"] == complete(1, run=other)["per_user"]
+    assert numbers(spark, folder)["per_user"] == complete(1, run=other)["per_user"]
     shutil.rmtree(tmp_path / "per_user")
-    frame = read_history(spark, place, table="per_user")
+    frame = read_history(spark, folder, table="per_user")
     assert (frame.columns, frame.count()) == (["model", "user", "n_relevant", "as_of", "run_id"], 0)
 
 
 @pytest.mark.spark
 def test_a_run_whose_rows_are_missing_is_not_published(spark, tmp_path, monkeypatch):
-    place = str(tmp_path)
-    publish(frames_of(spark, 1), Output(path=place), RUN)
+    folder = str(tmp_path)
+    publish(frames_of(spark, 1), Output(path=folder), RUN)
     monkeypatch.setattr(actions, "observed_counts", lambda *_: {"rows": 4})
-    with pytest.raises(PublishError, match=f"{place}/data_report: expected 4 rows of this run, found 2 after") as caught:
-        publish(frames_of(spark, 2), Output(path=place), RUN)
+    with pytest.raises(PublishError, match=f"{folder}/data_report: expected 4 rows of this run, found 2 after") as caught:
+        publish(frames_of(spark, 2), Output(path=folder), RUN)
     assert "nothing was published" in str(caught.value)
-    assert numbers(spark, place) == complete(1)
+    assert numbers(spark, folder) == complete(1)
 
 
 @pytest.mark.spark
 def test_a_missing_commit_is_an_error(spark, tmp_path, monkeypatch):
-    place, add = str(tmp_path), write.add_partitions
+    folder, add = str(tmp_path), write.add_partitions
     monkeypatch.setattr(write, "add_partitions", lambda *given: None if given[2] == "runs" else add(*given))
-    with pytest.raises(PublishError, match=f"{place}/runs: the entry of this run disappeared after it was written: nothing "):
-        publish(frames_of(spark, 1), Output(path=place), RUN)
+    with pytest.raises(PublishError, match=f"{folder}/runs: the entry of this run disappeared after it was written: nothing "):
+        publish(frames_of(spark, 1), Output(path=folder), RUN)
 
 
 @pytest.mark.spark
 @pytest.mark.heavy
 def test_the_report_of_a_run_with_rejected_rows_does_not_replace_results(spark, tmp_path):
-    place = str(tmp_path)
+    folder = str(tmp_path)
     report = {"data_report": frames_of(spark, 5)["data_report"]}
-    publish(report, Output(path=place), RUN)
-    assert read_history(spark, place, table="data_report").count() == 2, "it can be read"
+    publish(report, Output(path=folder), RUN)
+    assert read_history(spark, folder, table="data_report").count() == 2, "it can be read"
     with pytest.raises(DataError, match="summary: expected published runs, found none"):
-        read_history(spark, place)
-    publish(frames_of(spark, 1), Output(path=place), RUN)
-    publish(report, Output(path=place), RUN)
-    assert numbers(spark, place) == complete(1)
-    assert len(attempts(place, "data_report")) == 2
-    publish(frames_of(spark, 2), Output(path=place), RUN)
-    assert numbers(spark, place) == complete(2)
-    assert [len(attempts(place, table)) for table in NUMBER] == [1] * 3
+        read_history(spark, folder)
+    publish(frames_of(spark, 1), Output(path=folder), RUN)
+    publish(report, Output(path=folder), RUN)
+    assert numbers(spark, folder) == complete(1)
+    assert len(attempts(folder, "data_report")) == 2
+    publish(frames_of(spark, 2), Output(path=folder), RUN)
+    assert numbers(spark, folder) == complete(2)
+    assert [len(attempts(folder, table)) for table in NUMBER] == [1] * 3
 
 
 @pytest.mark.spark
@@ -95,13 +95,13 @@ def test_a_clean_up_that_fails_is_a_warning(spark, tmp_path, monkeypatch, caplog
 
 @pytest.mark.spark
 def test_names_of_runs_cannot_leave_their_folder(spark, tmp_path):
-    place = tmp_path / "out"
+    folder = tmp_path / "out"
     run = Run(run_id="../../x=1", as_of="a/b:c %25 *ü")
     for value in (1, 2):
-        publish(frames_of(spark, value), Output(path=str(place)), run)
-    assert numbers(spark, place) == complete(2, run=run)
+        publish(frames_of(spark, value), Output(path=str(folder)), run)
+    assert numbers(spark, folder) == complete(2, run=run)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert len(attempts(place, "summary")) == 1, "the older attempt was removed"
+    assert len(attempts(folder, "summary")) == 1, "the older attempt was removed"
 
 
 # Columns ------------------------------------------------------------------------------------------------------------------
@@ -110,32 +110,32 @@ def test_names_of_runs_cannot_leave_their_folder(spark, tmp_path):
 @pytest.mark.spark
 @pytest.mark.core
 def test_columns_of_other_runs_are_null(spark, tmp_path):
-    place = str(tmp_path)
+    folder = str(tmp_path)
     wide = spark.createDataFrame([("als", "hit@1", 1, 0.5)], "model string, metric string, n_users long, value double")
     narrow = spark.createDataFrame([("als", "hit@1")], "model string, metric string")
     for as_of, summary in (("1", narrow), ("2", wide), ("3", narrow)):
-        publish({"summary": summary}, Output(path=place), Run(as_of=as_of))
+        publish({"summary": summary}, Output(path=folder), Run(as_of=as_of))
     null = ("als", "hit@1", None, None)
     rows = [(*null, "1", "none"), ("als", "hit@1", 1, 0.5, "2", "none"), (*null, "3", "none")]
     columns = "model string, metric string, n_users long, value double, as_of string, run_id string"
-    assert_rows(read_history(spark, place), rows, columns)
+    assert_rows(read_history(spark, folder), rows, columns)
 
 
 @pytest.mark.spark
 def test_a_column_with_another_type_is_rejected(spark, tmp_path):
-    place = str(tmp_path)
-    publish(frames_of(spark, 1), Output(path=place), RUN)
+    folder = str(tmp_path)
+    publish(frames_of(spark, 1), Output(path=folder), RUN)
     other = frames_of(spark, 2) | {
         "per_user": spark.createDataFrame([("als", 7, 2)], "model string, user int, n_relevant long")
     }
     with pytest.raises(PublishError) as caught:
-        publish(other, Output(path=place), Run(run_id="r2"))
+        publish(other, Output(path=folder), Run(run_id="r2"))
     assert str(caught.value) == (
-        f"{place}/per_user: column user: expected string, as in the published runs, found int: "
+        f"{folder}/per_user: column user: expected string, as in the published runs, found int: "
         "write runs with other types to another output.path"
     )
-    assert numbers(spark, place) == complete(1)
-    assert len(attempts(place, "data_report")) == 1, "nothing was written"
+    assert numbers(spark, folder) == complete(1)
+    assert len(attempts(folder, "data_report")) == 1, "nothing was written"
 
 
 @pytest.mark.spark
@@ -151,17 +151,17 @@ def test_a_table_without_rows(spark, tmp_path):
 @pytest.mark.spark
 @pytest.mark.parametrize("table", ["summary", "runs"])
 def test_a_folder_with_another_table_is_rejected(spark, tmp_path, table):
-    place = str(tmp_path)
-    spark.range(3).write.parquet(f"{place}/{table}")
+    folder = str(tmp_path)
+    spark.range(3).write.parquet(f"{folder}/{table}")
     with pytest.raises(PublishError) as caught:
-        publish(frames_of(spark, 1), Output(path=place), RUN)
+        publish(frames_of(spark, 1), Output(path=folder), RUN)
     assert str(caught.value) == (
-        f"{place}/{table}: expected a table that this package has published, with the columns as_of, run_id, attempt, "
+        f"{folder}/{table}: expected a table that this package has published, with the columns as_of, run_id, attempt, "
         "found the columns id: use another output.path"
     )
     assert [path.name for path in tmp_path.iterdir()] == [table], "nothing was written"
     with pytest.raises(PublishError if table == "runs" else DataError):
-        read_history(spark, place)
+        read_history(spark, folder)
 
 
 @pytest.mark.spark
@@ -196,8 +196,8 @@ def catalog(spark):
 @pytest.mark.heavy
 def test_catalog_tables(spark, catalog):
     for value in (1, 2):
-        places = publish(frames_of(spark, value), catalog, RUN)
-    assert places["summary"] == "`default`.`to_publish_summary`"
+        tables = publish(frames_of(spark, value), catalog, RUN)
+    assert tables["summary"] == "`default`.`to_publish_summary`"
     assert numbers(spark, catalog) == complete(2)
     narrow = spark.createDataFrame([("hit@1", "als")], "metric string, model string")
     publish({"summary": narrow}, catalog, Run(run_id="r2", as_of="2026-11-29"))

@@ -33,20 +33,20 @@ def test_options_of_a_catalog_table_reach_its_reader(spark):
     rows = spark.createDataFrame([("NA",), ("v",)], "user_id string")
     rows.write.format("csv").mode("overwrite").saveAsTable("with_options")
     try:
-        place = Location(table="with_options", options={"nullValue": "NA"})
-        assert_rows(read_table(spark, place, "inputs.truth", Vault()), [(None,), ("v",)])
+        location = Location(table="with_options", options={"nullValue": "NA"})
+        assert_rows(read_table(spark, location, "inputs.truth", Vault()), [(None,), ("v",)])
     finally:
         spark.sql("DROP TABLE with_options")
 
 
 @pytest.mark.spark
 def test_secrets_in_errors_of_spark_are_masked(spark, monkeypatch, tmp_path) -> None:
-    """Spark quotes a wrong `modifiedAfter`, here in place of a credential that a storage rejects."""
+    """Spark quotes a wrong `modifiedAfter`, here in location of a credential that a storage rejects."""
     monkeypatch.setenv("RECMETRICS_TEST_A", VALUE)
     (tmp_path / "t.csv").write_text("a\n1\n")
-    place = Location(path=str(tmp_path / "t.csv"), format="csv", options={"modifiedAfter": Secret("env:RECMETRICS_TEST_A")})
+    location = Location(path=str(tmp_path / "t.csv"), format="csv", options={"modifiedAfter": Secret("env:RECMETRICS_TEST_A")})
     with pytest.raises(DataError) as caught:
-        read_table(spark, place, "inputs.truth", Vault())
+        read_table(spark, location, "inputs.truth", Vault())
     assert str(caught.value).startswith("inputs.truth: cannot read csv at ")
     assert "the provided timestamp: ***" in str(caught.value)
     assert hides_password(str(caught.value))
