@@ -24,7 +24,7 @@ from spark_recmetrics.runs.references import (
     same_metric,
     variance_of,
 )
-from spark_recmetrics.stats import Interval, confidence_sequence, false_alarm_rate
+from spark_recmetrics.stats import confidence_sequence, false_alarm_rate
 from spark_recmetrics.text import brief, did_you_mean, printable
 
 Severity = Literal["fail", "warn"]
@@ -360,7 +360,13 @@ def _decide_over_all_runs(gate: Gate, row: Row, reference: Reference, value: flo
         reason += f"; {drops.text}, {FEWEST_RUNS} required (missing: {gate.missing})"
         return _Decision(reason, failed=gate.missing == "fail", reference=reference, drop=drop)
     interval = confidence_sequence([(1, excess, None) for excess in drops.excess], n_target=N_TARGET, alpha=ALPHA)[-1]
-    reason += f"; over {drops.text} {_mean_drop(interval, drops.allowed)}, allowed {drops.allowed:.4g}"
+    reason += f"; over {drops.text} the mean drop is {(interval.mean or 0.0) + drops.allowed:.3g}"
+    if interval.ci_low is None or interval.ci_high is None:
+        reason += ", the same in every run"
+    else:
+        low, high = interval.ci_low + drops.allowed, interval.ci_high + drops.allowed
+        reason += f", {100 * (1 - ALPHA):g} % confidence interval [{low:.3g}, {high:.3g}]"
+    reason += f", allowed {drops.allowed:.4g}"
     # If all drops are equal there is no interval, and the mean decides.
     lowest = interval.mean if interval.ci_low is None else interval.ci_low
     failed = lowest is not None and lowest > _slack(row["value"])
@@ -450,14 +456,6 @@ def _digits(value: float, other: float, fewest: int = 4) -> int:
     if abs(value - other) <= _slack(value):
         return fewest
     return next((n for n in range(fewest, 15) if round(value, n) != round(other, n)), 15)
-
-
-def _mean_drop(interval: Interval, allowed: float) -> str:
-    mean = f"the mean drop is {(interval.mean or 0.0) + allowed:.3g}"
-    if interval.ci_low is None or interval.ci_high is None:
-        return f"{mean}, the same in every run"
-    low, high = interval.ci_low + allowed, interval.ci_high + allowed
-    return f"{mean}, {100 * (1 - ALPHA):g} % confidence interval [{low:.3g}, {high:.3g}]"
 
 
 def _slack(value: float) -> float:

@@ -62,11 +62,7 @@ _STYLE: dict[str, Any] = {
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Settings of matplotlib, without warnings about characters that its font lacks: readers have other fonts.
-
-    Raises:
-        ConfigError: matplotlib is not installed.
-    """
+    """Settings of matplotlib, without warnings about characters that its font lacks: readers have other fonts."""
     try:
         import matplotlib as mpl
     except ImportError as error:
@@ -137,14 +133,7 @@ def name_lines(panel: Axes, names: Sequence[str]) -> None:
 
 
 def finished(figure: Figure, text: str, looks: Mapping[str, Look], left_out: Mapping[str, int] | None = None) -> Figure:
-    """The figure, laid out, with a legend if there are several models, and with a description as its label.
-
-    Args:
-        figure: The figure.
-        text: Describes what it shows.
-        looks: The models of the legend.
-        left_out: How many things are not drawn, by their name in the singular.
-    """
+    """The figure, laid out, with `text` as its label, a legend if there are several models, and a note on what is left out."""
     from matplotlib.lines import Line2D
 
     if len(looks) > 1:
@@ -206,12 +195,7 @@ _VARIABLES |= {color: f"--model-{n}" for n, color in enumerate(COLORS)}
 
 
 def svg(figure: Figure, prefix: str) -> Markup:
-    """A figure as an element of HTML, with text as text and with colors as variables of the page.
-
-    Args:
-        figure: The figure. Its label becomes the alternative text.
-        prefix: Prefix of all ids in it, unique within the page.
-    """
+    """A figure as an element of HTML, with text as text, and colors as variables of the page. Its ids begin with `prefix`."""
     from markupsafe import Markup
 
     out = BytesIO()

@@ -31,12 +31,6 @@ def gates_summary(gate_results: Sequence[Row]) -> tuple[str, str]:
 def findings(rows: Sequence[Row], comparison: Sequence[Row], confidence: float, alpha: float) -> list[str]:
     """The best model by the headline over all users, and which differences are significant.
 
-    Args:
-        rows: Rows of SUMMARY.
-        comparison: Rows of COMPARISON.
-        confidence: Level of the confidence intervals in SUMMARY.
-        alpha: Significance level of the comparison.
-
     Example:
         >>> row = {"slice": "all", "metric": "hit@1", "model": "a", "value": 0.25, "higher_is_better": True}
         >>> row |= {"ci_low": 0.125, "ci_high": 0.375, "n_users": 40}

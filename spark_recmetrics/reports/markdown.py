@@ -30,15 +30,6 @@ def as_markdown(
 
     Names are escaped: they cannot be links, mentions or HTML.
 
-    Args:
-        rows: Rows of SUMMARY.
-        gate_results: Rows of GATES.
-        comparison: Rows of COMPARISON.
-        standings: For each cut-off and model its values of the objectives.
-        warnings: Lines.
-        confidence: Level of the confidence intervals in SUMMARY.
-        alpha: Significance level of the comparison.
-
     Example:
         >>> row = {"slice": "all", "metric": "hit@1", "model": "a|b", "value": 0.25, "higher_is_better": True}
         >>> print(as_markdown([row | {"ci_low": 0.125, "ci_high": 0.375, "n_users": 40}]), end="")

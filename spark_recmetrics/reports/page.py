@@ -72,39 +72,22 @@ _PACKAGES = ("pyspark", "numpy", "pandas", "pyarrow", "scipy", "matplotlib")
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """The data of a report, for a result or for a run that ended without one.
+    """The data of a report, for a result or for a run that ended without values, which has no rows of SUMMARY."""
 
-    Args:
-        run: `job`, `as_of`, `run_id`, `config_hash`, `data_hash` and `computed_at`.
-        rows: Rows of SUMMARY; none if the run ended before it had values.
-        data_checks: Rows of DATA_REPORT.
-        convention: The definitions.
-        warnings: Warnings, except those about undefined values.
-        emptiness: Errors about undefined values, or why there are no values.
-        confidence: Level of the confidence intervals.
-        gate_results: Rows of GATES.
-        comparison: Rows of COMPARISON.
-        alpha: Significance level of the comparison.
-        standings: For each cut-off and model its values of the objectives.
-        history: Rows of SUMMARY of this run and previous ones.
-        configuration: The configuration as text.
-        ended: How a run without values ended, for the first line of the page.
-    """
-
-    run: Row
+    run: Row  # job, as_of, run_id, config_hash, data_hash, computed_at
     rows: Sequence[Row]
     data_checks: Sequence[DataCheck]
     convention: Convention
-    warnings: Sequence[str]
-    emptiness: Sequence[str]
+    warnings: Sequence[str]  # except those about undefined values
+    emptiness: Sequence[str]  # errors about undefined values, or why there are no values
     confidence: float
     gate_results: Sequence[Row] = ()
     comparison: Sequence[Row] = ()
     alpha: float = 0.05
     standings: Sequence[Standing] = ()
-    history: Sequence[Row] = ()
+    history: Sequence[Row] = ()  # of this run and previous ones
     configuration: str | None = None
-    ended: str | None = None
+    ended: str | None = None  # how a run without values ended
 
     def html(self) -> str:
         """The page.
