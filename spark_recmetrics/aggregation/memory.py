@@ -25,6 +25,7 @@ from spark_recmetrics.columns import (
     PAIR_SCORES,
 )
 from spark_recmetrics.inputs.hashing import xxhash64
+from spark_recmetrics.metrics.arrays import numbered, rows_by
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import CountSpec, item_columns
 from spark_recmetrics.scoring.partial_sums import in_population
@@ -60,7 +61,8 @@ def won_in_ranges(per_user: pd.DataFrame, cuts: Sequence[int | None]) -> list[tu
     if not cuts or PAIR_RANKS not in per_user:
         return rows
     there = per_user[[ranks is not None for ranks in per_user[PAIR_RANKS]]]
-    for model, own in there.groupby("model", sort=False):
+    for own in rows_by(there, ["model"]):
+        model = own["model"].iloc[0]
         ranks, scores = (np.concatenate(own[name].tolist()) for name in (PAIR_RANKS, PAIR_SCORES))
         if len(ranks):
             pairs = pd.DataFrame({"model": model, "range": 0, "score": scores, "rank": ranks})
@@ -75,8 +77,10 @@ def counted_items(per_user: pd.DataFrame, columns: Sequence[str], catalog: pa.Ch
     there = per_user[[ids is not None for ids in per_user[ITEM_IDS]]]
     arrays = {name: np.concatenate([np.asarray(own) for own in there[name]] or [np.zeros(0)]) for name in columns}
     rows = pd.DataFrame(arrays).rename(columns={ITEM_MODELS: "model", ITEM_IDS: "item"})
+    (code,), ids = numbered(rows["item"])
+    items = rows.assign(item=code).groupby(["model", "item"], sort=False).sum().reset_index()
     # Entries about lists have no item.
-    items = rows.groupby(["model", "item"], sort=False, dropna=False).sum().reset_index()
+    items["item"] = pd.Series([None if number < 0 else ids[number] for number in items["item"]], dtype=object)
     known = np.ones(len(items), dtype=bool) if catalog is None else items["item"].isin(set(catalog.to_pylist())).to_numpy()
     return items.assign(known=known)
 
@@ -112,7 +116,9 @@ def means_by_group(
     items: pd.DataFrame, known: pd.DataFrame, measured: Sequence[MeasureSpec], names: Sequence[tuple[str, str]]
 ) -> list[dict[str, Any]]:
     """The same of what is measured item by item."""
-    of_items = items[items["model"] >= 0].merge(known[["item", ITEM_GROUPS]], on="item")
+    of_lists = items[items["model"] >= 0]
+    (item, grouped_item), _ = numbered(of_lists["item"], known["item"])
+    of_items = of_lists.assign(item=item).merge(known[[ITEM_GROUPS]].assign(item=grouped_item), on="item")
     opened = of_items.explode(ITEM_GROUPS).dropna(subset=[ITEM_GROUPS])
     rows: list[dict[str, Any]] = []
     for number, place in enumerate(per_item_indexes(measured)):
@@ -136,7 +142,7 @@ def slice_means(per_user: pd.DataFrame, sliced: Sliced) -> list[dict[str, Any]]:
         return []
     together = pd.concat(parts, ignore_index=True)
     values: list[dict[str, Any]] = []
-    for _, part in together.groupby(PART_KEYS, sort=False):
+    for part in rows_by(together, PART_KEYS):
         rows_of_slice = whole_slice(part, sliced)
         rows_of_slice = rows_of_slice.astype(object).where(rows_of_slice.notna(), None)
         values += [dict(zip(MEAN_COLUMNS, row, strict=True)) for row in rows_of_slice.itertuples(index=False)]
@@ -176,17 +182,19 @@ def listed_items(
         "rank": np.concatenate([np.asarray(own) for own in there[LIST_RANKS]] or [np.zeros(0)]),
         **{f"belongs_{n}": np.repeat(in_population(values, users), lengths) for n, (users, _) in enumerate(counted)},
     }
-    joined = pd.DataFrame(rows).merge(items, on=["model", "item"])
+    listed = pd.DataFrame(rows)
+    (item, counted_item), _ = numbered(listed["item"], items["item"])
+    joined = listed.assign(item=item).merge(items.assign(item=counted_item), on=["model", "item"])
     names = item_columns(len(counted))[2:]
     for name in names:
         place = int(name.rpartition("_")[2])
         k = counted[place].k
         inside = joined[f"belongs_{place}"] & (True if k is None else joined["rank"] <= k)
         joined[name] = joined[name].where(inside, 0)
-    number, users = pd.factorize(joined["user"], sort=False)
+    (number,), users = numbered(joined["user"])
     order = np.argsort(number, kind="stable")
     columns = {name: joined[name].to_numpy()[order] for name in ("model", "known")}
-    columns |= {"item": pd.factorize(joined["item"])[0][order]} if repeats else {}
+    columns |= {"item": joined["item"].to_numpy()[order]} if repeats else {}
     columns |= {name: joined[name].to_numpy()[order] for name in names}
     structs = pa.StructArray.from_arrays([pa.array(column) for column in columns.values()], names=list(columns))
     ends = np.append(0, np.cumsum(np.bincount(number, minlength=len(users))))

@@ -12,10 +12,10 @@ import numpy as np
 from spark_recmetrics.aggregation.means import Drawn, Mean, combined, drawn_of, drawn_values, means, replicated
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric
-from spark_recmetrics.metrics.arrays import numbered
+from spark_recmetrics.metrics.arrays import numbered, rows_by
 from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.request.per_user import SumSpec
-from spark_recmetrics.request.slices import ALL_USERS, Group, Slice, grouped
+from spark_recmetrics.request.slices import ALL_USERS, Group, Slice, grouped, numbered_values
 from spark_recmetrics.scoring.partial_sums import TOTALS_COLUMNS, part_totals
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 
@@ -106,7 +106,8 @@ def _part_totals(rows: pd.DataFrame, groups: Sequence[Group], sliced: Sliced) ->
             continue  # the totals of all users are known
         for number, value in enumerate(values):
             totals = part_totals(rows[code == number], wanted)
-            own = [(m, place, value, TOTALLED, part.to_dict("records"), None, None) for m, part in totals.groupby("model")]
+            by_model = ((part["model"].iloc[0], part) for part in rows_by(totals, ["model"]))
+            own = [(m, place, value, TOTALLED, part.to_dict("records"), None, None) for m, part in by_model]
             yield pd.DataFrame(own, columns=PART_COLUMNS)
 
 
@@ -118,7 +119,7 @@ def _resampled(rows: pd.DataFrame, user: Any, groups: Sequence[Group], sliced: S
     hashes = np.zeros(n_users, dtype=np.uint64)
     hashes[user] = rows["user_hash"].to_numpy(np.int64).view(np.uint64)
     weights = poisson_weights(hashes, sliced.intervals.n_resamples, sliced.intervals.seed)
-    model, models = pd.factorize(rows["model"], sort=True)
+    model, models = numbered_values(rows["model"])
     columns = {drawn: place for place, drawn in enumerate(dict.fromkeys(one for own in sliced.drawn for one in own))}
     # The models stand side by side, so that the weights of a user are multiplied once.
     table = np.full((n_users, len(models), len(columns)), np.nan)

@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_recmetrics.aggregation.memory import kind_of, user_hashes
 from spark_recmetrics.conventions import MEMBERS
-from spark_recmetrics.metrics.arrays import numbered
+from spark_recmetrics.metrics.arrays import numbered, rows_by
 from spark_recmetrics.request.per_user import Tally
 from spark_recmetrics.request.slices import Group, Slice, grouped
 from spark_recmetrics.stats.paired import rank_sums
@@ -60,7 +60,7 @@ def differences_in_memory(per_user: pd.DataFrame, asked: Asked) -> list[dict[str
     parts = part_differences(rows.assign(user_hash=user_hashes(rows["user"], kind_of(per_user))), asked)
     return [
         dict(zip(map(str, whole), row, strict=True))
-        for _, part in parts.groupby(list(KEY), sort=False)
+        for part in rows_by(parts, KEY)
         for whole in [whole_differences(part, asked)]
         for row in whole.itertuples(index=False, name=None)
     ]

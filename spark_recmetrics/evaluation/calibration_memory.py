@@ -8,7 +8,7 @@ import numpy as np
 
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.inputs.memory import clean_truth, relevant_rows, to_pandas
-from spark_recmetrics.scoring.memory import clean_lists, distinct_items, true_ratings
+from spark_recmetrics.scoring.memory import clean_lists, distinct_items, highest_ratings, true_ratings, with_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,19 +23,20 @@ def calibration_bins(
 ) -> list[dict[str, Any]]:
     """The bins of each model, by the quantiles of its scores. Equal scores are in one bin."""
     lists = clean_lists(inputs.predicted[table], known, request)
+    truth = clean_truth(inputs.truth, request.convention, request.policies)
+    if by_rating:
+        judged = true_ratings(truth, request.convention)
+    else:
+        relevant = relevant_rows(truth, request.convention, has_ratings=inputs.has_ratings)
+        judged = to_pandas(truth.select(["user", "item"])).assign(true=relevant.astype(np.float64))
+    (lists, judged), _ = with_numbers(lists, judged)
     lists = distinct_items(lists if "model" in lists else lists.assign(model=0), request)
     lists = lists.assign(score=lists["score"].astype(np.float64))
     lists = lists[np.isfinite(lists["score"])]
-    truth = clean_truth(inputs.truth, request.convention, request.policies)
-    if by_rating:
-        rows = lists.merge(true_ratings(truth, request.convention), on=["user", "item"]).rename(columns={"true": "outcome"})
-    else:
-        relevant = relevant_rows(truth, request.convention, has_ratings=inputs.has_ratings)
-        judged = to_pandas(truth.select(["user", "item"])).assign(outcome=relevant.astype(np.float64))
-        pairs = judged.groupby(["user", "item"], sort=False)["outcome"].max().reset_index()
-        # Of users without ground truth nothing is known; for the others, an item that it lacks is not relevant.
-        rows = lists[lists["user"].isin(set(judged["user"]))].merge(pairs, on=["user", "item"], how="left")
-        rows = rows.assign(outcome=rows["outcome"].fillna(0.0))
+    # Users without ground truth do not count; for the others, an item that it lacks is not relevant.
+    lists = lists if by_rating else lists[lists["user"].isin(set(judged["user"]))]
+    rows = lists.merge(highest_ratings(judged), on=["user", "item"], how="inner" if by_rating else "left")
+    rows = rows.rename(columns={"true": "outcome"}).fillna({"outcome": 0.0})
     bins: list[dict[str, Any]] = []
     for code, of_model in rows.groupby("model", sort=True):
         score = of_model["score"].to_numpy()

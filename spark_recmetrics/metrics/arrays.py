@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,10 @@ def positions_of(wanted: Ints, keys: Ints) -> Ints:
 
 
 def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
-    """Numbers from 0 for the ids of all columns, in order of first appearance: the numbers of each column, and the ids."""
+    """Numbers from 0 for the ids of all columns, in order of first appearance: the numbers of each column, and the ids.
+
+    The number of a null is -1.
+    """
     import pandas as pd
     import pyarrow as pa
 
@@ -52,11 +56,17 @@ def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
     if joined.dtype == object:
         # pandas compares strings only up to a NUL character.
         encoded = pa.array(joined).dictionary_encode()
-        codes, ids = encoded.indices.to_numpy(), encoded.dictionary.to_numpy(zero_copy_only=False)
+        codes, ids = encoded.indices.fill_null(-1).to_numpy(), encoded.dictionary.to_numpy(zero_copy_only=False)
     else:
         codes, ids = pd.factorize(joined)
     ends = np.cumsum([len(value) for value in values])
     return np.split(codes.astype(np.int64), ends[:-1]), ids
+
+
+def rows_by(rows: pd.DataFrame, keys: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """The rows of each combination of values, by first appearance. pandas alone would group strings up to a NUL character."""
+    by = [codes for key in keys for codes in numbered(rows[key])[0]]
+    return (group for _, group in rows.groupby(by, sort=False))
 
 
 def position_in_user(user: Ints, size: int) -> Ints:

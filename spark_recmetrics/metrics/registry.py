@@ -181,8 +181,11 @@ class Definition:
         return CHOICES.get(source, ()) if isinstance(source, str) else source.choices
 
     def needs_of(self, options: Mapping[str, Any]) -> frozenset[Need]:
-        """The inputs that the formula needs under these options."""
-        return frozenset(self.needs(options) if callable(self.needs) else self.needs)
+        """The inputs that the formula needs under these options: also the tables whose columns its options name."""
+        groups: dict[Side, Need] = {"user": "user_groups", "item": "item_groups"}
+        sides = (source.column for source in self.options.values() if isinstance(source, Parameter))
+        needs = self.needs(options) if callable(self.needs) else self.needs
+        return frozenset({*needs, *(groups[side] for side in sides if side is not None)})
 
     def measures_of(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         """What a metric of groups sums under these options."""

@@ -158,11 +158,22 @@ def _some_users(
             yield some[KIND_LIST], some[KIND_TRUTH], SideInfo(some.get(KIND_TRAIN), some.get(KIND_SEGMENT), items)
 
 
+def with_numbers(*tables: pd.DataFrame) -> tuple[list[pd.DataFrame], Any]:
+    """The tables with numbers in place of users and items, and the users by number. pandas groups numbers exactly."""
+    users, ids = numbered(*(rows["user"] for rows in tables))
+    items, _ = numbered(*(rows["item"] for rows in tables))
+    return [rows.assign(user=user, item=item) for rows, user, item in zip(tables, users, items, strict=True)], ids
+
+
 def true_ratings(truth: pa.Table, convention: Convention) -> pd.DataFrame:
-    """`user, item, true, repeats`: the ratings that count, each pair once with its highest one."""
+    """`user, item, true`: the ratings that count."""
     rating = number_of(truth["rating"])
     counts = ~rating.unusable & ((rating.value > 0) if convention.rating_rows == "positive" else True)
-    rows = to_pandas(truth.select(["user", "item"])).assign(true=rating.value)[counts]
+    return to_pandas(truth.select(["user", "item"])).assign(true=rating.value)[counts]
+
+
+def highest_ratings(rows: pd.DataFrame) -> pd.DataFrame:
+    """Each pair once, with its highest rating and how often it is repeated. Users and items are numbers."""
     by_pair = rows.groupby(["user", "item"], sort=False)["true"]
     pairs: pd.DataFrame = by_pair.agg(true="max", repeats="size").reset_index()
     return pairs.assign(repeats=pairs["repeats"] - 1)
@@ -170,12 +181,16 @@ def true_ratings(truth: pa.Table, convention: Convention) -> pd.DataFrame:
 
 def rating_range(truth: pa.Table, convention: Convention) -> tuple[float, float] | None:
     """The smallest and the largest rating that count."""
-    ratings = true_ratings(truth, convention)["true"]
+    (rows,), _ = with_numbers(true_ratings(truth, convention))
+    ratings = highest_ratings(rows)["true"]
     return (float(ratings.min()), float(ratings.max())) if len(ratings) else None
 
 
 def distinct_items(lists: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """One row per item of a list where the convention removes repeats, with `n_left_out`, how many others there were."""
+    """One row per item of a list where the convention removes repeats, with `n_left_out`, how many others there were.
+
+    Users and items are numbers.
+    """
     if request.convention.duplicates != "first":
         return lists
     by = [name for name in ("model", "user", "item") if name in lists]
@@ -197,15 +212,16 @@ def _best_score(request: Request) -> Any:
 def _rated(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request) -> pd.DataFrame:
     """Moments of the rating errors, and the rating metrics, of each (model, user) with a pair. See `rating_errors_spark`."""
     lists = clean_lists(inputs.predicted[request.rating_table], known, request)
-    lists = distinct_items(lists if "model" in lists else lists.assign(model=0), request)
     convention = request.convention
     truth = clean_truth(inputs.truth, convention, request.policies)
+    (lists, rated), users = with_numbers(lists, true_ratings(truth, convention))
+    lists = distinct_items(lists if "model" in lists else lists.assign(model=0), request)
     score = lists["score"].astype(np.float64)
     lists = lists.assign(score=score)[np.isfinite(score)]
     limits = rating_range(truth, convention) if convention.rating_clip == "truth_range" else None
     if limits is not None:
         lists = lists.assign(score=lists["score"].clip(*limits))
-    pairs = lists.merge(true_ratings(truth, convention), on=["user", "item"])
+    pairs = lists.merge(highest_ratings(rated), on=["user", "item"])
     error, true = pairs["score"] - pairs["true"], pairs["true"]
     repeated = pairs["n_left_out"] if "n_left_out" in pairs else pairs.duplicated(["model", "user", "item"]).astype(np.int64)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -223,4 +239,4 @@ def _rated(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request) -
         moments = Moments(*(summed[name].to_numpy(np.float64) for name in Moments._fields))
         for metric in request.rating_metrics:
             summed[metric.slug] = finished(metric, metric.definition.compute(moments))
-    return summed
+    return summed.assign(user=users[summed["user"]])

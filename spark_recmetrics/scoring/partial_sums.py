@@ -60,7 +60,7 @@ def part_totals(rows: pd.DataFrame, wanted: SumSpec) -> pd.DataFrame:
     found: list[tuple[Any, ...]] = []
     whole = {str(name): column.to_numpy() for name, column in rows.items()}
     sets = (*_SETS, *([RATED] if "n_pairs" in rows else []))
-    for model in rows["model"].unique():
+    for model in dict.fromkeys(rows["model"]):
         of_model = whole["model"] == model
         own = {name: values if of_model.all() else values[of_model] for name, values in whole.items()}
         belongs = {users: in_population(own, users) for users in {*sets, *(tally.users for tally in wanted.tallies)}}

@@ -75,7 +75,7 @@ def _popularity(inputs: MemoryInputs, request: Request) -> tuple[pd.DataFrame | 
     train = to_pandas(clean_train(inputs.train))
     n_rows, n_users = Counter(train["item"]), Counter(item for item, _ in set(zip(train["item"], train["user"], strict=True)))
     counts = Counter(n_rows.values())
-    audience = train["user"].nunique() if "audience" in needs else 0
+    audience = len(set(train["user"])) if "audience" in needs else 0
     popularity = Popularity.of_train(sorted(counts), [counts[n] for n in sorted(counts)], audience)
     return _frame(
         {"item": list(n_rows), "n_rows": list(n_rows.values()), "n_users": [n_users[item] for item in n_rows]}
