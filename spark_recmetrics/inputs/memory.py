@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import nsmallest
@@ -82,7 +82,7 @@ class MemoryTable:
     def schema(self) -> TableSchema:
         """The columns, as the rules of `contract` read them."""
         names = list(self._table.columns) if self.is_pandas else self._table.column_names
-        return TableSchema(self.name, _strings(self.name, names), self.type_of, self.column)
+        return TableSchema(self.name, list(map(str, names)), self.type_of, self.column)
 
     def __len__(self) -> int:
         return len(self._table)
@@ -102,7 +102,7 @@ class MemoryTable:
         """A column as Arrow data.
 
         Raises:
-            DataError: Its values are of several types.
+            DataError: Its values are of several types, or its name is no string.
         """
         if name not in self._columns:
             self._columns[name] = self._read(name)
@@ -117,16 +117,33 @@ class MemoryTable:
 
         if not self.is_pandas:
             return _plain(self._table[name])
+        if name not in self._table:
+            other = next(column for column in self._table if str(column) == name)
+            raise DataError(f"{self.name}: expected strings as names of columns, found {other!r}: rename it to {name!r}")
         series = self._table[name]
         try:
-            array = pa.array(series, from_pandas=True)
-        except OverflowError:
-            array = pa.array(series, type=pa.decimal128(38, 0), from_pandas=True)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeEncodeError) as error:
-            types = ", ".join(sorted({type(value).__name__ for value in series if not _is_missing(value)})[:5])
-            message = f"{self.name}: column {name!r}: expected values of one type, found {types}"
-            raise DataError(f"{message}: cast them to one type first") from error
+            array = _array_of(series)
+        except (OverflowError, TypeError, ValueError, NotImplementedError) as error:  # of pyarrow, too
+            types = sorted({type(value).__name__ for value in series if not _is_missing(value)})
+            if types == ["int"]:
+                wanted, advice = "integers of at most 38 digits, found a longer one", "make strings of them first"
+            elif isinstance(error, UnicodeEncodeError):
+                wanted, advice = "strings of valid characters, found a surrogate", "replace it"
+            elif len(types) == 1:
+                wanted, advice = f"values that Arrow can hold, found {types[0]}", "cast them first"
+            else:
+                wanted, advice = f"values of one type, found {', '.join(types[:5])}", "cast them to one type first"
+            raise DataError(f"{self.name}: column {name!r}: expected {wanted}: {advice}") from error
         return _plain(array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array]))
+
+
+def _array_of(series: pd.Series[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array(series, from_pandas=True)
+    except OverflowError:
+        return pa.array(series, type=pa.decimal128(38, 0), from_pandas=True)
 
 
 def _arrow_table(name: str, table: Any) -> pa.Table:
@@ -140,18 +157,18 @@ def _arrow_table(name: str, table: Any) -> pa.Table:
         raise DataError(f"{name}: cannot be read as Arrow data: {error}") from error
 
 
-def _strings(table: str, names: Iterable[Any]) -> list[str]:
-    """The names of columns that are strings; a message names one that is not when it is asked for."""
-    return [name if isinstance(name, str) else f"{name!r}" for name in names]
-
-
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and value != value)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column without encodings, and with plain strings and lists."""
+    """The column without encodings, and with plain strings and lists; unsigned integers beyond 64 bits are decimals."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     plain = _plain_type(column.type)
+    if pa.types.is_uint64(plain) and (pc.max(column.cast(plain)).as_py() or 0) >= 2**63:
+        plain = pa.decimal128(38, 0)
     return column if plain == column.type else column.cast(plain)
 
 

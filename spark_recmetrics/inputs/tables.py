@@ -79,7 +79,7 @@ def column_names(name: str, table: Any) -> list[str]:
         return list(table.column_names)
     if not hasattr(table, "columns"):
         raise ConfigError(f"{name}: expected a table with named columns, found {_type_name(table)}")
-    return [column for column in table.columns if isinstance(column, str)]
+    return list(map(str, table.columns))
 
 
 def _type_name(table: object) -> str:
