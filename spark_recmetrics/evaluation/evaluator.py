@@ -155,7 +155,11 @@ class Evaluator:
         """
         kinds = [_kind(recommendations, "recommendations"), _kind(truth, "truth")]
         if kinds[0] != kinds[1]:
-            raise ConfigError(f"expected recommendations and truth of one kind, found {kinds[0]} and {kinds[1]}")
+            named = " and ".join(
+                "dict" if isinstance(table, Mapping) else type(table).__module__.partition(".")[0]
+                for table in (recommendations, truth)
+            )
+            raise ConfigError(f"expected recommendations and truth of one kind, found {named}")
         given: dict[str, Any] = {"metrics": self.metrics, "k": None, "convention": self.convention, "columns": columns}
         given["threshold"] = self.threshold
         given |= {"catalog": catalog_size, "checks": _DISJOINT}
@@ -204,7 +208,12 @@ def _frame(rows: list[tuple[Any, ...]], number: str) -> pd.DataFrame:
 
 
 def _kind(table: Any, name: str) -> str:
-    return "dict" if isinstance(table, Mapping) else engine_of(name, table)
+    if isinstance(table, Mapping):
+        return "dict"
+    if not (hasattr(table, "columns") or hasattr(table, "__arrow_c_stream__")):
+        expected = "a dict, or a table of pandas, polars, pyarrow or Spark"
+        raise ConfigError(f"{name}: expected {expected}, found {type(table).__name__}")
+    return engine_of(name, table)
 
 
 def _lists(recommendations: Mapping[Any, Any]) -> pd.DataFrame:

@@ -21,6 +21,8 @@ PLAIN_KINDS: tuple[Kind, ...] = ("string", "integer", "decimal", "boolean", "dat
 
 CATEGORY_KINDS: tuple[Kind, ...] = ("string", "integer", "boolean", "empty")
 
+_MODEL_KINDS: tuple[Kind, ...] = (*PLAIN_KINDS, "float")
+
 _LISTS = ("predictions", "rating_predictions")
 
 _ID = "a whole number or a string as an id"
@@ -282,7 +284,7 @@ def _with_numbers(
 ) -> ListColumns:
     """The same with the columns of ranks and scores. The reason is that of a metric that cannot do without scores."""
     if read.model:
-        schema.type_of("model", columns.model)
+        schema.typed("model", columns.model, _MODEL_KINDS, "a string, an integer, a boolean or a date as the name of a model")
     has_score = read.score is not None if read.arrays else columns.score in schema.names
     rank = columns.rank if schema.table == "predictions" and not read.arrays else None
     by_rank = read.arrays or rank is not None

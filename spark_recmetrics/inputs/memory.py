@@ -249,7 +249,7 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
     else:
         canonical["rating"] = source.column(columns.rating)
     if chosen.propensity:
-        canonical["propensity"] = source.column(columns.propensity).cast(pa.float64())
+        canonical["propensity"] = source.column(columns.propensity).cast(pa.float64(), safe=False)
     truth = pa.table(canonical)
     train = pa.table(_ids(sources["train"], columns, chosen)) if "train" in sources else None
     catalog = None
@@ -376,7 +376,7 @@ def _truth_counts(rows: pa.Table, convention: Convention, *, has_ratings: bool) 
     rating = number_of(rows["rating"])
     usable = rating.value[~rating.unusable]
     spread = {"lowest": float(usable.min()), "highest": float(usable.max())} if len(usable) else {}
-    hashed = xxhash64(rows["user"], rows["item"], rows["rating"].cast(pa.float64())).view(np.int64)
+    hashed = xxhash64(rows["user"], rows["item"], rows["rating"].cast(pa.float64(), safe=False)).view(np.int64)
     relevant = int(relevant_rows(rows, convention, has_ratings=has_ratings).sum())
     # A sum does not depend on the order of the rows.
     fingerprint = sum(hashed.astype(object).tolist()) if len(rows) else None

@@ -560,7 +560,7 @@ def test_one_user_has_no_resampled_interval_of_width_zero(spark):
 def test_intervals_cover_the_true_value_in_95_of_100_data_sets():
     """500 data sets of 200 users each, whose values are skewed; the mean, and the root of a pooled mean."""
     convention, intervals = srm.convention("default"), srm.Intervals("bootstrap", n_resamples=400)
-    sliced = Sliced.of((), [parse("ndcg@10"), parse("rmse")], convention, intervals)
+    sliced = Sliced((), (parse("ndcg@10"), parse("rmse")), convention, intervals)
     chance = np.random.default_rng(11)
     n_users, covered = 200, np.zeros(2, dtype=int)
     for _ in range(500):

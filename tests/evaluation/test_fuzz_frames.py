@@ -191,12 +191,21 @@ def meant(table: Any, names: dict[str, str], numbers: tuple[str, ...]) -> list[d
     return rows
 
 
+def as_names(models: list[Any]) -> list[str]:
+    """Names of models as Spark writes them: the decimals of a column have the same number of digits after the point."""
+    if isinstance(models[0], D):
+        digits = max(0, *(-int(model.as_tuple().exponent) for model in models))
+        return [f"{abs(model) if model == 0 else model:.{digits}f}" for model in models]
+    return [str(model).lower() if isinstance(model, bool) else str(model) for model in models]
+
+
 def by_oracle(predictions: Any, truth: Any, rules: Any, more: dict[str, Any]) -> dict[str, Values]:
     ids = {"user": "user_id", "item": "item_id"}
     rank = {"rank": "rank"} if "columns" in more else {}
     lists = meant(predictions, {**ids, "score": "score", "model": "model", **rank}, ("score",))
     judged = meant(truth, {**ids, "rating": "rating", "propensity": "propensity"}, ("rating", "propensity"))
-    lists = [{"model": str(row.get("model", "model")), **{k: v for k, v in row.items() if k != "model"}} for row in lists]
+    models = iter(as_names([row.get("model", "model") for row in lists]))
+    lists = [{"model": next(models), **{k: v for k, v in row.items() if k != "model"}} for row in lists]
     # An infinite rating is a missing one, which an oracle of numbers does not say.
     judged = [row for row in judged if "rating" not in row or row["rating"] is None or math.isfinite(row["rating"])]
     for row in judged:
