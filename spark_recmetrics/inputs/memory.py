@@ -124,7 +124,7 @@ class MemoryTable:
         try:
             array = _array_of(series)
         except (OverflowError, TypeError, ValueError, NotImplementedError) as error:  # of pyarrow, too
-            types = sorted({type(value).__name__ for value in series if not _is_missing(value)})
+            types = sorted({_python_type(value) for value in series if not _is_missing(value)})
             if types == ["int"]:
                 wanted, advice = "integers of at most 38 digits, found a longer one", "make strings of them first"
             elif isinstance(error, UnicodeEncodeError):
@@ -155,6 +155,11 @@ def _arrow_table(name: str, table: Any) -> pa.Table:
         return pa.table(table)
     except (TypeError, ValueError, pa.ArrowException) as error:
         raise DataError(f"{name}: cannot be read as Arrow data: {error}") from error
+
+
+def _python_type(value: Any) -> str:
+    name = type(value).__name__
+    return f"{name} of {' and '.join(sorted(map(_python_type, value)))}" if isinstance(value, list | tuple | set) else name
 
 
 def _is_missing(value: Any) -> bool:

@@ -12,6 +12,8 @@ from spark_recmetrics.evaluation.stages import evaluate
 
 LOG2_3 = math.log2(3)
 Items = str | list[str] | dict[str, float]
+APART = {"users_in_both": "warn", "items_in_both": "warn"}
+"""Lists without a user, or an item, of the ground truth have values, too."""
 
 
 def frame(users: dict[str, Items], number: str, *, default: bool) -> pd.DataFrame:
@@ -146,10 +148,10 @@ def test_n5_negative_gains_are_refused_or_clipped():
 
 def test_n6_nothing_relevant_is_undefined_and_nothing_found_is_zero():
     everyone = srm.convention("default").override(users="all")
-    result = run({"empty": "1", "missed": "1"}, {"missed": "2"}, "ndcg", k=1, convention=everyone)
+    result = run({"empty": "1", "missed": "1"}, {"missed": "2"}, "ndcg", k=1, convention=everyone, checks=APART)
     assert values_of(result, "ndcg_at_1") == {"empty": None, "missed": 0}
     assert mean_of(result, "ndcg@1") == (0, 1, 1)
-    alone = run({"empty": "1"}, {"other": "2"}, "ndcg", k=1, convention=everyone.override(users="predicted"))
+    alone = run({"empty": "1"}, {"other": "2"}, "ndcg", k=1, convention=everyone.override(users="predicted"), checks=APART)
     assert mean_of(alone, "ndcg@1") == (None, 0, 1)
 
 
@@ -201,7 +203,7 @@ def test_p3_p4_users_without_truth_are_ignored_and_told_once(n_unknown):
     ids=["no_predictions", "nothing_relevant", "nobody_in_common"],
 )
 def test_p5_nobody_left_is_undefined(lists, truth):
-    result = run(lists, truth, ["hit", "ndcg"], k=1)
+    result = run(lists, truth, ["hit", "ndcg"], k=1, checks=APART)
     assert result.to_dict() == {"model": {"hit@1": None, "ndcg@1": None}}
     assert [mean.n_users for mean in result.means["model"]] == [0, 0]
     assert result.status == "undefined"
@@ -327,7 +329,7 @@ def test_d2_d3_d4_repeated_truth_rows():
 
 
 def test_d5_ids_are_never_rewritten():
-    assert one(["a", "a", "z"], ["a_2"], "ndcg", k=3, convention=FIRST) == {"ndcg@3": 0}
+    assert one(["a", "a", "z"], ["a_2"], "ndcg", k=3, convention=FIRST, checks=APART) == {"ndcg@3": 0}
 
 
 # Versions -----------------------------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from spark_recmetrics.conventions import CONVENTIONS
 from spark_recmetrics.metrics import DEFINITIONS, expand
 
 COLUMNS = srm.Columns(user="user", item="item")
+APART = {"users_in_both": "warn", "items_in_both": "warn"}
+"""Lists without a user, or an item, of the ground truth have values, too."""
 
 
 def frame(rows: list[dict]) -> pd.DataFrame:
@@ -120,12 +122,17 @@ def test_golden_table(name):
     assert found == pytest.approx({f"{metric}@3": value for metric, value in oracle.GOLDEN[name].items()}, abs=1e-6)
 
 
-def test_the_order_of_rows_breaks_ties_where_it_is_asked_for():
+def test_ids_break_ties():
+    """Tables have no order: `input` is `item_asc`, as on Spark."""
     tied = pd.DataFrame({"user_id": "u", "item_id": ["b", "a"], "score": 0.5})
     truth = pd.DataFrame({"user_id": ["u"], "item_id": ["b"]})
-    for ties, hit in (("input", 1.0), ("item_asc", 0.0), ("item_desc", 1.0)):
+    for ties, hit in (("input", 0.0), ("item_asc", 0.0), ("item_desc", 1.0)):
         rules = srm.convention("default").override(ties=ties)
         assert srm.evaluate(tied, truth, metrics="hit@1", convention=rules).to_dict() == {"model": {"hit@1": hit}}
+    # Lists of dicts have an order, which are their ranks.
+    assert srm.Evaluator(1, "hit", srm.convention("default").override(ties="input")).evaluate(
+        {"u": ["b", "a"]}, {"u": ["b"]}
+    ) == {"hit@1": 1.0}
 
 
 def test_small_data_need_no_spark():
@@ -197,7 +204,7 @@ def test_the_mean_over_nobody_is_never_the_best_value(name):
     metrics = sorted(name for name in DEFINITIONS if DEFINITIONS[name].accuracy)
     lists = pd.DataFrame({"user_id": [1], "item_id": [7], "score": [0.5]})
     nobody = pd.DataFrame({"user_id": [2], "item_id": [8], "rating": [5.0], "propensity": [0.5]})
-    options = {"metrics": metrics, "k": 2, "convention": name, "catalog": 9}
+    options = {"metrics": metrics, "k": 2, "convention": name, "catalog": 9, "checks": APART}
     values = srm.evaluate(lists, nobody, **options)
     never = {"average_rank@2", "rmse", "mse", "mae", "r2", "explained_variance"}
     empty = {row["metric"]: row["value"] for row in values.rows if row["n_users"] == 0}
@@ -221,12 +228,17 @@ def test_ids_that_do_not_meet_are_told():
         assert evaluator.evaluate({"u1": ["x"], "u2": ["y"]}, {"u1": ["X"], "u2": ["Y"]}) == {"recall@2": 0.0}
     lists = pd.DataFrame({"model": ["a", "a", "b"], "user_id": [1, 2, 1], "item_id": [7, 8, 9], "score": 0.5})
     truth = pd.DataFrame({"user_id": [1, 2], "item_id": [9, 9]})
-    result = srm.evaluate(lists, truth, metrics="hit", k=1)
+    result = srm.evaluate(lists, truth, metrics="hit", k=1, checks=APART)
     apart = [line for line in result.warnings if "_in_both" in line]
     assert len(apart) == 1, "b has the item"
-    assert apart[0].startswith("predictions/a: items_in_both: no item of the ground truth is predicted for any user")
+    assert apart[0].startswith("predictions/a: items_in_both = 0 (0.000%): no item of truth is ever predicted")
+    with pytest.raises(srm.DataError) as rejected:
+        srm.evaluate(lists, truth, metrics="hit", k=1)
+    assert str(rejected.value) == apart[0]
     unknown = truth.assign(user_id=truth["user_id"] + 10)
-    apart = srm.evaluate(lists, unknown, metrics="hit", k=1).warnings
+    with pytest.raises(srm.DataError, match="predictions/a: users_in_both = 0"):
+        srm.evaluate(lists, unknown, metrics="hit", k=1)
+    apart = srm.evaluate(lists, unknown, metrics="hit", k=1, checks=APART).warnings
     assert [line.partition(" = ")[0] for line in apart if "_in_both" in line] == [
         "predictions/a: users_in_both",
         "predictions/b: users_in_both",
@@ -247,7 +259,7 @@ def test_what_is_empty_is_among_the_warnings_of_a_result():
 def test_the_text_of_a_result_is_the_table_of_the_terminal():
     lists = pd.DataFrame({"model": ["als", "pop"], "user_id": 1, "item_id": [7, 8], "score": 0.5})
     truth = pd.DataFrame({"user_id": [1, 2], "item_id": [8, 9]})
-    result = srm.evaluate(lists, truth, metrics=["hit", "mrr"], k=1, convention="mllib")
+    result = srm.evaluate(lists, truth, metrics=["hit", "mrr"], k=1, convention="mllib", checks=APART)
     table = [
         "convention mllib, users averaged: als 1, pop 1; 3 warnings",
         "",
@@ -281,7 +293,7 @@ def test_evaluator_knows_ratings_and_the_catalogue():
     evaluator = srm.Evaluator(1, ["accuracy", "auc"])
     # Of 4 items: Ann's is below 1 of 3 others, Bob's above all, and Cid's behind the listed one and tied with the other two.
     assert evaluator.evaluate(LISTS, WANTED, catalog_size=4) == pytest.approx({"accuracy@1": 2 / 3, "auc": 2 / 3})
-    with pytest.raises(srm.ConfigError, match="accuracy@1 needs the catalog: give catalog_size"):
+    with pytest.raises(srm.ConfigError, match="accuracy@1 needs the catalog: give catalog, one row per item"):
         evaluator.evaluate(LISTS, WANTED)
 
 
@@ -289,13 +301,15 @@ def test_evaluator_refuses_mixtures():
     evaluator = srm.Evaluator(1)
     with pytest.raises(srm.ConfigError, match="of one kind, found dict and pandas"):
         evaluator.evaluate(LISTS, pd.DataFrame())
-    with pytest.raises(srm.ConfigError, match="recommendations: expected a dict, a pandas or a Spark DataFrame, found list"):
+    with pytest.raises(
+        srm.ConfigError, match="recommendations: expected a dict, or a table of pandas, polars, pyarrow or Spark, found list"
+    ):
         evaluator.evaluate([], WANTED)
     with pytest.raises(srm.DataError, match="expected scores for all users or for none"):
         evaluator.evaluate({"ann": ["x"], "bob": {"x": 1.0}}, WANTED)
     with pytest.raises(srm.DataError, match="expected ratings for all users or for none"):
         evaluator.evaluate(LISTS, {"ann": ["x"], "bob": {"x": 1.0}})
-    told = "predictions: column 'item_id' (columns.item): expected ids of one kind, found int, str: cast them to one type first"
+    told = "predictions: column 'item_id': expected values of one type, found int, str: cast them to one type first"
     with pytest.raises(srm.DataError, match=re.escape(told)):
         evaluator.evaluate({"ann": ["x", 1]}, WANTED)
     with pytest.raises(srm.DataError, match="duplicates: 1 repeated recommendation"):
@@ -311,7 +325,7 @@ def close_ids(predicted, true, **more):
     """Whether 2^53 + 1 is taken for 2^53, which it is as a double."""
     predictions = pd.DataFrame({"user_id": 1, "item_id": predicted, "score": [0.9, 0.8]})
     truth = pd.DataFrame({"user_id": 1, "item_id": true})
-    return srm.evaluate(predictions, truth, metrics=["mrr@2", "auc"], catalog=9, **more).to_dict()["model"]
+    return srm.evaluate(predictions, truth, metrics=["mrr@2", "auc"], catalog=9, checks=APART, **more).to_dict()["model"]
 
 
 @pytest.mark.parametrize("predicted", ["uint64", "int64", "UInt64", "Int64", object])
@@ -331,7 +345,7 @@ def test_ids_stay_exact_beside_a_training_table_with_a_missing_one():
 
 
 def test_users_of_several_kinds_are_refused():
-    told = "predictions: column 'user_id' (columns.user): expected ids of one kind, found int, str: cast them to one type first"
+    told = "predictions: column 'user_id': expected values of one type, found int, str: cast them to one type first"
     with pytest.raises(srm.DataError, match=re.escape(told)):
         srm.Evaluator(1, "mrr").evaluate({1: ["a"], "2": ["a"]}, {1: ["a"], 2: ["a"]})
 
@@ -339,21 +353,21 @@ def test_users_of_several_kinds_are_refused():
 @pytest.mark.parametrize(
     ("ids", "found"),
     [
-        ([1.5, 2.5], "float"),
-        ([1.0, 2.0], "float"),
-        ([True, False], "bool"),
-        (np.array([True, False], dtype=object), "bool"),
-        (pd.date_range("2026-01-01", periods=2), "Timestamp"),
-        ([("a",), ("b",)], "tuple"),
-        ([["a"], ["b"]], "list"),
+        ([1.5, 2.5], "double"),
+        ([1.0, 2.0], "double"),
+        ([True, False], "boolean"),
+        (np.array([True, False], dtype=object), "boolean"),
+        (pd.date_range("2026-01-01", periods=2), "timestamp"),
+        ([("a",), ("b",)], "array<string>"),
+        ([["a"], ["b"]], "array<string>"),
     ],
 )
 def test_ids_that_spark_would_refuse(ids, found):
     rows = pd.DataFrame({"user_id": 1, "item_id": ids})
-    told = f"predictions: column 'item_id' (columns.item): expected whole numbers or texts as ids, found {found}: cast them"
+    told = f"predictions: column 'item_id' (columns.item): expected a whole number or a string as an id, found {found}: cast it"
     with pytest.raises(srm.DataError, match=re.escape(told)):
         srm.evaluate(rows.assign(score=[0.9, 0.8]), rows)
-    if found not in ("list", "Timestamp"):
+    if not isinstance(ids[0], list | pd.Timestamp):
         with pytest.raises(srm.DataError, match=re.escape(told)):
             srm.Evaluator(1).evaluate({1: list(ids)}, {1: list(ids)[:1]})
 
@@ -406,16 +420,19 @@ def test_two_models_in_one_table_without_their_column_are_told():
     assert not [line for line in named.warnings if "duplicates" in line]
 
 
-@pytest.mark.parametrize("value", ["1", True, np.True_, 1j, b"1"])
-def test_what_is_no_number_is_refused(value):
+@pytest.mark.parametrize(
+    ("value", "found"), [("1", "string"), (True, "boolean"), (np.True_, "boolean"), (1j, "complex"), (b"1", "binary")]
+)
+def test_what_is_no_number_is_refused(value, found):
     with pytest.raises(srm.DataError, match=r"score: expected numbers, found .*: cast it first"):
         srm.compute_metrics({"u": [(value, 4.0)]})
     with pytest.raises(srm.DataError, match=r"rating: expected numbers, found .*: cast it first"):
         srm.Evaluator(1).evaluate({"u": ["a"]}, {"u": {"a": value}})
     rows = pd.DataFrame({"user_id": ["u"], "item_id": ["a"]})
-    with pytest.raises(srm.DataError, match=r"predictions: column 'score' \(columns.score\): expected numbers, found"):
+    expected = ": expected values that Arrow can hold" if found == "complex" else r" \(columns.{}\): expected a number"
+    with pytest.raises(srm.DataError, match=f"predictions: column 'score'{expected.format('score')}, found {found}: cast"):
         srm.evaluate(rows.assign(score=[value]), rows)
-    with pytest.raises(srm.DataError, match=r"truth: column 'rating' \(columns.rating\): expected numbers, found"):
+    with pytest.raises(srm.DataError, match=f"truth: column 'rating'{expected.format('rating')}, found {found}: cast"):
         srm.evaluate(rows.assign(score=1.0), rows.assign(rating=[value]))
 
 
