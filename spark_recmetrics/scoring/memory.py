@@ -169,7 +169,8 @@ def true_ratings(truth: pa.Table, convention: Convention) -> pd.DataFrame:
     """`user, item, true`: the ratings that count."""
     rating = number_of(truth["rating"])
     counts = ~rating.unusable & ((rating.value > 0) if convention.rating_rows == "positive" else True)
-    return to_pandas(truth.select(["user", "item"])).assign(true=rating.value)[counts]
+    rows: pd.DataFrame = to_pandas(truth.select(["user", "item"])).assign(true=rating.value).loc[counts]
+    return rows
 
 
 def highest_ratings(rows: pd.DataFrame) -> pd.DataFrame:
