@@ -216,13 +216,13 @@ def track(
     if not isinstance(result, Result):
         raise ConfigError(f"result: expected the result of evaluate, found {brief(result)}")
     check_installed()
-    texts = {"result.json": _as_json(result, more or {}), "report.txt": _report(result) if report is None else report}
-    texts |= {} if page is None else {"report.html": page}
+    artifacts = {"result.json": _as_json(result, more or {}), "report.txt": _report(result) if report is None else report}
+    artifacts |= {} if page is None else {"report.html": page}
     gate_results = (more or {}).get("gates", ())
     tags = {"gates": gates_summary(gate_results)[0]} if gate_results else {}
     logs = {model: _Log.of(result, model, options, tags) for model in result.means}
     try:
-        runs, delete_warnings = _write(result, logs, options, texts)
+        runs, delete_warnings = _write(result, logs, options, artifacts)
     except Exception as error:
         raise PublishError(f"mlflow: cannot write to {_address(options)}: {_reason(error)}") from error
     undefined = {model: log.undefined for model, log in logs.items()}
@@ -321,7 +321,7 @@ def _as_json(result: Result, more: Mapping[str, Any]) -> str:
         "warnings": list(result.warnings),
         **more,
         "summary": result.rows,
-        "data_report": [fact._asdict() for fact in result.data_checks],
+        "data_report": [check._asdict() for check in result.data_checks],
         "pareto": [standing._asdict() for standing in result.pareto()],
     }
     return json_text(fields, indent=1)
@@ -337,7 +337,7 @@ def _report(result: Result) -> str:
 
 
 def _write(
-    result: Result, logs: Mapping[str, _Log], options: Mlflow, texts: Mapping[str, str]
+    result: Result, logs: Mapping[str, _Log], options: Mlflow, artifacts: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
     """Create the MLflow runs. Returns their ids by model, and a warning if previous runs could not be deleted."""
     import mlflow
@@ -346,7 +346,7 @@ def _write(
     active = mlflow.active_run() if options.uri is None and options.experiment is None else None
     if active is not None and len(logs) == 1:
         for log in logs.values():
-            _fill(client, active.info.run_id, log, texts)
+            _fill(client, active.info.run_id, log, artifacts)
         return dict.fromkeys(logs, active.info.run_id), []
     experiment = active.info.experiment_id if active is not None else _experiment(client, result, options)
     start_time, runs = int(time.time() * 1000), dict[str, str]()
@@ -355,7 +355,7 @@ def _write(
         name = _run_name(result, model, options)
         run = client.create_run(experiment, start_time=start_time, tags={**log.tags, **parent}, run_name=name).info.run_id
         try:
-            _fill(client, run, log, texts)
+            _fill(client, run, log, artifacts)
         except BaseException:
             with suppress(Exception):  # the server may be down; the first error is the one to report
                 client.set_terminated(run, "FAILED")
@@ -371,7 +371,7 @@ def _write(
     return runs, []
 
 
-def _fill(client: Any, run_id: str, log: _Log, texts: Mapping[str, str]) -> None:
+def _fill(client: Any, run_id: str, log: _Log, artifacts: Mapping[str, str]) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
     now = int(time.time() * 1000)
@@ -380,7 +380,7 @@ def _fill(client: Any, run_id: str, log: _Log, texts: Mapping[str, str]) -> None
     client.log_batch(run_id, params=params, tags=[RunTag(name, value) for name, value in log.tags.items()])
     for start in range(0, len(metrics), _BATCH):
         client.log_batch(run_id, metrics=metrics[start : start + _BATCH])
-    for name, text in texts.items():
+    for name, text in artifacts.items():
         client.log_text(run_id, text, f"recmetrics/{name}")
 
 
