@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError
@@ -29,8 +30,6 @@ from spark_recmetrics.version import __version__
 if TYPE_CHECKING:
     from spark_recmetrics.job.files.config import Config
     from spark_recmetrics.job.files.split_config import SplitConfig
-    from spark_recmetrics.job.outcome import JobOutcome
-    from spark_recmetrics.storage.credentials import Vault
 
 
 _EXIT_CODES = """exit codes:
@@ -54,19 +53,14 @@ def run(argv: Sequence[str] | None = None) -> None:
         sys.exit(code)
 
 
-def evaluate(argv: Sequence[str] | None = None) -> None:
-    """Entry point of the command `evaluate`."""
-    run(["evaluate", *(sys.argv[1:] if argv is None else argv)])
+def _entry_point(command: str) -> Callable[..., None]:
+    def entry_point(argv: Sequence[str] | None = None) -> None:
+        run([command, *(sys.argv[1:] if argv is None else argv)])
+
+    return entry_point
 
 
-def gate(argv: Sequence[str] | None = None) -> None:
-    """Entry point of the command `gate`."""
-    run(["gate", *(sys.argv[1:] if argv is None else argv)])
-
-
-def split(argv: Sequence[str] | None = None) -> None:
-    """Entry point of the command `split`."""
-    run(["split", *(sys.argv[1:] if argv is None else argv)])
+evaluate, gate, split = map(_entry_point, ("evaluate", "gate", "split"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -235,33 +229,24 @@ def _metrics(_: argparse.Namespace) -> int:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
-    def work(config: Config, outcome: JobOutcome, vault: Vault) -> None:
-        fail_on_gates = not arguments.no_gates
-        run_evaluation(config, outcome, vault, explain_user=arguments.explain_user, fail_on_gates=fail_on_gates)
-
-    return run_job("evaluate", lambda: _load(arguments), work, arguments.result_json)
+    options = {"explain_user": arguments.explain_user, "fail_on_gates": not arguments.no_gates}
+    return run_job("evaluate", partial(_load, arguments), partial(run_evaluation, **options), arguments.result_json)
 
 
 def _preflight(arguments: argparse.Namespace) -> int:
-    return run_job("preflight", lambda: _load(arguments), run_preflight, arguments.result_json)
+    return run_job("preflight", partial(_load, arguments), run_preflight, arguments.result_json)
 
 
 def _gate(arguments: argparse.Namespace) -> int:
-    def work(config: Config, outcome: JobOutcome, _: Vault) -> None:
-        run_gates(config, outcome)
-
-    return run_job("gate", lambda: _load(arguments), work, arguments.result_json)
+    return run_job("gate", partial(_load, arguments), run_gates, arguments.result_json)
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    def work(config: Config, outcome: JobOutcome, _: Vault) -> None:
-        run_comparison(config, outcome, arguments.run)
-
-    return run_job("compare", lambda: _load(arguments), work, arguments.result_json)
+    return run_job("compare", partial(_load, arguments), partial(run_comparison, run_id=arguments.run), arguments.result_json)
 
 
 def _split(arguments: argparse.Namespace) -> int:
-    return run_job("split", lambda: _load_split(arguments), run_split, arguments.result_json)
+    return run_job("split", partial(_load_split, arguments), run_split, arguments.result_json)
 
 
 def _history(arguments: argparse.Namespace) -> int:

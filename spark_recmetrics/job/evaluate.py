@@ -83,7 +83,10 @@ def _evaluate_and_publish(
             print_location("report", printable(outcome.report))
         if explain_user is not None:
             with step(spark, "explain user"):
-                _explain(result, explain_user)
+                try:
+                    print_text(f"\n{result.explain(explain_user)}\n")
+                except DataError as error:  # an unknown user; all tables are published
+                    print_warning(f"--explain-user: {error}")
     return evaluation, text, html
 
 
@@ -146,14 +149,6 @@ def _fill(outcome: JobOutcome, evaluation: Evaluation) -> None:
     outcome.pareto = [standing._asdict() for standing in result.pareto()]
     # Lines about empty tables are the error of the job.
     outcome.warnings = [line for line in result.warnings if line not in result.emptiness] + outcome.warnings
-
-
-def _explain(result: Result, user: str) -> None:
-    """Print the recommendations of a user. An unknown user is a warning: all tables are published."""
-    try:
-        print_text(f"\n{result.explain(user)}\n")
-    except DataError as error:
-        print_warning(f"--explain-user: {error}")
 
 
 def _log_to_mlflow(

@@ -260,13 +260,7 @@ class _Log(NamedTuple):
             "data_hash": result.data_hash,
             "version": __version__,
         }
-        tags = {
-            "model": model,
-            "run_id": run.run_id,
-            "status": result.status,
-            "undefined": ", ".join(undefined) or None,
-            **more,
-        }
+        tags = {"model": model, "run_id": run.run_id, "status": result.status, "undefined": ", ".join(undefined) or None} | more
         return cls(
             {options.prefix + name: value for name, value in metrics.items()},
             undefined,

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def run_preflight(config: Config, outcome: JobOutcome, vault: Vault) -> None:
-    """Run the checks, whether or not the configuration has `preflight: true`.
-
-    Raises:
-        DataError: The driver or a worker lacks a package, or a check failed.
-    """
+    """Run the checks, whether or not the configuration has `preflight: true`."""
     with checked_session() as spark:
         with step(spark, "tables"):
             arguments = common_arguments(spark, config, vault)
@@ -34,11 +30,7 @@ def run_preflight(config: Config, outcome: JobOutcome, vault: Vault) -> None:
 
 
 def check_inputs(spark: SparkSession, config: Config, arguments: Mapping[str, Any], outcome: JobOutcome) -> None:
-    """Run the checks of `prove` and print one line per check.
-
-    Raises:
-        DataError: A check failed.
-    """
+    """Run the checks of `prove` and print one line per check. Raises `DataError` if one fails."""
     from spark_recmetrics.diagnostics.preflight_spark import prove
 
     options = {} if config.preflight is None else config.preflight.model_dump()

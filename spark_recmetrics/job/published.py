@@ -19,16 +19,11 @@ if TYPE_CHECKING:
     from spark_recmetrics.job.outcome import JobOutcome
     from spark_recmetrics.metrics import Metric
     from spark_recmetrics.request.slices import Slice
+    from spark_recmetrics.storage.credentials import Vault
 
 
-def run_gates(config: Config, outcome: JobOutcome) -> None:
-    """Check the gates with the values of a published run.
-
-    Raises:
-        ConfigError: The configuration has no gates.
-        DataError: The run is not published.
-        GateError: A gate failed.
-    """
+def run_gates(config: Config, outcome: JobOutcome, _: Vault) -> None:
+    """Check the gates with the values of a published run."""
     from spark_recmetrics.runs.history_spark import published_rows, rows_of_run
 
     if not config.gates:
@@ -51,15 +46,11 @@ def run_gates(config: Config, outcome: JobOutcome) -> None:
     enforce_gates(results)
 
 
-def run_comparison(config: Config, outcome: JobOutcome, run_id: str | None) -> None:
+def run_comparison(config: Config, outcome: JobOutcome, _: Vault, *, run_id: str | None = None) -> None:
     """Compare the models of a published run by its PER_USER. Nothing is written.
 
     The run is `run_id`, or the latest run of the job with the same `as_of`. The comparison may have other options than the
     run was configured with. Slices of items are not in PER_USER.
-
-    Raises:
-        ConfigError: No metric has a value per user.
-        DataError: The run is not published, has another convention, or lacks the baseline.
     """
     from spark_recmetrics.decisions.comparison import Question, TestOptions, compared
     from spark_recmetrics.job.files.config import ComparisonOptions
@@ -129,12 +120,7 @@ def _user_slices(summary: DataFrame, per_user: DataFrame) -> list[Slice]:
 
 
 def history_of(config: Published, metric: str, last: int) -> str:
-    """The values of a metric in the last runs of a job, as text. Ends with a warning if the labels `as_of` have no order.
-
-    Raises:
-        ConfigError: There is no such metric.
-        DataError: The job has not published it.
-    """
+    """The values of a metric in the last runs of a job, as text. Ends with a warning if the labels `as_of` have no order."""
     from spark_recmetrics.metrics import parse
     from spark_recmetrics.reports.tables import history_table
     from spark_recmetrics.runs.history_spark import published_rows

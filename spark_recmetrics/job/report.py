@@ -83,7 +83,7 @@ def make_page(spark: SparkSession, config: Config, evaluation: Evaluation, outco
         if config.report_path is not None:
             outcome.report = str(write_whole(config.report_path, html))
     except Exception as error:  # noqa: BLE001 - a report must not fail a run whose values are published
-        outcome.warnings.append(_not_written(error, vault))
+        outcome.warnings.append(f"report: not written: {reason_of(error, vault.masked)}")
     return html
 
 
@@ -108,9 +108,5 @@ def write_failure_page(config: Config, error: Exception, outcome: JobOutcome, va
         outcome.report = str(write_whole(config.report_path, page.html()))
         print_location("report", printable(outcome.report))
     except Exception as page_error:  # noqa: BLE001 - the job reports the error of the run, not this one
-        outcome.warnings.append(_not_written(page_error, vault))
+        outcome.warnings.append(f"report: not written: {reason_of(page_error, vault.masked)}")
         print_warning(outcome.warnings[-1])
-
-
-def _not_written(error: Exception, vault: Vault) -> str:
-    return f"report: not written: {reason_of(error, vault.masked)}"

@@ -40,11 +40,7 @@ def session() -> Iterator[SparkSession]:
 
 @contextmanager
 def checked_session() -> Iterator[SparkSession]:
-    """A session whose driver and workers have all required packages, so that none is missing after hours of work.
-
-    Raises:
-        DataError: The driver or a worker lacks a package.
-    """
+    """A session whose driver and workers have all required packages. Raises `DataError` if one is missing."""
     from spark_recmetrics.diagnostics.doctor_spark import examine_driver, examine_worker
 
     check = examine_driver()

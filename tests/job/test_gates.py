@@ -8,6 +8,7 @@ import math
 from statistics import NormalDist
 
 import pytest
+from job_data import write_parquet
 
 import spark_recmetrics as srm
 from spark_recmetrics import stats
@@ -19,20 +20,19 @@ from spark_recmetrics.job.cli import RESULT_MARK, main
 def job(spark, tmp_path):
     """Writes the tables and a configuration with gates, and runs a command on it."""
     scores = [(user, item, score) for user in ("u", "v") for item, score in (("a", 0.9), ("b", 0.8))]
-    frame = spark.createDataFrame(scores, "user_id string, item_id string, score double")
-    frame.write.parquet(str(tmp_path / "predictions"))
+    columns = {"user_id": "string", "item_id": "string"}
+    write_parquet(tmp_path / "predictions", scores, **columns, score="double")
     path = tmp_path / "conf.json"
 
-    def run(command, capsys, *argv, as_of="2026-11-28", relevant=("a", "b"), gates=()):
-        truth = spark.createDataFrame(list(zip(("u", "v"), relevant, strict=True)), "user_id string, item_id string")
-        truth.write.mode("overwrite").parquet(str(tmp_path / "truth"))
+    def run(command, capsys, *argv, as_of="2026-11-28", relevant=("a", "b"), gates=(), report=False):
+        write_parquet(tmp_path / "truth", list(zip(("u", "v"), relevant, strict=True)), **columns)
         conf = {
             "as_of": as_of,
             "inputs": {name: {"path": str(tmp_path / name)} for name in ("predictions", "truth")},
             "evaluation": {"top_k": 1, "metrics": ["hit"], "n_buckets": 2},
             "gates": list(gates),
             "output": {"path": str(tmp_path / "out")},
-            "report": str(tmp_path / "{as_of}.html"),
+            "report": str(tmp_path / "{as_of}.html") if report else None,
         }
         path.write_text(json.dumps(conf))
         code = main([command, "--config", str(path), *argv])
@@ -158,7 +158,7 @@ def test_of_two_tasks_only_the_second_fails(job, spark, tmp_path, capsys):
     """As in a scheduler: the first task checks, publishes and writes the page, the second ends the pipeline."""
     gates = [{"metric": "hit@1", "min": 0.9}, {"metric": "hit@1", "max_drop": 0.1, "against": "previous"}]
     assert job("evaluate", capsys, "--no-gates", as_of="2026-11-27", relevant=("a", "a"), gates=gates)[0] == 0
-    code, first, captured = job("evaluate", capsys, "--no-gates", gates=gates)
+    code, first, captured = job("evaluate", capsys, "--no-gates", gates=gates, report=True)
     assert (code, first["exit_code"], first["status"], first["error"]) == (0, 0, "ok", None)
     assert [gate["result"] for gate in first["gates"]] == ["fail", "fail"]
     assert "FAIL  model: hit@1: min 0.9: 0.5000 is below min 0.9" in captured.out
@@ -186,10 +186,10 @@ def test_of_two_tasks_only_the_second_fails(job, spark, tmp_path, capsys):
 @pytest.mark.once
 def test_the_page_of_a_run_without_values_says_so(job, tmp_path, capsys, monkeypatch):
     page = tmp_path / "2026-11-28.html"
-    assert job("evaluate", capsys, gates=[{"metric": "hit@1", "min": 0.1}])[0] == 0
+    assert job("evaluate", capsys, gates=[{"metric": "hit@1", "min": 0.1}], report=True)[0] == 0
     assert "Gates passed" in page.read_text()
     # No user of the ground truth has a relevant item.
-    code, outcome, _ = job("evaluate", capsys, relevant=("a", None))
+    code, outcome, _ = job("evaluate", capsys, relevant=("a", None), report=True)
     text = page.read_text()
     assert (code, outcome["report"]) == (4, str(page))
     assert "The run was rejected" in text
@@ -198,12 +198,12 @@ def test_the_page_of_a_run_without_values_says_so(job, tmp_path, capsys, monkeyp
     assert '<span class="chip error">error</span>' in text
     # A run that fails before it reads anything.
     (tmp_path / "predictions").rename(tmp_path / "gone")
-    code, outcome, _ = job("evaluate", capsys)
+    code, outcome, _ = job("evaluate", capsys, report=True)
     assert code == 4
     assert "The run was rejected" in page.read_text()
     assert outcome["error"]["message"].splitlines()[0] in html.unescape(page.read_text())
     monkeypatch.setattr("spark_recmetrics.storage.read.read_table", lambda *_: 1 / 0)
-    code, outcome, _ = job("evaluate", capsys)
+    code, outcome, _ = job("evaluate", capsys, report=True)
     assert (code, outcome["error"]["type"]) == (1, "ZeroDivisionError")
     assert "The run failed" in page.read_text()
     assert "division by zero" in page.read_text()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Discriminator, PlainSerializer, PlainValidator, Tag, WithJsonSchema
 
@@ -18,18 +20,17 @@ from spark_recmetrics.request.slices import Slice, parse_slices
 from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.text import did_you_mean
 
+_T = TypeVar("_T")
 
-def _metric(value: Any) -> Metric:
+
+def _parsed(parse_string: Callable[[Any], _T], value: Any) -> _T:
+    """The parsed value. The error hints at unquoted strings that a YAML list splits at their comma."""
     try:
-        return parse(value)
+        return parse_string(value)
     except ConfigError as error:
-        raise ConfigError(f"{error}{_quotes_hint(value)}") from error
-
-
-def _quotes_hint(value: object) -> str:
-    """The end of a message about an unquoted string with a comma, which a list in YAML splits at the comma."""
-    is_split = isinstance(value, str) and len(value) < 100 and "," not in value and value.count("(") != value.count(")")
-    return ": in a list, write a string with a comma in quotes" if is_split else ""
+        is_split = isinstance(value, str) and len(value) < 100 and "," not in value and value.count("(") != value.count(")")
+        hint = ": in a list, write a string with a comma in quotes" if is_split else ""
+        raise ConfigError(f"{error}{hint}") from error
 
 
 def _convention(value: object) -> Convention:
@@ -39,55 +40,46 @@ def _convention(value: object) -> Convention:
         raise ConfigError(
             f"expected the name of a convention, or a mapping of its name and options, found {brief_value(value)}"
         )
-    chosen, problems = CONVENTIONS["default"], dict[Keys, str]()
-    for option, choice in ({"name": "default"} | value).items():
-        try:
-            if option == "name":
-                chosen = named_populations(convention({"name": choice}))
-            elif option not in _OPTIONS:
-                raise ConfigError(f"unknown option{did_you_mean(option, _OPTIONS)}")  # noqa: TRY301 - collected below
-            elif option == "users_by_metric":
-                chosen = named_populations(chosen.override(users_by_metric=_users_by_metric(choice)))
-            else:
-                chosen = chosen.override(**{option: choice})
-        except ConfigError as error:  # noqa: PERF203 - all problems are reported together
-            problems[(option,)] = str(error).removeprefix(f"{option}: ")
-    if problems:
-        raise errors_by_key(problems)
+    chosen = CONVENTIONS["default"]
+
+    def choose(option: str, choice: Any) -> None:
+        nonlocal chosen
+        if option == "name":
+            chosen = named_populations(convention({"name": choice}))
+        elif option not in _OPTIONS:
+            raise ConfigError(f"unknown option{did_you_mean(option, _OPTIONS)}")
+        elif option == "users_by_metric" and not isinstance(choice, dict):
+            raise ConfigError(f"expected a mapping of metrics to sets of users, found {brief_value(choice)}")
+        else:
+            chosen = named_populations(chosen.override(**{option: choice}))
+
+    _each(choose, {"name": "default"} | value)
     return chosen
 
 
-def _users_by_metric(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"expected a mapping of metrics to sets of users, found {brief_value(value)}")
-    return value
+def _each(read: Callable[[Any, Any], object], values: Mapping[Any, Any]) -> None:
+    """Read each value, and report the problems of all of them together."""
+    problems = dict[Keys, str]()
+    for key, value in values.items():
+        try:
+            read(key, value)
+        except ConfigError as error:  # noqa: PERF203 - all problems are reported together
+            problems[(key,)] = str(error).removeprefix(f"{key}: ")
+    if problems:
+        raise errors_by_key(problems)
 
 
 def _checks(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
         raise ConfigError(f"expected a mapping of checks to policies, found {brief_value(value)}")
-    problems = dict[Keys, str]()
-    for check, policy in value.items():
-        try:
-            checked_policies({check: policy})
-        except ConfigError as error:  # noqa: PERF203 - all problems are reported together
-            problems[(check,)] = str(error).removeprefix(f"{check}: ")
-    if problems:
-        raise errors_by_key(problems)
+    _each(lambda check, policy: checked_policies({check: policy}), value)
     return checked_policies(value)
 
 
 def _slices(value: object) -> tuple[Slice, ...]:
     if not isinstance(value, list | tuple):
         raise ConfigError(f"expected a list of slices such as [gender, 'age(18, 35)'], found {brief_value(value)}")
-    problems = dict[Keys, str]()
-    for index, text in enumerate(value):
-        try:
-            Slice.parse(text)
-        except ConfigError as error:  # noqa: PERF203 - all problems are reported together
-            problems[(index,)] = f"{error}{_quotes_hint(text)}"
-    if problems:
-        raise errors_by_key(problems)
+    _each(lambda _, text: _parsed(Slice.parse, text), dict(enumerate(value)))
     return parse_slices(value)
 
 
@@ -121,7 +113,9 @@ CutOffs = Annotated[
     BeforeValidator(lambda value: value if isinstance(value, list | tuple | dict) else () if value is None else [value]),
     WithJsonSchema(COUNTS_SCHEMA),
 ]
-MetricText = Annotated[Metric, PlainValidator(_metric), PlainSerializer(str), WithJsonSchema({"type": "string"})]
+MetricText = Annotated[
+    Metric, PlainValidator(partial(_parsed, parse)), PlainSerializer(str), WithJsonSchema({"type": "string"})
+]
 ConventionChoice = Annotated[
     Convention,
     PlainValidator(_convention),

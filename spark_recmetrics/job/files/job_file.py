@@ -223,13 +223,9 @@ def read(
     overrides: Sequence[str] = (),
     as_of: str | None = None,
 ) -> _Job:
-    """Read a configuration from a YAML, TOML or JSON file.
+    """Read a configuration from a YAML, TOML or JSON file. `choose` returns the type of the job for the content of the file.
 
-    Args:
-        path: The file. Its suffix determines the format.
-        choose: Returns the type of the job for the content of the file.
-        overrides: Strings `key.key=value` that change the content; the value is read as YAML: `evaluation.top_k=[5, 10]`.
-        as_of: Overrides the key `as_of` of the file.
+    Overrides are strings `key.key=value` with a YAML value, such as `evaluation.top_k=[5, 10]`. `as_of` overrides that key.
 
     Raises:
         ConfigError: The file cannot be read, or its content is wrong. The message has one line per problem:
@@ -265,11 +261,10 @@ def _keys(kind: type[Job], loc: Keys) -> Keys:
 
 _EXPECTED = {
     "string_type": "a string",
-    "float_type": "a finite number",
-    "finite_number": "a finite number",
     "tuple_type": "a list",
     "bool_type": "true or false",
     "int_type": "an integer",
+    **dict.fromkeys(("float_type", "finite_number"), "a finite number"),
     **dict.fromkeys(("dict_type", "model_type", "dataclass_type"), "a mapping of keys to values"),
 }
 
@@ -293,9 +288,7 @@ def _message(job: type[Job], detail: ErrorDetails, keys: Keys) -> str:
         return "missing: this key has no default"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         key, known = str(keys[-1]), _keys_of_section(job, keys[:-1])
-        return (
-            "alias of a key that is also given: keep one of them" if key in known else f"unknown key{did_you_mean(key, known)}"
-        )
+        return f"unknown key{did_you_mean(key, known)}" if key not in known else "alias of a key that is also given: keep one"
     expected = _EXPECTED.get(kind)
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]

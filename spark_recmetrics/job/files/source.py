@@ -100,14 +100,7 @@ def brief_value(value: object) -> str:
 
 
 class Source:
-    """The content of a file: its values in `data`, the line of each key, and the problems reported so far.
-
-    Args:
-        path: The file. Its suffix determines the format.
-
-    Raises:
-        ConfigError: The file cannot be parsed.
-    """
+    """The content of a file: its values in `data`, the line of each key, and the problems reported so far."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)

@@ -96,7 +96,7 @@ def test_misspelt_key_unknown_metric_and_wrong_k_are_reported_together(rejected:
 @pytest.mark.parametrize(
     ("more", "line"),
     [
-        ("evaluation: {k: 5, top_k: 5}", "evaluation.k: alias of a key that is also given: keep one of them"),
+        ("evaluation: {k: 5, top_k: 5}", "evaluation.k: alias of a key that is also given: keep one"),
         ("evaluation: {threshold: '4'}", "evaluation.threshold: expected a finite number, found '4'"),
         ("evaluation: {threshold: true}", "evaluation.threshold: expected a finite number, found True"),
         ("evaluation: {threshold: .nan}", "evaluation.threshold: expected a finite number, found nan"),
