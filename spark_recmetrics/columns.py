@@ -1,4 +1,4 @@
-"""Names of columns: the caller's own, and those of PER_USER."""
+"""Names of columns: in the caller's tables, and in PER_USER."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from spark_recmetrics.text import brief, did_you_mean
 Side = Literal["user", "item"]
 
 TABLE_OF: Mapping[Side, str] = {"user": "user_segments", "item": "item_groups"}
-"""The tables whose columns slices and metrics of groups name."""
+"""The tables with the columns of slices and group metrics."""
 
 _RARE = ("items", "propensity", "features", "categories")
-"""Columns that many tables do not have."""
+"""Columns that many tables do not have. Their default names may be used for other columns."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names that columns have in the caller's tables. Names may hold dots, spaces and backticks.
+    """The names of columns in the caller's tables. Names may contain dots, spaces and backticks.
 
     Args:
         user: User id, in predictions and truth.
         item: Item id, in predictions and truth.
-        score: Predicted score, higher is better; also the predicted rating of rating metrics. Not needed where `rank` is given.
-        rating: True rating, in truth. A truth table without it is all relevant.
-        model: Model name, in predictions. A table without it is one model.
-        rank: Rank from 1, in predictions. Where given it wins over the score.
-        items: Ordered array of items, best first, or of structs (item, score), in predictions that have one row per user.
-        propensity: Probability of the item under the policy that the truth was logged with, in truth; for off-policy metrics.
-        features: Feature vector of an item, in the table of item features: an array of numbers, a vector of Spark ML, or a
-            struct of `size`, `indices` from 0 and `values`.
-        categories: Categories of an item, one or an array of them, in the table of item features.
+        score: Predicted score, higher is better; for rating metrics the predicted rating. Optional if there is a `rank`.
+        rating: True rating, in truth. Without this column all truth rows are relevant.
+        model: Model name, in predictions. Without this column the table belongs to one model.
+        rank: Rank from 1, in predictions. It takes precedence over the score.
+        items: Ordered array of items, best first, or of structs (item, score), in predictions with one row per user.
+        propensity: Probability of the item under the logging policy, in truth; for off-policy metrics.
+        features: Feature vector of an item, in the table of item features: an array of numbers, a Spark ML vector, or a struct
+            of `size`, `indices` from 0 and `values`.
+        categories: Category of an item, or an array of categories, in the table of item features.
 
     Raises:
-        ConfigError: A name is not a text with at least one character, or two names are equal.
+        ConfigError: A name is not a non-empty string, or two names are equal.
 
     Example:
         >>> Columns(user="customer", rank="position").item
@@ -65,18 +65,18 @@ class Columns:
             if not isinstance(name, str) or not name:
                 raise ConfigError(f"columns.{column.name}: expected the name of a column, found {brief(name)}")
             if name == getattr(Columns, column.name) and name in taken and column.name in _RARE:
-                continue  # the caller has given this name to another column and has none of this kind
-            # A score may be the predicted rating and a truth table may call the true one the same.
+                continue  # the default name of a column that the caller does not have
+            # Predicted and true ratings may have the same column name.
             twin = taken.setdefault(name, column.name)
             if twin != column.name and {twin, column.name} != {"score", "rating"}:
                 raise ConfigError(f"columns.{twin} and columns.{column.name} are both {name!r}: expected different columns")
 
     def ids(self, side: Side) -> str:
-        """The column of users, or that of items."""
+        """The id column of users or of items."""
         return self.user if side == "user" else self.item
 
-    def beside(self, side: Side, names: Iterable[str]) -> list[str]:
-        """The columns of a table of users, or of items, but for their ids."""
+    def without_ids(self, side: Side, names: Iterable[str]) -> list[str]:
+        """These columns of a user or item table without the id column."""
         return [name for name in names if name != self.ids(side)]
 
 
@@ -84,7 +84,7 @@ def checked_columns(columns: object) -> Columns:
     """The argument `columns`.
 
     Raises:
-        ConfigError: It is none of `Columns`.
+        ConfigError: It is not an instance of `Columns`.
     """
     if not isinstance(columns, Columns):
         raise ConfigError(f"columns: expected srm.Columns(...), found {type(columns).__name__}")
@@ -101,92 +101,89 @@ _USER_FAULTS = (
 )
 
 USER_COUNTERS = ("n_relevant", "n_truth", "n_recommended", "n_matched", "n_tied_at_cut", *_USER_FAULTS)
-"""The counters of PER_USER: columns beside `model` and `user`, before the metrics."""
+"""The counters of PER_USER: the columns between `model`, `user` and the metrics."""
 
 COUNTERS = (*USER_COUNTERS, "n_pair_duplicates")
-"""All counters, with that of the rating metrics, which stands beside their moments."""
+"""All counters, including the counter of the rating metrics."""
 
 FAULTS = (*_USER_FAULTS, "n_pair_duplicates")
-"""Counters of what may be refused, whose users are named."""
+"""Counters of faults that may be rejected, with example users."""
 
 PAIR_SCORES, PAIR_RANKS, PAIR_STARTS = "pair_scores", "pair_ranks", "pair_starts"
-"""Columns of PER_USER, until the values across users are known: in one row of each model, of those who are scored at once, the
-matched pairs of its users as arrays, ranks negative where an item is not relevant, and where the pairs of each user start."""
+"""Transient columns of PER_USER for metrics across users. One row of each model and scored batch has the matched pairs of the
+users as arrays, with negative ranks for items that are not relevant, and the start of the pairs of each user."""
 
 PART_TOTALS = "part_totals"
-"""Column of PER_USER, until the values of the models are known: in one row of those who are scored at once, what they add to
-the totals."""
+"""Transient column of PER_USER. One row of each scored batch has the contribution of the batch to the totals."""
 
 ITEM_SLICE, ITEM_VALUE = "item_slice", "item_value"
-"""Columns of PER_USER, until the values of slices are known: the slice and value of rows that look at items of one value alone,
-null in the rows that look at all."""
+"""Transient columns of PER_USER for slices of items: the slice and value of rows for a part of the items, null in rows for all
+items."""
 
 ITEM_IDS, ITEM_MODELS = "item_ids", "item_models"
-"""Columns of PER_USER, until the values of items are known: in one row of those who are scored at once, the items of their
-lists and the models that list them, as arrays. A model that is negative, -1 - model, is an entry about its lists, not about
-an item."""
+"""Transient columns of PER_USER for item metrics. One row of each scored batch has the items of the lists and the models that
+list them, as arrays. A negative model, -1 - model, marks an entry about the lists of a model, not about an item."""
 
 ITEM_COUNTS, ITEM_WEIGHTS = "item_counts_", "item_weights_"
-"""Beginnings of the names of such arrays of the same length: how often the model lists the item, or how many lists it has; and
-the sum of 1 / sqrt(length) over these lists. One of each for every cut-off and user set."""
+"""Prefixes of further such arrays, two for every cut-off and user set: how often the model lists the item (or its number of
+lists), and the sum of 1 / sqrt(length) over these lists."""
 
 ITEM_ROWS, ITEM_TOTALS = "item_rows_", "item_totals_"
-"""The same of what is measured item by item for metrics of groups: the number of rows, and the sum of their values."""
+"""Prefixes of such arrays for group metrics that are measured per item: the number of rows, and the sum of their values."""
 
-OF_ITEMS = (ITEM_COUNTS, ITEM_WEIGHTS, ITEM_ROWS, ITEM_TOTALS)
+_ITEM_PREFIXES = (ITEM_COUNTS, ITEM_WEIGHTS, ITEM_ROWS, ITEM_TOTALS)
 
 GROUP_ARRAYS = ("group_places", "group_models", "group_users", "group_items", "group_n", "group_totals")
-"""Columns of PER_USER, until the values of groups are known: in one row of those who are scored at once, what
-`metrics.group_sums` adds up, as arrays of one length: what is measured, the model, the group of users (null for all), the place
-of the group of items (-1 for all items together), the number of rows, of users where all items are together, and the sum of
-their values."""
+"""Transient columns of PER_USER for group metrics. One row of each scored batch has the sums of `metrics.group_sums` as arrays:
+the index of the measure, the model, the group of users (null for all), the index of the group of items (-1 for all items), the
+number of rows (of users for all items), and the sum of their values."""
 
 LIST_ITEMS, LIST_RANKS = "list_items", "list_ranks"
-"""Columns of PER_USER, until the intervals of metrics of items are known: the items of the user's list, and their ranks."""
+"""Transient columns of PER_USER for confidence intervals of item metrics: the items of the user's list, and their ranks."""
 
 ABOUT_ITEM, ITEM_GROUPS = "about_item", "groups"
-"""Columns of what is known of an item: all of it in bytes, see `beside.pack`, null where nothing is; and its groups alone, an
-array of places in `ItemSummary.groups`."""
+"""Columns of an item's properties: all of them as bytes, see `side_info.packed`, null if there are none; and its groups, as an
+array of indexes into `ItemSummary.groups`."""
 
 KIND = "kind"
-"""Column of rows of several tables that move together, which tells them apart."""
+"""Column with the source table, for rows of several tables in one frame."""
 
 KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM, KIND_LIST = range(5)
 
 
 def rows_of_kind(kind: int) -> str:
-    """Column with an array of rows of a kind."""
+    """Column with an array of the rows of a kind."""
     return f"rows_{kind}"
 
 
-PASSING = (
+TRANSIENT = (
     *(PAIR_SCORES, PAIR_RANKS, PAIR_STARTS, PART_TOTALS, ITEM_SLICE, ITEM_VALUE),
     *(ITEM_IDS, ITEM_MODELS, *GROUP_ARRAYS, LIST_ITEMS, LIST_RANKS),
 )
-"""The columns that PER_USER does not keep, with those that begin as `OF_ITEMS`."""
+"""Columns that are dropped from PER_USER before it is published, in addition to columns with `_ITEM_PREFIXES`."""
 
 
-def passing(names: Iterable[str]) -> list[str]:
-    """Those of the columns that PER_USER does not keep."""
-    return [name for name in names if name in PASSING or name.startswith(OF_ITEMS)]
+def transient(names: Iterable[str]) -> list[str]:
+    """The columns that are dropped from PER_USER before it is published."""
+    return [name for name in names if name in TRANSIENT or name.startswith(_ITEM_PREFIXES)]
 
 
 class WrongTypeError(DataError):
-    """A column has a type that cannot serve. Its texts, which only a job can look at, may say why.
+    """A column has a wrong type. If it contains strings, a sample of them may show why.
 
     Args:
-        found: What was expected where, and what was found.
+        problem: What was expected where, and what was found.
         advice: What to do.
-        texts: By table, a Spark frame of the column where it has texts.
+        samples: The columns that contain strings, by table, as frames.
     """
 
-    def __init__(self, found: str, advice: str, texts: Mapping[str, Any]) -> None:
-        super().__init__(f"{found}: {advice}")
-        self.found, self.advice, self.texts = found, advice, texts
+    def __init__(self, problem: str, advice: str, samples: Mapping[str, Any]) -> None:
+        super().__init__(f"{problem}: {advice}")
+        self.problem, self.advice, self.samples = problem, advice, samples
 
 
 def near_column(name: str, columns: Sequence[str]) -> str:
-    """The tail of a message about a column that is not there: the nearest one, or that whole lines were read as one column.
+    """The end of a message about a missing column: the most similar column, or that a CSV was read with a wrong separator.
 
     Example:
         >>> near_column("user_id", ["user", "item"])
@@ -204,12 +201,12 @@ def near_column(name: str, columns: Sequence[str]) -> str:
     )
 
 
-DECIMAL_COMMA = "a decimal comma: write points, or let the reader of the file know (docs/inputs.md#decimal-commas)"
-"""What is said of a text that would be a number with a point."""
+DECIMAL_COMMA = "a decimal comma: write decimal points, or configure the reader (docs/inputs.md#decimal-commas)"
+"""The advice for a string that would be a number if it had a decimal point."""
 
 
 def is_decimal_comma(text: str) -> bool:
-    """Whether a text is a number with a decimal comma.
+    """Whether a string is a number with a decimal comma.
 
     Example:
         >>> [is_decimal_comma(text) for text in ("3,5", "-1.234,5", "3.5", "a,b")]

@@ -1,7 +1,7 @@
-"""Conventions: named bundles of the choices in which evaluation systems differ.
+"""Conventions: named sets of the choices in which evaluation systems differ.
 
-Two systems that print "NDCG@10" rarely print the same number. Each choice is a field of `Convention`;
-each known system is a value of it, and any field of that value can be overridden.
+Two systems that print "NDCG@10" rarely print the same number. Each choice is a field of `Convention`. There is a convention for
+each supported system, and every field can be overridden.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spark_recmetrics.text import brief, did_you_mean
 USER_SETS = ("relevant", "truth", "predicted", "truth_and_predicted", "relevant_and_predicted", "all")
 
 RATED = "rated"
-"""The user set of rating metrics: users with a pair."""
+"""The user set of rating metrics: users with a pair of predicted and true rating."""
 
 MEMBERS: Mapping[str, tuple[str, ...]] = {
     "truth": ("n_truth",),
@@ -29,7 +29,7 @@ MEMBERS: Mapping[str, tuple[str, ...]] = {
     RATED: ("n_pairs",),
     "all": (),
 }
-"""Who belongs to a user set: those for whom all of these counters are above 0."""
+"""The counters that are above 0 for the users of each user set."""
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "relevance": ("present", "positive", "truthy", "threshold"),
@@ -60,61 +60,64 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "gini_scale": ("n", "n_minus_1"),
     "entropy_scale": ("none", "distinct"),
 }
-"""The legal values of every option that is a name."""
+"""The allowed values of every option that is a name."""
 
 
 @dataclass(frozen=True)
 class Convention:
-    """How numbers are defined: one field per choice in which systems differ.
+    """How metrics are defined: one field for each choice in which systems differ.
 
-    A field that is a name takes one of `CHOICES[field]`. `docs/conventions.md` explains every value and says which
-    system uses it.
+    A field that is a name takes one of `CHOICES[field]`. `docs/conventions.md` explains every value and names the systems that
+    use it.
 
     Args:
-        name: Shown in the `convention` column of the summary.
-        relevance: Which truth rows (rating r) are relevant: `present` all, `positive` r > 0, `truthy` r != 0,
-            `threshold` r >= `threshold`. A truth table without ratings is all relevant.
-        threshold: The t of `relevance="threshold"`, in units of the rating.
-        candidates: `all` ranks the whole list; `judged` first drops items without a truth row, and truth rows without
-            a prediction.
-        ties: How equal scores are ordered: by item ascending or descending, in the type of the item. `input` asks for
-            the order of the rows, which a cluster does not have: it means `item_asc`.
-        duplicates: Two rows of one (model, user, item), and two truth rows of one (user, item): `error` refuses,
-            `first` keeps the best-ranked prediction, `keep` counts a repeated prediction again. Truth is a set under both, with
-            the highest rating that is relevant.
-        nan_scores: NaN or null scores and ratings: `error` refuses, `drop` drops the rows, `last` and `first` rank them there.
-        negative_gains: A graded gain below zero: `error` refuses, `clip` takes it as 0.
-        users: The users a mean is taken over: `truth` have a truth row, `relevant` a relevant one, `predicted` a list.
+        name: Name of the convention, as in the `convention` column of the summary.
+        relevance: Which truth rows (with rating r) are relevant: `present` all, `positive` r > 0, `truthy` r != 0, `threshold`
+            r >= `threshold`. In a truth table without ratings all rows are relevant.
+        threshold: The relevance threshold of `relevance="threshold"`, in units of the rating.
+        candidates: `all` ranks the full list. `judged` drops items without a truth row, and truth rows without a prediction.
+        ties: Order of items with equal scores: by item, ascending or descending, in the type of the item. `input` is the order
+            of the rows, which Spark does not keep, so it is treated as `item_asc`.
+        duplicates: Repeated rows of one (model, user, item), and repeated truth rows of one (user, item). `error` rejects them,
+            `first` keeps the best-ranked prediction, `keep` counts every repeated prediction. `first` and `keep` treat the
+            ground truth as a set, with the highest relevant rating.
+        nan_scores: NaN or null scores and ratings. `error` rejects them, `drop` drops the rows, `last` and `first` rank them
+            last or first.
+        negative_gains: A graded gain below 0: `error` rejects it, `clip` counts it as 0.
+        users: The evaluated users: users with a truth row (`truth`), with a relevant item (`relevant`), or with a list
+            (`predicted`).
         users_by_metric: Pairs (metric name, user set) that override `users`.
-        undefined: A user whose value is 0/0 is left out (`skip`) or counts as 0 (`zero`).
-        empty: The mean over nobody: `nan` (None in results, null in tables) or `zero`. A rating metric, and one of which lower
-            is better, is undefined over nobody under both: an error of 0 would be the best there is.
+        undefined: A user with an undefined value (0/0) is left out (`skip`) or counts as 0 (`zero`).
+        empty: The mean over no users: `nan` (None in results, null in tables) or `zero`. Rating metrics, and metrics that are
+            better if lower, are always undefined then, because 0 would be the best value.
         precision_denominator: `k`, or the length of the list cut at k (`recommended`).
-        recall_denominator: The number of relevant items m, or min(m, k).
-        map_normalizer: What the sum of MAP (and of MAR) is divided by: `min_k` min(m, k), `relevant` m, `hits` the hits
-            within k, `k`, `min_recommended` min(m, length of the list).
-        gain: The gain of a relevant item with rating r: 1, r, 2^r - 1 or 2^(r+1) - 1.
-        idcg: The ideal list of nDCG: relevant items cut at k, `all` of them, the `list` itself re-sorted, or k
-            binary hits (`full_k`).
-        discount: log2(rank + 1), or log2(max(rank, 2)).
-        f1: F of each user, then the mean (`per_user`); or F of the two means (`of_means`).
-        beta: Weight of the second part of F-beta.
-        auc_negatives: A relevant item competes with the `exact` number of candidates that are not relevant, or with one more.
-        auc_ties: A tie with such a candidate counts `half`, or the `order` of the list decides.
-        auc_candidates: The candidates of AUC: the catalogue without the user's training rows (`unseen`), `all` of it, or the
-            `listed` items alone, where each list is a sample of candidates.
-        gauc_weight: GAUC weighs users alike (`uniform`), by their `relevant` items, or by their lists (`recommended`).
-        rating_average: Mean over `pairs`, per user and then over users (`per_user`), or sum over the number of `users`.
+        recall_denominator: The number m of relevant items (`relevant`), or min(m, k) (`min_k`).
+        map_normalizer: The divisor of MAP and MAR: `min_k` min(m, k), `relevant` m, `hits` the hits within k, `k`,
+            `min_recommended` min(m, length of the list).
+        gain: The gain of a relevant item with rating r: `binary` 1, `linear` r, `exponential` 2^r - 1, `exponential_plus1`
+            2^(r+1) - 1.
+        idcg: The ideal list of nDCG: the relevant items cut at k (`at_k`), `all` of them, the hits of the list itself (`list`),
+            or k hits of gain 1 (`full_k`).
+        discount: The discount of nDCG: `log2_plus1` log2(rank + 1), or `log2_clipped` log2(max(rank, 2)).
+        f1: The mean of the users' F (`per_user`), or F of the two means (`of_means`).
+        beta: Weight of the second metric in F-beta.
+        auc_negatives: The number of non-relevant candidates in AUC is `exact`, or one more (`plus_one`).
+        auc_ties: A tie with a non-relevant candidate counts `half`, or the `order` of the list decides.
+        auc_candidates: The candidates of AUC: the catalog without the user's training rows (`unseen`), the catalog (`all`), or
+            the `listed` items, for lists that are samples of candidates.
+        gauc_weight: The weights of users in GAUC: `uniform`, by `relevant` items, or by the length of the list (`recommended`).
+        rating_average: The mean over all `pairs`, the mean of the users' values (`per_user`), or the sum divided by the number
+            of `users`.
         rating_clip: `truth_range` clips predictions to the smallest and largest true rating.
-        rating_rows: `positive` ignores pairs whose true rating is not above 0.
-        coverage: A share (`fraction`) or a `count`, of covered items and users.
-        gini_population: Gini is over all items of the `catalog`, or over `recommended` ones.
-        gini_scale: Gini divides by their number `n`, or by `n_minus_1`.
-        entropy_base: Base of the logarithm of the entropy.
-        entropy_scale: `distinct` divides the entropy by the number of items that are recommended.
+        rating_rows: `positive` ignores pairs with a true rating of 0 or less.
+        coverage: The share (`fraction`) or the number (`count`) of covered items or users.
+        gini_population: The items of the Gini index: all items of the `catalog`, or the `recommended` ones.
+        gini_scale: The Gini index is divided by their number `n`, or by `n_minus_1`.
+        entropy_base: Base of the logarithm in the entropy.
+        entropy_scale: `distinct` divides the entropy by the number of recommended items.
 
     Raises:
-        ConfigError: A field has a value that is not legal.
+        ConfigError: A field has a value that is not allowed.
 
     Example:
         >>> convention("mllib").override(users="truth")
@@ -169,8 +172,8 @@ class Convention:
         try:
             pairs = tuple((str(metric), str(users)) for metric, users in dict(self.users_by_metric).items())
         except (TypeError, ValueError) as error:
-            found = brief(self.users_by_metric)
-            raise ConfigError(f"users_by_metric: expected pairs of metric and user set, found {found}") from error
+            value = brief(self.users_by_metric)
+            raise ConfigError(f"users_by_metric: expected pairs of metric and user set, found {value}") from error
         object.__setattr__(self, "users_by_metric", pairs)
         for metric, users in self.users_by_metric:
             if users not in USER_SETS:
@@ -178,31 +181,31 @@ class Convention:
                 raise ConfigError(f"users_by_metric.{key}: expected one of {', '.join(USER_SETS)}, found {users!r}")
 
     def override(self, /, **options: Any) -> Convention:
-        """The same convention with some fields changed; the changes show in its text.
+        """The convention with other values of these fields. Its string shows the changes.
 
         Args:
-            options: Fields of this class by name.
+            options: Values by field.
 
         Raises:
-            ConfigError: An option does not exist, or its value is not legal.
+            ConfigError: A field does not exist, or its value is not allowed.
 
         Example:
             >>> str(convention("default").override(gain="linear"))
             'default(gain=linear)'
         """
-        known = {name for name, _ in self.options()}
+        names = {name for name, _ in self.options()}
         for option in options:
-            if option not in known:
-                raise ConfigError(f"convention {self.name!r} has no option {option!r}{did_you_mean(option, known)}")
+            if option not in names:
+                raise ConfigError(f"convention {self.name!r} has no option {option!r}{did_you_mean(option, names)}")
         return replace(self, **options)
 
     def options(self) -> Iterator[tuple[str, Any]]:
-        """All fields but the name, as (field, value)."""
+        """All fields except `name`, as (field, value)."""
         return ((f.name, getattr(self, f.name)) for f in fields(self) if f.name != "name")
 
     @property
     def keeps_lists(self) -> bool:
-        """Nothing is left out of a list before it is ranked, so that ranks which came with it are its places."""
+        """Whether no rows are dropped from a list before ranking, so that given ranks are the positions in the list."""
         return self.candidates != "judged" and self.duplicates != "first" and self.nan_scores != "drop"
 
     def users_of(self, metric: str, default: str | None = None) -> str:
@@ -210,8 +213,8 @@ class Convention:
         return dict(self.users_by_metric).get(metric, default or self.users)
 
     def __str__(self) -> str:
-        own = CONVENTIONS.get(self.name) or Convention(self.name)
-        changed = [f"{option}={_text(value)}" for option, value in self.options() if value != getattr(own, option)]
+        named = CONVENTIONS.get(self.name) or Convention(self.name)
+        changed = [f"{option}={_text(value)}" for option, value in self.options() if value != getattr(named, option)]
         return f"{self.name}({', '.join(changed)})" if changed else self.name
 
     def __repr__(self) -> str:
@@ -219,7 +222,7 @@ class Convention:
 
 
 def _finite(value: object) -> float | None:
-    """The value as a finite double, None if it is none."""
+    """The value as a float, None if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
@@ -238,7 +241,7 @@ def _text(value: Any) -> str:
 _T_AND_P = "truth_and_predicted"
 _JURITY_PRECISION = ("precision", "relevant_and_predicted")
 _WARPREC_OF_LISTS = ("arp", "aplt", "aclt", "user_mad_rating")
-"""Metrics of lists alone that WarpRec averages over users with a relevant item, too."""
+"""Metrics of lists that WarpRec averages over users with both a list and a relevant item."""
 
 CONVENTIONS: Mapping[str, Convention] = {
     c.name: c
@@ -326,20 +329,22 @@ CONVENTIONS: Mapping[str, Convention] = {
         ),
     )
 }
-"""The conventions by name. `default` is our own; the others reproduce a system, `*_doc` the text of one whose code differs."""
+"""The conventions by name. `default` belongs to this package, the others reproduce a system; `*_doc` follow the documentation
+of a system whose code differs from it."""
 
 
 def convention(name: str | Mapping[str, Any] | Convention, threshold: float | None = None) -> Convention:
-    """The convention of that name, with a relevance threshold where one is given.
+    """The convention of this name, with the given relevance threshold.
 
     Args:
-        name: A key of `CONVENTIONS`, in any case; or its text as results show it, such as `ranx(gain=binary)`; or a mapping
-            such as `{"name": "ranx", "gain": "binary"}`, without a name of `default`; or a `Convention`, which is returned.
-        threshold: A truth row is relevant from this rating on. Under every convention a threshold given here
-            means `relevance="threshold"`.
+        name: A key of `CONVENTIONS`, in any case; or a string with options as results show it, such as `ranx(gain=binary)`; or
+            a mapping such as `{"name": "ranx", "gain": "binary"}`, in which the name may be missing for `default`; or a
+            `Convention`, which is returned.
+        threshold: A truth row is relevant if its rating is at least this. It implies `relevance="threshold"`.
 
     Raises:
-        ConfigError: The name or an option is not known, an option has no legal value, or the threshold is not a finite number.
+        ConfigError: The name or an option is unknown, an option has a value that is not allowed, or the threshold is not a
+            finite number.
 
     Example:
         >>> convention("ranx", threshold=4)
@@ -351,41 +356,39 @@ def convention(name: str | Mapping[str, Any] | Convention, threshold: float | No
         spark_recmetrics.errors.ConfigError: unknown convention 'rankx'; did you mean 'ranx'? …
     """
     if isinstance(name, Convention):
-        found = name
+        rules = name
     elif isinstance(name, Mapping):
         options = {str(option): value for option, value in name.items()}
-        found = _read(options.pop("name", "default")).override(**options)
+        rules = _read(options.pop("name", "default")).override(**options)
     else:
-        found = _read(name)
-    if threshold is None:
-        return found
-    return found.override(relevance="threshold", threshold=threshold)
+        rules = _read(name)
+    return rules if threshold is None else rules.override(relevance="threshold", threshold=threshold)
 
 
 def _read(name: object) -> Convention:
-    """The convention of a name, or of a name with options in brackets."""
+    """The convention of a name, or of a name with options in parentheses."""
     plain, bracket, inside = name.strip().partition("(") if isinstance(name, str) else ("", "", "")
-    known = CONVENTIONS.get(plain.strip().lower()) if not bracket or inside.endswith(")") else None
-    if known is None:
+    rules = CONVENTIONS.get(plain.strip().lower()) if not bracket or inside.endswith(")") else None
+    if rules is None:
         near = did_you_mean(plain, CONVENTIONS)
-        forms = "a name, such as ranx, its text with options, such as ranx(gain=binary), or a mapping"
+        forms = "a name, such as ranx, a name with options, such as ranx(gain=binary), or a mapping"
         raise ConfigError(f"unknown convention {brief(name)}{near} (expected {forms} {{name: ranx, gain: binary}})")
-    return known.override(**_written(inside[:-1])) if bracket else known
+    return rules.override(**_parsed(inside[:-1])) if bracket else rules
 
 
-def _written(text: str) -> dict[str, Any]:
-    """The options in the text of a convention."""
-    found: dict[str, Any] = {}
+def _parsed(text: str) -> dict[str, Any]:
+    """The options in the string of a convention."""
+    options: dict[str, Any] = {}
     for part in text.split(",") if text.strip() else ():
         option, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or option in found:
-            told = "twice" if equals else "without a value"
-            raise ConfigError(f"convention: expected options such as gain=binary, found {option!r} {told}")
+        if not equals or option in options:
+            problem = "twice" if equals else "without a value"
+            raise ConfigError(f"convention: expected options such as gain=binary, found {option!r} {problem}")
         if option == "users_by_metric":
-            found[option] = [tuple(pair.split(":", 1)) for pair in value.split("+") if pair]
+            options[option] = [tuple(pair.split(":", 1)) for pair in value.split("+") if pair]
         else:
-            found[option] = _number(value) if option in ("threshold", "beta", "entropy_base") else value
-    return found
+            options[option] = _number(value) if option in ("threshold", "beta", "entropy_base") else value
+    return options
 
 
 def _number(text: str) -> float | str:

@@ -1,4 +1,4 @@
-"""The errors that users meet. Each has the exit code that the command line ends with."""
+"""The exceptions of this package, with the exit codes of the command line."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable, Sequence
 
 
 class RecMetricsError(Exception):
-    """Root of all errors raised on purpose by this package."""
+    """Base class of all exceptions of this package."""
 
     exit_code = 1
 
 
 class ConfigError(RecMetricsError, ValueError):
-    """A wrong metric, option, argument or configuration file. Found before any Spark job that scores lists."""
+    """A wrong metric, option, argument or configuration file, detected before any Spark job that scores lists."""
 
     exit_code = 2
 
 
 class GateError(RecMetricsError):
-    """A quality gate of the configuration did not hold."""
+    """A quality gate of the configuration failed."""
 
     exit_code = 3
 
 
 class DataError(RecMetricsError):
-    """The input data are missing or refused; or a check of `doctor` or of the preflight failed.
+    """The input data are missing or rejected, or a check of `doctor` or of the preflight failed.
 
     Args:
         message: What is wrong, where, what was expected, and what to do.
-        data_checks: Rows of DATA_REPORT gathered before the data were refused, so that a caller can publish them.
+        data_checks: Rows of DATA_REPORT that were collected before the data were rejected, so that a caller can publish them.
     """
 
     exit_code = 4
@@ -40,39 +40,39 @@ class DataError(RecMetricsError):
 
 
 class PublishError(RecMetricsError):
-    """The output tables could not be replaced, for instance because their columns differ."""
+    """The output tables could not be replaced, for example because their columns differ."""
 
     exit_code = 5
 
 
 class DataWarning(UserWarning):
-    """Ids of the two sides that never meet, or nobody to average, where only plain values are returned.
+    """Predictions and truth have no ids in common, or there are no users to average.
 
-    `Evaluator` and `compute_metrics` give it; results have `warnings`.
+    `Evaluator` and `compute_metrics` emit it, because they return plain values. Results have `warnings` instead.
     """
 
 
-def reason_of(error: BaseException, cover: Callable[[str], str] = str) -> str:
-    """The first line of what an error says; of one out of the JVM what was said there, not which call it comes out of.
+def reason_of(error: BaseException, mask: Callable[[str], str] = str) -> str:
+    """The first line of the error's message; for an error of the JVM, the message of the Java exception.
 
     Args:
         error: The error.
-        cover: Covers secrets, some of which have several lines.
+        mask: Replaces secrets in the message. It is applied before the first line is taken, because a secret may have several.
     """
     try:
-        told = error.java_exception.getMessage()  # type: ignore[attr-defined]  # errors of py4j have it
+        message = error.java_exception.getMessage()  # type: ignore[attr-defined]  # errors of py4j have it
     except Exception:  # noqa: BLE001 - another error, or a JVM that has died
-        told = None
-    lines = cover(str(told or error)).strip().splitlines()
+        message = None
+    lines = mask(str(message or error)).strip().splitlines()
     return re.sub(r"\s+", " ", lines[0]) if lines else type(error).__name__
 
 
 EXTRAS = {"report": ("jinja2>=3.1", "matplotlib>=3.8"), "mlflow": ("mlflow-skinny>=2.14",)}
-"""What the extras bring that a user can lack."""
+"""The packages of the extras."""
 
 
 def without_extra(wanted: str, extra: str) -> str:
-    """What is said where a package of an extra is not installed. The packages are named, since this one is on no index.
+    """The message if a package of an extra is not installed. It names the packages, because this package is not on PyPI.
 
     Example:
         >>> without_extra("plots need matplotlib", "report")

@@ -1,4 +1,4 @@
-"""The errors that users meet. Each has the exit code that the command line ends with."""
+"""How values look in messages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 
 
 def writable(text: str) -> bool:
-    """Whether other processes can be given the text: half of a character pair is no text outside Python."""
+    """Whether the string can be encoded as UTF-8: lone surrogates cannot."""
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def brief(value: object) -> str:
-    """The value as a message shows it: on one line, and short.
+    """The value as error messages show it: on one line, and short.
 
     Example:
         >>> brief("a"), brief(10**5000), len(brief("x" * 1000))
@@ -25,13 +25,13 @@ def brief(value: object) -> str:
     """
     try:
         text = " ".join(repr(value).split("\n"))
-    except (ValueError, RecursionError):  # Python refuses to write whole numbers of thousands of digits
+    except (ValueError, RecursionError):  # Python does not print integers of thousands of digits
         return f"{type(value).__name__} too long to be written"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def counted(n: int, what: str) -> str:
-    """A number of things.
+    """A number with its noun, in the plural if it is not 1.
 
     Example:
         >>> counted(1, "metric"), counted(2, "metric")
@@ -41,7 +41,7 @@ def counted(n: int, what: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""The text on one line, without anything that could move the cursor.
+    r"""The string on one line, with control characters replaced.
 
     Example:
         >>> printable("als\nerror: no such model")
@@ -51,12 +51,12 @@ def printable(text: str) -> str:
 
 
 def _stays(category: str) -> bool:
-    # Line and paragraph separators are no control characters, and yet break a line.
+    # Line and paragraph separators are not control characters, but break lines.
     return category[0] != "C" and category not in ("Zl", "Zp")
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """The tail of a message that offers the nearest right name, or lists all where none is near.
+    """The end of a message about an unknown name: the most similar name, or all names if none is similar.
 
     Example:
         >>> did_you_mean("ndgc", ["map", "ndcg"])
@@ -64,15 +64,15 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
         >>> did_you_mean("x", ["map", "ndcg"])
         '; known: map, ndcg'
     """
-    known = sorted(printable(choice) for choice in choices)  # columns and models may have any name
-    near = get_close_matches(name.lower(), [choice.lower() for choice in known], n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {next(c for c in known if c.lower() == near[0])!r}?"
-    return f"; known: {', '.join(known)}" if known else ""
+    names = sorted(printable(choice) for choice in choices)  # columns and models may have any name
+    similar = get_close_matches(name.lower(), [choice.lower() for choice in names], n=1, cutoff=0.6)
+    if similar:
+        return f"; did you mean {next(choice for choice in names if choice.lower() == similar[0])!r}?"
+    return f"; known: {', '.join(names)}" if names else ""
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """The value as JSON: null for infinity and NaN, which JSON lacks, and times by ISO 8601.
+    """The value as JSON, with null for infinity and NaN, and times in ISO 8601.
 
     Example:
         >>> json_text({"value": float("nan"), "at": datetime(2026, 11, 28)})
@@ -83,12 +83,12 @@ def json_text(value: Any, indent: int | None = None) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain(own) for key, own in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(own) for own in value]
+        return [_plain(item) for item in value]
     if isinstance(value, datetime):
         return value.isoformat()
-    if hasattr(value, "item"):  # a number of numpy
+    if hasattr(value, "item"):  # a numpy scalar
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return None

@@ -60,7 +60,7 @@ GUARDS = {"duplicates": "error", "nan_scores": "error", "negative_gains": "error
 """Section 0: the guards of the input are the same in every convention, whatever the system does. `negative_gains` is ours."""
 
 FORMS = (
-    " (expected a name, such as ranx, its text with options, such as ranx(gain=binary), "
+    " (expected a name, such as ranx, a name with options, such as ranx(gain=binary), "
     "or a mapping {name: ranx, gain: binary})"
 )
 

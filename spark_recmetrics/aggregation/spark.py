@@ -29,7 +29,7 @@ from spark_recmetrics.columns import (
     PAIR_RANKS,
     PAIR_SCORES,
     PART_TOTALS,
-    PASSING,
+    TRANSIENT,
 )
 from spark_recmetrics.conventions import MEMBERS
 from spark_recmetrics.metrics.group_sums import MeasureSpec, per_item_indexes
@@ -60,7 +60,7 @@ def user_totals(per_user: DataFrame, sums: SumSpec) -> DataFrame:
         for rows in parts:
             yield part_totals(rows, sums)
 
-    return per_user.select(*_used(per_user, sums, PASSING)).mapInPandas(of_part, TOTALS)
+    return per_user.select(*_used(per_user, sums, TRANSIENT)).mapInPandas(of_part, TOTALS)
 
 
 def _used(per_user: DataFrame, sums: SumSpec, others: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.decisions.comparison import Question, TestOptions, compared
 from spark_recmetrics.diagnostics.doctor_spark import Check
-from spark_recmetrics.diagnostics.expected import best_bound, chance, no_chance, no_perfect_value, perfect_value
+from spark_recmetrics.diagnostics.expected import best_bound, no_perfect_value, no_random_value, perfect_value, random_value
 from spark_recmetrics.diagnostics.overlap_spark import Finding
 from spark_recmetrics.diagnostics.sample_spark import Sample, Setup, hashed, within
 from spark_recmetrics.errors import DataError
@@ -292,7 +292,7 @@ class _Spread(NamedTuple):
 def _random(sample: Sample) -> Finding:
     """Candidates in random order score what chance gives."""
     own, overlap = sample.setup, sample.overlap
-    reasons = {metric: no_chance(metric, own.request.convention) for metric in own.request.metrics}
+    reasons = {metric: no_random_value(metric, own.request.convention) for metric in own.request.metrics}
     metrics = [metric for metric, reason in reasons.items() if reason is None]
     if not metrics:
         return Finding("ok", _left_out(reasons))
@@ -345,7 +345,7 @@ def _random(sample: Sample) -> Finding:
 def _spread(metric: Metric, groups: Sequence[Mapping[str, Any]], rules: Convention) -> _Spread | None:
     n, found, expected, variance, largest = 0, 0.0, 0.0, 0.0, 0.0
     for group in groups:
-        known, of_group = chance(metric, rules, group["n_relevant"], group["n_listed"]), group[f"{metric.slug} count"]
+        known, of_group = random_value(metric, rules, group["n_relevant"], group["n_listed"]), group[f"{metric.slug} count"]
         if of_group and not math.isnan(known.mean):
             n, found = n + of_group, found + group[f"{metric.slug} sum"]
             expected, variance = expected + of_group * known.mean, variance + of_group * known.variance

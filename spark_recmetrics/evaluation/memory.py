@@ -22,7 +22,7 @@ from spark_recmetrics.aggregation.memory import (
     won_in_ranges,
 )
 from spark_recmetrics.aggregation.values import Sums, Totals, item_counts
-from spark_recmetrics.columns import ITEM_SLICE, passing
+from spark_recmetrics.columns import ITEM_SLICE, transient
 from spark_recmetrics.evaluation.calibration_memory import calibration_bins
 from spark_recmetrics.evaluation.engine import Scored, without_pairs
 from spark_recmetrics.inputs.memory import MemoryInputs, clean_predictions, clean_truth, read_inputs, rows_of_user
@@ -75,7 +75,7 @@ class MemoryEngine:
         # A row without a model belongs to no user: it has sums over training rows.
         rows = kept[kept["model"].notna()]
         users = rows[rows[ITEM_SLICE].isna()] if ITEM_SLICE in rows else rows
-        return Scored(kept, rows, users, users.drop(columns=passing(map(str, kept))), scoring)
+        return Scored(kept, rows, users, users.drop(columns=transient(map(str, kept))), scoring)
 
     def total(self, inputs: MemoryInputs, known: Known[pd.DataFrame], scored: Scored) -> Totals:
         """The totals over users."""

@@ -24,7 +24,7 @@ from spark_recmetrics.aggregation.spark import (
     won_in_ranges,
 )
 from spark_recmetrics.aggregation.values import Sums, Totals, item_counts
-from spark_recmetrics.columns import ITEM_SLICE, passing
+from spark_recmetrics.columns import ITEM_SLICE, transient
 from spark_recmetrics.evaluation.calibration_spark import calibration_bins, calibration_rows
 from spark_recmetrics.evaluation.engine import Scored, without_pairs
 from spark_recmetrics.inputs.spark import Inputs, clean_predictions, clean_truth, read_inputs, rows_of_user, with_model_codes
@@ -87,7 +87,7 @@ class SparkEngine:
         # A row without a model belongs to no user: it has sums over training rows.
         rows = kept.where(F.col("model").isNotNull()) if "trained_groups" in self.request.needs.all else kept
         users = rows.where(F.col(ITEM_SLICE).isNull()) if self.request.slices.by_side["item"] else rows
-        return Scored(kept, rows, users, users.drop(*passing(kept.columns)), scoring)
+        return Scored(kept, rows, users, users.drop(*transient(kept.columns)), scoring)
 
     def total(self, inputs: Inputs, known: Known[DataFrame], scored: Scored) -> Totals:
         """The totals over users: the job that scores them."""

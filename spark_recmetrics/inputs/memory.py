@@ -285,8 +285,8 @@ def _with_example(error: WrongTypeError) -> str:
     """The message with a string of the column, in which a number was expected."""
     import pyarrow.compute as pc
 
-    message = error.found
-    for table, column in error.texts.items():
+    message = error.problem
+    for table, column in error.samples.items():
         strings = column.drop_null().unique() if hasattr(column, "drop_null") else column
         words = strings.filter(pc.invert(pc.match_substring_regex(strings, r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")))
         if len(words) and is_decimal_comma(words[0].as_py()):

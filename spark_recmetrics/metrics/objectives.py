@@ -1,12 +1,12 @@
-"""Objectives: metrics of one model taken together, as a distance, a volume, and the models that no other one beats.
+"""Objectives: several metrics of a model combined into a distance, a volume, and Pareto optimality.
 
-They are made of the values of models, so that nothing is computed from lists or ratings for them.
+They are computed from the values of models, not from lists or ratings.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -18,24 +18,24 @@ from spark_recmetrics.text import brief, did_you_mean
 Point = Literal["utopia", "nadir"]
 
 _LARGEST = 1e100
-"""Of points: volumes of larger ones are infinite."""
+"""The largest coordinate of a point. Volumes of larger ones would be infinite."""
 
 _POINTS = get_args(Point)
 
 
 def equal(value: float, other: float) -> bool:
-    """Whether two means are one: sums in another order differ by their last digits."""
+    """Whether two means are equal up to the rounding errors of sums in another order."""
     return math.isclose(value, other, rel_tol=1e-12, abs_tol=1e-12)
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric that is wanted to be good, and what its value is measured against.
+    """A metric to optimize, and the points with which its value is compared.
 
     Args:
         metric: The metric, with its cut-off.
-        utopia: The best value that there could be; None: not known.
-        nadir: A value that is as bad as is worth looking at; None: not known.
+        utopia: The best possible value; None if it is not known.
+        nadir: The worst acceptable value; None if it is not known.
     """
 
     metric: Metric
@@ -43,7 +43,7 @@ class Objective:
     nadir: float | None = None
 
     def ahead(self, value: float, other: float) -> float:
-        """By how much a value is better than another; nothing where they differ by what adding up in another order does."""
+        """By how much a value is better than another; 0 if they are `equal`."""
         if equal(value, other):
             return 0.0
         return value - other if self.metric.definition.higher_is_better else other - value
@@ -51,64 +51,64 @@ class Objective:
 
 @register("euc_distance", kind="objective", aliases=("euclidean_distance", "eucdistance"), higher_is_better=False, upper=None)
 def euclidean_distance(values: Sequence[float], objectives: Sequence[Objective]) -> float:
-    """How far a model is from the best that there could be: sqrt(sum of (value - utopia)^2 over the objectives).
+    """Distance of a model from the utopia point: sqrt(sum of (value - utopia)^2 over the objectives).
 
     Args:
         values: The model's value of each objective.
         objectives: The objectives, all with a utopia.
 
     Returns:
-        A distance from 0. Undefined where a value is.
+        A distance of 0 or more. Undefined if a value is undefined.
 
     Source:
         WarpRec 1.4.6, its metric EucDistance.
 
     Example:
-        Three quarters and 1 of what could be 1 and 1; then 0 and 0:
+        A model with 3/4 and 1 where 1 and 1 are possible, and a model with 0 and 0:
 
         >>> goals = [Objective(parse("ndcg@10"), utopia=1.0), Objective(parse("item_coverage@10"), utopia=1.0)]
         >>> euclidean_distance([0.75, 1.0], goals), round(euclidean_distance([0.0, 0.0], goals) ** 2, 12)
         (0.25, 2.0)
     """
-    return math.dist(values, [_known(goal.utopia) for goal in objectives])
+    return math.dist(values, [_defined(goal.utopia) for goal in objectives])
 
 
 @register("hypervolume", kind="objective", aliases=("hyper_volume",), upper=None)
 def hypervolume(values: Sequence[float], objectives: Sequence[Objective]) -> float:
-    """The volume that a model dominates over a bad point: product of max(value - nadir, 0) over the objectives.
+    """Volume between a model and the nadir point: product of max(value - nadir, 0) over the objectives.
 
-    Of metrics that are better if lower it is max(nadir - value, 0).
+    For metrics that are better if lower, the factor is max(nadir - value, 0).
 
     Args:
         values: The model's value of each objective.
         objectives: The objectives, all with a nadir.
 
     Returns:
-        A volume from 0, and 0 where one value is no better than its nadir. Undefined where a value is.
+        A volume of 0 or more; 0 if a value is not better than its nadir. Undefined if a value is undefined.
 
     Source:
         Zitzler and Thiele, Multiobjective evolutionary algorithms: a comparative case study and the strength Pareto approach,
-        IEEE Transactions on Evolutionary Computation 3(4), 1999, of a single point; WarpRec 1.4.6, its metric Hypervolume.
+        IEEE Transactions on Evolutionary Computation 3(4), 1999, for a single point; WarpRec 1.4.6, its metric Hypervolume.
 
     Example:
         >>> goals = [Objective(parse("ndcg@10"), nadir=0.25), Objective(parse("gini@10"), nadir=1.0)]
         >>> hypervolume([0.75, 0.5], goals), hypervolume([0.25, 0.5], goals)
         (0.25, 0.0)
     """
-    return math.prod(max(goal.ahead(value, _known(goal.nadir)), 0.0) for value, goal in zip(values, objectives, strict=True))
+    return math.prod(max(goal.ahead(value, _defined(goal.nadir)), 0.0) for value, goal in zip(values, objectives, strict=True))
 
 
 class Standing(NamedTuple):
-    """Where a model stands among the models of a run.
+    """A model compared with the other models of a run.
 
     Args:
         k: The cut-off of the objectives.
         model: The model.
-        values: Its value of each objective, by the text of the metric; None is undefined.
-        optimal: Whether no other model dominates it: is as good in every objective and better in one. None where it cannot be
-            known.
-        dominated_by: The models that do.
-        reason: Why it cannot be known.
+        values: Its value of each objective, by the string of the metric; None is undefined.
+        optimal: Whether the model is Pareto-optimal: no other model dominates it, which is to be at least as good in every
+            objective and better in one. None if a value is undefined.
+        dominated_by: The models that dominate it.
+        reason: Why `optimal` is None.
     """
 
     k: int | None
@@ -121,10 +121,10 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True)
 class Objectives:
-    """Objectives that are looked at together.
+    """Objectives that are combined.
 
     Args:
-        k: Their cut-off, None where they have none in common.
+        k: Their cut-off, None if they have no common one.
         goals: The objectives.
     """
 
@@ -133,62 +133,59 @@ class Objectives:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """The metrics that are made of them: those for which every objective has its point."""
+        """The metrics that can be computed: every objective has the point that they need."""
         points = {"euc_distance": "utopia", "hypervolume": "nadir"}
-        known = (name for name, point in points.items() if all(getattr(goal, point) is not None for goal in self.goals))
-        return tuple(Metric(name, k=self.k) for name in known)
+        names = (name for name, point in points.items() if all(getattr(goal, point) is not None for goal in self.goals))
+        return tuple(Metric(name, k=self.k) for name in names)
 
     def undefined(self, values: Mapping[Metric, float | None]) -> str | None:
-        """Why nothing can be made of the values of a model, None if it can."""
+        """Why the objectives cannot be combined for a model, None if they can."""
         missing = [str(goal.metric) for goal in self.goals if values.get(goal.metric) is None]
         verb = "is" if len(missing) == 1 else "are"
         return f"{' and '.join(missing)} {verb} undefined" if missing else None
 
     def value(self, metric: Metric, values: Mapping[Metric, float | None]) -> float | None:
-        """The value of one of `metrics` for one model.
-
-        Args:
-            metric: The metric.
-            values: The model's values of the objectives.
-        """
+        """The value of one of `metrics` for a model with these values of the objectives."""
         if self.undefined(values) is not None:
             return None
-        found = float(metric.definition.compute(self._vector(values), self.goals))
-        return None if math.isnan(found) else found
+        value = float(metric.definition.compute(self._vector(values), self.goals))
+        return None if math.isnan(value) else value
 
     def standings(self, models: Mapping[str, Mapping[Metric, float | None]]) -> list[Standing]:
-        """Which models are Pareto-optimal, and which ones dominate the others. A model alone is optimal.
+        """Which models are Pareto-optimal, and which models dominate the others. A single model is optimal.
 
         Args:
-            models: By model, its values. A model with an undefined value is neither better nor worse than another.
+            models: The values by model. A model with an undefined value is not compared.
 
         Example:
             >>> goals = Objectives(10, (Objective(parse("ndcg@10")), Objective(parse("gini@10"))))
             >>> ndcg, gini = (goal.metric for goal in goals.goals)
-            >>> of = {"als": {ndcg: 0.3, gini: 0.5}, "pop": {ndcg: 0.2, gini: 0.9}, "random": {ndcg: 0.0, gini: 0.1}}
-            >>> [(one.model, one.optimal, one.dominated_by) for one in goals.standings(of)]
+            >>> values = {"als": {ndcg: 0.3, gini: 0.5}, "pop": {ndcg: 0.2, gini: 0.9}, "random": {ndcg: 0.0, gini: 0.1}}
+            >>> [(standing.model, standing.optimal, standing.dominated_by) for standing in goals.standings(values)]
             [('als', True, ()), ('pop', False, ('als',)), ('random', True, ())]
         """
-        known = {model: self._vector(own) for model, own in models.items() if self.undefined(own) is None}
-        found = []
-        for model, own in models.items():
-            better = tuple(other for other, vector in known.items() if model in known and self._dominates(vector, known[model]))
-            values = {str(goal.metric): own.get(goal.metric) for goal in self.goals}
-            optimal = None if model not in known else not better
-            found.append(Standing(self.k, model, values, optimal, better, self.undefined(own)))
-        return found
+        vectors = {model: self._vector(values) for model, values in models.items() if self.undefined(values) is None}
+        standings = []
+        for model, values in models.items():
+            better: tuple[str, ...] = ()
+            if model in vectors:
+                better = tuple(other for other, vector in vectors.items() if self._dominates(vector, vectors[model]))
+            by_metric = {str(goal.metric): values.get(goal.metric) for goal in self.goals}
+            optimal = None if model not in vectors else not better
+            standings.append(Standing(self.k, model, by_metric, optimal, better, self.undefined(values)))
+        return standings
 
     def _vector(self, values: Mapping[Metric, float | None]) -> list[float]:
-        return [_known(values[goal.metric]) for goal in self.goals]
+        return [_defined(values[goal.metric]) for goal in self.goals]
 
-    def _dominates(self, one: Sequence[float], other: Sequence[float]) -> bool:
-        ahead = [goal.ahead(a, b) for goal, a, b in zip(self.goals, one, other, strict=True)]
+    def _dominates(self, values: Sequence[float], others: Sequence[float]) -> bool:
+        ahead = [goal.ahead(a, b) for goal, a, b in zip(self.goals, values, others, strict=True)]
         return all(by >= 0 for by in ahead) and any(by > 0 for by in ahead)
 
 
-def _known(value: float | None) -> float:
+def _defined(value: float | None) -> float:
     if value is None:
-        raise ValueError("a point or a value is not known: look at Objectives.metrics and undefined first")
+        raise ValueError("a point or a value is undefined: check Objectives.metrics and Objectives.undefined first")
     return value
 
 
@@ -196,37 +193,32 @@ def _known(value: float | None) -> float:
 
 
 def read_objectives(given: Any, metrics: Sequence[Metric]) -> tuple[Objectives, ...]:
-    """The objectives that texts name, once for each cut-off at which all of them are evaluated.
+    """The objectives that strings name, once for each cut-off at which all of them are evaluated.
 
     Args:
-        given: Metric -> its points, a mapping that may have `utopia` and `nadir`; None: no objectives. A point that is left out
-            is the bound of the metric's values, if it has one. A metric without a cut-off stands for itself at every cut-off of
-            the evaluation.
+        given: Metric -> its points, a mapping with optional `utopia` and `nadir`; None for no objectives. A missing point is
+            the bound of the metric's values, if it has one. A metric without a cut-off stands for all cut-offs of the
+            evaluation.
         metrics: The metrics that are evaluated.
 
     Raises:
-        ConfigError: Something is wrong; a line for each thing.
+        ConfigError: Something is wrong; the message has a line for each error.
 
     Example:
-        >>> asked = [parse(text) for text in ("ndcg@5", "ndcg@10", "gini@5", "gini@10", "rmse")]
-        >>> for one in read_objectives({"ndcg": {"nadir": 0.1}, "gini": {}, "rmse": {"nadir": 2}}, asked):
-        ...     print(*one.metrics, [(str(goal.metric), goal.utopia, goal.nadir) for goal in one.goals])
+        >>> evaluated = [parse(text) for text in ("ndcg@5", "ndcg@10", "gini@5", "gini@10", "rmse")]
+        >>> for objectives in read_objectives({"ndcg": {"nadir": 0.1}, "gini": {}, "rmse": {"nadir": 2}}, evaluated):
+        ...     print(*objectives.metrics, [(str(goal.metric), goal.utopia, goal.nadir) for goal in objectives.goals])
         euc_distance@5 hypervolume@5 [('ndcg@5', 1.0, 0.1), ('gini@5', 0.0, 1.0), ('rmse', 0.0, 2.0)]
         euc_distance@10 hypervolume@10 [('ndcg@10', 1.0, 0.1), ('gini@10', 0.0, 1.0), ('rmse', 0.0, 2.0)]
     """
-    found, problems = checked_objectives(given, metrics)
+    objectives, problems = checked_objectives(given, metrics)
     if problems:
-        raise ConfigError("\n".join(f"{'.'.join(('objectives', *keys))}: {told}" for keys, told in problems.items()))
-    return found
+        raise ConfigError("\n".join(f"{'.'.join(('objectives', *keys))}: {message}" for keys, message in problems.items()))
+    return objectives
 
 
 def checked_objectives(given: Any, metrics: Sequence[Metric]) -> tuple[tuple[Objectives, ...], dict[tuple[str, ...], str]]:
-    """The objectives that texts name, or what is wrong with them, by the keys below them.
-
-    Args:
-        given: As for `read_objectives`.
-        metrics: The metrics that are evaluated.
-    """
+    """As `read_objectives`, but with the errors by key below `objectives` in place of an exception."""
     if not isinstance(given, Mapping | None):
         return (), {(): f"expected a mapping of metrics to their points, found {brief(given)}"}
     named, problems = dict[Metric, tuple[float | None, float | None]](), dict[tuple[str, ...], str]()
@@ -236,70 +228,72 @@ def checked_objectives(given: Any, metrics: Sequence[Metric]) -> tuple[tuple[Obj
             if metric in named:
                 raise ConfigError(f"{metric} is given twice")  # noqa: TRY301 - collected below
             named[metric] = _points(metric, points)
-        except ConfigError as error:  # noqa: PERF203 - one message for each of them
-            place, colon, told = str(error).partition(": ")
-            inside = bool(colon) and place in _POINTS
-            problems[(str(text), place) if inside else (str(text),)] = told if inside else str(error)
-    if problems or not named:
-        return (), problems
-    cuts = {metric: [own.k for own in metrics if own.at(None) == metric] for metric in named if _floats(metric)}
-    shared = [k for k in next(iter(cuts.values()), ()) if all(k in own for own in cuts.values())]
+        except ConfigError as error:  # noqa: PERF203 - one message for each metric
+            point, _, message = str(error).partition(": ")
+            of_point = bool(message) and point in _POINTS
+            problems[(str(text), point) if of_point else (str(text),)] = message if of_point else str(error)
+    return ((), problems) if problems or not named else _by_cut_off(named, metrics)
+
+
+def _by_cut_off(
+    named: Mapping[Metric, tuple[float | None, float | None]], metrics: Sequence[Metric]
+) -> tuple[tuple[Objectives, ...], dict[tuple[str, ...], str]]:
+    """The objectives at each cut-off that all metrics without a cut-off share, or what is wrong with them."""
+    # A metric without a cut-off stands for its metric at every cut-off.
+    cuts = {
+        metric: [evaluated.k for evaluated in metrics if evaluated.at(None) == metric]
+        for metric in named
+        if metric.k is None and metric.definition.has_cut_off
+    }
+    shared = [k for k in next(iter(cuts.values()), ()) if all(k in of_metric for of_metric in cuts.values())]
     if cuts and not shared:
-        told = "; ".join(f"{metric} at {', '.join(str(k or 'no cut-off') for k in own)}" for metric, own in cuts.items())
-        return (), {(): f"expected a cut-off at which all of them are evaluated, found {told}"}
+        evaluated = "; ".join(f"{metric} at {', '.join(str(k or 'no cut-off') for k in ks)}" for metric, ks in cuts.items())
+        return (), {(): f"expected a cut-off at which all of them are evaluated, found {evaluated}"}
     if not cuts:
-        own_cuts = {metric.k for metric in named if metric.definition.has_cut_off}
-        shared = [own_cuts.pop() if len(own_cuts) == 1 else None]
-    doubled = [metric for metric in named if metric not in cuts and metric.k in shared and metric.at(None) in cuts]
-    if doubled:
-        return (), {(str(one),): f"{one} is given twice: {one.at(None)} is it, too" for one in doubled}
+        given_cuts = {metric.k for metric in named if metric.definition.has_cut_off}
+        shared = [given_cuts.pop() if len(given_cuts) == 1 else None]
+    twice = [metric for metric in named if metric not in cuts and metric.k in shared and metric.at(None) in cuts]
+    if twice:
+        return (), {(str(metric),): f"{metric} is given twice: {metric.at(None)} includes it" for metric in twice}
     return tuple(
         Objectives(k, tuple(Objective(m.at(k) if m in cuts else m, *points) for m, points in named.items())) for k in shared
     ), {}
 
 
-def _floats(metric: Metric) -> bool:
-    """Whether an objective stands for its metric at every cut-off."""
-    return metric.k is None and metric.definition.has_cut_off
-
-
 def _evaluated(text: Any, metrics: Iterable[Metric]) -> Metric:
     metric = parse(text)
     if metric.name in COMBINED:
-        raise ConfigError(f"{metric} is made of objectives, and cannot be one")
-    known = dict.fromkeys(_spellings(metrics))
-    if str(metric) not in known:
-        raise ConfigError(f"{metric} is not evaluated{did_you_mean(str(metric), known)}")
+        raise ConfigError(f"{metric} is computed from objectives, and cannot be one")
+    evaluated = dict.fromkeys(str(cut) for each in metrics for cut in (each, each.at(None)))
+    if str(metric) not in evaluated:
+        raise ConfigError(f"{metric} is not evaluated{did_you_mean(str(metric), evaluated)}")
     return metric
-
-
-def _spellings(metrics: Iterable[Metric]) -> Iterator[str]:
-    for metric in metrics:
-        yield str(metric)
-        yield str(metric.at(None))
 
 
 def _points(metric: Metric, points: Any) -> tuple[float | None, float | None]:
     if not isinstance(points, Mapping | None):
-        raise ConfigError(f"expected a mapping that may have utopia and nadir, found {brief(points)}")
+        raise ConfigError(f"expected a mapping with optional utopia and nadir, found {brief(points)}")
     definition = metric.definition
     bounds = (definition.upper, definition.lower) if definition.higher_is_better else (definition.lower, definition.upper)
-    found = dict(zip(_POINTS, bounds, strict=True))
+    values = dict(zip(_POINTS, bounds, strict=True))
     for name, value in (points or {}).items():
         if name not in _POINTS:
             raise ConfigError(f"unknown key {brief(name)}{did_you_mean(str(name), _POINTS)}")
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == math.inf:
-            raise ConfigError(f"{name}: expected a finite number, found {brief(value)}")
-        if abs(value) > _LARGEST:
-            raise ConfigError(f"{name}: expected a number from -{_LARGEST:g} to {_LARGEST:g}, found {brief(value)}")
-        found[name] = float(value)
-    utopia, nadir = found["utopia"], found["nadir"]
+        if value is not None:
+            values[name] = _coordinate(name, value)
+    utopia, nadir = values["utopia"], values["nadir"]
     if utopia is not None and nadir is not None and Objective(metric).ahead(utopia, nadir) <= 0:
-        better = "above" if definition.higher_is_better else "below"
+        side, better = ("above", "higher") if definition.higher_is_better else ("below", "lower")
         raise ConfigError(
-            f"utopia: expected a number {better} the nadir, which is {nadir:g}, because {metric} is better if "
-            f"{'higher' if definition.higher_is_better else 'lower'}, found {utopia:g}"
+            f"utopia: expected a number {side} the nadir, which is {nadir:g}, because {metric} is better if {better}, "
+            f"found {utopia:g}"
         )
     return utopia, nadir
+
+
+def _coordinate(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == math.inf:
+        raise ConfigError(f"{name}: expected a finite number, found {brief(value)}")
+    if abs(value) > _LARGEST:
+        raise ConfigError(f"{name}: expected a number from -{_LARGEST:g} to {_LARGEST:g}, found {brief(value)}")
+    return float(value)

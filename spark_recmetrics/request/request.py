@@ -319,7 +319,7 @@ def _plain_options(options: Options) -> dict[str, Any]:
 
 
 def _side_columns(given: Mapping[str, Sequence[str]], columns: Columns) -> dict[Side, list[str] | None]:
-    return {side: columns.beside(side, given[table]) if table in given else None for side, table in TABLE_OF.items()}
+    return {side: columns.without_ids(side, given[table]) if table in given else None for side, table in TABLE_OF.items()}
 
 
 def _slices(

@@ -83,8 +83,8 @@ def example_in_errors() -> Iterator[None]:
 
 
 def _with_example(error: WrongTypeError) -> str:
-    message = error.found
-    for table, strings in error.texts.items():
+    message = error.problem
+    for table, strings in error.samples.items():
         string = F.col(quoted_part(strings.columns[0]))
         rows = strings.where(string.isNotNull() & ~string.rlike(_NUMBER)).limit(1).collect()
         if rows and is_decimal_comma(rows[0][0]):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spark_recmetrics.conventions import CONVENTIONS, convention
-from spark_recmetrics.diagnostics.expected import best_bound, chance, no_chance, no_perfect_value, perfect_value
+from spark_recmetrics.diagnostics.expected import best_bound, no_perfect_value, no_random_value, perfect_value, random_value
 from spark_recmetrics.metrics import DEFINITIONS, Metric, Parameter, RankedBatch, parse, score
 
 RANKING = [definition for definition in DEFINITIONS.values() if definition.kind == "ranking" and definition.accuracy]
@@ -32,7 +32,7 @@ VARIANTS = [
     parse("f1(ndcg(gain=linear, idcg=full_k), map)"),
 ]
 KNOWN = [metric for metric in VARIANTS if no_perfect_value(metric, DEFAULT) is None]
-RANDOM = [metric for metric in VARIANTS if no_chance(metric, DEFAULT) is None]
+RANDOM = [metric for metric in VARIANTS if no_random_value(metric, DEFAULT) is None]
 BOUNDED = ("hit", "map", "mar", "lauc", "matched_auc", "pauc")
 """Metrics of which a bound of the variance is known, but for `hit`, whose variance it is."""
 
@@ -84,7 +84,7 @@ def test_the_mean_over_every_order(metric):
                 lists.append([next(of_hits) if place in places else next(of_others) for place in range(c)])
             found = values(metric.at(k), lists, dict.fromkeys(hits, 1.0), c, dict.fromkeys(others, 0.0))
             found = found[~np.isnan(found)]
-            expected = chance(metric.at(k), DEFAULT, m, c)
+            expected = random_value(metric.at(k), DEFAULT, m, c)
             if not len(found):
                 assert math.isnan(expected.mean) or metric.name == "matched_auc"
                 continue
@@ -98,34 +98,34 @@ def test_the_mean_over_every_order(metric):
 
 def test_by_hand():
     """Two relevant items of five, the first two places: one hit in 6 of 10 lists, two in 1, none in 3."""
-    assert chance(parse("precision@2"), DEFAULT, 2, 5).mean == pytest.approx((6 * 1 / 2 + 1) / 10)
-    assert chance(parse("hit@2"), DEFAULT, 2, 5).mean == pytest.approx(7 / 10)
-    assert chance(parse("mrr@2"), DEFAULT, 2, 5).mean == pytest.approx(2 / 5 + (3 / 5 * 2 / 4) / 2)
-    assert chance(parse("auc"), DEFAULT, 2, 5) == pytest.approx((1 / 2, 6 / (12 * 2 * 3), 1 / 2))
+    assert random_value(parse("precision@2"), DEFAULT, 2, 5).mean == pytest.approx((6 * 1 / 2 + 1) / 10)
+    assert random_value(parse("hit@2"), DEFAULT, 2, 5).mean == pytest.approx(7 / 10)
+    assert random_value(parse("mrr@2"), DEFAULT, 2, 5).mean == pytest.approx(2 / 5 + (3 / 5 * 2 / 4) / 2)
+    assert random_value(parse("auc"), DEFAULT, 2, 5) == pytest.approx((1 / 2, 6 / (12 * 2 * 3), 1 / 2))
     assert perfect_value(parse("mar@3"), DEFAULT, 2) == pytest.approx(3 / 4)
     assert perfect_value(parse("ndcg(idcg=full_k)@3"), DEFAULT, 1) == pytest.approx(1 / (1 + 1 / math.log2(3) + 1 / 2))
 
 
-ALONE = "among relevant items alone there is nothing to compare"
-FULL_K = "its ideal list has gains of 1 whatever the ratings are"
-GRADED = "its mean is one of the ratings"
-OF_HITS = "it divides by what the list has found"
-OTHER_F = "of an F of these metrics no mean is known"
+ALONE = "a list of relevant items alone has nothing to compare"
+FULL_K = "its ideal list has gains of 1 for all ratings"
+GRADED = "its mean depends on the ratings"
+OF_HITS = "it divides by the hits of the list"
+OTHER_F = "the mean of this F is not known"
 
 
 @pytest.mark.parametrize(
     ("metric", "name", "perfect", "random"),
     [
-        ("ctr", "default", "it has no best value", "no mean is known for it"),
-        ("rmse", "default", None, "a random order is no predicted rating"),
-        ("bpref", "default", None, "no mean is known for it"),
+        ("ctr", "default", "it has no best value", "its mean is not known"),
+        ("rmse", "default", None, "a random order has no predicted ratings"),
+        ("bpref", "default", None, "its mean is not known"),
         ("matched_auc", "default", ALONE, None),
         ("auc", "replay", ALONE, None),
-        ("auc", "threshold", None, "lists of judged items are not the catalogue"),
+        ("auc", "threshold", None, "lists of judged items are not the full catalog"),
         ("ndcg", "rectools", None, None),
         ("ndcg(gain=linear)", "rectools", FULL_K, GRADED),
         ("ndcg", "laikallm", None, OF_HITS),
-        ("ndcg(gain=linear)", "laikallm", "it is 0 where no relevant item has a gain", GRADED),
+        ("ndcg(gain=linear)", "laikallm", "it is 0 for users without a gain", GRADED),
         ("ndcg(gain=linear, idcg=list)", "ranx", None, GRADED),
         ("map", "laikallm", None, OF_HITS),
         ("ndcg", "ranx", None, GRADED),
@@ -135,7 +135,7 @@ OTHER_F = "of an F of these metrics no mean is known"
 )
 def test_why_a_value_is_not_known(metric, name, perfect, random):
     assert no_perfect_value(parse(metric), convention(name)) == perfect
-    assert no_chance(parse(metric), convention(name)) == random
+    assert no_random_value(parse(metric), convention(name)) == random
 
 
 @pytest.mark.parametrize("name", CONVENTIONS)

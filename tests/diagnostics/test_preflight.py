@@ -95,7 +95,7 @@ def test_the_perfect_ranking_of_every_metric(sampled):
     assert f"precision@3 {(3 * 1 + 3 * 2 + 4 * 3) / 3 / 10:.4f}" in less
     assert f"recall@3 {(8 + 2 * 3 / 4) / 10:.4f}" in less
     assert f"mar@3 {(3 * 1 + 3 * 3 / 4 + 2 * 4 / 6 + 2 * (1 + 2 + 3) / 4 / 3) / 10:.4f}" in less
-    assert left_out.startswith("not looked at: matched_auc@1, matched_auc@3 (among relevant items alone")
+    assert left_out.startswith("not looked at: matched_auc@1, matched_auc@3 (a list of relevant items alone")
     assert "ctr@1, ctr@3 (it has no best value)" in left_out
 
 
@@ -240,7 +240,7 @@ def test_users_with_more_relevant_items_than_candidates_are_left_out(sampled, mo
 @pytest.mark.once
 def test_nothing_is_known_of_a_random_ranking(sampled):
     level, found, _ = preflight._random(sampled(["rmse", "ndcg(gain=linear)"], k=(3,)))
-    told = "rmse (a random order is no predicted rating), ndcg(gain=linear)@3 (its mean is one of the ratings)"
+    told = "rmse (a random order has no predicted ratings), ndcg(gain=linear)@3 (its mean depends on the ratings)"
     assert (level, found) == ("ok", f"not looked at: {told}")
     level, found, _ = preflight._random(sampled("mrr", truth=[(1, "a", 0.0)]))
     assert (level, found) == ("warn", "not looked at: nobody has a relevant item, and not more than 26")

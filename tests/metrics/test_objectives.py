@@ -169,7 +169,7 @@ WRONG = [
     ({"ndgc": {}}, "ndgc", "'ndgc': unknown metric 'ndgc'; did you mean 'ndcg'?"),
     ({"ndcg@7": {}}, "ndcg@7", "ndcg@7 is not evaluated; did you mean 'ndcg"),
     ({"hit": {}}, "hit", "hit is not evaluated; known: auc, gini, gini@10, mrr, mrr@3, ndcg, ndcg@10, ndcg@5, novelty,"),
-    ({"hypervolume": {}}, "hypervolume", "hypervolume is made of objectives, and cannot be one"),
+    ({"hypervolume": {}}, "hypervolume", "hypervolume is computed from objectives, and cannot be one"),
     ({"ndcg@5": {}, "nDCG@5": {}}, "nDCG@5", "ndcg@5 is given twice"),
     (
         {"ndcg": {"utopia": 0.1, "nadir": 0.2}},
@@ -206,7 +206,7 @@ def test_what_makes_no_sense_is_refused(tmp_path, given, place, message):
     [
         ([1], "objectives: expected a mapping of metrics to their points, found [1]"),
         ({3: {}}, "objectives.3: expected a metric as a string, such as 'ndcg@10', found 3"),
-        ({"ndcg": 3}, "objectives.ndcg: expected a mapping that may have utopia and nadir, found 3"),
+        ({"ndcg": 3}, "objectives.ndcg: expected a mapping with optional utopia and nadir, found 3"),
         ({"ndcg": {"utpia": 1}}, "objectives.ndcg: unknown key 'utpia'; did you mean 'utopia'?"),
         ({"ndcg": {"nadir": "0"}}, "objectives.ndcg.nadir: expected a finite number, found '0'"),
         ({"ndcg": {"utopia": True}}, "objectives.ndcg.utopia: expected a finite number, found True"),
@@ -381,7 +381,7 @@ def test_as_a_job(spark, tmp_path, capsys):
 
 
 def test_one_metric_is_no_two_objectives():
-    with pytest.raises(srm.ConfigError, match=r"^objectives\.hit@10: hit@10 is given twice: hit is it, too$"):
+    with pytest.raises(srm.ConfigError, match=r"^objectives\.hit@10: hit@10 is given twice: hit includes it$"):
         srm.evaluate(
             pd.DataFrame({"user_id": [1], "item_id": ["a"], "score": [1.0]}),
             pd.DataFrame({"user_id": [1], "item_id": ["a"]}),

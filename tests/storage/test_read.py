@@ -119,7 +119,7 @@ def test_decimal_commas_are_read_as_the_documentation_says(spark, tmp_path):
 
 @pytest.mark.spark
 def test_an_error_shows_a_string_among_numbers(spark):
-    comma = ", with a decimal comma: write points, or let the reader of the file know ("
+    comma = ", with a decimal comma: write decimal points, or configure the reader ("
     for string, message in (("3,5", comma), ("-1.234,50", comma), ("n/a", ": cast it first"), ("1;5", ": cast it first")):
         frame = spark.createDataFrame([("4",), (None,), (string,)], "rating string")
         with pytest.raises(DataError) as caught, example_in_errors():
@@ -156,7 +156,7 @@ def test_a_decimal_comma_in_memory():
     lists = pd.DataFrame({"user_id": [1], "item_id": [7], "score": [0.5]})
     truth = pd.DataFrame({"user_id": [1], "item_id": [7], "rating": ["3,5"]})
     with pytest.raises(
-        DataError, match=r"expected a number, found string, e\.g\. '3,5' in truth, with a decimal comma: write points"
+        DataError, match=r"expected a number, found string, e\.g\. '3,5' in truth, with a decimal comma: write decimal points"
     ):
         srm.evaluate(lists, truth, metrics="mae")
 
