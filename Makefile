@@ -18,7 +18,7 @@ WHEEL := .demo/wheels/recbole-1.2.1-py3-none-any.whl
 
 CONF_sample := conf/demo.yaml
 CONF_ml-100k := conf/demo-ml-100k.yaml
-MATRIX_TESTS := evaluation/test_memory.py metrics/test_kernels.py metrics/test_kernels_oracle.py metrics/test_registry.py test_conventions.py evaluation/test_cases.py stats/test_many.py stats/test_paired.py stats/test_resample.py stats/test_result.py \
+MATRIX_TESTS := evaluation/test_memory.py metrics/test_kernels.py metrics/test_kernels_oracle.py metrics/test_parsing.py metrics/test_registry.py test_conventions.py evaluation/test_cases.py stats/test_many.py stats/test_paired.py stats/test_resample.py stats/test_result.py \
     job/files job/test_mlflow.py evaluation/test_evaluate.py inputs/test_data_report.py evaluation/test_beyond_accuracy.py ranking/test_lists.py aggregation/test_slices.py decisions/test_comparison.py decisions/test_gates.py job/test_gates.py \
     splits/test_times.py splits/test_methods.py splits/test_interactions.py splits/test_split.py job/files/test_split_config.py job/test_split.py evaluation/test_explain.py inputs/test_buckets.py ranking/test_arrays.py diagnostics/test_preflight.py runs/test_history.py storage/test_csv_files.py storage/test_read.py job/test_cli.py job/test_evaluate.py job/test_outcome.py job/test_report.py diagnostics/test_doctor.py \
     end_to_end/test_installed.py end_to_end/test_check_java.py reports/test_drawing.py reports/test_findings.py reports/test_markdown.py reports/test_page.py reports/test_plots.py reports/test_selection.py reports/test_tables.py evaluation/test_result_files.py

@@ -1,4 +1,4 @@
-"""Every convention is what it is documented to be."""
+"""Every convention has the documented values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Conven
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import DEFINITIONS
 
-# Every convention by what it differs in; what a row does not name has the value of BASE.
+# The values of every convention that differ from BASE.
 UNNAMED = """
 relevance=present, threshold=1.0, candidates=all, duplicates=keep, nan_scores=last, ties=item_asc, users=relevant,
 users_by_metric=(), undefined=zero, empty=nan, precision_denominator=k, recall_denominator=relevant, map_normalizer=min_k,
@@ -51,17 +51,16 @@ DIFFERS = {
     "lenskit": "users=predicted, undefined=skip, precision_denominator=recommended, recall_denominator=min_k, "
                "map_normalizer=min_recommended, discount=log2_clipped, gini_population=catalog",
     "torchmetrics": "relevance=positive, candidates=judged, users=truth_and_predicted, map_normalizer=hits, gain=linear",
-    # Section 0 instead of 2.0: our own.
+    # The defaults of this package.
     "default": "relevance=positive, undefined=skip, gini_population=catalog",
 }
 # fmt: on
 
 GUARDS = {"duplicates": "error", "nan_scores": "error", "negative_gains": "error"}
-"""Section 0: the guards of the input are the same in every convention, whatever the system does. `negative_gains` is ours."""
+"""All conventions reject the same faulty input, independent of the system. `negative_gains` exists only here."""
 
 FORMS = (
-    " (expected a name, such as ranx, a name with options, such as ranx(gain=binary), "
-    "or a mapping {name: ranx, gain: binary})"
+    " (expected a name, such as ranx, a name with options, such as ranx(gain=binary), or a mapping {name: ranx, gain: binary})"
 )
 
 NUMBERS = ("threshold", "beta", "entropy_base")
@@ -101,16 +100,16 @@ OPTIONS = {field.name for field in fields(Convention)} - {"name", "overrides"}
 
 def read(text: str) -> dict[str, object]:
     """`a=b, c=((d, e),)` as a dict; numbers become floats and pairs tuples."""
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for name, value in re.findall(r"(\w+)=(\([()\w, ]*\)|[\w.]+)", text):
         if value.startswith("("):
-            found[name] = tuple(re.findall(r"\((\w+), (\w+)\)", value))
+            fields[name] = tuple(re.findall(r"\((\w+), (\w+)\)", value))
         else:
-            found[name] = float(value) if re.fullmatch(r"[\d.]+", value) else value
-    return found
+            fields[name] = float(value) if re.fullmatch(r"[\d.]+", value) else value
+    return fields
 
 
-def test_the_page_is_read_as_it_stands():
+def test_the_page_is_parsed():
     assert read(DIFFERS["warprec"])["users_by_metric"][:2] == (("f1", "all"), ("arp", "relevant_and_predicted"))
     assert read(DIFFERS["threshold"])["threshold"] == 3.5
     assert len(read(UNNAMED)) == 30
@@ -118,13 +117,13 @@ def test_the_page_is_read_as_it_stands():
     assert read(UNNAMED)["entropy_base"] == math.e
 
 
-def test_all_conventions_are_there():
+def test_all_conventions_exist():
     assert set(CONVENTIONS) == set(DIFFERS)
     assert len(CONVENTIONS) == 18 + 1
-    assert all(name == found.name for name, found in CONVENTIONS.items())
+    assert all(name == rules.name for name, rules in CONVENTIONS.items())
 
 
-def test_every_option_is_on_the_page():
+def test_every_option_is_documented():
     assert set(read(UNNAMED)) | {"negative_gains"} == OPTIONS
 
 
@@ -143,8 +142,8 @@ def test_values_of_the_options():
 
 
 def test_users_by_metric_names_metrics():
-    for found in CONVENTIONS.values():
-        assert {metric for metric, _ in found.users_by_metric} <= set(DEFINITIONS)
+    for rules in CONVENTIONS.values():
+        assert {metric for metric, _ in rules.users_by_metric} <= set(DEFINITIONS)
 
 
 def test_users_of():
@@ -168,16 +167,16 @@ def test_by_name(name):
 
 
 @pytest.mark.parametrize("name", CONVENTIONS)
-def test_a_threshold_makes_relevance_a_matter_of_it(name):
-    found = convention(name, threshold=4)
-    assert (found.relevance, found.threshold) == ("threshold", 4.0)
+def test_a_threshold_implies_threshold_relevance(name):
+    rules = convention(name, threshold=4)
+    assert (rules.relevance, rules.threshold) == ("threshold", 4.0)
     untouched = OPTIONS - {"relevance", "threshold"}
-    assert {option: getattr(found, option) for option in untouched} == {
+    assert {option: getattr(rules, option) for option in untouched} == {
         option: getattr(CONVENTIONS[name], option) for option in untouched
     }
 
 
-def test_a_threshold_shows_in_the_text():
+def test_the_string_shows_the_threshold():
     assert str(convention("ranx", threshold=4)) == "ranx(threshold=4)"
     assert str(convention("default", threshold=3.5)) == "default(relevance=threshold, threshold=3.5)"
     assert str(convention("threshold", threshold=3.5)) == "threshold"
@@ -209,14 +208,14 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_text_of_a_result_is_read_back(text):
-    found = convention(text)
-    assert str(found) == text
-    assert convention(str(found)) == found
-    assert convention({"name": found.name, **dict(found.options())}) == found
+def test_the_string_in_a_result_round_trips(text):
+    rules = convention(text)
+    assert str(rules) == text
+    assert convention(str(rules)) == rules
+    assert convention({"name": rules.name, **dict(rules.options())}) == rules
 
 
-def test_every_option_is_read_back():
+def test_every_option_round_trips():
     for name, base in CONVENTIONS.items():
         for option, values in CHOICES.items():
             for value in values:
@@ -224,7 +223,7 @@ def test_every_option_is_read_back():
                 assert convention(str(changed)) == changed, (name, option, value)
 
 
-def test_what_people_write_of_a_convention():
+def test_forms_of_a_convention():
     ranx = convention("ranx").override(gain="binary", users_by_metric={"ndcg": "truth"})
     assert convention(" RANX ( gain = binary , users_by_metric=ndcg:truth ) ") == ranx
     assert convention({"name": "ranx", "gain": "binary", "users_by_metric": {"ndcg": "truth"}}) == ranx
@@ -249,7 +248,7 @@ def test_what_people_write_of_a_convention():
         ("ranx(gain=binary", "unknown convention 'ranx(gain=binary'; did you mean 'ranx'?" + FORMS),
     ],
 )
-def test_a_text_that_is_none(written, message):
+def test_invalid_strings(written, message):
     with pytest.raises(ConfigError) as caught:
         convention(written)
     assert str(caught.value) == message.replace("{KNOWN}", ", ".join(sorted({*CHOICES, *NUMBERS, "users_by_metric"})))
@@ -259,15 +258,15 @@ def test_a_text_that_is_none(written, message):
 
 
 def test_override():
-    found = convention("mllib").override(users="truth", beta=2)
-    assert (found.users, found.beta, found.name) == ("truth", 2.0, "mllib")
+    rules = convention("mllib").override(users="truth", beta=2)
+    assert (rules.users, rules.beta, rules.name) == ("truth", 2.0, "mllib")
     assert CONVENTIONS["mllib"].users == "truth_and_predicted"
-    assert found != CONVENTIONS["mllib"]
-    assert found == convention("mllib").override(beta=2.0).override(users="truth")
-    assert hash(found) == hash(convention("mllib").override(beta=2.0).override(users="truth"))
+    assert rules != CONVENTIONS["mllib"]
+    assert rules == convention("mllib").override(beta=2.0).override(users="truth")
+    assert hash(rules) == hash(convention("mllib").override(beta=2.0).override(users="truth"))
 
 
-def test_overrides_show_in_the_text_in_the_order_of_the_fields():
+def test_the_string_shows_overrides_in_order_of_the_fields():
     assert str(convention("default").override(gain="linear")) == "default(gain=linear)"
     chained = convention("default").override(idcg="all").override(beta=0.5).override(gain="linear")
     assert str(chained) == "default(gain=linear, idcg=all, beta=0.5)"
@@ -276,7 +275,7 @@ def test_overrides_show_in_the_text_in_the_order_of_the_fields():
     assert str(users) == "default(users_by_metric=ndcg:truth+map:all)"
 
 
-def test_an_override_that_changes_nothing_does_not_show():
+def test_the_string_shows_no_override_with_the_same_value():
     assert str(convention("ranx").override(gain="linear")) == "ranx"
     assert str(convention("ranx").override(gain="binary").override(gain="linear")) == "ranx"
     assert convention("ranx").override(gain="linear") == CONVENTIONS["ranx"]
@@ -289,7 +288,7 @@ def test_users_by_metric_takes_a_mapping_or_pairs():
     assert convention("default").override(users_by_metric=[list(pair) for pair in pairs]) == as_mapping
 
 
-def test_every_value_of_every_option_can_be_reached():
+def test_every_value_of_every_option():
     for option, values in CHOICES.items():
         for value in values:
             assert getattr(convention("default").override(**{option: value}), option) == value
@@ -298,7 +297,7 @@ def test_every_value_of_every_option_can_be_reached():
     assert convention("default").override(threshold=-1).threshold == -1.0
 
 
-def test_a_convention_does_not_change():
+def test_a_convention_is_immutable():
     with pytest.raises(FrozenInstanceError):
         CONVENTIONS["default"].gain = "linear"
 
@@ -308,7 +307,7 @@ def test_a_convention_does_not_change():
 
 @pytest.mark.parametrize("option", CHOICES)
 @pytest.mark.parametrize("value", ["nope", "", None, 1, True, ["k"]])
-def test_a_wrong_value_names_the_legal_ones(option, value):
+def test_a_wrong_value_lists_the_allowed_ones(option, value):
     with pytest.raises(ConfigError) as caught:
         convention("default").override(**{option: value})
     assert str(caught.value) == f"{option}: expected one of {', '.join(CHOICES[option])}, found {value!r}"
@@ -350,7 +349,7 @@ def test_an_unknown_option(option, tail):
 
 
 @pytest.mark.parametrize("option", ["name", "overrides"])
-def test_what_is_no_option_cannot_be_overridden(option):
+def test_only_options_can_be_overridden(option):
     with pytest.raises(ConfigError, match=f"convention 'ranx' has no option '{option}'"):
         convention("ranx").override(**{option: "x"})
 

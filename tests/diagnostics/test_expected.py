@@ -1,4 +1,4 @@
-"""What a perfect and a random list must score: closed forms against the kernels, over every order of small lists."""
+"""Expected values of perfect and random lists: closed forms against the formulas, over every order of small lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT = convention("default")
 
 
 def variants_of(definition):
-    """The metric with each value of each option, or with each pair of values of two."""
+    """The metric with every combination of its options."""
     ways = {}
     for key, source in definition.options.items():
         ways[key] = definition.choices(key) or (0.5, 0.8 if isinstance(source, Parameter) else 3.0)
@@ -34,7 +34,7 @@ VARIANTS = [
 KNOWN = [metric for metric in VARIANTS if no_perfect_value(metric, DEFAULT) is None]
 RANDOM = [metric for metric in VARIANTS if no_random_value(metric, DEFAULT) is None]
 BOUNDED = ("hit", "map", "mar", "lauc", "matched_auc", "pauc")
-"""Metrics of which a bound of the variance is known, but for `hit`, whose variance it is."""
+"""Metrics with an upper bound of the variance; for `hit` it is the variance."""
 
 
 def cuts_of(metric):
@@ -48,7 +48,7 @@ def values(metric, lists, truth, n_items, judged=None):
     return score(metric, batch, DEFAULT)
 
 
-def test_what_is_known_and_what_is_not():
+def test_metrics_with_expected_values():
     perfect = {metric.name for metric in KNOWN}
     assert perfect == {d.name for d in RANKING if best_bound(d) is not None} - {"matched_auc"}
     random = "accuracy auc average_rank f1 gauc hit lauc map mar matched_auc mcc mrr ndcg pauc precision r_precision rbp recall"
@@ -61,19 +61,19 @@ def test_what_is_known_and_what_is_not():
 def test_the_perfect_list(metric):
     for m, k, n_items in itertools.product((1, 2, 3, 6), cuts_of(metric), (7, 9)):
         truth = {f"i{place}": 5.0 - place / 2 for place in range(m)}
-        (found,) = values(metric.at(k), [sorted(truth)], truth, n_items)
+        (result,) = values(metric.at(k), [sorted(truth)], truth, n_items)
         expected = perfect_value(metric.at(k), DEFAULT, m, n_items)
         if math.isnan(expected) and ("idcg", "all") in metric.params:
             assert k is not None
             assert m > k
-            assert 0 < found < 1
+            assert 0 < result < 1
         else:
-            assert found == pytest.approx(expected, abs=1e-12, nan_ok=True), (m, k, n_items)
+            assert result == pytest.approx(expected, abs=1e-12, nan_ok=True), (m, k, n_items)
 
 
 @pytest.mark.parametrize("metric", RANDOM, ids=str)
 def test_the_mean_over_every_order(metric):
-    """Lists that differ in the places of the relevant items alone are equally many."""
+    """Each set of ranks of the relevant items stands for equally many orders."""
     for c, k in itertools.product((1, 2, 4, 6), cuts_of(metric)):
         for m in range(1, c + 1):
             hits = [f"a{place}" for place in range(m)]
@@ -82,22 +82,22 @@ def test_the_mean_over_every_order(metric):
             for places in itertools.combinations(range(c), m):
                 of_hits, of_others = iter(hits), iter(others)
                 lists.append([next(of_hits) if place in places else next(of_others) for place in range(c)])
-            found = values(metric.at(k), lists, dict.fromkeys(hits, 1.0), c, dict.fromkeys(others, 0.0))
-            found = found[~np.isnan(found)]
+            results = values(metric.at(k), lists, dict.fromkeys(hits, 1.0), c, dict.fromkeys(others, 0.0))
+            results = results[~np.isnan(results)]
             expected = random_value(metric.at(k), DEFAULT, m, c)
-            if not len(found):
+            if not len(results):
                 assert math.isnan(expected.mean) or metric.name == "matched_auc"
                 continue
-            assert expected.mean == pytest.approx(found.mean(), abs=1e-12), (m, c, k)
-            variance = found.var()
+            assert expected.mean == pytest.approx(results.mean(), abs=1e-12), (m, c, k)
+            variance = results.var()
             assert expected.variance >= variance - 1e-12, (m, c, k)
             if metric.name not in BOUNDED or metric.name == "hit":
                 assert expected.variance == pytest.approx(variance, abs=1e-12), (m, c, k)
-            assert np.abs(found - found.mean()).max() <= expected.largest + 1e-12, (m, c, k)
+            assert np.abs(results - results.mean()).max() <= expected.largest + 1e-12, (m, c, k)
 
 
 def test_by_hand():
-    """Two relevant items of five, the first two places: one hit in 6 of 10 lists, two in 1, none in 3."""
+    """Two relevant items of five, the first two ranks: one hit in 6 of 10 lists, two hits in 1, no hit in 3."""
     assert random_value(parse("precision@2"), DEFAULT, 2, 5).mean == pytest.approx((6 * 1 / 2 + 1) / 10)
     assert random_value(parse("hit@2"), DEFAULT, 2, 5).mean == pytest.approx(7 / 10)
     assert random_value(parse("mrr@2"), DEFAULT, 2, 5).mean == pytest.approx(2 / 5 + (3 / 5 * 2 / 4) / 2)
@@ -133,13 +133,13 @@ OTHER_F = "the mean of this F is not known"
         ("f1(auc, map)", "replay", ALONE, OTHER_F),
     ],
 )
-def test_why_a_value_is_not_known(metric, name, perfect, random):
+def test_reasons_why_a_value_is_not_known(metric, name, perfect, random):
     assert no_perfect_value(parse(metric), convention(name)) == perfect
     assert no_random_value(parse(metric), convention(name)) == random
 
 
 @pytest.mark.parametrize("name", CONVENTIONS)
-def test_most_metrics_are_known_under_every_convention(name):
+def test_perfect_values_are_known_under_every_convention(name):
     rules = convention(name)
     perfect = {d.name for d in DEFINITIONS.values() if no_perfect_value(Metric(d.name), rules) is None}
     bounded = {d.name for d in DEFINITIONS.values() if d.accuracy and best_bound(d) is not None}

@@ -1,4 +1,4 @@
-"""Each formula against fractions that a reader can check. `test_kernels_oracle.py` has them all against the oracle."""
+"""Each formula against fractions worked out by hand. `test_kernels_oracle.py` compares all formulas with the oracle."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ RANKING = sorted(name for name, definition in DEFINITIONS.items() if definition.
 RATING = sorted(name for name, definition in DEFINITIONS.items() if definition.kind == "rating")
 
 
-def one(text: str, items: list | str, truth: dict | list | str, how: str = "default", **more) -> float | None:
+def one(text: str, items: list | str, truth: dict | list | str, how: str = "default", **inputs_of_user) -> float | None:
     """The value of one user; `truth` is a dict from item to rating, or the relevant items with rating 1."""
     ratings = truth if isinstance(truth, dict) else dict.fromkeys(truth, 1.0)
-    known = {name: value if name == "n_items" else [value] for name, value in more.items()}
-    value = float(score(parse(text), RankedBatch.of([list(items)], [ratings], **known), convention(how))[0])
+    inputs = {name: value if name == "n_items" else [value] for name, value in inputs_of_user.items()}
+    value = float(score(parse(text), RankedBatch.of([list(items)], [ratings], **inputs), convention(how))[0])
     return UNDEFINED if math.isnan(value) else value
 
 
@@ -32,12 +32,12 @@ def close(value: object) -> object:
 
 
 def six(value: float) -> object:
-    """A value that a page prints with six digits."""
+    """A value that the docs print with six digits."""
     return pytest.approx(value, abs=5e-7)
 
 
 def values_of(name: str, option: str) -> tuple:
-    """The legal values of an option; of a number, some."""
+    """The allowed values of an option; some values of a number."""
     definition = DEFINITIONS[name]
     source = definition.options[option]
     numbers = (0.5, 1.0, 3.0) if isinstance(source, str) else (1.0, 3.0) if source.counts else (0.5, 0.95)
@@ -45,8 +45,8 @@ def values_of(name: str, option: str) -> tuple:
 
 
 def every_variant() -> list[Metric]:
-    """Every ranking metric, alone and with each value of each of its options; without a cut-off."""
-    found = []
+    """Every ranking metric without options, and with each value of each option; without a cut-off."""
+    metrics = []
     for name in RANKING:
         variants = [Metric(name)]
         for option in DEFINITIONS[name].options:
@@ -54,8 +54,8 @@ def every_variant() -> list[Metric]:
         if DEFINITIONS[name].operands:
             variants += [parse(f"{name}(ndcg, map, beta=0.5)"), parse(f"{name}(precision(denominator=recommended), mrr)")]
             variants += [parse(f"{name}(gauc, ndcg)"), parse(f"{name}(r_precision, lauc(candidates=listed))")]
-        found += variants
-    return found
+        metrics += variants
+    return metrics
 
 
 VARIANTS = every_variant()
@@ -64,13 +64,13 @@ OF_HITS = [
     for metric in VARIANTS
     if metric.definition.accuracy and not metric.needs(DEFAULT) and not metric.definition.skips_undefined
 ]
-"""Metrics that see nothing but hits, and of which the worst value is 0."""
+"""Metrics of hits alone, with the worst value 0."""
 
 CUTS = (1, 2, 3, 10, None)
 
 
 def at_cuts(metrics: Iterable[Metric], cuts: Iterable[int | None] = CUTS) -> list[Metric]:
-    """The metrics at each cut-off, if they have one."""
+    """The metrics at each cut-off, if they can be cut."""
     return list(dict.fromkeys(metric.at(k) for metric in metrics for k in cuts))
 
 
@@ -124,7 +124,7 @@ def test_printed_values_of_the_cases():
     assert one("ndcg(gain=exponential)@2", "ba", {"a": 3, "b": 1}) == six(0.709810)
 
 
-def test_n5_negative_gains_are_taken_as_zero():
+def test_n5_negative_gains_count_as_0():
     ratings = {"a": -0.89, "b": -0.53, "c": -0.47, "d": 0.39, "e": 0.56}
     by_score = "cdbea"  # scores .75, .33, .31, .27, .07
     assert one("ndcg(gain=linear)", by_score, ratings) == six(0.604471)
@@ -136,10 +136,10 @@ def test_n5_negative_gains_are_taken_as_zero():
 
 
 class TestWorkedExamples:
-    """Section 6, and the values that sections 3 and 4 give."""
+    """Worked examples of other systems."""
 
     def test_dcg_of_1_0_1(self):
-        # DCG = 1 + 1/log2(4) = 1.5, over the ideal of two items; and a hit at ranks 1 and 2 is the ideal 1.630930.
+        # DCG = 1 + 1/log2(4) = 1.5. The ideal DCG of two items, with hits at ranks 1 and 2, is 1.630930.
         ideal = 1 + 1 / LOG2_3
         assert ideal == six(1.630930)
         assert one("ndcg@3", "axb", "ab") == close(1.5 / ideal)
@@ -147,7 +147,7 @@ class TestWorkedExamples:
 
     def test_standard_at_five(self):
         items = "axbyc"
-        # Two of five are relevant, and two of three are found.
+        # Two of five items are relevant, and two of three relevant items are in the list.
         assert one("precision@5", items, "abz") == close(Fraction(2, 5))
         assert one("recall@5", items, "abz") == close(Fraction(2, 3))
         # Hits at ranks 1, 3 and 5.
@@ -155,11 +155,11 @@ class TestWorkedExamples:
         assert one("map@5", items, "abc") == six(0.755556)
 
     @pytest.mark.parametrize("gain", CHOICES["gain"])
-    def test_standard_list_in_ideal_order_is_1_and_not_0_952(self, gain):
+    def test_standard_list_in_ideal_order_is_1_not_0_952(self, gain):
         ratings = {"a": 3, "b": 3, "c": 2, "d": 2, "e": 1}
         assert one(f"ndcg(gain={gain})@5", "abcde", ratings) == close(1)
 
-    def test_jurity_precision_and_map_at_1_are_the_same(self):
+    def test_jurity_precision_and_map_are_equal_at_1(self):
         for items, truth in [("ab", "ac"), ("ba", "ac"), ("a", "a"), ("x", "a")]:
             assert one("precision@1", items, truth, "jurity") == one("map@1", items, truth, "jurity")
 
@@ -168,11 +168,11 @@ class TestWorkedExamples:
         assert one("precision(denominator=k)@3", "ax", "a") == close(Fraction(1, 3))
         assert one("precision(denominator=recommended)@3", "ax", "a") == close(Fraction(1, 2))
 
-    def test_laikallm_one_hit_at_rank_1_scores_1_whatever_was_missed(self):
+    def test_laikallm_one_hit_at_rank_1_scores_1(self):
         assert one("ndcg(idcg=list)@3", "axy", "abcd") == 1
         assert one("ndcg@3", "axy", "abcd", "laikallm") == 1
 
-    def test_jurity_a_perfect_list_is_below_1_when_more_is_relevant_than_k(self):
+    def test_jurity_a_perfect_list_is_below_1_if_m_exceeds_k(self):
         assert one("ndcg(idcg=all)@5", range(5), list(range(10))) == six(0.648932)
 
     def test_rectools_one_relevant_item_at_rank_1(self):
@@ -184,15 +184,15 @@ class TestWorkedExamples:
     def test_warprec_mar_of_a_perfect_list(self):
         assert one("mar@2", "ab", "ab") == close(Fraction(3, 4))
 
-    def test_lenskit_ranks_1_and_2_weigh_the_same(self):
+    def test_lenskit_ranks_1_and_2_have_equal_weights(self):
         assert one("ndcg(discount=log2_clipped)@2", "xa", "a") == 1
         assert one("ndcg(discount=log2_plus1)@2", "xa", "a") == close(1 / LOG2_3)
         # Ranks 1 to 4 have the discounts 1, 1, log2(3), 2.
         assert one("ndcg(discount=log2_clipped)@4", "xxxa", "ab") == close(Fraction(1, 2) / 2)
         assert one("ndcg(discount=log2_clipped)@4", "xxax", "abc") == close((1 / LOG2_3) / (2 + 1 / LOG2_3))
 
-    def test_repeated_predictions_count_again_where_they_are_kept(self):
-        # The faults that systems are known for, reachable on purpose only.
+    def test_kept_repeated_predictions_count_again(self):
+        # Known faults of other systems, which only this option reproduces.
         assert one("recall@3", "aaa", "a") == 3
         assert one("ndcg@3", "aaa", "a") == six(1 + 1 / LOG2_3 + 1 / 2)
         assert one("ndcg@3", "aaa", "ab") == six(1.306574)
@@ -228,7 +228,7 @@ AR_SUM = Fraction(1, 3) + Fraction(2, 3)
             "f1(beta=0.5)@10",
             Fraction(5, 4) * Fraction(1, 5) * Fraction(2, 3) / (Fraction(1, 4) * Fraction(1, 5) + Fraction(2, 3)),
         ),
-        # The square of such a beta is no double.
+        # The square of such a beta overflows.
         ("f1(beta=1e160)@10", Fraction(2, 3)),
         ("f1(beta=1e308)@10", Fraction(2, 3)),
         ("f1(beta=1e-308)@10", Fraction(1, 5)),
@@ -290,16 +290,16 @@ def test_first_hit_at_rank_2():
 
 
 @pytest.mark.parametrize("metric", OF_HITS, ids=str)
-def test_a_list_without_a_hit_scores_0_and_never_nan(metric):
+def test_a_list_without_a_hit_scores_0(metric):
     for k in CUTS:
         assert one(str(metric.at(k)), "xyz", "ab") == 0
 
 
 class TestUndefined:
-    """0/0, and what only looks like it."""
+    """0/0, and cases that look like it."""
 
     @pytest.mark.parametrize("k", ["@1", "@3", ""])
-    def test_nothing_relevant(self, k):
+    def test_no_relevant_item(self, k):
         for name in ("recall", "f1", "map", "mar", "ndcg"):
             assert one(name + k, "abc", "") is UNDEFINED
         for name in ("precision", "precision(denominator=recommended)", "hit", "mrr", "dcg", "idcg", "idcg(idcg=list)"):
@@ -311,24 +311,24 @@ class TestUndefined:
         assert one("precision", "", "") is UNDEFINED
 
     @pytest.mark.parametrize("metric", OF_HITS, ids=str)
-    def test_an_empty_list_with_something_to_find_scores_0(self, metric):
+    def test_an_empty_list_scores_0(self, metric):
         for k in CUTS:
             assert one(str(metric.at(k)), "", "ab") == 0
 
     @pytest.mark.parametrize("idcg", ["at_k", "all"])
-    def test_relevant_items_without_a_gain(self, idcg):
-        # Only where a rating of 0 is relevant, as under `present`.
+    def test_relevant_items_with_gain_0(self, idcg):
+        # Only if a rating of 0 is relevant, as with `relevance=present`.
         assert one(f"ndcg(gain=linear, idcg={idcg})@3", "ab", {"a": 0.0, "b": 0.0}) is UNDEFINED
         assert one(f"ndcg(gain=exponential_plus1, idcg={idcg})@3", "ab", {"a": 0.0, "b": 0.0}) == 1
 
-    def test_f_is_undefined_where_a_part_is_and_0_where_both_are_0(self):
+    def test_f_is_undefined_if_a_part_is_and_0_if_both_are_0(self):
         assert one("f1(hit, recall)@1", "a", "") is UNDEFINED
         assert one("f1(hit, mrr)@1", "a", "") == 0
 
 
 # What is outside of the list, or judged --------------------------------------------------------------------------------------
 
-# Ten items: a was seen, b and c are tied, j is relevant and not in the list; a, c and q are judged, and not relevant.
+# Ten items: a is seen, b and c are tied, j is relevant but not in the list; a, c and q are judged but not relevant.
 TIED = {"items": "abcd", "truth": {"b": 1.0, "d": 4.0, "j": 2.0}, "judged": {"a": 0.0, "c": 2.0, "q": 0.0}, "n_items": 10}
 KNOWN = {"scores": [0.9, 0.5, 0.5, 0.1], "seen": "ai", "propensities": {"a": 1.0, "b": 0.5, "c": 0.25, "d": 0.5}}
 
@@ -336,7 +336,7 @@ KNOWN = {"scores": [0.9, 0.5, 0.5, 0.1], "seen": "ai", "propensities": {"a": 1.0
 @pytest.mark.parametrize(
     ("metric", "value"),
     [
-        # Of b, d and j, against c and four unlisted ones, or against a, too, and five, or against a and c alone.
+        # b, d and j compared with c and four unlisted items, or with a, c and five unlisted items, or with a and c alone.
         ("auc", (Fraction(9, 10) + Fraction(4, 5) + Fraction(2, 5)) / 3),
         ("auc(ties=order)", (1 + Fraction(4, 5) + 0) / 3),
         ("auc(negatives=plus_one)", (Fraction(11, 12) + Fraction(5, 6) + Fraction(1, 2)) / 3),
@@ -347,7 +347,7 @@ KNOWN = {"scores": [0.9, 0.5, 0.5, 0.1], "seen": "ai", "propensities": {"a": 1.0
         ("lauc@2", Fraction(9, 10) / 2),
         ("lauc(candidates=all)@2", Fraction(11, 14) / 2),
         ("lauc", (Fraction(9, 10) + Fraction(4, 5)) / 3),
-        # a stands above b, a and c above d: b beats 0, 1 or 2 of the first 1, 2 or 3 misses, d the third; j is not in the list.
+        # a is above b, a and c are above d: b beats 0, 1 or 2 of the first 1, 2 or 3 misses, d the third; j is not in the list.
         ("pauc@1", 0),
         ("pauc@2", Fraction(1, 3 * 2)),
         ("pauc@3", Fraction(2 + 1, 3 * 3)),
@@ -374,7 +374,7 @@ KNOWN = {"scores": [0.9, 0.5, 0.5, 0.1], "seen": "ai", "propensities": {"a": 1.0
         ("rbp(p=0.5)@3", Fraction(1, 4)),
         ("average_rank@2", 2),
         ("average_rank@1", UNDEFINED),
-        # a above b, and a and c above d, of three of each kind.
+        # a is above b, and a and c are above d; three items of each kind.
         ("bpref", (Fraction(2, 3) + Fraction(1, 3)) / 3),
         ("ctr", Fraction(0 + 1 + 2 + 4, 4)),
         ("ctr@2", Fraction(1, 2)),
@@ -388,11 +388,11 @@ KNOWN = {"scores": [0.9, 0.5, 0.5, 0.1], "seen": "ai", "propensities": {"a": 1.0
         ("matched_auc@1", UNDEFINED),
     ],
 )
-def test_formula_of_more_than_hits(metric, value):
+def test_formulas_of_more_than_hits(metric, value):
     assert one(metric, **TIED, **KNOWN) == (UNDEFINED if value is UNDEFINED else close(value))
 
 
-def test_without_scores_nothing_is_tied_and_without_training_rows_nothing_is_seen():
+def test_without_scores_there_are_no_ties_and_without_training_rows_no_seen_items():
     plain = {**TIED, "propensities": KNOWN["propensities"]}
     assert (
         one("auc", **plain)
@@ -403,7 +403,7 @@ def test_without_scores_nothing_is_tied_and_without_training_rows_nothing_is_see
 
 
 @pytest.mark.parametrize(("name", "undefined"), [("auc", UNDEFINED), ("gauc", UNDEFINED), ("lauc", UNDEFINED)])
-def test_nothing_to_compare(name, undefined):
+def test_no_pair_to_compare(name, undefined):
     assert one(f"{name}(candidates=all)", "ab", "ab", n_items=2) is undefined
     assert one(f"{name}(candidates=all, negatives=plus_one)", "ab", "ab", n_items=2) == 1
     assert one(name, "ax", "a", seen="a", n_items=9) is undefined
@@ -449,6 +449,6 @@ def test_needs(text, needs):
     assert parse(text).needs(DEFAULT) == set(needs.split())
 
 
-def test_needs_follow_the_convention():
+def test_needs_depend_on_the_convention():
     assert parse("auc").needs(DEFAULT.override(auc_candidates="listed", auc_ties="order")) == {"candidates"}
     assert parse("auc(candidates=all)").needs(CONVENTIONS["warprec"]) == {"candidates", "catalog"}

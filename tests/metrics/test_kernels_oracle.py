@@ -1,4 +1,4 @@
-"""A batch against its users one by one, and every metric and option against the oracle."""
+"""Batches compared with their users alone, and every metric and option with the oracle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_recmetrics.metrics.rating import Moments
 
 
 def every_combination() -> Iterator[Metric]:
-    """Every ranking metric with all of its options given."""
+    """Every ranking metric with every combination of its options."""
     for name in RANKING:
         options = sorted(DEFINITIONS[name].options)
         for chosen in product(*(values_of(name, option) for option in options)):
@@ -31,7 +31,7 @@ def every_combination() -> Iterator[Metric]:
 
 
 def random_users(seed: int, n_users: int) -> dict[str, list]:
-    """Lists and relevant items, with every kind of edge: empty, disjoint, long, graded, fractional, zero."""
+    """Lists and relevant items with all edge cases: empty, disjoint, long, graded, fractional, zero."""
     rng = random.Random(seed)
     items = [f"i{number}" for number in range(15)]
     lists = [rng.sample(items, rng.choice([0, 1, 2, 5, 15])) for _ in range(n_users)]
@@ -51,7 +51,7 @@ def random_users(seed: int, n_users: int) -> dict[str, list]:
 
 
 def described(users: dict[str, list]) -> RankedBatch:
-    """A batch with what is known of items: the same for all users, and whatever users there are."""
+    """The batch with information on items, which does not depend on the users."""
     rng = random.Random("items")
     items = [f"i{number}" for number in range(15)]
     return with_items(
@@ -74,9 +74,9 @@ def users_together_and_alone() -> tuple[RankedBatch, list[RankedBatch]]:
 
 
 @pytest.mark.parametrize("metric", VARIANTS, ids=str)
-def test_a_batch_is_its_users_one_by_one(metric, users_together_and_alone):
+def test_a_batch_has_the_values_of_its_users_alone(metric, users_together_and_alone):
     batch, alone = users_together_and_alone
-    # The gain is graded, so that the order of the ideal list matters where the metric does not say otherwise.
+    # With a graded gain the order of the ideal list matters.
     for cut, how in product(at_cuts([metric]), (DEFAULT, DEFAULT.override(gain="linear"))):
         together = score(cut, batch, how)
         assert together.shape == (60,)
@@ -85,21 +85,21 @@ def test_a_batch_is_its_users_one_by_one(metric, users_together_and_alone):
 
 
 @pytest.mark.parametrize("metric", VARIANTS, ids=str)
-def test_a_batch_of_nobody(metric):
+def test_an_empty_batch(metric):
     for cut in at_cuts([metric]):
         columns = score_columns(cut, with_items(RankedBatch.of([], [], n_items=5), [], []), DEFAULT)
         assert [column.shape for column in columns] == [(0,)] * (1 if metric.definition.pooled is None else 3)
 
 
 def arrays_in(batch: RankedBatch) -> dict[str, np.ndarray]:
-    found = {}
+    result = {}
     for name, value in vars(batch).items():
         parts = vars(value) if hasattr(value, "__dict__") and not isinstance(value, np.ndarray) else {"": value}
-        found |= {f"{name}.{part}": array for part, array in parts.items() if isinstance(array, np.ndarray)}
-    return found
+        result |= {f"{name}.{part}": array for part, array in parts.items() if isinstance(array, np.ndarray)}
+    return result
 
 
-def test_a_kernel_leaves_the_batch_as_it_is():
+def test_formulas_do_not_change_the_batch():
     batch = described(random_users(seed=8, n_users=20))
     before = {name: array.copy() for name, array in arrays_in(batch).items()}
     assert len(before) > 25
@@ -113,7 +113,7 @@ def test_a_kernel_leaves_the_batch_as_it_is():
 
 
 def batch_of(cells: list[Cell], how: Convention) -> RankedBatch:
-    """Missing scores stand where the convention ranks them. Ranks are never tied, whatever the scores are."""
+    """Missing scores are ranked as the convention says. Given ranks are never tied."""
     missing = math.inf if how.nan_scores == "first" else -math.inf
     scores = [[missing if math.isnan(row["score"]) else row["score"] for row in cell.rows] for cell in cells]
     given = {
@@ -150,17 +150,17 @@ def against_the_oracle(seed: int, how: Convention, metrics: Iterable[Metric], **
         values, *sums = score_columns(metric, batch, how)
         for cell, value in zip(cells, values, strict=True):
             right = value_of(wanted, cell, how)
-            found = UNDEFINED if math.isnan(value) else value
-            assert found == (UNDEFINED if right is UNDEFINED else close(right)), (str(metric), str(how), cell)
+            result = UNDEFINED if math.isnan(value) else value
+            assert result == (UNDEFINED if right is UNDEFINED else close(right)), (str(metric), str(how), cell)
         if sums:
-            # The oracle takes all users together and knows of no sums.
+            # The oracle computes the values of models without sums.
             right = POOLED[metric.name](wanted, cells, how)
             summed = Sums(*(column.sum() for column in sums))
             if right is UNDEFINED:
                 assert summed.count == 0, (str(metric), str(how))
                 continue
-            found = summed.total if metric.average(how) == "total" else metric.definition.pooled(summed)
-            assert found == close(right), (str(metric), str(how))
+            result = summed.total if metric.average(how) == "total" else metric.definition.pooled(summed)
+            assert result == close(right), (str(metric), str(how))
 
 
 @pytest.mark.parametrize("name", CONVENTIONS)
@@ -170,11 +170,11 @@ def test_every_metric_against_the_oracle_under_every_convention(name, seed):
 
 
 WITH_REPEATS = [metric for metric in VARIANTS if not metric.needs(DEFAULT) & {"candidates", "unseen_candidates"}]
-"""What compares relevant items with candidates is refused there."""
+"""Metrics that compare relevant items with candidates are rejected with `duplicates=keep`."""
 
 
 @pytest.mark.parametrize("name", CONVENTIONS)
-def test_the_same_with_repeats_that_are_kept(name):
+def test_kept_repeated_items_against_the_oracle(name):
     against_the_oracle(0, CONVENTIONS[name].override(duplicates="keep"), at_cuts(WITH_REPEATS), duplicates=True)
 
 
@@ -205,7 +205,7 @@ def finished(name: str, sums: Sums) -> object:
 
 @pytest.mark.parametrize("name", RATING)
 def test_a_rating_metric_against_the_oracle(name):
-    """Of each of four users, of all of them from the sums of their moments, and over users instead of pairs."""
+    """For each of four users, for all of them from the sums of their moments, and divided by users instead of pairs."""
     rng = random.Random(name)
     users = [[(rng.uniform(-1, 6), rng.choice([0.0, 2.5, 5.0])) for _ in range(n)] for n in (3, 8, 8, 30)]
     compute = DEFINITIONS[name].compute
@@ -232,7 +232,7 @@ def test_rating_formulas_take_arrays():
 
 @pytest.mark.parametrize("name", ["r2", "explained_variance"])
 @pytest.mark.parametrize("rating", [0.1, 4.2, 1e6 / 3])
-def test_ratings_that_are_all_alike_but_for_rounding_explain_nothing(name, rating):
+def test_r2_is_undefined_if_ratings_are_equal_up_to_rounding(name, rating):
     for n in (1, 2, 3, 7, 100):
         sums = DEFINITIONS[name].compute(moments_of([(1.0, rating)] * n))
         assert sums.count <= sums.floor

@@ -1,4 +1,4 @@
-"""Laws that every metric keeps. Metrics are found by the traits they declare, so that a new one is held to them unedited."""
+"""Laws of ranking metrics. The tests select metrics by their declared traits, so they cover new metrics without changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RATING = [definition for definition in DEFINED if definition.kind == "rating"]
 
 
 class User(NamedTuple):
-    """What is known of a user: the list, relevant items and other judged ones with ratings, and what else metrics need."""
+    """A user: the list, the relevant and other judged items with ratings, and further inputs of metrics."""
 
     items: list[str]
     truth: dict[str, float]
@@ -39,7 +39,7 @@ class User(NamedTuple):
     expected: Sequence[str] = ()
 
     def with_list(self, items: list[str]) -> User:
-        """Another list with the same scores, as far as they go."""
+        """The user with another list, and as many of the scores."""
         scores = [*self.scores, *(-9.0 - place for place in range(len(items)))]
         return self._replace(items=items, scores=scores[: len(items)])
 
@@ -74,7 +74,7 @@ CATEGORIES = {item: {"crime", "love", "war", "space"} - {"love" if place % 2 els
 
 
 def batch_of(users: Sequence[User], n_items: int, names: Mapping[str, str] | None = None) -> RankedBatch:
-    """Of the eight items some are popular, one is cold and has no features; all have the same names as in the lists."""
+    """A batch of these users. Of the eight items some are popular, and one is cold and has no features."""
     names = names or {item: item for item in ITEMS}
     lists, truth = [user.items for user in users], [user.truth for user in users]
     batch = RankedBatch.of(
@@ -106,7 +106,7 @@ def value(metric: Metric, user: User, n_items: int, how=DEFAULT) -> float:
 
 
 def variants_of(definition: Definition) -> Iterator[Metric]:
-    """The metric alone, and with each value of each of its options: each name, or two numbers."""
+    """The metric without options, and with each value of each option: each name, or two numbers."""
     yield Metric(definition.name)
     for key, source in definition.options.items():
         numbers = (0.5, 3.0) if isinstance(source, str) else (1.0, 3.0) if source.counts else (0.5, 0.95)
@@ -118,26 +118,26 @@ VARIANTS = [metric for definition in RANKING for metric in variants_of(definitio
 
 
 def best_bound(definition: Definition) -> float | None:
-    """What a perfect list scores, if it does. Without such a bound a metric does not judge the order of a list: it estimates a
-    rate of clicks, or how much data an estimate rests on."""
+    """The value of a perfect list. Metrics without such a bound do not measure the order of a list, but a click-through rate,
+    or a sample size."""
     return definition.upper if definition.higher_is_better else definition.lower
 
 
 JUDGING = [metric for metric in VARIANTS if metric.definition.accuracy and best_bound(metric.definition) is not None]
 
 
-def looks_behind_k(metric: Metric) -> bool:
-    """Whether it places relevant items among all others, those behind k too."""
+def depends_on_ranks_after_k(metric: Metric) -> bool:
+    """Whether the metric compares relevant items with all candidates, including those after k."""
     return bool(metric.needs(DEFAULT) & {"candidates", "unseen_candidates"})
 
 
-def is_above_all(metric: Metric, better: float, worse: float) -> bool:
-    """Whether one value is as good as another, or better."""
+def is_at_least_as_good(metric: Metric, better: float, worse: float) -> bool:
+    """Whether a value is as good as another, or better."""
     return better >= worse - 1e-12 if metric.definition.higher_is_better else better <= worse + 1e-12
 
 
-def test_there_are_metrics_of_each_trait():
-    """A law about no metric holds trivially."""
+def test_every_trait_has_a_metric():
+    """Otherwise the law of that trait would hold trivially."""
     traits = {
         "needs_relevant": [d.needs_relevant for d in RANKING],
         "grows_with_k": [d.grows_with_k for d in RANKING],
@@ -156,13 +156,13 @@ def test_there_are_metrics_of_each_trait():
         "users": [d.users is not None for d in RANKING],
         "accuracy": [d.accuracy for d in RANKING],
         "no accuracy": [not d.accuracy for d in RANKING],
-        "looks behind k": [looks_behind_k(m) and m.definition.has_cut_off for m in VARIANTS],
+        "looks behind k": [depends_on_ranks_after_k(m) and m.definition.has_cut_off for m in VARIANTS],
         "rating, up": [d.higher_is_better for d in RATING],
         "rating, down": [not d.higher_is_better for d in RATING],
         "rating, divides by pairs": [d.divides_by_pairs for d in RATING],
         "rating, divides by others": [not d.divides_by_pairs for d in RATING],
     }
-    assert [trait for trait, found in traits.items() if not any(found)] == []
+    assert [trait for trait, result in traits.items() if not any(result)] == []
     assert all(d.pooled is not None and d.averaged_by is not None for d in RATING)
     needs = frozenset().union(*(metric.needs(DEFAULT) for metric in VARIANTS))
     of_items = {"popularity", "audience", "history", "features", "categories", "baseline"}
@@ -180,62 +180,62 @@ def test_there_are_metrics_of_each_trait():
 @LAWS
 @given(users=USERS, k=K, n_items=N_ITEMS)
 def test_bounds(users, k, n_items):
-    """A value lies between the declared bounds, or is undefined."""
+    """A value is within the declared bounds, or is undefined."""
     batch = batch_of(users, n_items)
     for metric in VARIANTS:
-        found = score(metric.at(k), batch, DEFAULT)
-        found = found[~np.isnan(found)]
+        result = score(metric.at(k), batch, DEFAULT)
+        result = result[~np.isnan(result)]
         definition = metric.definition
-        assert np.all(np.isfinite(found)), str(metric)
+        assert np.all(np.isfinite(result)), str(metric)
         if definition.lower is not None:
-            assert np.all(found >= definition.lower - 1e-12), str(metric)
+            assert np.all(result >= definition.lower - 1e-12), str(metric)
         if definition.upper is not None and "gain" not in dict(metric.params):
-            assert np.all(found <= definition.upper + 1e-12), str(metric)
+            assert np.all(result <= definition.upper + 1e-12), str(metric)
 
 
 @pytest.mark.parametrize("metric", [metric for metric in JUDGING if "gain" in dict(metric.params)], ids=str)
 @LAWS
 @given(users=USERS, k=K, idcg=st.sampled_from([value for value in CHOICES["idcg"] if value != "full_k"]))
 def test_bounds_of_graded_gains(metric, users, k, idcg):
-    """The ideal of `full_k` has gains of 1 whatever the ratings are, so its bound holds for binary gains only."""
-    found = score(metric.at(k), batch_of(users, 9), DEFAULT.override(idcg=idcg))
-    found = found[~np.isnan(found)]
-    assert np.all(found >= 0)
-    assert np.all(found <= metric.definition.upper * (1 + 1e-12))
+    """The ideal list of `full_k` has gains of 1 for all ratings, so that its bound holds for binary gains only."""
+    result = score(metric.at(k), batch_of(users, 9), DEFAULT.override(idcg=idcg))
+    result = result[~np.isnan(result)]
+    assert np.all(result >= 0)
+    assert np.all(result <= metric.definition.upper * (1 + 1e-12))
 
 
 @LAWS
 @given(user=USER_WITH_TRUTH, k=K, n_items=N_ITEMS)
 def test_an_empty_list_scores_the_lower_bound(user, k, n_items):
-    """Or it is undefined, where 0 would not be the worst value. Metrics over the catalog are left out: an empty list is right
-    about every item that it is right not to recommend. A metric that does not measure accuracy may be undefined without a list,
-    or may not depend on the list (`idcg`); one that leaves out short lists leaves out this one."""
+    """Or it is undefined, if 0 would not be the worst value. Metrics over the catalog are left out: an empty list classifies
+    all non-relevant items correctly. A metric that does not measure accuracy may be undefined without a list, or may not depend
+    on the list (`idcg`). A metric that leaves out short lists leaves out an empty list."""
     batch, full = (batch_of([one], n_items) for one in (user.with_list([]), user))
     for metric in VARIANTS:
-        (found,), (of_list,) = (score(metric.at(k), one, DEFAULT) for one in (batch, full))
+        (result,), (of_list,) = (score(metric.at(k), one, DEFAULT) for one in (batch, full))
         if not metric.definition.accuracy or ("insufficient", "exclude") in metric.params:
-            assert np.isnan(found) or found in (metric.definition.lower, of_list), str(metric)
+            assert np.isnan(result) or result in (metric.definition.lower, of_list), str(metric)
         elif "catalog" not in metric.needs(DEFAULT):
-            assert np.isnan(found) if metric.definition.skips_undefined else found == metric.definition.lower, str(metric)
+            assert np.isnan(result) if metric.definition.skips_undefined else result == metric.definition.lower, str(metric)
 
 
 @LAWS
 @given(user=USER, k=K, n_items=N_ITEMS)
-def test_without_a_relevant_item_a_metric_that_needs_one_is_undefined_and_any_other_is_0(user, k, n_items):
-    """Of hits alone there is none, so that the value is 0; but a metric that needs more than hits has something to count."""
+def test_without_a_relevant_item_a_metric_is_undefined_or_0(user, k, n_items):
+    """Metrics of hits alone are 0, because there are no hits. Metrics that need more than hits may have another value."""
     batch = batch_of([user.with_list(user.items or ["i0"])._replace(truth={})], n_items)
     for metric in VARIANTS:
-        (found,) = score(metric.at(k), batch, DEFAULT)
+        (result,) = score(metric.at(k), batch, DEFAULT)
         if metric.definition.needs_relevant:
-            assert np.isnan(found), str(metric)
+            assert np.isnan(result), str(metric)
         elif metric.definition.accuracy and not metric.needs(DEFAULT) and not metric.definition.skips_undefined:
-            assert found == 0, str(metric)
+            assert result == 0, str(metric)
 
 
 @LAWS
 @given(user=USER_WITH_TRUTH, k=K, n_items=N_ITEMS)
 def test_with_a_relevant_item_every_metric_is_defined(user, k, n_items):
-    """But for those that leave users out, and for a correlation with an empty list or one of everything, which do not vary."""
+    """Except for metrics that leave users out, and correlations with an empty or a complete list, which have no variance."""
     batch = batch_of([user], n_items)
     varies = 0 < (len(user.items) if k is None else k) < n_items
     for definition in RANKING:
@@ -266,8 +266,8 @@ BEST = {
     "accuracy": lambda m, k, n: 1 - min(abs(m - k), n - min(m, k)) / n,
     "mcc": lambda m, k, n: mcc_of(min(m, k), max(min(k, n) - m, 0), max(m - k, 0), n - max(m, min(k, n))),
 }
-"""What the perfect list scores at k with m relevant items of n, where that is not the bound: there are fewer relevant items
-than places, or fewer places than relevant items, or recall has to grow from 1/m to 1 (mar), or the list ends (rbp)."""
+"""The value of the perfect list at k with m relevant items of n, if it is not the bound: m is smaller or larger than k, or
+recall has to grow from 1/m to 1 (mar), or the list ends (rbp)."""
 
 
 def best(metric: Metric, m: int, k: int, n_items: int) -> float | None:
@@ -278,10 +278,10 @@ def best(metric: Metric, m: int, k: int, n_items: int) -> float | None:
 @LAWS
 @given(user=USER_WITH_TRUTH, k=st.integers(1, 10), gain=st.sampled_from(CHOICES["gain"]), n_items=N_ITEMS)
 def test_the_perfect_list(user, k, gain, n_items):
-    """All relevant items in the order of their ratings, and nothing else, score the best bound at every k, but for `BEST`.
+    """All relevant items in order of their ratings, and nothing else, have the best value at every k, except for `BEST`.
 
-    A metric across users compares what stands in its first k places, so that it needs a miss there. What the user has seen is
-    no candidate, so that it is none of the relevant items here.
+    A metric across users compares the items of the first k ranks, so that it needs a miss there. Relevant items are not seen
+    here, because seen items are not candidates.
     """
     m = len(user.truth)
     perfect = user.with_list(best_list(user.truth))
@@ -292,27 +292,27 @@ def test_the_perfect_list(user, k, gain, n_items):
             metric, where, cut = Metric(definition.name), perfect, k
             if definition.across_users:
                 where, cut = with_miss, m + 1
-            found = value(metric.at(cut), where, n_items, DEFAULT.override(gain=gain))
-            assert found == pytest.approx(best(metric, m, cut, n_items), abs=1e-12, nan_ok=True), definition.name
+            result = value(metric.at(cut), where, n_items, DEFAULT.override(gain=gain))
+            assert result == pytest.approx(best(metric, m, cut, n_items), abs=1e-12, nan_ok=True), definition.name
 
 
 @given(rating=RATINGS, n_items=N_ITEMS)
 @LAWS
-def test_the_only_relevant_item_at_rank_1_scores_the_best_bound(rating, n_items):
-    """With m = k = 1 there is one perfect list, and no definition that disagrees, for any option.
+def test_the_only_relevant_item_at_rank_1_scores_the_best_value(rating, n_items):
+    """With m = k = 1 the perfect list has the best value under every option.
 
-    A metric across users compares two places, and so is cut behind both.
+    A metric across users compares two ranks, so its cut-off is 2.
     """
     user = User(["a", "x"], {"a": rating}, {"x": 0.0}, [2.0, 1.0], {"a": 0.5, "x": 0.5})
     for metric in JUDGING:
-        found = value(metric.at(2 if metric.definition.across_users else 1), user, n_items)
-        assert found == pytest.approx(best(metric, 1, 1, n_items)), str(metric)
+        result = value(metric.at(2 if metric.definition.across_users else 1), user, n_items)
+        assert result == pytest.approx(best(metric, 1, 1, n_items)), str(metric)
 
 
 @LAWS
 @given(user=USER_WITH_TRUTH, k=st.integers(1, 10), n_items=N_ITEMS)
 def test_no_list_beats_the_perfect_list(user, k, n_items):
-    """Where nothing but relevant items leaves nothing to compare, the perfect list has a miss behind them and is not cut."""
+    """If a list of relevant items alone has nothing to compare, the perfect list has a miss after them and is not cut."""
     perfect = best_list(user.truth)
     perfect_user = user.with_list(perfect)._replace(scores=[-float(place) for place in range(len(perfect))])
     with_miss = user._replace(
@@ -323,19 +323,19 @@ def test_no_list_beats_the_perfect_list(user, k, n_items):
     )
     own, alone, longer = (batch_of([one], n_items) for one in (user, perfect_user, with_miss))
     for metric in JUDGING:
-        (found,), (right,) = (score(metric.at(k), batch, DEFAULT) for batch in (own, alone))
+        (result,), (right,) = (score(metric.at(k), batch, DEFAULT) for batch in (own, alone))
         if np.isnan(right):
             (right,) = score(metric.at(None), longer, DEFAULT)
-        if not np.isnan(found):
-            assert is_above_all(metric, right, found), str(metric)
+        if not np.isnan(result):
+            assert is_at_least_as_good(metric, right, result), str(metric)
 
 
 @LAWS
 @given(user=USER_WITH_TRUTH, k=K, n_items=N_ITEMS)
-def test_moving_a_hit_up_past_a_miss_never_makes_a_value_worse(user, k, n_items):
-    """Scores stay at their places. A metric across users compares what stands in its first k places alone: a hit that comes in
-    there may lose against others. So it may in a mean over the hits within k: the one at rank 1 alone has a map of 1, and
-    with one at rank 3, (1 + 2/3) / 2. Only moves on one side of k say something about these."""
+def test_swapping_a_miss_with_the_hit_below_never_makes_a_value_worse(user, k, n_items):
+    """Scores keep their ranks. A metric across users compares the items of the first k ranks, so that a hit that moves into
+    them may make the value worse. So it may for a mean over the hits within k: a single hit at rank 1 has a map of 1, with
+    another hit at rank 3 it is (1 + 2/3) / 2. For these metrics only swaps on one side of k are tested."""
     items = user.items
     places = [place for place in range(len(items) - 1) if items[place] not in user.truth and items[place + 1] in user.truth]
     before = batch_of([user], n_items)
@@ -351,7 +351,7 @@ def test_moving_a_hit_up_past_a_miss_never_makes_a_value_worse(user, k, n_items)
                 assert np.isnan(worse), str(metric)
                 assert np.isnan(better) or metric.definition.skips_undefined, str(metric)
             else:
-                assert is_above_all(metric, better, worse), str(metric)
+                assert is_at_least_as_good(metric, better, worse), str(metric)
 
 
 # Cut-offs -----------------------------------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ def test_moving_a_hit_up_past_a_miss_never_makes_a_value_worse(user, k, n_items)
 
 @LAWS
 @given(users=USERS, k=st.integers(1, 9), n_items=N_ITEMS)
-def test_a_longer_cut_never_lowers_a_metric_that_grows_with_k(users, k, n_items):
+def test_a_larger_cut_off_never_lowers_a_metric_that_grows_with_k(users, k, n_items):
     batch = batch_of(users, n_items)
     for definition in RANKING:
         if definition.grows_with_k:
@@ -371,25 +371,25 @@ def test_a_longer_cut_never_lowers_a_metric_that_grows_with_k(users, k, n_items)
 
 @LAWS
 @given(users=USERS, k=st.integers(1, 8), n_items=N_ITEMS)
-def test_what_stands_behind_k_changes_nothing(users, k, n_items):
-    """Cutting lists at the largest k before they are scored is allowed, but for a metric that has no cut-off, or that places
-    relevant items among all others: of these, too, those behind k count."""
+def test_items_after_k_do_not_change_a_value(users, k, n_items):
+    """So lists may be cut at the largest k before they are scored, except for metrics without a cut-off, and for metrics that
+    compare relevant items with all candidates."""
     whole = batch_of(users, n_items)
     cut = batch_of([user._replace(items=user.items[:k], scores=user.scores[:k]) for user in users], n_items)
     for metric in VARIANTS:
-        if metric.definition.has_cut_off and not looks_behind_k(metric):
-            for found, right in zip(*(score_columns(metric.at(k), batch, DEFAULT) for batch in (cut, whole)), strict=True):
-                np.testing.assert_array_equal(found, right, str(metric))
+        if metric.definition.has_cut_off and not depends_on_ranks_after_k(metric):
+            for result, right in zip(*(score_columns(metric.at(k), batch, DEFAULT) for batch in (cut, whole)), strict=True):
+                np.testing.assert_array_equal(result, right, str(metric))
 
 
-def test_a_metric_without_a_cut_off_takes_none():
+def test_a_metric_that_cannot_be_cut_has_no_cut_off():
     for metric in VARIANTS:
         assert metric.at(3).k == (3 if metric.definition.has_cut_off else None)
 
 
 @LAWS
 @given(users=USERS, n_items=N_ITEMS)
-def test_hit_precision_and_reciprocal_rank_are_the_same_at_1(users, n_items):
+def test_hit_precision_and_reciprocal_rank_are_equal_at_1(users, n_items):
     batch = batch_of(users, n_items)
     hit, precision, mrr = (score(Metric(name, k=1), batch, DEFAULT) for name in ("hit", "precision", "mrr"))
     np.testing.assert_array_equal(hit, precision)
@@ -401,17 +401,17 @@ def test_hit_precision_and_reciprocal_rank_are_the_same_at_1(users, n_items):
 
 @LAWS
 @given(users=USERS, k=K, n_items=N_ITEMS, data=st.data())
-def test_the_order_of_users_changes_nothing(users, k, n_items, data):
+def test_the_order_of_users_does_not_matter(users, k, n_items, data):
     order = data.draw(st.permutations(range(len(users))))
     batch, other = batch_of(users, n_items), batch_of([users[place] for place in order], n_items)
     for metric in VARIANTS:
-        for found, right in zip(*(score_columns(metric.at(k), one, DEFAULT) for one in (other, batch)), strict=True):
-            np.testing.assert_array_equal(found, right[order], str(metric))
+        for result, right in zip(*(score_columns(metric.at(k), one, DEFAULT) for one in (other, batch)), strict=True):
+            np.testing.assert_array_equal(result, right[order], str(metric))
 
 
 @LAWS
 @given(users=USERS, k=K, n_items=N_ITEMS, data=st.data())
-def test_the_names_of_items_and_the_order_of_truth_rows_change_nothing(users, k, n_items, data):
+def test_names_of_items_and_order_of_truth_rows_do_not_matter(users, k, n_items, data):
     new = dict(zip(ITEMS, data.draw(st.permutations(["a", "b", "c", "10", "9", "ü", "", "z z"])), strict=True))
 
     def renamed(ratings: Mapping[str, float]) -> dict[str, float]:
@@ -431,25 +431,25 @@ def test_the_names_of_items_and_the_order_of_truth_rows_change_nothing(users, k,
     ]
     batch, other = batch_of(users, n_items), batch_of(others, n_items, new)
     for metric in VARIANTS:
-        for found, right in zip(*(score_columns(metric.at(k), one, DEFAULT) for one in (other, batch)), strict=True):
-            np.testing.assert_array_equal(found, right, str(metric))
+        for result, right in zip(*(score_columns(metric.at(k), one, DEFAULT) for one in (other, batch)), strict=True):
+            np.testing.assert_array_equal(result, right, str(metric))
 
 
 @LAWS
 @given(users=USERS, k=K, n_items=N_ITEMS)
-def test_a_batch_is_its_users_one_by_one(users, k, n_items):
+def test_a_batch_has_the_values_of_its_users_alone(users, k, n_items):
     batch, alone = batch_of(users, n_items), [batch_of([user], n_items) for user in users]
     for metric in VARIANTS:
         together = score_columns(metric.at(k), batch, DEFAULT)
         apart = [score_columns(metric.at(k), one, DEFAULT) for one in alone]
-        for found, right in zip(together, zip(*apart, strict=True), strict=True):
-            np.testing.assert_array_equal(found, np.concatenate(right), str(metric))
+        for result, right in zip(together, zip(*apart, strict=True), strict=True):
+            np.testing.assert_array_equal(result, np.concatenate(right), str(metric))
 
 
 @LAWS
 @given(users=USERS, k=K, n_items=N_ITEMS)
-def test_pooled_values_are_those_of_the_sums(users, k, n_items):
-    """A user's value is that of the user's sums; who has none adds nothing; and of all sums a quotient is a weighted mean."""
+def test_pooled_values_follow_from_the_sums(users, k, n_items):
+    """A user's value follows from the user's sums, an undefined user adds nothing, and a pooled quotient is a weighted mean."""
     batch = batch_of(users, n_items)
     for metric in VARIANTS:
         definition = metric.definition

@@ -1,4 +1,4 @@
-"""Laws that every rating metric keeps. Metrics are found by the traits they declare, as in `test_laws.py`."""
+"""Laws of rating metrics. The tests select metrics by their declared traits, as in `test_laws.py`."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ every_rating_metric = pytest.mark.parametrize("definition", RATING, ids=lambda d
 @LAWS
 @given(errors=ERRORS)
 def test_bounds_of_rating_metrics(definition, errors):
-    """Without errors a value is the best one, with errors it may be, and beyond it none is."""
-    right, found = error_of(definition, [(0.0, rating) for _, rating in errors]), error_of(definition, errors)
+    """Without errors a value is the best one. No value is better."""
+    right, result = error_of(definition, [(0.0, rating) for _, rating in errors]), error_of(definition, errors)
     if right is None:
-        assert found is None
+        assert result is None
         return
     assert right == best_bound(definition)
     for bound, sign in ((definition.lower, 1), (definition.upper, -1)):
-        assert bound is None or (found - bound) * sign >= -1e-12
+        assert bound is None or (result - bound) * sign >= -1e-12
     if not definition.higher_is_better:
-        assert (found > 0) == any(error for error, _ in errors)
+        assert (result > 0) == any(error for error, _ in errors)
 
 
 @every_rating_metric
 @LAWS
 @given(errors=ERRORS)
-def test_an_error_is_the_same_in_both_directions_and_grows_with_the_errors(definition, errors):
-    found = error_of(definition, errors)
-    assert error_of(definition, [(-error, rating) for error, rating in errors]) == found
+def test_an_error_metric_is_symmetric_and_grows_with_the_errors(definition, errors):
+    result = error_of(definition, errors)
+    assert error_of(definition, [(-error, rating) for error, rating in errors]) == result
     larger = error_of(definition, [(2 * error, rating) for error, rating in errors])
-    if found is not None:
-        assert (larger <= found + 1e-9) if definition.higher_is_better else (larger >= found)
+    if result is not None:
+        assert (larger <= result + 1e-9) if definition.higher_is_better else (larger >= result)
 
 
 @every_rating_metric
 @LAWS
 @given(errors=ERRORS, rating=st.floats(0.1, 100))
-def test_what_a_rating_metric_divides_by(definition, errors, rating):
-    """The number of pairs; or how much the ratings vary, so that it is undefined where they do not, also but for rounding."""
+def test_the_divisor_of_rating_metrics(definition, errors, rating):
+    """The number of pairs, or the variance of the ratings; the value is undefined if the variance is 0 up to rounding."""
     if definition.divides_by_pairs:
         assert sums_of(definition, errors).count == len(errors)
     else:
@@ -78,7 +78,7 @@ def test_rmse_is_the_root_of_mse_and_never_below_mae(errors):
 
 @LAWS
 @given(errors=ERRORS, bias=st.floats(-9, 9))
-def test_a_bias_does_not_change_the_explained_variance_which_r2_never_exceeds(errors, bias):
+def test_a_bias_does_not_change_the_explained_variance_and_r2_does_not_exceed_it(errors, bias):
     r2, explained, biased = (
         error_of(DEFINITIONS[name], [(error + more, rating) for error, rating in errors])
         for name, more in (("r2", 0.0), ("explained_variance", 0.0), ("explained_variance", bias))

@@ -1,4 +1,4 @@
-"""Several metrics at once: distance and volume by hand, which models are optimal, what is refused, and where it is told."""
+"""Objectives: distance and volume by hand, Pareto-optimal models, errors, and results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from spark_recmetrics.reports.tables import metric_table, slice_table
 NDCG, GINI, RMSE = (parse(text) for text in ("ndcg@10", "gini@10", "rmse"))
 EVALUATED = [parse(text) for text in ("ndcg@5", "ndcg@10", "gini@10", "mrr@3", "novelty@10", "rmse", "auc")]
 
-# a is right for user 1, b for user 2: als has one hit, pop one, none has none; als shows two items at rank 1, the others one.
+# a is relevant for user 1, b for user 2: als has one hit, pop has one, none has no hit; als has two items at rank 1, the others
+# one.
 LISTS = [("als", 1, "a"), ("als", 2, "c"), ("none", 1, "b"), ("pop", 1, "b"), ("pop", 2, "b")]
 PREDICTIONS = pd.DataFrame([(*row, 1.0) for row in LISTS], columns=["model", "user_id", "item_id", "score"])
 TRUTH = pd.DataFrame({"user_id": [1, 2], "item_id": ["a", "b"]})
@@ -58,13 +59,14 @@ def in_memory(objectives, metrics=("hit", COUNT), predictions=PREDICTIONS, truth
 def test_distance_and_volume_by_hand(values, distance, volume):
     (together,) = read_objectives({"ndcg@10": {"nadir": 0.1}, "gini@10": {}, "rmse": {"nadir": 2}}, EVALUATED)
     own = {metric: None if value is None else float(value) for metric, value in zip((NDCG, GINI, RMSE), values, strict=True)}
-    found = [together.value(metric, own) for metric in together.metrics]
+    result = [together.value(metric, own) for metric in together.metrics]
     assert list(map(str, together.metrics)) == ["euc_distance@10", "hypervolume@10"]
-    assert found == [None if value is None else close(value) for value in (distance, volume)]
+    assert result == [None if value is None else close(value) for value in (distance, volume)]
 
 
-def test_as_warprec_has_it_for_a_single_user():
-    """Its code: the root of the sum of (score - utopia)^2, and the product of score - nadir, or nadir - score, not below 0."""
+def test_warprec_for_a_single_user():
+    """Its code: the root of the sum of (score - utopia)^2, and the product of max(score - nadir, 0) or max(nadir - score,
+    0)."""
     rng = random.Random(1)
     for _ in range(50):
         scores, utopia, nadir = ([rng.uniform(0, 2) for _ in range(3)] for _ in range(3))
@@ -79,7 +81,7 @@ def test_as_warprec_has_it_for_a_single_user():
         assert [together.value(metric, own) for metric in together.metrics] == [close(math.sqrt(squares)), close(volume)]
 
 
-def test_a_value_that_is_no_number_is_undefined():
+def test_a_value_that_is_not_a_number_is_undefined():
     (together,) = read_objectives({"rmse": {"nadir": 2}, "ndcg@10": {}}, EVALUATED)
     own = {RMSE: -math.inf, NDCG: 0.0}  # infinity times 0
     assert [together.value(metric, own) for metric in together.metrics] == [math.inf, None]
@@ -108,29 +110,29 @@ def front(*vectors):
         ([(None, None)], [(None, ())]),
     ],
 )
-def test_which_models_are_optimal(vectors, standings):
+def test_pareto_optimal_models(vectors, standings):
     assert front(*vectors) == standings
 
 
-def test_the_front_against_the_definition():
-    """On a grid with ties: who is dominated has somebody above, who stands there is not below; and somebody is optimal."""
+def test_the_pareto_front_by_definition():
+    """On a grid with ties: a dominated model has a dominating one, domination is not mutual, and some model is optimal."""
     rng = random.Random(2)
     grid = list(product((0.1, 0.2, 0.3), (0.4, 0.5, 0.6)))
     for _ in range(100):
         vectors = [rng.choice(grid) for _ in range(rng.randint(1, 6))]
-        found = front(*vectors)
+        result = front(*vectors)
         for place, (ndcg, gini) in enumerate(vectors):
             above = {
                 f"m{other}"
                 for other, (a, b) in enumerate(vectors)
                 if (a >= ndcg and b <= gini) and not (a == ndcg and b == gini)
             }
-            assert found[place] == (not above, tuple(sorted(above)))
-        assert any(optimal for optimal, _ in found)
-        # What is optimal has a volume that nobody exceeds in all directions: the largest volume is of an optimal model.
+            assert result[place] == (not above, tuple(sorted(above)))
+        assert any(optimal for optimal, _ in result)
+        # The model with the largest volume is optimal.
         together = Objectives(10, (Objective(NDCG, nadir=0.0), Objective(GINI, nadir=1.0)))
         volumes = [together.value(parse("hypervolume@10"), {NDCG: a, GINI: b}) for a, b in vectors]
-        assert found[volumes.index(max(volumes))][0]
+        assert result[volumes.index(max(volumes))][0]
 
 
 # Reading ------------------------------------------------------------------------------------------------------------------
@@ -141,7 +143,7 @@ def test_the_front_against_the_definition():
     [
         (None, []),
         ({}, []),
-        # Without a cut-off: at every one that all have.
+        # Without a cut-off: at every common cut-off.
         ({"ndcg": None, "gini": {}}, [("euc_distance@10 hypervolume@10", "ndcg@10 gini@10")]),
         (
             {"nDCG": {}, "RMSE": {"nadir": 2}},
@@ -154,15 +156,15 @@ def test_the_front_against_the_definition():
         ({"ndcg@5": {}, "mrr@3": {}}, [("euc_distance hypervolume", "ndcg@5 mrr@3")]),
         ({"ndcg@10": {}, "gini@10": {}}, [("euc_distance@10 hypervolume@10", "ndcg@10 gini@10")]),
         ({"auc": {}, "rmse": {"nadir": 3}}, [("euc_distance hypervolume", "auc rmse")]),
-        # A bound that does not exist, and a point that nobody gives.
+        # A metric without this bound, and no given point.
         ({"novelty": {}}, [("hypervolume@10", "novelty@10")]),
         ({"rmse": {}}, [("euc_distance", "rmse")]),
         ({"novelty": {}, "rmse": {}}, [("", "novelty@10 rmse")]),
     ],
 )
-def test_what_is_looked_at_together(given, groups):
-    found = read_objectives(given, EVALUATED)
-    assert [(" ".join(map(str, one.metrics)), " ".join(str(goal.metric) for goal in one.goals)) for one in found] == groups
+def test_objectives_by_cut_off(given, groups):
+    result = read_objectives(given, EVALUATED)
+    assert [(" ".join(map(str, one.metrics)), " ".join(str(goal.metric) for goal in one.goals)) for one in result] == groups
 
 
 WRONG = [
@@ -191,7 +193,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("given", "place", "message"), WRONG)
-def test_what_makes_no_sense_is_refused(tmp_path, given, place, message):
+def test_invalid_objectives(tmp_path, given, place, message):
     where = f"objectives.{place}" if place else "objectives"
     with pytest.raises(srm.ConfigError, match=f"^{re.escape(f'{where}: {message}')}"):
         read_objectives(given, EVALUATED)
@@ -217,18 +219,18 @@ def test_what_makes_no_sense_is_refused(tmp_path, given, place, message):
         ),
     ],
 )
-def test_what_is_no_objective_is_refused(given, message):
+def test_errors_of_objectives(given, message):
     with pytest.raises(srm.ConfigError, match=f"^{re.escape(message)}"):
         read_objectives(given, EVALUATED)
 
 
 @pytest.mark.parametrize("name", COMBINED)
-def test_they_are_no_metrics_that_can_be_asked_for(tmp_path, name):
+def test_they_cannot_be_requested_as_metrics(tmp_path, name):
     assert name not in DEFINITIONS
-    told = f"{name}@1 is computed from objectives: set objectives, and remove it here"
-    with pytest.raises(srm.ConfigError, match=re.escape(told)):
+    message = f"{name}@1 is computed from objectives: set objectives, and remove it here"
+    with pytest.raises(srm.ConfigError, match=re.escape(message)):
         in_memory(WANTED, metrics=["hit", f"{name}@1"])
-    with pytest.raises(srm.ConfigError, match=re.escape(f"evaluation: {told}")):
+    with pytest.raises(srm.ConfigError, match=re.escape(f"evaluation: {message}")):
         load(written(tmp_path, metrics=["hit", f"{name}@1"]))
     assert str(parse(f"{name.upper()}@5")) == f"{name}@5"
 
@@ -268,8 +270,8 @@ pop    0.5000                          1.0000  no: dominated by als"""
     assert without.to_dict()["als"] == {"hit@1": 0.5, f"{COUNT}@1": 2.0}
 
 
-def test_an_undefined_objective_makes_the_value_undefined_and_is_told():
-    """A recommendation that is not to be found in truth leaves nothing to compute a click-through rate of."""
+def test_an_undefined_objective_makes_the_value_undefined_with_a_reason():
+    """Without a matched recommendation the click-through rate is undefined."""
     truth = pd.DataFrame({"user_id": [1, 2], "item_id": ["a", "b"], "rating": [1.0, 1.0]})
     result = in_memory({"hit": {}, "ctr": {"utopia": 1, "nadir": 0}}, ["hit", "ctr"], truth=truth)
     assert result.to_dict()["none"] == {"hit@1": 0.0, "ctr@1": None, "euc_distance@1": None, "hypervolume@1": None}
@@ -283,13 +285,13 @@ def test_an_undefined_objective_makes_the_value_undefined_and_is_told():
     assert "none   0.0000  undefined  unknown: ctr@1 is undefined" in str(result)
 
 
-def test_a_gate_holds_for_them():
+def test_gates():
     gates = [Gate("hypervolume@1", min=0.2), Gate("euc_distance@1", max_drop=1.0, against="model(als)")]
-    found = {(one.model, one.metric): one.result for one in check_gates(gates, in_memory(WANTED).rows)}
+    result = {(one.model, one.metric): one.result for one in check_gates(gates, in_memory(WANTED).rows)}
     volumes = {"als": "pass", "none": "fail", "pop": "pass"}
-    assert {model: result for (model, metric), result in found.items() if metric == "hypervolume@1"} == volumes
+    assert {model: result for (model, metric), result in result.items() if metric == "hypervolume@1"} == volumes
     # The distance of none is 3.16 and that of als 2.06.
-    assert (found["none", "euc_distance@1"], found["pop", "euc_distance@1"]) == ("fail", "pass")
+    assert (result["none", "euc_distance@1"], result["pop", "euc_distance@1"]) == ("fail", "pass")
 
 
 # On Spark, and as a job ---------------------------------------------------------------------------------------------------
@@ -300,7 +302,7 @@ def frames_of(spark):
 
 
 @pytest.mark.spark
-def test_on_spark_as_in_memory(spark):
+def test_spark_gives_the_values_of_memory(spark):
     predictions, truth = frames_of(spark)
     segments = spark.createDataFrame([(1, "x"), (2, "y")], "user_id long, side string")
     asked = {"metrics": ["hit", COUNT, "mrr"], "k": 1, "n_buckets": 2, "user_segments": segments, "slices": ["side"]}
@@ -309,7 +311,7 @@ def test_on_spark_as_in_memory(spark):
     assert summary["als", "all", "euc_distance@1"] == close(math.sqrt(1 / 2))
     assert summary["als", "x", "hypervolume@1"] == close(Fraction(3, 4))
     assert summary["als", "y", "hypervolume@1"] == 0
-    # Metrics of items have no values of slices, and so neither has what is made of them.
+    # Item metrics have no values of slices, so neither have objectives with them.
     result = srm.evaluate(predictions, truth, objectives=WANTED, **asked)
     values = {model: {text: own[text] for text in ALL_VALUES[model]} for model, own in result.to_dict().items()}
     assert values == {model: {text: close(value) for text, value in own.items()} for model, own in ALL_VALUES.items()}
@@ -340,7 +342,7 @@ def written(tmp_path, **evaluation):
         ({"hit": {"nadir": "0"}}, "evaluation.objectives.hit.nadir: expected a finite number, found '0'"),
     ],
 )
-def test_the_form_in_a_configuration(tmp_path, given, message):
+def test_configuration(tmp_path, given, message):
     with pytest.raises(srm.ConfigError, match=re.escape(message)):
         load(written(tmp_path, metrics=["hit"], objectives=given))
 
@@ -380,7 +382,7 @@ def test_as_a_job(spark, tmp_path, capsys):
     assert "0.5000" in capsys.readouterr().out
 
 
-def test_one_metric_is_no_two_objectives():
+def test_a_metric_cannot_be_two_objectives():
     with pytest.raises(srm.ConfigError, match=r"^objectives\.hit@10: hit@10 is given twice: hit includes it$"):
         srm.evaluate(
             pd.DataFrame({"user_id": [1], "item_id": ["a"], "score": [1.0]}),
@@ -391,13 +393,13 @@ def test_one_metric_is_no_two_objectives():
         )
 
 
-def test_values_that_are_equal_up_to_rounding_dominate_nobody():
-    """Means of the same values of users, added up in another order."""
+def test_values_that_are_equal_up_to_rounding_do_not_dominate():
+    """Means of the same values, summed in another order."""
     one, other = math.fsum([0.1, 0.2, 0.3]) / 3, (0.1 + 0.2 + 0.3) / 3
     assert one != other
     together = Objectives(10, (Objective(NDCG),))
-    found = together.standings({"a": {NDCG: one}, "b": {NDCG: other}, "c": {NDCG: one - 1e-6}})
-    assert [own.optimal for own in found] == [True, True, False]
+    result = together.standings({"a": {NDCG: one}, "b": {NDCG: other}, "c": {NDCG: one - 1e-6}})
+    assert [own.optimal for own in result] == [True, True, False]
     rows = [
         {"model": name, "metric": "ndcg@10", "k": 10, "value": value} for name, value in (("a", one), ("b", other), ("c", 0.1))
     ]
@@ -406,7 +408,7 @@ def test_values_that_are_equal_up_to_rounding_dominate_nobody():
     assert "*" not in metric_table([{**row, "higher_is_better": True} for row in rows[:2]])
 
 
-def test_values_of_slices_that_print_alike_have_a_line_each():
+def test_slices_that_print_alike_have_separate_lines():
     row = {"model": "als", "metric": "hit@1", "slice": "gender", "n_users": 40, "ci_low": 0.0, "ci_high": 1.0}
     rows = [{**row, "slice_value": name, "value": 0.5, "small": False, "higher_is_better": True} for name in ("F\x01", "F\x02")]
     assert slice_table(rows, "hit@1").count("gender = F") == 2
