@@ -96,7 +96,9 @@ class MemoryTable:
             numbers = column.drop_null().to_numpy()
             if len(numbers) and np.isfinite(numbers).all() and np.abs(numbers).max() < 2.0**63 and not (numbers % 1 != 0).any():
                 return replace(column_type, whole=True)
-        return ColumnType("empty", column_type.name) if column.null_count == len(column) else column_type
+        # pandas writes a column without values in any type.
+        untyped = self.is_pandas and column_type.kind in ("float", "string") and column.null_count == len(column)
+        return ColumnType("empty", column_type.name) if untyped else column_type
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A column as Arrow data.
