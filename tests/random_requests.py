@@ -270,7 +270,7 @@ def _segments(dice: Dice) -> Table:
     rng = dice.rng
     rows = []
     for n in rng.sample(range(N_USERS + 2), N_USERS - 1):
-        gender, age = rng.choice(["F", "M", "d & e", None]), rng.choice([17, 18, 30.5, 70, None])
+        gender, age = rng.choice(["F", "M", "d & e", None]), rng.choice([17.0, 18.0, 30.5, 70.0, None])
         rows.append((dice.id_or_null(dice.user(n)), gender, age, rng.choice([1, 2, None]), rng.choice([True, False, None])))
     rows += rows[:1] if dice.faulty and dice.chance(0.1) else []
     return Table(f"user_id {dice.user_type}, gender string, age double, level int, member boolean", rows)
