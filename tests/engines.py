@@ -90,9 +90,7 @@ def _plain(values: Sequence[Any], kind: pa.DataType) -> Sequence[Any]:
     """Structs as dicts, which Arrow reads in place of tuples."""
     if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
         names = [part.name for part in kind.value_type]
-        return [
-            cell and [None if row is None else dict(zip(names, row, strict=True)) for row in cell] for cell in values
-        ]
+        return [cell and [None if row is None else dict(zip(names, row, strict=True)) for row in cell] for cell in values]
     return values
 
 
@@ -226,7 +224,12 @@ def differences(one: Any, other: Any, where: str = "") -> list[str]:
     if isinstance(one, Outcome) and isinstance(other, Outcome):
         return [*differences(one.error, other.error, "error"), *differences(one.values, other.values)]
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        found = [f"{where}/{key}: only in the {side}" for side, a, b in (("first", one, other), ("second", other, one)) for key in a if key not in b]
+        found = [
+            f"{where}/{key}: only in the {side}"
+            for side, a, b in (("first", one, other), ("second", other, one))
+            for key in a
+            if key not in b
+        ]
         return found + [line for key in one if key in other for line in differences(one[key], other[key], f"{where}/{key}")]
     if is_sequence(one) and is_sequence(other):
         if len(one) != len(other):

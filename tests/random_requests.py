@@ -34,8 +34,12 @@ OF_GROUPS = (
     *("bias_disparity_br(users=level, items=era)", "bias_disparity_bd(items=genre, source=truth, users=gender)"),
 )
 METRICS = [
-    *(text for text in (*DEFINITIONS, *oracle.VARIANTS) if DEFINITIONS.get(text.partition("(")[0]) is None or
-      DEFINITIONS[text.partition("(")[0]].kind in ("ranking", "item", "rating")),
+    *(
+        text
+        for text in (*DEFINITIONS, *oracle.VARIANTS)
+        if DEFINITIONS.get(text.partition("(")[0]) is None
+        or DEFINITIONS[text.partition("(")[0]].kind in ("ranking", "item", "rating")
+    ),
     *OF_GROUPS,
 ]
 RATING = ("mae", "mse", "rmse", "r2", "explained_variance")
@@ -148,12 +152,19 @@ def _options(dice: Dice) -> dict[str, Any]:
         convention[option] = rng.choice(CHOICES[option])
     checks = {}
     if dice.faulty and dice.chance(0.8):
-        convention |= {"duplicates": rng.choice(["first", "first", "keep"]), "nan_scores": rng.choice(["drop", "last", "first"])}
+        convention |= {
+            "duplicates": rng.choice(["first", "first", "keep"]),
+            "nan_scores": rng.choice(["drop", "last", "first"]),
+        }
         convention["negative_gains"] = "clip"
         checks = {check: "drop" for check in ("null_ids", "bad_ranks", "infinite_scores", "bad_propensities")}
     for check in rng.sample(list(POLICIES), rng.choice([0, 0, 1, 3])):
         checks.setdefault(check, rng.choice(POLICIES[check]))
-    options: dict[str, Any] = {"convention": convention, "checks": checks, "k": sorted(rng.sample([1, 2, 3, 5, 8], rng.choice([1, 2])))}
+    options: dict[str, Any] = {
+        "convention": convention,
+        "checks": checks,
+        "k": sorted(rng.sample([1, 2, 3, 5, 8], rng.choice([1, 2]))),
+    }
     if dice.chance(0.2):
         options["threshold"] = rng.choice([1, 2.5, 4.1])
     if dice.chance(0.1):
@@ -239,7 +250,9 @@ def _truth(dice: Dice) -> Table:
             if rated:
                 row += (dice.number(kind, [0.0, 0.0, 1.0, 2.0, 3.5, 4.1, 5.0]),)
             if propensity:
-                row += (rng.choice([None, 0.0, 1.5, math.nan]) if dice.faulty and dice.chance(0.05) else rng.choice([0.3, 1.0]),)
+                row += (
+                    rng.choice([None, 0.0, 1.5, math.nan]) if dice.faulty and dice.chance(0.05) else rng.choice([0.3, 1.0]),
+                )
             rows += [row] * (2 if dice.faulty and dice.chance(0.05) else 1)
     rng.shuffle(rows)
     if dice.chance(0.03):
@@ -306,5 +319,7 @@ def _slices(dice: Dice, tables: dict[str, Any], options: dict[str, Any]) -> None
         chosen += ["activity", "activity(2, 5)", "popularity", "popularity(1, 3)"]
     if chosen and dice.chance(0.4):
         options["slices"] = dice.rng.sample(chosen, dice.rng.choice([1, 2]))
-        if {"activity", "activity(2, 5)"} <= set(options["slices"]) or {"popularity", "popularity(1, 3)"} <= set(options["slices"]):
+        if {"activity", "activity(2, 5)"} <= set(options["slices"]) or {"popularity", "popularity(1, 3)"} <= set(
+            options["slices"]
+        ):
             options["slices"] = options["slices"][:1]

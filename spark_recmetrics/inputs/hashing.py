@@ -122,10 +122,10 @@ def _hash_table(table: NDArray[np.uint8], seed: Words) -> Words:
     if length >= 32:
         lanes = [seed + _P1 + _P2, seed + _P2, seed.copy(), seed - _P1]
         while start + 32 <= length:
-            for lane in range(4):
-                lanes[lane] = _rotated(lanes[lane] + words(start + 8 * lane, 8) * _P2, 31) * _P1
+            for n in range(4):
+                lanes[n] = _rotated(lanes[n] + words(start + 8 * n, 8) * _P2, 31) * _P1
             start += 32
-        hashed = sum(_rotated(lane, bits) for lane, bits in zip(lanes[1:], (7, 12, 18), strict=True)) + _rotated(lanes[0], 1)
+        hashed = _rotated(lanes[0], 1) + _rotated(lanes[1], 7) + _rotated(lanes[2], 12) + _rotated(lanes[3], 18)
         for lane in lanes:
             hashed = (hashed ^ (_rotated(lane * _P2, 31) * _P1)) * _P1 + _P4
     hashed = hashed + np.uint64(length)
