@@ -21,6 +21,9 @@ PLAIN_KINDS: tuple[Kind, ...] = ("string", "integer", "decimal", "boolean", "dat
 
 CATEGORY_KINDS: tuple[Kind, ...] = ("string", "integer", "boolean", "empty")
 
+VECTOR_KINDS: tuple[Kind, ...] = ("array", "struct", "vector", "empty")
+"""Types of feature vectors."""
+
 _MODEL_KINDS: tuple[Kind, ...] = (*PLAIN_KINDS, "float")
 
 _LISTS = ("predictions", "rating_predictions")

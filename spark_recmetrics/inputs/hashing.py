@@ -19,6 +19,9 @@ _P1, _P2, _P3, _P4, _P5 = (
 )
 """Yann Collet, xxHash: XXH64."""
 
+_LONG_DIGITS = 18
+"""Spark hashes decimals of up to so many digits as integers, and others as bytes."""
+
 
 def xxhash64(*columns: pa.ChunkedArray) -> Words:
     """(R,) the hash of each row, as `xxhash64` of Spark gives it: a null leaves the hash of the columns before it.
@@ -29,31 +32,40 @@ def xxhash64(*columns: pa.ChunkedArray) -> Words:
     hashed = np.full(len(columns[0]), _SEED, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for column in columns:
-            valid = column.is_valid().to_numpy()
-            hashed[valid] = _hash_column(column.drop_null().combine_chunks(), hashed[valid])
+            start = 0
+            for chunk in column.chunks:
+                valid = start + np.flatnonzero(chunk.is_valid().to_numpy(zero_copy_only=False))
+                hashed[valid] = _hash_values(chunk.drop_null(), hashed[valid])
+                start += len(chunk)
     return hashed
 
 
-def _hash_column(column: Any, seed: Words) -> Words:
+def _hash_values(values: pa.Array, seed: Words) -> Words:
     import pyarrow as pa
 
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _hash_strings(column, seed)
+    kind = values.type
+    if pa.types.is_string(kind):
+        strings = values.cast(pa.large_binary())
+        ends = np.frombuffer(strings.buffers()[1], dtype=np.int64)[strings.offset :][: len(strings) + 1]
+        data = np.frombuffer(strings.buffers()[2] or b"", dtype=np.uint8)
+        return _hash_bytes(data, ends[:-1], np.diff(ends), seed)
     if pa.types.is_decimal(kind):
-        unscaled = [int(value.scaleb(kind.scale)) for value in column.to_pylist()]
-        if kind.precision > 18:
-            size = [max((value.bit_length() // 8) + 1, 1) for value in unscaled]
-            data = [value.to_bytes(n, "big", signed=True) for value, n in zip(unscaled, size, strict=True)]
-            return _hash_bytes(data, seed)
-        return _hash_long(np.array(unscaled, dtype=np.int64).view(np.uint64), seed)
-    values = column.to_numpy(zero_copy_only=False)
-    if values.dtype == np.float64:
-        values = np.where(np.isnan(values), np.nan, values) + 0.0  # -0.0 is 0.0, and there is one NaN
-        return _hash_long(values.view(np.uint64), seed)
-    if values.dtype.itemsize <= 4:
-        return _hash_int(values.astype(np.int32).view(np.uint32).astype(np.uint64), seed)
-    return _hash_long(values.astype(np.int64).view(np.uint64), seed)
+        data = values.buffers()[1].to_pybytes()
+        starts = range(16 * values.offset, 16 * (values.offset + len(values)), 16)
+        unscaled = [int.from_bytes(data[start : start + 16], "little", signed=True) for start in starts]
+        if kind.precision <= _LONG_DIGITS:
+            return _hash_long(np.array(unscaled, dtype=np.int64).view(np.uint64), seed)
+        # As few bytes as the number and its sign need.
+        words = [number.to_bytes((number ^ (number >> 127)).bit_length() // 8 + 1, "big", signed=True) for number in unscaled]
+        size = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
+        return _hash_bytes(np.frombuffer(b"".join(words), dtype=np.uint8), np.cumsum(size) - size, size, seed)
+    numbers = values.to_numpy(zero_copy_only=False)
+    if numbers.dtype == np.float64:
+        numbers = np.where(np.isnan(numbers), np.nan, numbers) + 0.0  # -0.0 is 0.0, and there is one NaN
+        return _hash_long(numbers.view(np.uint64), seed)
+    if numbers.dtype.itemsize <= 4:
+        return _hash_int(numbers.astype(np.int32).view(np.uint32).astype(np.uint64), seed)
+    return _hash_long(numbers.astype(np.int64).view(np.uint64), seed)
 
 
 def _rotated(words: Words, n_bits: int) -> Words:
@@ -82,39 +94,40 @@ def _hash_int(words: Words, seed: Words) -> Words:
     return _finished(_with_int(seed + _P5 + np.uint64(4), words))
 
 
-def _hash_strings(column: Any, seed: Words) -> Words:
-    return _hash_bytes([text.encode() for text in column.to_pylist()], seed)
+def _hash_bytes(data: NDArray[np.uint8], start: Any, size: Any, seed: Words) -> Words:
+    """(R,) the hashes of byte strings, those of the same length at once.
 
-
-def _hash_bytes(data: list[bytes], seed: Words) -> Words:
-    """(R,) the hashes of byte strings, those of one length at once."""
-    lengths = np.fromiter(map(len, data), dtype=np.int64, count=len(data))
-    hashed = np.empty(len(data), dtype=np.uint64)
-    for length in np.unique(lengths):
-        rows = np.flatnonzero(lengths == length)
-        table = np.frombuffer(b"".join(data[row] for row in rows), dtype=np.uint8).reshape(len(rows), length)
-        hashed[rows] = _hash_table(table, seed[rows])
+    Args:
+        data: The bytes of all strings.
+        start: (R,) where each string starts.
+        size: (R,) its length.
+        seed: (R,) the hash before it.
+    """
+    hashed = np.empty(len(size), dtype=np.uint64)
+    for length in np.unique(size):
+        rows = np.flatnonzero(size == length)
+        hashed[rows] = _hash_table(data[start[rows][:, None] + np.arange(length)], seed[rows])
     return hashed
 
 
 def _hash_table(table: NDArray[np.uint8], seed: Words) -> Words:
+    """(R,) the hashes of the rows of a table of bytes."""
     length, start = table.shape[1], 0
 
     def words(first: int, size: int) -> Words:
         part = np.ascontiguousarray(table[:, first : first + size])
         return part.view({8: "<u8", 4: "<u4", 1: "u1"}[size]).ravel().astype(np.uint64)
 
+    hashed = seed + _P5
     if length >= 32:
         lanes = [seed + _P1 + _P2, seed + _P2, seed.copy(), seed - _P1]
         while start + 32 <= length:
-            for lane in range(4):
-                lanes[lane] = _rotated(lanes[lane] + words(start + 8 * lane, 8) * _P2, 31) * _P1
+            for n in range(4):
+                lanes[n] = _rotated(lanes[n] + words(start + 8 * n, 8) * _P2, 31) * _P1
             start += 32
-        hashed = sum(_rotated(own, bits) for own, bits in zip(lanes[1:], (7, 12, 18), strict=True)) + _rotated(lanes[0], 1)
-        for own in lanes:
-            hashed = (hashed ^ (_rotated(own * _P2, 31) * _P1)) * _P1 + _P4
-    else:
-        hashed = seed + _P5
+        hashed = _rotated(lanes[0], 1) + _rotated(lanes[1], 7) + _rotated(lanes[2], 12) + _rotated(lanes[3], 18)
+        for lane in lanes:
+            hashed = (hashed ^ (_rotated(lane * _P2, 31) * _P1)) * _P1 + _P4
     hashed = hashed + np.uint64(length)
     while start + 8 <= length:
         hashed, start = _with_long(hashed, words(start, 8)), start + 8

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
@@ -63,10 +65,9 @@ class MemoryInputs:
 
 def rows_of_user(rows: pa.Table, user: object) -> pa.Table:
     """The rows of one user; ids are compared as strings."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    return rows.filter(pc.equal(rows["user"].cast(pa.string()), str(user)))
+    return rows.filter(pc.equal(as_strings(rows["user"]), str(user)))
 
 
 class MemoryTable:
@@ -96,7 +97,9 @@ class MemoryTable:
             numbers = column.drop_null().to_numpy()
             if len(numbers) and np.isfinite(numbers).all() and np.abs(numbers).max() < 2.0**63 and not (numbers % 1 != 0).any():
                 return replace(column_type, whole=True)
-        return ColumnType("empty", column_type.name) if column.null_count == len(column) else column_type
+        # pandas writes a column without values in any type.
+        untyped = self.is_pandas and column_type.kind in ("float", "string") and column.null_count == len(column)
+        return ColumnType("empty", column_type.name) if untyped else column_type
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A column as Arrow data.
@@ -107,10 +110,6 @@ class MemoryTable:
         if name not in self._columns:
             self._columns[name] = self._read(name)
         return self._columns[name]
-
-    def cells(self, name: str) -> list[Any]:
-        """The values of a column as Python objects."""
-        return self._table[name].tolist() if self.is_pandas else self._table[name].to_pylist()  # type: ignore[no-any-return]
 
     def _read(self, name: str) -> pa.ChunkedArray:
         import pyarrow as pa
@@ -242,11 +241,12 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
 
     sources = {name: MemoryTable(name, table) for name, table in tables.by_name.items() if name in request.tables_read}
     columns = request.columns
-    try:
+    with example_in_errors():
         chosen = choose_columns({name: source.schema for name, source in sources.items()}, request)
-    except WrongTypeError as error:
-        raise DataError(_with_example(error)) from None
-    predicted = {table: _canonical(sources[table], read, chosen, columns) for table, read in chosen.lists.items()}
+    predicted = {
+        table: _canonical(sources[table], read, chosen, columns, request.longest_array(table))
+        for table, read in chosen.lists.items()
+    }
     source = sources["truth"]
     canonical = _ids(source, columns, chosen)
     if chosen.ratings is None:
@@ -281,13 +281,24 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
     )
 
 
+@contextmanager
+def example_in_errors() -> Iterator[None]:
+    """Raise `DataError` with an example instead of `WrongTypeError`, as `storage.read.example_in_errors` does for Spark."""
+    try:
+        yield
+    except WrongTypeError as error:
+        raise DataError(_with_example(error)) from None
+
+
 def _with_example(error: WrongTypeError) -> str:
     """The message with a string of the column, in which a number was expected."""
     import pyarrow.compute as pc
 
     message = error.problem
     for table, column in error.samples.items():
-        strings = column.drop_null().unique() if hasattr(column, "drop_null") else column
+        if not len(column):
+            return f"{table}: expected rows, found none, so its columns are read as strings: check its location and filters"
+        strings = column.drop_null().unique()
         words = strings.filter(pc.invert(pc.match_substring_regex(strings, r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")))
         if len(words) and is_decimal_comma(words[0].as_py()):
             return f"{message}, e.g. {brief(words[0].as_py())} in {table}, with {DECIMAL_COMMA}"
@@ -309,16 +320,43 @@ def cast_ids(column: pa.ChunkedArray, to: ColumnType) -> pa.ChunkedArray:
 
     if pa.types.is_floating(column.type):  # integers of pandas next to a missing value
         column = column.cast(pa.int64())
-    return column.cast(arrow_type(to))
+    kind = arrow_type(to)
+    return as_strings(column) if pa.types.is_string(kind) else column.cast(kind)
 
 
-def _canonical(source: MemoryTable, read: ListColumns, chosen: ChosenColumns, columns: Columns) -> pa.Table:
-    """Canonical predictions."""
+def as_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values as Spark writes them."""
+    import pyarrow as pa
+
+    if pa.types.is_decimal(column.type):
+        strings = [None if number is None else f"{number:f}" for number in column.to_pylist()]
+    elif pa.types.is_floating(column.type):
+        null = column.is_null().to_numpy()
+        strings = [None if missing else _as_java(number) for number, missing in zip(column.to_numpy(), null, strict=True)]
+    else:
+        return column.cast(pa.string())
+    return pa.chunked_array([pa.array(strings, pa.string())])
+
+
+def _as_java(number: np.floating[Any]) -> str:
+    """A float as Java writes it: 0.001 and 1.0E-4, 1.0 and 1.0E7."""
+    if not np.isfinite(number):
+        return "NaN" if np.isnan(number) else f"{'-' if number < 0 else ''}Infinity"
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        return str(number)
+    mantissa, _, exponent = f"{Decimal(str(number)).normalize():E}".partition("E")
+    return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}E{int(exponent)}"
+
+
+def _canonical(
+    source: MemoryTable, read: ListColumns, chosen: ChosenColumns, columns: Columns, longest: int | None
+) -> pa.Table:
+    """Canonical predictions. Arrays become rows, up to a length."""
     import pyarrow as pa
 
     if read.arrays:
-        return _exploded(source, read, chosen, columns)
-    canonical = {"model": _model_names(source.column(columns.model))} if read.model else {}
+        return _exploded(source, read, chosen, columns, longest)
+    canonical = {"model": as_strings(source.column(columns.model))} if read.model else {}
     canonical |= _ids(source, columns, chosen)
     if read.rank is not None:
         canonical["rank"] = source.column(read.rank).cast(pa.int64())
@@ -327,27 +365,20 @@ def _canonical(source: MemoryTable, read: ListColumns, chosen: ChosenColumns, co
     return pa.table(canonical)
 
 
-def _model_names(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-
-    if pa.types.is_floating(column.type):
-        return pa.chunked_array([pa.array([None if name is None else str(name) for name in column.to_pylist()], pa.string())])
-    return column.cast(pa.string())
-
-
-def _exploded(source: MemoryTable, read: ListColumns, chosen: ChosenColumns, columns: Columns) -> pa.Table:
+def _exploded(source: MemoryTable, read: ListColumns, chosen: ChosenColumns, columns: Columns, longest: int | None) -> pa.Table:
     """One row per item, in the order of the arrays; the position is the rank."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     arrays = source.column(columns.items).combine_chunks()
     arrays = arrays if isinstance(arrays, pa.Array) else pa.concat_arrays(arrays.chunks)
+    arrays = arrays if longest is None else pc.list_slice(arrays, 0, longest)
     parent = pc.list_parent_indices(arrays)
     elements = pc.list_flatten(arrays)
     rows = parent.to_numpy(zero_copy_only=False)
     first = np.flatnonzero(np.append(True, rows[1:] != rows[:-1])[: len(rows)])
     rank = np.arange(len(rows)) - np.repeat(first, np.diff(np.append(first, len(rows)))) + 1
-    canonical = {"model": _model_names(source.column(columns.model)).take(parent)} if read.model else {}
+    canonical = {"model": as_strings(source.column(columns.model)).take(parent)} if read.model else {}
     item = elements if read.item_field is None else pc.struct_field(elements, read.item_field)
     canonical["user"] = cast_ids(source.column(columns.user), chosen.users).take(parent)
     canonical["item"] = cast_ids(pa.chunked_array([item]), chosen.items)
@@ -446,6 +477,13 @@ def to_pandas(rows: pa.Table) -> pd.DataFrame:
     """The rows as workers get them: integers next to a null stay integers, in objects."""
     frame: pd.DataFrame = rows.to_pandas(integer_object_nulls=True)
     return frame
+
+
+def ids_to_pandas(ids: pa.ChunkedArray) -> pd.Series[Any]:
+    """Ids without a null, in the type that they have in the rows of `to_pandas`."""
+    import pyarrow as pa
+
+    return to_pandas(pa.table({"id": ids}))["id"]
 
 
 def _nulls(rows: pa.Table) -> dict[str, NDArray[np.bool_]]:

@@ -23,6 +23,7 @@ from pyspark.sql.types import (
     DoubleType,
     FloatType,
     IntegralType,
+    NullType,
     StringType,
     StructType,
     UserDefinedType,
@@ -118,10 +119,7 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
         chosen = choose_columns({name: schema_of(name, frame) for name, frame in frames.items()}, request)
     predicted = {}
     for table, read in chosen.lists.items():
-        # What follows a dropped row moves up, and which rows these are must not depend on the metrics.
-        cut = not (request.drops_rows or request.max_per_user is not None or table in request.needs_score)
-        longest = request.needs.longest if cut else None
-        predicted[table] = _canonical(frames[table], read, chosen, columns, (request.n_buckets, longest))
+        predicted[table] = _canonical(frames[table], read, chosen, columns, (request.n_buckets, request.longest_array(table)))
     truth = frames["truth"]
     rating = F.lit(1.0) if chosen.ratings is None else column_of(truth, columns.rating)
     canonical = [*_ids(truth, columns, chosen), rating.alias("rating")]
@@ -177,6 +175,7 @@ _KINDS: dict[type[DataType], Kind] = {
     DateType: "date",
     ArrayType: "array",
     StructType: "struct",
+    NullType: "empty",
 }
 
 
@@ -213,7 +212,9 @@ def _canonical(
         selected.append(column_of(rows, rank).cast("bigint").alias("rank"))
     if read.score is not None:
         # In its own type: close integers or decimals would be ties as doubles.
-        selected.append(column_of(rows, columns.score).alias("score"))
+        score = column_of(rows, columns.score)
+        untyped = not read.arrays and isinstance(frame.schema[columns.score].dataType, NullType)
+        selected.append((score.cast("double") if untyped else score).alias("score"))
     if read.arrays:
         selected.insert(0, column_of(rows, _BUCKET).alias("bucket"))
     return rows.select(*selected)

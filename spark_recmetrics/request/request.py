@@ -256,6 +256,11 @@ class Request:
         """Scores are read even if there are ranks, so that the rows that are dropped do not depend on the metrics."""
         return self.convention.nan_scores == "drop"
 
+    def longest_array(self, table: str) -> int | None:
+        """How many items of each array in a table are read; None: all, because a later row can move up or is counted."""
+        reads_all = self.drops_rows or self.max_per_user is not None or table in self.needs_score
+        return None if reads_all else self.needs.longest
+
     @property
     def drops_rows(self) -> bool:
         """Faulty rows are dropped."""

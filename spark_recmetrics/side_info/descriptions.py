@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from spark_recmetrics.columns import TABLE_OF, Side
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.request.slices import MOST_VALUES
-from spark_recmetrics.text import brief, printable
+from spark_recmetrics.text import printable
 
 MOST_CATEGORIES = 4096
 """How many categories items may have: they come to the driver, and are a bit each for every recommended item."""
@@ -71,7 +67,7 @@ def beyond_one(ids: Collection[Any]) -> tuple[int, str]:
     # Not by pandas, for which texts are equal up to a null character.
     n_rows = Counter(ids)
     repeated = sorted(one for one, n in n_rows.items() if n > 1)
-    return len(ids) - len(n_rows), ", ".join(texts_of(repeated[:5]))
+    return len(ids) - len(n_rows), ", ".join(map(str, repeated[:5]))
 
 
 def check_values(key: str, name: object, n_values: int) -> None:
@@ -132,105 +128,6 @@ def check_categories(names: Sequence[str]) -> None:
     """
     if len(names) > MOST_CATEGORIES:
         raise DataError(f"item_features: expected at most {MOST_CATEGORIES} categories, found more: group them first")
-
-
-def is_array(own: Any) -> bool:
-    """Whether a cell of a pandas frame holds several values."""
-    try:
-        return not isinstance(own, str) and np.ndim(own) > 0
-    except ValueError:  # arrays of several lengths
-        return True
-
-
-def values_of(own: Any) -> list[Any]:
-    """What a cell of a pandas frame holds, which may be one value, several or none.
-
-    Example:
-        >>> values_of("war"), values_of(["war", None, 3]), values_of(float("nan"))
-        (['war'], ['war', 3], [])
-    """
-    import pandas as pd
-
-    several = list(own) if is_array(own) else [own]
-    return [one for one in several if isinstance(one, str) or not (pd.api.types.is_scalar(one) and pd.isna(one))]
-
-
-def texts_of(own: Any) -> list[str]:
-    """The values of a cell, each once, as Spark writes them.
-
-    Example:
-        >>> texts_of(["war", "war", True]), texts_of(3), texts_of(None)
-        (['war', 'true'], ['3'], [])
-    """
-    return list(dict.fromkeys(map(_text, values_of(own))))
-
-
-def _text(one: Any) -> str:
-    if isinstance(one, bool | np.bool_):
-        return str(one).lower()
-    # pandas makes floats of whole numbers beside a missing one.
-    return str(int(one)) if isinstance(one, float) and one.is_integer() else str(one)
-
-
-def kind_of(one: Any) -> str | None:
-    """What Spark would take a value of Python for: one of the types that groups may have, None for any other.
-
-    A float that is whole is taken for a whole number: pandas makes floats of these beside a missing one.
-    """
-    if isinstance(one, str):
-        return "text"
-    if isinstance(one, bool | np.bool_):
-        return "boolean"
-    if isinstance(one, int | np.integer) or (isinstance(one, float) and one.is_integer()):
-        return "whole" if abs(int(one)) < 10**_DIGITS else None
-    if isinstance(one, Decimal):
-        return "decimal" if one.is_finite() and one.adjusted() < _DIGITS >= _digits(one) else None
-    return "date" if isinstance(one, date) and not isinstance(one, datetime) else None
-
-
-def _digits(one: Decimal) -> int:
-    """How many digits stand behind the point."""
-    return max(-int(one.as_tuple().exponent), 0)
-
-
-def groups_in(side: Side, name: str, cells: Iterable[Any]) -> list[list[str]]:
-    """The groups in each cell of a column of a pandas frame, each once, as Spark writes them.
-
-    Args:
-        side: Whose groups they are: an item may have several.
-        name: The column.
-        cells: Its cells.
-
-    Raises:
-        DataError: A cell holds what no column with groups has on Spark, cells hold values of several kinds, which no column of
-            Spark does, or there are too many groups.
-
-    Example:
-        >>> groups_in("item", "genre", ["war", ["love", "war", "love", None], None])
-        [['war'], ['love', 'war'], []]
-        >>> groups_in("user", "age", [18.0, float("nan")])
-        [['18'], []]
-    """
-    rows = [(cell, is_array(cell), values_of(cell)) for cell in cells]
-    # Only beside a missing value pandas makes floats of whole numbers.
-    whole = all(len(own) == (len(cell) if several else 1) for cell, several, own in rows)
-    kinds: dict[str, Any] = {}
-    for cell, several, own in rows:
-        for one in own:
-            kind = None if (several and side == "user") or (whole and isinstance(one, float)) else kind_of(one)
-            if kind is None:
-                raise wrong_group(side, name, GROUPS_FORM, brief(cell))
-            kinds.setdefault(kind, one)
-    if len(kinds) > 1:
-        raise wrong_group(side, name, GROUPS_FORM, " beside ".join(map(brief, kinds.values())))
-    text = _text
-    if "decimal" in kinds:
-        # A column of Spark has one number of digits behind the point.
-        digits = max(_digits(one) for _, _, own in rows for one in own)
-        text = f"{{:.{digits}f}}".format
-    found = [list(dict.fromkeys(map(text, own))) for _, _, own in rows]
-    check_values("groups", name, len({group for own in found for group in own}))
-    return found
 
 
 def wrong_group(side: Side, name: str, expected: str, found: str) -> DataError:

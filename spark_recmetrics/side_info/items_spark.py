@@ -24,13 +24,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
     DataType,
+    DoubleType,
     FloatType,
     IntegralType,
+    NullType,
     NumericType,
     UserDefinedType,
 )
 
-from spark_recmetrics.inputs.contract import CATEGORY_KINDS, Kind
+from spark_recmetrics.inputs.contract import CATEGORY_KINDS, VECTOR_KINDS
 from spark_recmetrics.inputs.spark import clean_train, column_of, column_of_kind
 from spark_recmetrics.metrics.recommended_items import Popularity
 from spark_recmetrics.request.needs import POPULARITY_NEEDS
@@ -191,8 +193,6 @@ def _bits(names: Sequence[str]) -> Column:
     return F.coalesce(F.aggregate("categories", F.lit(0).cast("long"), joined), F.lit(0).cast("long"))
 
 
-_VECTORS: tuple[Kind, ...] = ("array", "struct", "vector", "empty")
-
 LARGEST_BESIDE = 2**26
 """How many bytes of what is known of items come to every part of the users; more are joined to the rows that need them."""
 
@@ -278,8 +278,10 @@ def described_items(table: DataFrame, columns: Columns, items: DataType, needs: 
     """
     found = [column_of(table, columns.item).cast(items).alias("item")]
     if "features" in needs:
-        own, _ = column_of_kind("item_features", table, "features", columns.features, _VECTORS, FEATURES_FORM)
+        own, _ = column_of_kind("item_features", table, "features", columns.features, VECTOR_KINDS, FEATURES_FORM)
         kind = table.schema[columns.features].dataType
+        if isinstance(kind, NullType):
+            own, kind = own.cast("array<double>"), ArrayType(DoubleType())
         # A vector of Spark ML is a struct like our own, with a type beside: 0 for a sparse one and 1 for a dense one.
         if isinstance(kind, UserDefinedType) and kind.simpleString() == "vector":
             parts = _vector_parts(F.unwrap_udt(own), kind.sqlType())
@@ -300,7 +302,7 @@ def described_items(table: DataFrame, columns: Columns, items: DataType, needs: 
 
 def _vector_parts(own: Column, kind: DataType) -> tuple[Column, Column, Column] | None:
     """The numbers of a vector, its length, and whether it is a sparse one that does not fit its size; None for what is none."""
-    if _has(kind, NumericType):
+    if _has(kind, NumericType, NullType):
         numbers = _doubles(own, kind)
         return numbers, F.when(own.isNotNull(), F.size(own)), F.lit(False)
     kinds = {field.name: field.dataType for field in kind.fields} if isinstance(kind, StructType) else {}
@@ -334,7 +336,7 @@ def _vector_parts(own: Column, kind: DataType) -> tuple[Column, Column, Column] 
     )
 
 
-def _has(kind: DataType, of: type[DataType]) -> bool:
+def _has(kind: DataType, *of: type[DataType]) -> bool:
     """Whether it is an array of these."""
     return isinstance(kind, ArrayType) and isinstance(kind.elementType, of)
 

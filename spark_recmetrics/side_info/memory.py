@@ -10,16 +10,25 @@ import numpy as np
 from spark_recmetrics.columns import ABOUT_ITEM, ITEM_GROUPS, Side
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs.contract import ColumnType
-from spark_recmetrics.inputs.memory import MemoryInputs, cast_ids, clean_train, to_pandas, type_of_arrow
+from spark_recmetrics.inputs.memory import (
+    MemoryInputs,
+    cast_ids,
+    clean_train,
+    example_in_errors,
+    ids_to_pandas,
+    to_pandas,
+    type_of_arrow,
+)
+from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.metrics.group_sums import GroupSizes, groupings_of, user_columns
 from spark_recmetrics.metrics.recommended_items import Popularity, category_bits
 from spark_recmetrics.request.needs import POPULARITY_NEEDS
 from spark_recmetrics.request.slices import Band, Slice
 from spark_recmetrics.side_info.bands_memory import check_bands, know_bands, read_bands
 from spark_recmetrics.side_info.descriptions import beyond_one, check_categories, check_descriptions
-from spark_recmetrics.side_info.known import Descriptions, GroupRows, Known, item_summary, models_of
+from spark_recmetrics.side_info.known import Bands, Descriptions, GroupRows, Known, item_summary, models_of
 from spark_recmetrics.side_info.packed import pack
-from spark_recmetrics.side_info.vectors import categories_in, vector_in
+from spark_recmetrics.side_info.vectors import categories_of, feature_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,9 +55,11 @@ def learn(inputs: MemoryInputs, request: Request) -> Known[pd.DataFrame]:
         "user": type_of_arrow(inputs.truth["user"].type),
         "item": type_of_arrow(inputs.truth["item"].type),
     }
-    trained, popularity = _popularity(inputs, request)
-    groups = _groups(inputs, request, ids)
-    described = _descriptions(inputs, request, ids["item"])
+    with example_in_errors():
+        groups = _groups(inputs, request, ids)
+        described = _descriptions(inputs, request, ids["item"])
+        trained, popularity = _popularity(inputs, request)
+        bands = know_bands(inputs, ids, request.slices, request.columns)
     return Known(
         models=models,
         n_items=n_items,
@@ -56,7 +67,7 @@ def learn(inputs: MemoryInputs, request: Request) -> Known[pd.DataFrame]:
         items=_items(trained, described, groups),
         group_sizes=groups.sizes,
         segments=groups.segments,
-        bands=know_bands(inputs, ids, request.slices, request.columns),
+        bands=bands,
     )
 
 
@@ -69,20 +80,22 @@ def _models_in(inputs: MemoryInputs) -> Callable[[], list[str]] | None:
 
 def _popularity(inputs: MemoryInputs, request: Request) -> tuple[pd.DataFrame | None, Popularity | None]:
     """`item, n_rows, n_users` of the training rows, and how popular all items are."""
+    import pandas as pd
+
     needs = request.needs.all
     if inputs.train is None or not POPULARITY_NEEDS & needs:
         return None, None
     train = to_pandas(clean_train(inputs.train))
-    n_rows, n_users = Counter(train["item"]), Counter(item for item, _ in set(zip(train["item"], train["user"], strict=True)))
-    counts = Counter(n_rows.values())
-    audience = len(set(train["user"])) if "audience" in needs else 0
-    popularity = Popularity.of_train(sorted(counts), [counts[n] for n in sorted(counts)], audience)
-    return _frame(
-        {"item": list(n_rows), "n_rows": list(n_rows.values()), "n_users": [n_users[item] for item in n_rows]}
-    ), popularity
+    (user,), users = numbered(train["user"])
+    (item,), items = numbered(train["item"])
+    pairs = np.unique(item * max(len(users), 1) + user)
+    n_rows, n_users = np.bincount(item), np.bincount(pairs // max(len(users), 1))
+    counts, n_items = np.unique(n_rows, return_counts=True)
+    popularity = Popularity.of_train(counts.tolist(), n_items.tolist(), len(users) if "audience" in needs else 0)
+    return pd.DataFrame({"item": items, "n_rows": n_rows, "n_users": n_users}), popularity
 
 
-def _frame(columns: dict[str, list[Any]]) -> pd.DataFrame:
+def _frame(columns: dict[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
@@ -111,7 +124,7 @@ def _groups(inputs: MemoryInputs, request: Request, ids: dict[Side, ColumnType])
         np.array([number[name, group] for name in of_items for group in of_column[name][row]], dtype=np.int64)
         for row in range(len(rows))
     ]
-    items = _frame({"item": rows["item"].tolist(), ITEM_GROUPS: positions})
+    items = _frame({"item": rows["item"], ITEM_GROUPS: positions})
     return GroupRows(items, names, segments, GroupSizes(sizes, len(rows)))
 
 
@@ -127,7 +140,7 @@ def _group_bands(
     table = inputs.segments if side == "user" else inputs.groups
     bands = [Band(name) for name in names]
     rows = read_bands(side, table, (request.columns.ids(side), ids[side]), bands, key="groups")
-    check_bands(side, rows, [Slice((band,)) for band in bands], bands, key="groups")
+    check_bands(Bands(side, rows, {}), [Slice((band,)) for band in bands], key="groups")
     return rows
 
 
@@ -140,24 +153,21 @@ def _descriptions(inputs: MemoryInputs, request: Request, ids: ColumnType) -> De
     table, columns, needs = inputs.features, request.columns, request.needs.all
     if table is None:
         return None
-    items = cast_ids(table.column(columns.item), ids).to_pylist()
-    there = [item is not None for item in items]
-    rows = {"item": [item for item in items if item is not None]}
+    items = cast_ids(table.column(columns.item), ids)
+    there = items.is_valid().to_numpy()
+    rows: dict[str, Any] = {"item": ids_to_pandas(items.filter(there))}
     n_repeated, examples = beyond_one(rows["item"])
     counts: dict[str, Any] = {"rows": len(rows["item"]), "items": len(rows["item"]) - n_repeated}
     if "features" in needs:
-        table.schema.type_of("features", columns.features) if columns.features not in table.schema.names else None
-        cells = [cell for cell, kept in zip(table.cells(columns.features), there, strict=True) if kept]
-        vectors = [vector_in(cell, columns.features) for cell in cells]
+        vectors = [vector for vector, kept in zip(feature_vectors(table, columns.features), there, strict=True) if kept]
         lengths = [vector.length for vector in vectors if vector.length is not None]
         counts |= {"shortest": min(lengths, default=None), "longest": max(lengths, default=None)}
         counts["misplaced"] = sum(vector.misplaced for vector in vectors)
         counts["broken"] = sum(not np.isfinite(vector.numbers).all() for vector in vectors if vector.numbers is not None)
         rows["features"] = [vector.numbers for vector in vectors]
     if "categories" in needs:
-        table.schema.type_of("categories", columns.categories) if columns.categories not in table.schema.names else None
-        cells = [cell for cell, kept in zip(table.cells(columns.categories), there, strict=True) if kept]
-        rows["categories"] = [categories_in(cell, columns.categories) for cell in cells]
+        cells = categories_of(table, columns.categories)
+        rows["categories"] = [cell for cell, kept in zip(cells, there, strict=True) if kept]
     check_descriptions(counts, examples)
     names = tuple(sorted({name for cell in rows.get("categories", []) for name in cell}))
     check_categories(names)
@@ -169,25 +179,25 @@ def _items(trained: pd.DataFrame | None, described: Descriptions | None, groups:
     tables = [trained, None if described is None else described.rows, groups.items]
     if all(table is None for table in tables):
         return None
-    ids = list(dict.fromkeys(item for table in tables if table is not None for item in table["item"]))
-    place = {item: number for number, item in enumerate(ids)}
+    codes, ids = numbered(*(table["item"] for table in tables if table is not None))
+    rows_of = iter(codes)
     numbers = np.zeros((len(ids), 2), dtype=np.int64)
     features = np.full((len(ids), 0 if described is None else described.n_features), np.nan)
     of_items: list[Any] = [np.zeros(0, dtype=np.int64)] * len(ids)
     if trained is not None:
-        rows = [place[item] for item in trained["item"]]
+        rows = next(rows_of)
         numbers[rows] = trained[["n_rows", "n_users"]].to_numpy(np.int64)
     if described is not None:
-        rows = [place[item] for item in described.rows["item"]]
+        rows = next(rows_of)
         if described.n_features:
             for row, vector in zip(rows, described.rows["features"], strict=True):
                 features[row] = np.nan if vector is None else vector
         if described.categories:
             bits = category_bits(described.rows["categories"].tolist(), list(described.categories))
-            codes = np.zeros((len(ids), bits.shape[1]), dtype=np.int64)
-            codes[rows] = bits
-            numbers = np.column_stack([numbers, codes])
+            of_all = np.zeros((len(ids), bits.shape[1]), dtype=np.int64)
+            of_all[rows] = bits
+            numbers = np.column_stack([numbers, of_all])
     if groups.items is not None:
-        for item, positions in zip(groups.items["item"], groups.items[ITEM_GROUPS], strict=True):
-            of_items[place[item]] = positions
+        for row, positions in zip(next(rows_of), groups.items[ITEM_GROUPS], strict=True):
+            of_items[row] = positions
     return _frame({"item": ids, ABOUT_ITEM: pack(numbers, features, of_items), ITEM_GROUPS: of_items})

@@ -1,28 +1,24 @@
-"""Feature vectors and categories in cells of the caller's table."""
+"""Feature vectors and categories of items in memory, from the columns of the caller's table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from numbers import Number
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.side_info.descriptions import (
-    CATEGORIES_FORM,
-    FEATURES_FORM,
-    MOST_FEATURES,
-    SPARSE,
-    is_array,
-    kind_of,
-    texts_of,
-    values_of,
-    wrong_form,
-)
-from spark_recmetrics.text import brief
+from spark_recmetrics.inputs.contract import CATEGORY_KINDS, VECTOR_KINDS, ColumnType, Kind
+from spark_recmetrics.inputs.memory import MemoryTable, as_strings
+from spark_recmetrics.side_info.descriptions import CATEGORIES_FORM, FEATURES_FORM, MOST_FEATURES, SPARSE, wrong_form
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
+
+_NUMERIC: tuple[Kind, ...] = ("integer", "float", "decimal", "empty")
+_INTEGER: tuple[Kind, ...] = ("integer", "empty")
+_DENSE = 1
+"""The type of dense vectors of Spark ML; that of sparse ones is 0."""
 
 
 class Vector(NamedTuple):
@@ -33,79 +29,115 @@ class Vector(NamedTuple):
     misplaced: bool = False
 
 
-def vector_in(own: Any, name: str) -> Vector:
-    """The feature vector in a cell of that column.
+def feature_vectors(table: MemoryTable, name: str) -> list[Vector]:
+    """The feature vector of each row.
 
     Raises:
-        DataError: It is something else.
+        DataError: There is no such column, or it holds something else.
     """
-    if isinstance(own, Mapping):
-        return _sparse(own, name)
-    if not is_array(own) and not values_of(own):
-        return Vector()
-    numbers = _numbers(own)
-    if numbers is None:
-        raise wrong_form("features", name, FEATURES_FORM, brief(own))
-    return Vector(numbers, len(numbers))
+    column_type = table.schema.typed("features", name, VECTOR_KINDS, FEATURES_FORM)
+    column = table.column(name)
+    if column_type.kind == "empty":
+        return [Vector()] * len(column)
+    if _is_array_of(column_type, _NUMERIC):
+        return [Vector() if numbers is None else Vector(numbers, len(numbers)) for numbers in _arrays(column)]
+    fields = dict(column_type.fields)
+    if not _is_sparse(fields):
+        raise wrong_form("features", name, FEATURES_FORM, column_type.name)
+    forms = _cells(column, "type") if "type" in fields and fields["type"].kind in _INTEGER else [0] * len(column)
+    parts = (_cells(column, "size"), _arrays(_field(column, "indices")), _arrays(_field(column, "values")), forms)
+    rows = zip(column.is_valid().to_pylist(), *parts, strict=True)
+    return [_sparse(size, places, numbers, form or 0) if valid else Vector() for valid, size, places, numbers, form in rows]
 
 
-def _sparse(own: Mapping[str, Any], name: str) -> Vector:
-    wrong = wrong_form("features", name, FEATURES_FORM, brief(dict(own)))
-    if not own.keys() >= set(SPARSE):
-        raise wrong
-    form = own.get("type")
-    if not isinstance(form, int | np.integer) or isinstance(form, bool):  # then it is not that of Spark ML
-        form = 0
-    if form == 1 and own["values"] is not None:
-        return vector_in(own["values"], name)
-    size, indices, values = (own[part] for part in SPARSE)
-    if form != 0 or size is None or indices is None or values is None:
-        return Vector(misplaced=True)
-    numbers, places = _numbers(values), _numbers(indices)
-    whole = isinstance(size, int | np.integer) and not isinstance(size, bool) and abs(int(size)) < 2**63
-    if numbers is None or places is None or not whole or (places[np.isfinite(places)] % 1 > 0).any():
-        raise wrong
-    inside = (places >= 0) & (places < size)
-    if size < 0 or len(places) != len(numbers) or not inside.all() or len(np.unique(places)) < len(places):
-        return Vector(length=int(size), misplaced=True)
-    if size > MOST_FEATURES:  # refused by its length, which must not take its memory
-        return Vector(length=int(size))
+def categories_of(table: MemoryTable, name: str) -> list[list[str]]:
+    """The categories of each row.
+
+    Raises:
+        DataError: There is no such column, or it holds something else.
+    """
+    column_type = table.schema.typed("categories", name, (*CATEGORY_KINDS, "array"), CATEGORIES_FORM)
+    if column_type.kind != "array":
+        return [[] if value is None else [value] for value in plain_strings(table.column(name))]
+    if not _is_array_of(column_type, CATEGORY_KINDS):
+        raise wrong_form("categories", name, CATEGORIES_FORM, column_type.name)
+    return [[value for value in values or () if value is not None] for values in arrays_of_strings(table.column(name))]
+
+
+def plain_strings(column: pa.ChunkedArray) -> list[str | None]:
+    """The values as Spark writes them."""
+    import pyarrow as pa
+
+    if pa.types.is_floating(column.type):  # integers of pandas next to a missing value
+        column = column.cast(pa.int64())
+    strings: list[str | None] = as_strings(column).to_pylist()
+    return strings
+
+
+def arrays_of_strings(column: pa.ChunkedArray) -> list[list[str | None] | None]:
+    """The same for arrays."""
+    import pyarrow.compute as pc
+
+    values, ends = plain_strings(pc.list_flatten(column)), _ends(column)
+    rows = zip(column.is_valid().to_pylist(), ends[:-1], ends[1:], strict=True)
+    return [values[start:end] if valid else None for valid, start, end in rows]
+
+
+def _ends(column: pa.ChunkedArray) -> list[int]:
+    """Where each array starts and ends among all elements."""
+    import pyarrow.compute as pc
+
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy()
+    ends: list[int] = np.append(0, np.cumsum(lengths)).tolist()
+    return ends
+
+
+def _arrays(column: pa.ChunkedArray) -> list[NDArray[np.float64] | None]:
+    """The numbers of each array, NaN where one is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_null(column.type):
+        return [None] * len(column)
+    numbers = pc.list_flatten(column).cast(pa.float64(), safe=False).to_numpy()
+    parts = np.split(numbers, _ends(column)[1:-1]) if len(column) else []
+    return [part if valid else None for valid, part in zip(column.is_valid().to_pylist(), parts, strict=True)]
+
+
+def _field(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    return pc.struct_field(column, name)
+
+
+def _cells(column: pa.ChunkedArray, name: str) -> list[Any]:
+    cells: list[Any] = _field(column, name).to_pylist()
+    return cells
+
+
+def _is_array_of(column_type: ColumnType | None, kinds: Sequence[Kind]) -> bool:
+    return column_type is not None and column_type.element is not None and column_type.element.kind in kinds
+
+
+def _is_sparse(fields: Mapping[str, ColumnType]) -> bool:
+    """Whether a struct has the fields of a sparse vector."""
+    if not fields.keys() >= set(SPARSE) or fields["size"].kind not in _INTEGER:
+        return False
+    arrays = (("indices", _INTEGER), ("values", _NUMERIC))
+    return all(fields[name].kind == "empty" or _is_array_of(fields[name], kinds) for name, kinds in arrays)
+
+
+def _sparse(size: int | None, places: Any, numbers: Any, form: int) -> Vector:
+    """The vector of a struct."""
+    if form == _DENSE:
+        return Vector() if numbers is None else Vector(numbers, len(numbers))
+    if form != 0 or size is None or places is None or numbers is None:
+        return Vector(length=size, misplaced=True)
+    fits = bool(((places >= 0) & (places < size)).all()) and len(np.unique(places)) == len(places) == len(numbers)
+    if not fits or size < 0:
+        return Vector(length=size, misplaced=True)
+    if size > MOST_FEATURES:  # rejected by its length, without taking its memory
+        return Vector(length=size)
     filled = np.zeros(size)
     filled[places.astype(np.int64)] = numbers
-    return Vector(filled, int(size))
-
-
-def _numbers(own: Any) -> NDArray[np.float64] | None:
-    """The numbers of an array, NaN where one is missing; None for what is no array of numbers."""
-    try:
-        array = np.asarray(own)
-    except ValueError:  # arrays of several lengths
-        return None
-    if array.ndim != 1 or not (array.dtype.kind in "iufO" or not len(array)):
-        return None
-    if array.dtype.kind == "O":
-        known = [None if not values_of(one) else one for one in array]
-        if any(not isinstance(one, Number | None) or isinstance(one, bool | complex) for one in known):
-            return None
-        array = np.array([np.nan if one is None else _double(one) for one in known])
-    return array.astype(np.float64)
-
-
-def _double(number: Any) -> float:
-    """The number as a double, infinite where it is too large for one."""
-    try:
-        return float(number)
-    except OverflowError:
-        return np.inf
-
-
-def categories_in(own: Any, name: str) -> list[str]:
-    """The categories in a cell of that column.
-
-    Raises:
-        DataError: It is something else.
-    """
-    for one in values_of(own):
-        if kind_of(one) not in ("text", "whole", "boolean"):
-            raise wrong_form("categories", name, CATEGORIES_FORM, brief(one))
-    return texts_of(own)
+    return Vector(filled, size)
