@@ -1,7 +1,7 @@
 """Canonical rows of the caller's Spark tables. Faulty rows are counted in the same pass.
 
-Canonical predictions have the columns `user, item`, and `score`, `rank` or both. They have `model` if there are several models,
-the caller's name until `with_model_codes` replaces it by a number, and `bucket` if they come from arrays. Canonical ground truth
+Canonical predictions have the columns `user, item`, and `score`, `rank` or both. They have `model` if there are several models:
+the name until `with_model_codes` replaces it by a number. They have `bucket` if they come from arrays. Canonical ground truth
 has `user, item, rating`, and `propensity` if it is needed.
 """
 
