@@ -65,7 +65,7 @@ VARIANTS = (
     "bias_disparity_bs(source=truth)",
     "bias_disparity_bd(items=genre, source=truth, users=gender)",
 )
-"""SideInfo every plain metric: its options, and metrics of metrics."""
+"""For every plain metric, its options, and metrics of metrics."""
 
 RATING_METRICS = ("rmse", "mse", "mae", "r2", "explained_variance")
 ALWAYS_SKIP = ("auc", "gauc", "lauc", "ctr", "ess", "matched_auc", "average_rank", "r2", "explained_variance", "pop_rsp")

@@ -16,7 +16,7 @@ from spark_recmetrics.metrics.arrays import numbered, rows_by
 from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.slices import ALL_USERS, Group, Slice, grouped, numbered_values
-from spark_recmetrics.scoring.partial_sums import TOTALS_COLUMNS, part_totals
+from spark_recmetrics.scoring.partial_sums import PartTotal, part_totals
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def whole_slice(parts: pd.DataFrame, sliced: Sliced) -> pd.DataFrame:
     key = tuple(parts[name].iloc[0] for name in ("model", "slice", "slice_value"))
     place = int(parts["metric"].iloc[0])
     if place == TOTALLED:
-        rows = (tuple(row[name] for name in TOTALS_COLUMNS) for part in parts["totals"] for row in part)
+        rows = (tuple(row[name] for name in PartTotal._fields) for part in parts["totals"] for row in part)
         totals = combined(rows)[key[0]]
         found = means(totals, sliced.metrics, sliced.convention, {}, sliced.intervals.confidence)
         return pd.DataFrame(

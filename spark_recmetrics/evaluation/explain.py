@@ -21,7 +21,7 @@ from spark_recmetrics.request.request import SliceRequest
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.kernel import rating_pairs, rating_values, read_bucket
 from spark_recmetrics.scoring.plan import scoring_of
-from spark_recmetrics.side_info.packed import SideInfo
+from spark_recmetrics.side_info.packed import SideRows
 from spark_recmetrics.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class _Table:
         items = sorted({row["item"] for of_kind in rows.values() for row in of_kind})
         number = {item: place for place, item in enumerate(items)}
         coded = {kind: _coded(of_kind, columns[kind], number) for kind, of_kind in rows.items()}
-        found = read_bucket(coded[KIND_LIST], coded[KIND_TRUTH], scoring, SideInfo(coded.get(KIND_TRAIN)))
+        found = read_bucket(coded[KIND_LIST], coded[KIND_TRUTH], scoring, SideRows(coded.get(KIND_TRAIN)))
         batch = found.batch
         if not batch.size:
             nobody: list[Any] = [[] for _ in range(scoring.n_models)]
@@ -263,7 +263,7 @@ class _List:
         """How many candidates that are not training rows each cut list has."""
         if self.batch.unseen_candidates is None or not self.scoring.trained:
             return lengths
-        return np.append(0, self.ranked.unseen_place)[np.searchsorted(self.ranked.rank, lengths, side="right")]
+        return np.append(0, self.ranked.unseen_position)[np.searchsorted(self.ranked.rank, lengths, side="right")]
 
     def _candidates(self, among: Candidates | None, n_listed: Ints) -> Candidates | None:
         if among is None:

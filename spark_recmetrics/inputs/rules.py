@@ -1,6 +1,6 @@
-"""Which rows are faulty, and which are relevant: each rule once, over columns of Spark or arrays of numpy.
+"""Which rows are faulty, and which are relevant: the same rules for columns of Spark and arrays of numpy.
 
-Both have comparisons and the operators `&`, `|` and `~`. What they write differently is in `Number`.
+Both have comparisons and the operators `&`, `|` and `~`. `Number` hides what they write differently.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from spark_recmetrics.conventions import Convention
 
 
 class Number(NamedTuple):
-    """A column of numbers, and where it has none.
+    """A column of numbers.
 
     Args:
         value: The numbers.
@@ -45,12 +45,12 @@ def any_null(nulls: Mapping[str, Any]) -> Any:
 
 
 def prediction_faults(nulls: Mapping[str, Any], rank: Number | None, score: Number | None) -> dict[str, Any]:
-    """What is wrong with a row of predictions, by check.
+    """By check, whether a row of predictions fails it.
 
     Args:
         nulls: By name of an id column, whether it is null.
-        rank: The ranks, None where there are none.
-        score: The scores, None where there are none.
+        rank: The ranks, if there are any.
+        score: The scores, if there are any.
     """
     faults = {"null_ids": any_null(nulls)}
     if rank is not None:
@@ -59,13 +59,13 @@ def prediction_faults(nulls: Mapping[str, Any], rank: Number | None, score: Numb
 
 
 def truth_faults(nulls: Mapping[str, Any], rating: Number, propensity: Number | None) -> dict[str, Any]:
-    """What is wrong with a row of the ground truth, by check."""
+    """By check, whether a row of the ground truth fails it."""
     faults = {"null_ids": any_null(nulls), "nan_ratings": rating.unusable}
     return faults if propensity is None else faults | {"bad_propensities": bad_propensity(propensity)}
 
 
 def bad_propensity(propensity: Number) -> Any:
-    """Whether a propensity is no probability above 0."""
+    """Whether a propensity is not a probability above 0."""
     return propensity.missing | (propensity.value <= 0) | (propensity.value > 1)
 
 
@@ -74,7 +74,7 @@ def is_relevant(rating: Number, convention: Convention, threshold: Any) -> Any:
 
     Args:
         rating: Its ratings.
-        convention: Says by `relevance` how. A NaN is relevant to `truthy`, a null only to `present`.
+        convention: Its option `relevance`. A NaN is relevant under `truthy`, a null only under `present`.
         threshold: The threshold in the type of the ratings: 4.1 stored as a float is below 4.1 as a double.
     """
     if convention.relevance == "present":

@@ -1,8 +1,8 @@
-"""From the caller's Spark tables to canonical rows, with their faults counted in the same pass.
+"""Canonical rows of the caller's Spark tables. Faulty rows are counted in the same pass.
 
-Canonical predictions are `user, item`, `score` and/or `rank`, perhaps `model` (the caller's name until `with_model_codes` makes
-it a number) and `bucket` (of those that came as arrays). Canonical ground truth is `user, item, rating`, and `propensity` where
-it is needed; `relevant_only` then sets the rating of what is not relevant to null.
+Canonical predictions have the columns `user, item`, and `score`, `rank` or both. They have `model` if there are several models:
+the name until `with_model_codes` replaces it by a number. They have `bucket` if they come from arrays. Canonical ground truth
+has `user, item, rating`, and `propensity` if it is needed.
 """
 
 from __future__ import annotations
@@ -56,15 +56,14 @@ class Inputs:
     """The caller's tables in canonical form, checked by their schemas; no Spark job has run.
 
     Args:
-        predicted: Canonical predictions by table (`predictions`, perhaps `rating_predictions`), `model` still the
-            caller's name, and absent where there is one model.
+        predicted: By table (`predictions`, and `rating_predictions` if given), canonical predictions.
         truth: Canonical ground truth.
-        has_ratings: Whether the ground truth has a rating column.
-        train: `user, item` of the training rows, where these are needed.
-        catalog: `item` of the catalog, where there is a table of it.
-        segments: The caller's table of users, as it is, where it is needed.
-        groups: The same of items.
-        features: The caller's table of item features, as it is, where metrics need it.
+        has_ratings: The ground truth has a rating column.
+        train: `user, item` of the training rows, if they are needed.
+        catalog: `item` of the catalog, if there is a table.
+        segments: The caller's table of users, if it is needed.
+        groups: The caller's table of items, if it is needed.
+        features: The caller's table of item features, if it is needed.
         counts: By table, the rows and faults that are counted while it is read.
     """
 
@@ -84,7 +83,7 @@ class Inputs:
         return "rank" in self.predicted["predictions"].columns
 
     def has_scores(self, table: str) -> bool:
-        """A table of predictions has scores that are read."""
+        """A table of predictions has scores, and they are read."""
         return "score" in self.predicted[table].columns
 
     def of_user(self, table: str, user: object, request: Request) -> Inputs:
@@ -106,9 +105,9 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
     """Canonical forms of the caller's tables.
 
     Args:
-        tables: The tables.
-        request: What is asked.
-        reads: Tables that are read even if no metric looks at them.
+        tables: The caller's tables.
+        request: Decides which tables and columns are read.
+        reads: Tables that are read even if no metric needs them.
 
     Raises:
         DataError: A column is missing or has a type that cannot be used; the message names table, column and key.
@@ -130,8 +129,8 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
     catalog = None
     if "catalog" in frames:
         catalog = frames["catalog"].select(column_of(frames["catalog"], columns.item).cast(chosen.items.name).alias("item"))
-        predicted = {table: _with_known(rows, catalog) for table, rows in predicted.items()}
-        truth = _with_known(truth, catalog)
+        predicted = {table: _with_catalog_flag(rows, catalog) for table, rows in predicted.items()}
+        truth = _with_catalog_flag(truth, catalog)
     return Inputs(
         predicted,
         truth,
@@ -148,7 +147,7 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
 def _counts(
     predicted: Mapping[str, DataFrame], truth: DataFrame, train: DataFrame | None, request: Request, *, has_ratings: bool
 ) -> dict[str, RowCounts]:
-    """What is counted of each table that is scored."""
+    """The counts of each table that is scored."""
     counts = {
         "truth": RowCounts.of(truth, faults_of_truth(truth), truth_counts(truth, request.convention, has_ratings=has_ratings))
     }
@@ -179,30 +178,31 @@ _KINDS: dict[type[DataType], Kind] = {
 }
 
 
-def column_type(kind: DataType) -> ColumnType:
+def column_type(spark_type: DataType) -> ColumnType:
     """The type of a Spark column."""
-    name = kind.simpleString()
-    if isinstance(kind, UserDefinedType):
+    name = spark_type.simpleString()
+    if isinstance(spark_type, UserDefinedType):
         return ColumnType("vector" if name == "vector" else "other", name)
-    element = column_type(kind.elementType) if isinstance(kind, ArrayType) else None
-    fields = tuple((one.name, column_type(one.dataType)) for one in kind.fields) if isinstance(kind, StructType) else ()
-    which: Kind = next((own for spark, own in _KINDS.items() if isinstance(kind, spark)), "other")
-    return ColumnType(which, name, isinstance(kind, FloatType), element, fields)
+    element = column_type(spark_type.elementType) if isinstance(spark_type, ArrayType) else None
+    struct_fields = spark_type.fields if isinstance(spark_type, StructType) else ()
+    fields = tuple((struct_field.name, column_type(struct_field.dataType)) for struct_field in struct_fields)
+    kind: Kind = next((kind for base, kind in _KINDS.items() if isinstance(spark_type, base)), "other")
+    return ColumnType(kind, name, isinstance(spark_type, FloatType), element, fields)
 
 
-def _with_known(rows: DataFrame, catalog: DataFrame) -> DataFrame:
-    flagged = rows.join(catalog.distinct().withColumn("known", F.lit(True)), "item", "left")
-    return flagged.select(*rows.columns, "known")
+def _with_catalog_flag(rows: DataFrame, catalog: DataFrame) -> DataFrame:
+    flagged = rows.join(catalog.distinct().withColumn("in_catalog", F.lit(True)), "item", "left")
+    return flagged.select(*rows.columns, "in_catalog")
 
 
 _BUCKET, _POSITION = "bucket of users", "position in the list"
-"""Names of columns that come out of arrays, which no column of a caller's table has by accident."""
+"""Names of columns that come from arrays. No column of a caller's table has them by accident."""
 
 
 def _canonical(
     frame: DataFrame, read: ListColumns, chosen: ChosenColumns, columns: Columns, arrays: tuple[int, int | None]
 ) -> DataFrame:
-    """Canonical predictions. Arrays become rows in so many buckets of users, up to a length."""
+    """Canonical predictions. `arrays`: the number of buckets, and the length at which arrays are cut."""
     rows = _exploded(frame, read, chosen, columns, arrays) if read.arrays else frame
     selected = _ids(rows, columns, chosen)
     if read.model:
@@ -227,7 +227,7 @@ def _exploded(
     n_buckets, longest = arrays
     kept = [columns.model, columns.user] if read.model else [columns.user]
     items = column_of(frame, columns.items)
-    # The arrays move, not the rows, and each bucket of users goes where its rows will be needed.
+    # The shuffle by bucket moves arrays, which are smaller than rows.
     bucket = bucket_of(column_of(frame, columns.user).cast(chosen.users.name), n_buckets).alias(_BUCKET)
     cut = (items if longest is None else F.slice(items, 1, longest)).alias(columns.items)
     moved = frame.select(bucket, *(column_of(frame, name).alias(name) for name in kept), cut)
@@ -250,12 +250,12 @@ def _ids(frame: DataFrame, columns: Columns, chosen: ChosenColumns) -> list[Colu
 
 
 def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, cast_ids: str | None = None) -> DataFrame:
-    """One table of predictions out of one per model.
+    """One table of the predictions of several models.
 
     Args:
         table: `predictions` or `rating_predictions`.
-        frames: The tables by model name; a model column of their own is not read.
-        columns: The caller's names, which the result has, too.
+        frames: By model, its table. A model column in it is not read.
+        columns: The caller's column names, also of the result.
         cast_ids: As for `evaluate`.
 
     Raises:
@@ -287,12 +287,12 @@ def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, 
 
 
 def column_of(frame: DataFrame, name: str) -> Column:
-    """The column of exactly that name, whatever characters it has."""
+    """The column with exactly this name, whatever characters it has."""
     return frame["`" + name.replace("`", "``") + "`"]
 
 
 def read_predictions(predictions: DataFrame, columns: Columns) -> DataFrame:
-    """Canonical form of predictions alone.
+    """Canonical form of a single table of predictions.
 
     Raises:
         DataError: A column is missing or has a type that cannot be used.
@@ -302,13 +302,13 @@ def read_predictions(predictions: DataFrame, columns: Columns) -> DataFrame:
 
 
 def faults_of_predictions(rows: DataFrame) -> dict[str, Column]:
-    """What is wrong with a row of canonical predictions, by check."""
+    """By check, whether a row of canonical predictions fails it."""
     numbers = {name: number_of(F.col(name).cast("double")) for name in ("rank", "score") if name in rows.columns}
-    return prediction_faults(_nulls(rows), numbers.get("rank"), numbers.get("score")) | _unknown(rows)
+    return prediction_faults(_nulls(rows), numbers.get("rank"), numbers.get("score")) | _unknown_items(rows)
 
 
 def clean_predictions(rows: DataFrame, convention: Convention, policies: Mapping[str, str] = {}) -> DataFrame:
-    """Canonical predictions without faulty rows. Scores that are missing are null, in the type that scores have."""
+    """Canonical predictions without faulty rows. Missing scores are null, and the type is kept."""
     kept = _without(rows, faults_of_predictions(rows), policies)
     if "score" not in rows.columns:
         return kept
@@ -319,13 +319,13 @@ def clean_predictions(rows: DataFrame, convention: Convention, policies: Mapping
 
 
 def faults_of_truth(rows: DataFrame) -> dict[str, Column]:
-    """What is wrong with a row of canonical ground truth, by check."""
+    """By check, whether a row of canonical ground truth fails it."""
     propensity = number_of(F.col("propensity")) if "propensity" in rows.columns else None
-    return truth_faults(_nulls(rows), number_of(F.col("rating").cast("double")), propensity) | _unknown(rows)
+    return truth_faults(_nulls(rows), number_of(F.col("rating").cast("double")), propensity) | _unknown_items(rows)
 
 
 def truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool) -> list[Column]:
-    """What else is counted of canonical ground truth: relevant rows, the range of ratings, and a hash."""
+    """Further aggregates of canonical ground truth: relevant rows, the range of ratings, and a hash."""
     rating = F.col("rating").cast("double")
     number = F.when(~number_of(rating).unusable, rating)
     return [
@@ -338,39 +338,39 @@ def truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool) 
 
 
 def clean_truth(rows: DataFrame, convention: Convention, policies: Mapping[str, str] = {}) -> DataFrame:
-    """Canonical ground truth without faulty rows, and without missing ratings where these are dropped."""
+    """Canonical ground truth without faulty rows, and without missing ratings if the convention drops them."""
     kept = _without(rows, faults_of_truth(rows), policies)
     return kept.where(~number_of(F.col("rating").cast("double")).unusable) if convention.nan_scores == "drop" else kept
 
 
 def clean_train(rows: DataFrame) -> DataFrame:
-    """Training rows without those that have no user or no item."""
+    """Training rows that have a user and an item."""
     return rows.where(~_no_id(rows))
 
 
 def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool, judged: bool = False) -> DataFrame:
-    """Ground truth with `rating` as a double where the row is relevant, else null: one column instead of two to move.
+    """Ground truth whose `rating` is a double if the row is relevant, else null: one column instead of two to shuffle.
 
-    Where what is judged matters, too, the rating of every row is `value`, null where it is missing.
+    With `judged`, the column `value` has the rating of every row.
     """
-    # A NaN rating can be relevant, to `truthy` and `present`; for graded gains it is a rating of 0.
+    # A NaN rating is relevant under `truthy` and `present`. For graded gains it is a rating of 0.
     rating = F.nanvl(F.coalesce(F.col("rating").cast("double"), F.lit(0.0)), F.lit(0.0))
     relevant = _relevant(truth, convention, has_ratings=has_ratings)
     values = [F.col("rating").cast("double").alias("value")] if judged else []
-    # Rows that will be rejected are counted, and nothing is divided by their propensity.
+    # Rows with a wrong propensity will be rejected. Until then, nothing is divided by it.
     wrong = faults_of_truth(truth).get("bad_propensities")
     propensities = [] if wrong is None else [F.when(~wrong, F.col("propensity")).alias("propensity")]
     return truth.select("user", "item", F.when(relevant, rating).alias("rating"), *values, *propensities)
 
 
 def relevant_pairs(truth: DataFrame, convention: Convention, *, has_ratings: bool) -> DataFrame:
-    """`user, item, rating` of what is relevant, each pair once with its highest rating."""
+    """`user, item, rating` of relevant rows, each pair once with its highest rating."""
     rows = relevant_only(truth, convention, has_ratings=has_ratings)
     return rows.where(F.col("rating").isNotNull()).groupBy("user", "item").agg(F.max("rating").alias("rating"))
 
 
 def with_model_codes(rows: DataFrame, models: Sequence[str]) -> DataFrame:
-    """The rows of these models, each with its position among them in place of its name; all where there is no model column."""
+    """The rows of these models, with the position of the model instead of its name. All rows if there is no model column."""
     if "model" not in rows.columns:
         return rows
     position = F.call_function("array_position", F.array(*(F.lit(model) for model in models)), F.col("model")) - 1
@@ -378,7 +378,7 @@ def with_model_codes(rows: DataFrame, models: Sequence[str]) -> DataFrame:
 
 
 def number_of(number: Column) -> Number:
-    """A column of doubles as the rules read it."""
+    """A column of doubles as `rules` reads it."""
     infinite = F.coalesce(F.abs(number) == float("inf"), F.lit(False))
     return Number(number, number.isNull(), F.isnan(number), infinite)
 
@@ -392,15 +392,14 @@ def _no_id(rows: DataFrame) -> Column:
     return null
 
 
-def _unknown(rows: DataFrame) -> dict[str, Column]:
-    """Which items the catalog lacks, where there is one."""
-    return {"unknown_items": F.col("item").isNotNull() & F.col("known").isNull()} if "known" in rows.columns else {}
+def _unknown_items(rows: DataFrame) -> dict[str, Column]:
+    return {"unknown_items": F.col("item").isNotNull() & F.col("in_catalog").isNull()} if "in_catalog" in rows.columns else {}
 
 
 def _without(rows: DataFrame, faults: Mapping[str, Column], policies: Mapping[str, str]) -> DataFrame:
-    """The rows without null ids and impossible ranks, which are never of use, and without those that a policy drops."""
+    """The rows without null ids and impossible ranks, and without those that a policy drops."""
     dropped = [fault for check, fault in faults.items() if check in ("null_ids", "bad_ranks") or policies.get(check) == "drop"]
-    return reduce(lambda kept, fault: kept.where(~F.coalesce(fault, F.lit(False))), dropped, rows).drop("known")
+    return reduce(lambda kept, fault: kept.where(~F.coalesce(fault, F.lit(False))), dropped, rows).drop("in_catalog")
 
 
 def _relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool) -> Column:
@@ -414,29 +413,29 @@ def _relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool) ->
     return relevant
 
 
-# Other packages read single columns of Spark tables, which are checked in the same words.
+# Other packages read single columns of Spark tables with the same error messages.
 
 
 def typed_column(
     table: str, frame: DataFrame, key: str | None, name: str, kinds: tuple[type[DataType], ...], expected: str
 ) -> tuple[Column, DataType]:
-    """A column of one of these Spark types, and its type. The key is None where `Columns` does not name it.
+    """A column of one of these Spark types, and its type. The key is None if `Columns` does not name it.
 
     Raises:
-        DataError: There is no such column, or it has another type.
+        DataError: The column does not exist, or has another type.
     """
     schema = schema_of(table, frame)
     actual = schema.type_of(key, name)
-    found = frame.schema[name].dataType
-    if not isinstance(found, kinds):
+    spark_type = frame.schema[name].dataType
+    if not isinstance(spark_type, kinds):
         raise schema.wrong_type(key, name, expected, actual)
-    return column_of(frame, name), found
+    return column_of(frame, name), spark_type
 
 
 def column_of_kind(
     table: str, frame: DataFrame, key: str | None, name: str, kinds: Sequence[Kind], expected: str
 ) -> tuple[Column, ColumnType]:
-    """The same by the kinds of `contract`."""
+    """A column of one of these kinds of `contract`, and its type."""
     return column_of(frame, name), schema_of(table, frame).typed(key, name, kinds, expected)
 
 
@@ -444,7 +443,7 @@ def id_column(table: str, frame: DataFrame, key: str, name: str) -> Column:
     """A column of ids.
 
     Raises:
-        DataError: There is no such column, or its type cannot be used as an id.
+        DataError: The column does not exist, or its type cannot be used for ids.
     """
     schema_of(table, frame).id_type(key, name)
     return column_of(frame, name)

@@ -1,4 +1,4 @@
-"""The caller's tables, as they come: Spark frames, or frames of pandas, polars, pyarrow and others that give Arrow data."""
+"""The caller's tables: Spark DataFrames, or tables of pandas, polars, pyarrow and others that export Arrow data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SPARK, MEMORY = "Spark", "memory"
 
 @dataclass(frozen=True)
 class Tables:
-    """The caller's tables. See `evaluate` for what each one holds."""
+    """The caller's tables, see `evaluate`."""
 
     predictions: Any
     truth: Any
@@ -25,7 +25,7 @@ class Tables:
 
     @property
     def by_name(self) -> dict[str, Any]:
-        """The tables that are there, by the name of the argument."""
+        """The tables that are given, by the name of the argument."""
         return {field.name: table for field in fields(self) if (table := getattr(self, field.name)) is not None}
 
     @property
@@ -37,7 +37,7 @@ class Tables:
         """The engine that can read these tables: `SPARK` or `MEMORY`.
 
         Raises:
-            ConfigError: A table is missing, is no table, or belongs to the other engine.
+            ConfigError: A table is missing, is something else, or needs the other engine.
         """
         engines = {}
         for name in ("predictions", "truth", *self.by_name):
@@ -52,12 +52,12 @@ class Tables:
 
 
 def engine_of(name: str, table: object) -> str:
-    """The engine that reads a table. A Spark frame may give Arrow data, too: it stays on Spark.
+    """The engine that reads a table. Spark reads its DataFrames even if they can export Arrow data.
 
     Raises:
-        ConfigError: It is no table, or it is a stream.
+        ConfigError: The argument is not a table, or it is a stream.
     """
-    # On Spark 3.5 a frame of Connect is of another class, so its kind is recognized by what it can do.
+    # Frames of Spark Connect 3.5 are of another class, so they are recognized by their attributes.
     if hasattr(table, "sparkSession") and hasattr(table, "isStreaming"):
         if table.isStreaming:
             raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
@@ -73,7 +73,7 @@ def column_names(name: str, table: Any) -> list[str]:
     """The names of the columns of a table.
 
     Raises:
-        ConfigError: A table of pandas is no frame.
+        ConfigError: A pandas object is not a DataFrame.
     """
     if hasattr(table, "column_names"):  # pyarrow
         return list(table.column_names)

@@ -1,4 +1,4 @@
-"""The ranked list of every user: a window over (model, user), by score, in a total order."""
+"""Rank the lists of all users in a window function over (model, user): by score, in a total order."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ def top_rows(
     """The first k rows of each list, with their `rank`.
 
     Args:
-        rows: Clean predictions, with `bucket` where they are partitioned by it, and with `judged` where only items that the
-            ground truth has compete: these come first, and all of them are kept.
-        k: Length to cut at, None for whole lists.
-        convention: Its `ties`, of which a cluster cannot keep `input` and takes it as `item_asc`, and `nan_scores`, which says
-            where null scores stand.
-        trust_rank: Take the ranks that rows carry as they are; otherwise they only give the order.
-        cuts: Ranks at which ties are looked for, up to k.
+        rows: Clean predictions, with `bucket` if they are partitioned by it, and with `judged` if only judged items compete.
+            These are ranked first, and all of them are kept.
+        k: Length at which lists are cut, None for full lists.
+        convention: Its `ties` (`input` is the same as `item_asc`), and `nan_scores`, the position of null scores.
+        trust_rank: Keep given ranks. Otherwise they only decide the order.
+        cuts: Ranks up to k at which ties are marked.
 
     Returns:
-        The rows with `rank`, from 1 unless it is trusted. With cuts also
-        `before_tie`, whether the row behind has the same score; ranks that were given leave no ties.
+        The rows with `rank`, from 1 unless it is trusted. With cuts also `before_tie`: the next row has the same score. Given
+        ranks have no ties.
     """
     judged = "judged" in rows.columns
     first = [F.col("judged").desc()] if judged else []
@@ -40,16 +39,16 @@ def top_rows(
     within = F.col("judged") | within if judged else within
     if not (by_score and cuts):
         return rows.where(within).drop("judged")
-    # Spark drops what follows a limit before it ranks, if nothing except the rank is asked of that window. The second one finds
-    # its few rows in order already.
+    # Spark drops rows beyond a limit before it ranks, if a window computes only the rank. The few remaining rows are already
+    # in order for the second window.
     rows = rows if judged or k is None else rows.where(F.col("rank") <= k + 1)
     same = F.lead("item").over(in_order).isNotNull() & F.lead("score").over(in_order).eqNullSafe(F.col("score"))
     same = same & (F.lead("judged").over(in_order) == F.col("judged")) if judged else same
     return rows.withColumn("before_tie", F.coalesce(same, F.lit(False))).where(within).drop("judged")
 
 
-def first_behind(rows: DataFrame, k: int) -> DataFrame:
-    """Of each list with given ranks, the first row behind rank k: k rows must stand before it."""
+def first_after(rows: DataFrame, k: int) -> DataFrame:
+    """Of each list with given ranks, the first row after rank k. There must be k rows before it."""
     lists = [column for column in ("bucket", "model", "user") if column in rows.columns]
     others = [column for column in rows.columns if column not in (*lists, "rank")]
     first = (
@@ -61,7 +60,7 @@ def first_behind(rows: DataFrame, k: int) -> DataFrame:
 
 
 def without_repeats(rows: DataFrame, convention: Convention) -> DataFrame:
-    """One row per (model, user, item): the best-ranked or best-scored one, with `n_left_out`, how many others there were."""
+    """One row per (model, user, item): the one with the best rank or score, with `n_left_out`, the number of its repeats."""
     by = [column for column in rows.columns if column not in ("score", "rank")]
     others = (F.count(F.lit(1)) - 1).cast("int").alias("n_left_out")
     if "rank" not in rows.columns:
@@ -74,7 +73,7 @@ def without_repeats(rows: DataFrame, convention: Convention) -> DataFrame:
 
 
 def _lists(rows: DataFrame) -> WindowSpec:
-    # With the bucket among its keys the window finds its rows partitioned already.
+    # With the bucket as a key, the window needs no further shuffle.
     return Window.partitionBy("user", *(key for key in ("bucket", "model") if key in rows.columns))
 
 

@@ -1,4 +1,4 @@
-"""Cut a stream of rows, or of arrays of them, between users, and take its kinds apart. No Spark is needed here."""
+"""Cut a stream of rows, or of arrays of rows, between users, and separate the tables that it mixes."""
 
 from __future__ import annotations
 
@@ -15,53 +15,53 @@ if TYPE_CHECKING:
 
 
 def users_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
-    """Tables of whole users, of about so many rows; of more where one user has more.
+    """Tables of all rows of users, of about `size` rows, or more if a single user has more.
 
     Args:
-        batches: Rows with `user`, those of a user one behind the other, and those without one at the beginning.
-        size: From how many rows on a table ends with the next user.
+        batches: Rows sorted by `user`, those without a user first.
+        size: A table with at least this number of rows ends with the next user.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    # A session may send a whole partition in one batch.
+    # A session may send a partition in a single batch.
     pieces = (batch.slice(start, size) for batch in batches for start in range(0, len(batch), size))
     waiting, n = list[pa.RecordBatch](), 0
     for batch in pieces:
         users = batch.column("user")
         n += len(batch)
-        # The last user may go on in the next batch, and have begun in one before.
-        begun = len(batch) - (pc.sum(pc.equal(users, users[-1])).as_py() or 0)
-        goes_on = not begun and waiting and waiting[-1].column("user")[-1].equals(users[-1])
-        if n < size or not users[-1].is_valid or goes_on:
+        # The rows of the last user may continue in the next batch, and may have begun in an earlier one.
+        start = len(batch) - (pc.sum(pc.equal(users, users[-1])).as_py() or 0)
+        continues = not start and waiting and waiting[-1].column("user")[-1].equals(users[-1])
+        if n < size or not users[-1].is_valid or continues:
             waiting.append(batch)
             continue
-        waiting += [batch.slice(0, begun)] if begun else []
+        waiting += [batch.slice(0, start)] if start else []
         if waiting:
             yield pa.Table.from_batches(waiting)
-        waiting, n = [batch.slice(begun)], len(batch) - begun
+        waiting, n = [batch.slice(start)], len(batch) - start
     if n:
         yield pa.Table.from_batches(waiting)
 
 
 def frames_of(rows: pa.Table, names: Mapping[int, Sequence[str]]) -> dict[int, pd.DataFrame]:
-    """The rows of each kind; a kind without a row is left out, but for lists and truth.
+    """The rows of each kind. A kind without rows is left out, except lists and ground truth.
 
     Args:
-        rows: Rows of several kinds, by `match.mixed`.
-        names: The columns of each kind.
+        rows: Rows of several kinds, from `exchange_spark.mixed`.
+        names: By kind, its columns.
     """
     import pyarrow.compute as pc
 
-    return _frames({kind: rows.select(own).filter(pc.equal(rows[KIND], kind)) for kind, own in names.items()})
+    return _frames({kind: rows.select(columns).filter(pc.equal(rows[KIND], kind)) for kind, columns in names.items()})
 
 
 def arrays_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
-    """Tables of about so many rows, each of which is all of a user; of more where one user has more.
+    """Tables of users, with about `size` rows in their arrays, or more if a single user has more.
 
     Args:
-        batches: A row for each user, by `match.gathered`.
-        size: From how many rows in its arrays on a table ends.
+        batches: A row for each user, from `exchange_spark.gathered`.
+        size: A table with at least this number of rows in its arrays ends.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -84,27 +84,27 @@ def arrays_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa
 
 
 def frames_of_arrays(users: pa.Table, names: Mapping[int, Sequence[str]]) -> dict[int, pd.DataFrame]:
-    """As `frames_of`, of a row for each user.
+    """The rows of each kind, like `frames_of`, from a row for each user.
 
     Args:
-        users: Rows by `match.gathered`.
-        names: The columns of each kind.
+        users: Rows from `exchange_spark.gathered`.
+        names: By kind, its columns.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    user, found = users["user"].combine_chunks(), {}
-    for kind, own in names.items():
+    user, tables = users["user"].combine_chunks(), {}
+    for kind, kept in names.items():
         array = users[rows_of_kind(kind)].combine_chunks()
         rows = array.flatten()
         columns = dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
         columns["user"] = user.take(pc.list_parent_indices(array))
-        found[kind] = pa.table({name: columns[name] for name in own})
-    return _frames(found)
+        tables[kind] = pa.table({name: columns[name] for name in kept})
+    return _frames(tables)
 
 
 def _frames(tables: Mapping[int, pa.Table]) -> dict[int, pd.DataFrame]:
-    # Whole numbers beside a null would become doubles, in which close ones are equal.
+    # Integers in a column with a null would become doubles, in which close integers are equal.
     return {
         kind: table.to_pandas(integer_object_nulls=True)
         for kind, table in tables.items()

@@ -1,4 +1,4 @@
-"""Score a bucket of users in numpy: from rows of lists and truth to rows of PER_USER. No Spark is needed here."""
+"""Score a bucket of users in numpy: rows of lists and ground truth become rows of PER_USER."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_recmetrics.metrics.arrays import (
     positions_of,
     sum_by_user,
 )
-from spark_recmetrics.metrics.batch import Candidates, ListScores, Matched
+from spark_recmetrics.metrics.batch import Candidates, ListScores, Matched, given
 from spark_recmetrics.metrics.group_sums import BatchUsers, measure_groups, user_columns
 from spark_recmetrics.metrics.item_counts import count_items, kept_lists
 from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
@@ -29,23 +29,23 @@ from spark_recmetrics.metrics.registry import finished
 from spark_recmetrics.ranking.arrays import ListRows, Ranks, rank_rows, scores_of
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import numbered_values
-from spark_recmetrics.side_info.packed import SideInfo, Trained, read_table
+from spark_recmetrics.side_info.packed import SideRows, Trained, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 class Bucket(NamedTuple):
-    """A bucket as it was read.
+    """The users of a bucket, and what metrics read.
 
     Args:
-        users: The ids of users by number: first those of lists and truth, then those with training rows alone.
-        n_users: How many stand in lists or truth.
+        users: The ids of users by number: first those with a list or ground truth, then those with training rows alone.
+        n_users: How many users have a list or ground truth.
         items: The ids of items by number.
-        batch: What metrics see of users, one cell per model and user, by model.
-        counters: Counters of each cell.
+        batch: The input of metrics, with a cell for each model and user, ordered by model.
+        counters: The counters of each cell.
         trained: The training rows.
-        table: What is known of items.
+        table: The side information of items.
         rows: The rows of lists.
     """
 
@@ -59,182 +59,270 @@ class Bucket(NamedTuple):
     rows: ListRows
 
 
-# The square of a very large error is infinite, which is no reason to warn.
+# The square of a very large error is infinite. This needs no warning.
 @np.errstate(over="ignore", invalid="ignore")
 def score_bucket(
-    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, beside: SideInfo, *, of_users: bool = False
+    lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, side: SideRows, *, only_users: bool = False
 ) -> pd.DataFrame:
-    """The rows of PER_USER for one bucket of users.
+    """The rows of PER_USER for a bucket of users.
 
     Args:
-        lists: `[model,] user, item`, and `rank` and/or `score`: whole lists where the scoring `ranks_lists`; else what
-            `rank.without_repeats` and `rank.top_rows` leave of them.
-        truth: `user, item, rating`, the rating NaN where the row is not relevant. With `value` and `propensity` where they are
-            needed.
+        lists: `[model,] user, item`, and `rank` or `score` or both. Full lists if the scoring `ranks_lists`, otherwise the rows
+            that `window_spark.without_repeats` and `top_rows` keep.
+        truth: `user, item, rating`, the rating NaN if the row is not relevant, and `value` and `propensity` if they are needed.
         scoring: What to compute.
-        beside: What is known beside.
-        of_users: The values of users alone are wanted, and nothing that is added up over all lists of the bucket.
+        side: Side information of these users.
+        only_users: Compute only values of users, no sums over the lists of the bucket.
 
     Returns:
-        A row of each model and user. If nobody has a list or a truth row, but there are training rows that are added up, one
-        row without a model has the sums.
+        A row for each model and user. If there are neither lists nor ground truth, but sums over training rows, a single row
+        without a model that has these sums.
     """
     import pandas as pd
 
-    bucket = read_bucket(lists, truth, scoring, beside)
+    bucket = read_bucket(lists, truth, scoring, side)
     batch, n_users = bucket.batch, bucket.n_users
-    added = {} if of_users else _added_up(bucket, scoring, beside.segments)
+    sums = {} if only_users else _sums_of_items(bucket, scoring, side.segments)
     rows = {
         "model": np.repeat(np.arange(scoring.n_models, dtype=np.int32), n_users),
         "user": bucket.users[np.tile(np.arange(n_users), scoring.n_models)],
         **bucket.counters,
         **_values(batch, scoring),
         **(_pairs(batch, scoring.n_models) if scoring.keeps_pairs else {}),
-        **(kept_lists(batch, bucket.items, scoring.counted) if scoring.keeps_lists and not of_users else {}),
+        **(kept_lists(batch, bucket.items, scoring.counted) if scoring.keeps_lists and not only_users else {}),
     }
-    if not batch.size and any(len(values) for values in added.values()):
-        return pd.DataFrame([{**dict.fromkeys(rows), **added}])
-    return pd.DataFrame({**rows, **_in_first_row(added, batch.size)})
+    if not batch.size and any(len(values) for values in sums.values()):
+        return pd.DataFrame([{**dict.fromkeys(rows), **sums}])
+    return pd.DataFrame({**rows, **_in_first_row(sums, batch.size)})
 
 
-def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, beside: SideInfo) -> Bucket:
-    """The users of a bucket and what metrics see of them.
-
-    Args:
-        lists: As for `score_bucket`.
-        truth: As for `score_bucket`.
-        scoring: What to compute.
-        beside: What is known beside.
-    """
-    nobody = truth[["user", "item"]].iloc[:0]
-    train, known = (nobody if frame is None else frame for frame in (beside.train, beside.items))
-    (list_user, truth_user, train_user), users = numbered(lists["user"], truth["user"], train["user"])
-    n_users = int(max(list_user.max(initial=-1), truth_user.max(initial=-1))) + 1
-    sources = lists, truth, train, known
-    codes, items = numbered(*(frame["item"] for frame in sources))
-    list_item, truth_item, train_item, known_item = codes
-    # Of items that stand nowhere else nobody asks.
-    items = items[: max(part.max(initial=-1) for part in codes[:3]) + 1]
-    there = known_item < len(items)
-    sources, codes = (*sources[:3], known[there]), [*codes[:3], known_item[there]]
-    n_items = max(len(items), 1)
-    table = read_table(list(zip(sources, codes, strict=True)), len(items), scoring.items)
-    trained = Trained.of(train_user, train_item, n_items)
-    n_cells = scoring.n_models * n_users
-    model = lists["model"].to_numpy(np.int64) if "model" in lists else 0
-    cell = model * n_users + list_user
-    values = truth["value"].to_numpy(np.float64) if "value" in truth else None
-    key, truth_row, repeated = _distinct(truth_user * n_items + truth_item, truth["rating"].to_numpy(np.float64), values)
-    judged = _Truth(truth.take(truth_row), key // n_items, key % n_items, trained)
-    wanted = list_user * n_items + list_item
-    place = positions_of(wanted, key) if scoring.convention.candidates == "judged" else None
+def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, side: SideRows) -> Bucket:
+    """The users of a bucket, and what metrics read. The arguments are those of `score_bucket`."""
+    ids, only_judged = _Ids.of(lists, truth, scoring, side), scoring.convention.candidates == "judged"
+    true = _Truth(truth, ids)
+    n_cells = scoring.n_models * ids.n_users
+    cell = ids.list_user + (lists["model"].to_numpy(np.int64) * ids.n_users if "model" in lists else 0)
+    truth_row = positions_of(ids.pairs(ids.list_user, ids.list_item), true.pair) if only_judged else None
     if scoring.ranks_lists:
-        ranks = rank_rows(lists, cell, list_item, None if place is None else place >= 0, items, scoring)
+        ranks = rank_rows(lists, cell, ids.list_item, None if truth_row is None else truth_row >= 0, ids.items, scoring)
     else:
         ranks = Ranks.given(lists)
-    left_out = _left_out(lists, cell * n_items + list_item, ranks) if scoring.convention.duplicates == "first" else None
-    faults_behind = np.zeros(n_cells, dtype=np.int64)
-    if scoring.k is not None and (scoring.ranks_lists or scoring.given_ranks):
-        behind = ranks.rank > scoring.k
-        if scoring.given_ranks:
-            # A row behind k tells that there is one, and is no part of the list that is scored.
-            within = np.bincount(cell[ranks.row[~behind]], minlength=n_cells)
-            cut = cell[ranks.row[behind]]
-            faults_behind[cut] = within[cut] != scoring.k
-        ranks = ranks.kept(~behind)
-    # Of rows behind the largest cut-off nobody asks.
+    drops_repeats = scoring.convention.duplicates == "first"
+    n_left_out = _left_out(lists, ids.pairs(cell, ids.list_item), ranks) if drops_repeats else None
+    ranks, n_gaps = _cut(ranks, cell, n_cells, scoring)
+    rows = _list_rows(lists, ranks, cell, truth_row, ids, true, scoring)
+    if n_left_out is None:
+        n_duplicates = _n_repeats(_competing(rows, scoring), n_cells, ids)
+    else:
+        n_duplicates = sum_by_user(rows.cell, n_left_out[rows.row].astype(np.float64), n_cells).astype(np.int64)
+    if only_judged:
+        # Only pairs of both tables count, so each model has its own ground truth.
+        rows = rows.kept(rows.truth_row >= 0)
+        truth_cells = _TruthCells(rows.cell, rows.truth_row)
+    else:
+        truth_cells = _TruthCells.of_all_models(true, scoring.n_models, ids.n_users)
+    batch = _batch(n_cells, rows, true, truth_cells, scoring)
+    if "recommended" in scoring.needs:
+        batch = replace(batch, recommended=_recommended(rows, true, ids, scoring))
+    counters = {
+        **_counters(batch, rows, scoring),
+        "n_duplicates": n_duplicates,
+        "n_truth_duplicates": np.tile(true.n_repeats, scoring.n_models),
+        "n_rank_faults": _n_rank_faults(rows, n_cells, scoring) + n_gaps,
+        "n_beyond_length": _n_beyond_length(cell, n_cells, scoring.max_per_user),
+    }
+    return Bucket(ids.users, ids.n_users, ids.items, batch, counters, ids.trained, ids.table, rows)
+
+
+class _Ids(NamedTuple):
+    """Numbers for the ids of a bucket.
+
+    Args:
+        users: The ids of users by number.
+        n_users: How many users have a list or ground truth. Their numbers come first.
+        items: The ids of items by number.
+        list_user: (L,) the users of the rows of lists.
+        list_item: (L,) their items.
+        truth_user: (T,) the users of the rows of the ground truth.
+        truth_item: (T,) their items.
+        trained: The training rows.
+        table: The side information of items.
+    """
+
+    users: Any
+    n_users: int
+    items: Any
+    list_user: Ints
+    list_item: Ints
+    truth_user: Ints
+    truth_item: Ints
+    trained: Trained
+    table: ItemTable
+
+    @classmethod
+    def of(cls, lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, side: SideRows) -> _Ids:
+        no_rows = truth[["user", "item"]].iloc[:0]
+        train, described = (no_rows if frame is None else frame for frame in (side.train, side.items))
+        (list_user, truth_user, train_user), users = numbered(lists["user"], truth["user"], train["user"])
+        n_users = int(max(list_user.max(initial=-1), truth_user.max(initial=-1))) + 1
+        (list_item, truth_item, train_item, described_item), items = numbered(
+            *(frame["item"] for frame in (lists, truth, train, described))
+        )
+        # Items without a row are not needed.
+        items = items[: max(code.max(initial=-1) for code in (list_item, truth_item, train_item)) + 1]
+        needed = described_item < len(items)
+        sources = [(lists, list_item), (truth, truth_item), (train, train_item), (described[needed], described_item[needed])]
+        trained = Trained.of(train_user, train_item, max(len(items), 1))
+        table = read_table(sources, len(items), scoring.items)
+        return cls(users, n_users, items, list_user, list_item, truth_user, truth_item, trained, table)
+
+    def pairs(self, user: Ints, item: Ints) -> Ints:
+        """A number for each pair of a user (or cell) and an item."""
+        return user * self.trained.n_items + item
+
+
+class _Truth:
+    """The ground truth of a bucket: each pair once, sorted by user and item, the rating NaN if it is not relevant."""
+
+    def __init__(self, frame: pd.DataFrame, ids: _Ids) -> None:
+        value = frame["value"].to_numpy(np.float64) if "value" in frame else None
+        rating = frame["rating"].to_numpy(np.float64)
+        self.pair, row, repeats = _distinct(ids.pairs(ids.truth_user, ids.truth_item), rating, value)
+        self.n_repeats = np.bincount(ids.truth_user[repeats], minlength=ids.n_users)
+        self.user, self.item = self.pair // ids.trained.n_items, self.pair % ids.trained.n_items
+        self.rating = rating[row]
+        self.value = self.rating if value is None else value[row]
+        no_propensity = np.full(len(row), np.nan)
+        self.propensity = frame["propensity"].to_numpy(np.float64)[row] if "propensity" in frame else no_propensity
+        self.seen = ids.trained.have(self.user, self.item)
+        self.n_seen = np.bincount(ids.trained.user, minlength=int(self.user.max(initial=-1)) + 1)[self.user]
+
+
+class _TruthCells(NamedTuple):
+    """The rows of the ground truth of each cell.
+
+    Args:
+        cell: (R,) the cell.
+        row: (R,) the position in `_Truth`.
+    """
+
+    cell: Ints
+    row: Ints
+
+    @classmethod
+    def of_all_models(cls, true: _Truth, n_models: int, n_users: int) -> _TruthCells:
+        first_cell = np.arange(n_models, dtype=np.int64) * n_users
+        return cls((first_cell[:, None] + true.user).ravel(), np.tile(np.arange(len(true.pair)), n_models))
+
+
+def _distinct(pair: Any, rating: Any, value: Any) -> tuple[Any, Any, Any]:
+    """The pairs in order, for each the row with the highest rating (NaN is lowest), and the other rows."""
+    order = np.argsort(pair, kind="stable")
+    repeats = pair[order][1:] == pair[order][:-1]
+    if repeats.any():
+        order = np.lexsort((*(() if value is None else (-value,)), -rating, pair))
+        repeats = pair[order][1:] == pair[order][:-1]
+    first = np.concatenate([np.ones(min(len(pair), 1), dtype=bool), ~repeats])
+    return pair[order][first], order[first], order[~first]
+
+
+def _cut(ranks: Ranks, cell: Ints, n_cells: int, scoring: Scoring) -> tuple[Ranks, Ints]:
+    """The rows within the largest cut-off, and (n_cells,) 1 where a later given rank shows that one before it is missing."""
+    n_gaps = np.zeros(n_cells, dtype=np.int64)
+    if scoring.k is None or not (scoring.ranks_lists or scoring.given_ranks):
+        return ranks, n_gaps
+    after = ranks.rank > scoring.k
+    if scoring.given_ranks:
+        n_within = np.bincount(cell[ranks.row[~after]], minlength=n_cells)
+        longer = cell[ranks.row[after]]
+        n_gaps[longer] = n_within[longer] != scoring.k
+    return ranks.kept(~after), n_gaps
+
+
+def _list_rows(
+    lists: pd.DataFrame,
+    ranks: Ranks,
+    cell: Ints,
+    truth_row: Ints | None,
+    ids: _Ids,
+    true: _Truth,
+    scoring: Scoring,
+) -> ListRows:
+    """The ranked rows with the columns that metrics read."""
     row = ranks.row
-    asked, scored = scoring.needs & {"unseen_candidates", "history"}, "scores" in scoring.needs
-    rows = ListRows.of(
+    user, item = ids.list_user[row], ids.list_item[row]
+    no_row_is_seen = np.zeros(len(row), dtype=bool)
+    return ListRows.of(
         ranks,
         cell=cell[row],
-        item=list_item[row],
-        truth=positions_of(wanted[row], key) if place is None else place[row],
-        # They are there if some metric has said that it needs them, whichever way its lists came.
-        score=scores_of(lists)[row] if scored else np.full(len(row), np.nan),
-        seen=trained.have(list_user[row], list_item[row]) if asked else np.zeros(len(row), dtype=bool),
+        item=item,
+        truth_row=positions_of(ids.pairs(user, item), true.pair) if truth_row is None else truth_row[row],
+        # Scores that no metric needs are hidden, whether lists have them or not.
+        score=scores_of(lists)[row] if "scores" in scoring.needs else np.full(len(row), np.nan),
+        seen=ids.trained.have(user, item) if scoring.needs & {"unseen_candidates", "history"} else no_row_is_seen,
     )
-    if left_out is None:
-        n_duplicates = _repeats(_competing(rows, scoring), n_cells, n_items)
-    else:
-        n_duplicates = sum_by_user(rows.cell, left_out[row].astype(np.float64), n_cells).astype(np.int64)
-    if scoring.convention.candidates == "judged":
-        # Only what stands on both sides exists, so each model has its own truth.
-        rows = rows.kept(rows.truth >= 0)
-        truth_cell, truth_place = rows.cell, rows.truth
-    else:
-        start = np.arange(scoring.n_models, dtype=np.int64) * n_users
-        truth_cell = (start[:, None] + judged.user).ravel()
-        truth_place = np.tile(np.arange(len(key)), scoring.n_models)
 
-    batch = _batch(n_cells, rows, judged, truth_cell, truth_place, scoring)
-    if "recommended" in scoring.needs:
-        batch = replace(batch, recommended=_recommended(rows, judged, n_users, scoring, table))
-    counters = {
+
+def _counters(batch: RankedBatch, rows: ListRows, scoring: Scoring) -> dict[str, Any]:
+    """The counters of each cell that the batch and the rows of lists have."""
+    longest, tied = scoring.longest, rows.before_tie & np.isin(rows.rank, scoring.cuts)
+    matched = (rows.truth_row >= 0) & (True if longest is None else rows.rank <= longest)
+    return {
         "n_relevant": batch.n_relevant,
         "n_truth": batch.n_judged,
-        "n_recommended": batch.list_length(scoring.longest),
-        "n_matched": np.bincount(rows.cell[_is_matched(rows, scoring)], minlength=n_cells),
-        "n_tied_at_cut": np.bincount(rows.cell[rows.before_tie & np.isin(rows.rank, scoring.cuts)], minlength=n_cells),
-        "n_duplicates": n_duplicates,
-        "n_truth_duplicates": np.tile(np.bincount(truth_user[repeated], minlength=n_users), scoring.n_models),
-        "n_rank_faults": _rank_faults(rows, n_cells, scoring) + faults_behind,
-        "n_negative_gains": np.bincount(batch.ideal_user[_negative(batch.ideal_rating, scoring)], minlength=n_cells),
-        "n_beyond_catalog": _beyond_catalog(batch),
-        "n_beyond_length": _beyond_length(cell, n_cells, scoring.max_per_user),
+        "n_recommended": batch.list_length(longest),
+        "n_matched": np.bincount(rows.cell[matched], minlength=batch.size),
+        "n_tied_at_cut": np.bincount(rows.cell[tied], minlength=batch.size),
+        "n_negative_gains": np.bincount(batch.ideal_user[_negative(batch.ideal_rating, scoring)], minlength=batch.size),
+        "n_beyond_catalog": _n_beyond_catalog(batch),
     }
-    return Bucket(users, n_users, items, batch, counters, trained, table, rows)
 
 
 def rating_pairs(batch: RankedBatch, scoring: Scoring) -> Matched:
-    """The matched pairs that rating metrics look at, the score clipped where predicted ratings are."""
-    pairs = batch.matched
-    if pairs is None:
-        raise ValueError("the batch lacks its pairs")
+    """The matched pairs that rating metrics read."""
+    pairs = given(batch.matched, "matched")
     kept = np.isfinite(pairs.score) & np.isfinite(pairs.rating)
     if scoring.convention.rating_rows == "positive":
         kept &= pairs.rating > 0
-    found = pairs.kept(kept)
-    return found if scoring.clip is None else replace(found, score=np.clip(found.score, *scoring.clip))
+    pairs = pairs.kept(kept)
+    return pairs if scoring.clip is None else replace(pairs, score=np.clip(pairs.score, *scoring.clip))
 
 
 def rating_values(batch: RankedBatch, scoring: Scoring) -> dict[str, Any]:
-    """Moments of the rating errors, and the rating metrics; NaN without a pair."""
+    """(U,) by column, the moments of rating errors and the rating metrics. NaN without a pair."""
     pairs = rating_pairs(batch, scoring)
     user, rating, error = pairs.user, pairs.rating, pairs.score - pairs.rating
     values = (np.ones(len(user)), np.abs(error), error**2, error, rating, rating**2)
     summed = Moments(*(sum_by_user(user, value, batch.size) for value in values))
-    some = summed.n_pairs > 0
-    found: dict[str, Any] = {name: np.where(some, value, np.nan) for name, value in summed._asdict().items()}
-    # Repeated pairs are repeated items of the list, which are counted there.
-    found["n_pair_duplicates"] = np.where(some, 0.0, np.nan)
+    rated = summed.n_pairs > 0
+    columns: dict[str, Any] = {name: np.where(rated, value, np.nan) for name, value in summed._asdict().items()}
+    # Repeated pairs are repeated items of the list, and are counted as such.
+    columns["n_pair_duplicates"] = np.where(rated, 0.0, np.nan)
     for metric in scoring.rating:
-        found[metric.slug] = np.full(batch.size, np.nan)
-        sums = metric.definition.compute(Moments(*(value[some] for value in summed)))
-        found[metric.slug][some] = finished(metric, sums)
-    return found
+        columns[metric.slug] = np.full(batch.size, np.nan)
+        sums = metric.definition.compute(Moments(*(value[rated] for value in summed)))
+        columns[metric.slug][rated] = finished(metric, sums)
+    return columns
 
 
 def _pairs(batch: RankedBatch, n_models: int) -> dict[str, Any]:
-    """The matched pairs of each model, in the row of its first user: see `columns.PAIR_SCORES`."""
-    pairs = batch.matched
-    if pairs is None:
-        raise ValueError("the batch lacks its pairs")
+    """The matched pairs of each model, in the row of its first user. See `columns.PAIR_SCORES`."""
+    pairs = given(batch.matched, "matched")
     ranks = np.where(pairs.relevant, pairs.rank, -pairs.rank)
     n_users = batch.size // n_models
-    found = {name: np.full(batch.size, None) for name in (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS)}
+    columns = {name: np.full(batch.size, None) for name in (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS)}
     ends = np.searchsorted(pairs.user, np.arange(n_models + 1) * n_users)
     for first, start, end in zip(range(0, batch.size, max(n_users, 1)), ends, ends[1:], strict=False):
-        new = np.diff(pairs.user[start:end], prepend=-1) != 0
-        found[PAIR_SCORES][first] = pairs.score[start:end]
-        found[PAIR_RANKS][first] = ranks[start:end]
-        found[PAIR_STARTS][first] = np.flatnonzero(new)
-    return found
+        new_user = np.diff(pairs.user[start:end], prepend=-1) != 0
+        columns[PAIR_SCORES][first] = pairs.score[start:end]
+        columns[PAIR_RANKS][first] = ranks[start:end]
+        columns[PAIR_STARTS][first] = np.flatnonzero(new_user)
+    return columns
 
 
-def _added_up(bucket: Bucket, scoring: Scoring, segments: pd.DataFrame | None) -> dict[str, Any]:
-    """What metrics of items and of groups are made of."""
-    batch, arrays, of_items = bucket.batch, dict[str, Any](), list[tuple[Ints, Floats]]()
+def _sums_of_items(bucket: Bucket, scoring: Scoring, segments: pd.DataFrame | None) -> dict[str, Any]:
+    """The sums over the lists of the bucket for metrics of items and of groups, as arrays by column."""
+    batch, arrays, per_item = bucket.batch, dict[str, Any](), list[tuple[Ints, Floats]]()
     if scoring.measured:
         members = BatchUsers(
             scoring.n_models,
@@ -245,11 +333,12 @@ def _added_up(bucket: Bucket, scoring: Scoring, segments: pd.DataFrame | None) -
             (bucket.trained.user, bucket.trained.item),
             bucket.table,
         )
-        arrays, of_items = measure_groups(batch, members, scoring.measured, scoring.convention, scoring.items)
-    if scoring.counted or of_items:
+        arrays, per_item = measure_groups(batch, members, scoring.measured, scoring.convention, scoring.items)
+    if scoring.counted or per_item:
         repeats = scoring.convention.duplicates == "keep"
-        counted = scoring.counted, of_items
-        arrays |= count_items(batch, bucket.counters, scoring.n_models, bucket.items, *counted, repeats=repeats)
+        arrays |= count_items(
+            batch, bucket.counters, scoring.n_models, bucket.items, scoring.counted, per_item, repeats=repeats
+        )
     return arrays
 
 
@@ -257,89 +346,61 @@ def _user_groups(users: Any, columns: Sequence[str], segments: pd.DataFrame | No
     """By column, the group of each user, -1 for none, and the names of the groups."""
     import pandas as pd
 
-    found = {}
-    for place, column in enumerate(columns):
+    groups = {}
+    for position, column in enumerate(columns):
         group, names = np.full(len(users), -1, dtype=np.int64), np.zeros(0, dtype=object)
         if segments is not None and len(users):
-            texts = segments[f"segment_{place}"]
-            known = texts.notna().to_numpy()
-            code = np.full(len(texts), -1, dtype=np.int64)
-            code[known], values = numbered_values(texts[known])
-            (known, own), ids = numbered(segments["user"], pd.Series(users))
-            of_id = np.full(len(ids), -1, dtype=np.int64)
-            of_id[known] = code
-            group, names = of_id[own], np.asarray(values, dtype=object)
-        found[column] = group, names
-    return found
+            segment = segments[f"segment_{position}"]
+            present = segment.notna().to_numpy()
+            code = np.full(len(segment), -1, dtype=np.int64)
+            code[present], values = numbered_values(segment[present])
+            (segment_user, user), ids = numbered(segments["user"], pd.Series(users))
+            group_of_id = np.full(len(ids), -1, dtype=np.int64)
+            group_of_id[segment_user] = code
+            group, names = group_of_id[user], np.asarray(values, dtype=object)
+        groups[column] = group, names
+    return groups
 
 
 def _in_first_row(arrays: dict[str, Any], size: int) -> dict[str, Any]:
-    """Columns of so many rows, with these arrays in the first one."""
-    found = {name: np.full(size, None) for name in arrays}
+    """Columns of `size` rows, with the arrays in the first row."""
+    columns = {name: np.full(size, None) for name in arrays}
     for name, values in arrays.items():
         if size:
-            found[name][0] = values
-    return found
+            columns[name][0] = values
+    return columns
 
 
-class _Truth:
-    """Distinct truth rows, sorted by user and item."""
-
-    def __init__(self, frame: pd.DataFrame, user: Ints, item: Ints, trained: Trained) -> None:
-        self.user, self.item, self.trained = user, item, trained
-        self.rating = frame["rating"].to_numpy(np.float64)
-        self.value = frame["value"].to_numpy(np.float64) if "value" in frame else self.rating
-        self.propensity = frame["propensity"].to_numpy(np.float64) if "propensity" in frame else np.full(len(user), np.nan)
-        self.seen = trained.have(user, item)
-        self.n_seen = np.bincount(trained.user, minlength=int(user.max(initial=-1)) + 1)[user]
-
-
-def _distinct(key: Any, rating: Any, value: Any) -> tuple[Any, Any, Any]:
-    """Truth as a set, sorted by key: keys, the row of the highest rating of each (NaN is lowest), and the repeating rows."""
-    order = np.argsort(key, kind="stable")
-    repeats = key[order][1:] == key[order][:-1]
-    if repeats.any():
-        order = np.lexsort((*(() if value is None else (-value,)), -rating, key))
-        repeats = key[order][1:] == key[order][:-1]
-    first = np.concatenate([np.ones(min(len(key), 1), dtype=bool), ~repeats])
-    return key[order][first], order[first], order[~first]
-
-
-def _batch(n_cells: int, rows: ListRows, truth: _Truth, truth_cell: Ints, truth_place: Ints, scoring: Scoring) -> RankedBatch:
-    judged = np.flatnonzero(rows.truth >= 0)
+def _batch(n_cells: int, rows: ListRows, true: _Truth, truth_cells: _TruthCells, scoring: Scoring) -> RankedBatch:
+    """What metrics read of the cells."""
+    judged = np.flatnonzero(rows.truth_row >= 0)
     judged = judged[np.lexsort((rows.rank[judged], rows.cell[judged]))]
-    cell, rank, place = rows.cell[judged], rows.rank[judged], rows.truth[judged]
-    score, relevant = rows.score[judged], ~np.isnan(truth.rating[place])
-    hit = judged[relevant]
-    truth_rating = truth.rating[truth_place]
+    row, score = rows.truth_row[judged], rows.score[judged]
+    matched = Matched(
+        user=rows.cell[judged],
+        rank=rows.rank[judged],
+        relevant=~np.isnan(true.rating[row]),
+        rating=true.value[row],
+        score=comparable_scores(score, first=scoring.convention.nan_scores == "first") if scoring.keeps_pairs else score,
+        propensity=true.propensity[row],
+    )
+    hit = judged[matched.relevant]
+    truth_cell, truth_rating = truth_cells.cell, true.rating[truth_cells.row]
     ideal = np.flatnonzero(~np.isnan(truth_rating))
     ideal = ideal[np.lexsort((-truth_rating[ideal], truth_cell[ideal]))]
-    n_recommended = np.bincount(rows.cell, minlength=n_cells)
-    matched = Matched(
-        user=cell,
-        rank=rank,
-        relevant=relevant,
-        rating=truth.value[place],
-        score=comparable_scores(score, first=scoring.convention.nan_scores == "first") if scoring.keeps_pairs else score,
-        propensity=truth.propensity[place],
-    )
-    n_relevant = np.bincount(truth_cell[ideal], minlength=n_cells)
+    n_recommended, n_relevant = (np.bincount(cell, minlength=n_cells) for cell in (rows.cell, truth_cell[ideal]))
     candidates = unseen = None
     if "candidates" in scoring.needs:
-        first, last = (rows.rank[edge[hit]] for edge in rows.ties)
-        nobody = np.zeros(n_cells, dtype=np.int64)
-        candidates = Candidates(
-            n_recommended, n_relevant, nobody, rows.cell[hit], rows.rank[hit], n_above=first - 1, n_tied=last - first + 1
-        )
+        candidates = _candidates(n_recommended, n_relevant, rows, hit)
         unseen = None if scoring.trained else candidates
     if "unseen_candidates" in scoring.needs:
-        unseen = _unseen(n_cells, rows, truth, hit, truth_cell, truth_place)
+        unseen = _unseen_candidates(n_cells, rows, true, hit, truth_cells)
     return RankedBatch(
         n_relevant=n_relevant,
         n_recommended=n_recommended,
         hit_user=rows.cell[hit],
         hit_rank=rows.rank[hit],
-        hit_rating=truth.rating[rows.truth[hit]],
+        hit_rating=true.rating[rows.truth_row[hit]],
         ideal_user=truth_cell[ideal],
         ideal_rating=truth_rating[ideal],
         n_judged=np.bincount(truth_cell, minlength=n_cells),
@@ -350,81 +411,96 @@ def _batch(n_cells: int, rows: ListRows, truth: _Truth, truth_cell: Ints, truth_
         unseen_candidates=unseen,
         popularity=scoring.items.popularity,
         n_categories=scoring.items.n_categories,
-        ideal_item=truth.item[truth_place[ideal]],
+        ideal_item=true.item[truth_cells.row[ideal]],
     )
 
 
-def _recommended(rows: ListRows, truth: _Truth, n_users: int, scoring: Scoring, table: ItemTable) -> RecommendedItems:
+def _recommended(rows: ListRows, true: _Truth, ids: _Ids, scoring: Scoring) -> RecommendedItems:
     longest = scoring.longest_recommended
     if longest is not None and np.any(rows.rank > longest):
         rows = rows.kept(rows.rank <= longest)
-    known: dict[str, Any] = {"score": rows.score, "seen": rows.seen}
+    columns: dict[str, Any] = {"score": rows.score, "seen": rows.seen}
     if scoring.baseline is not None:
-        known["baseline_rank"] = baseline_ranks(rows.cell, rows.rank, rows.item, n_users, scoring.baseline)
-    rating = np.where(rows.truth >= 0, np.append(truth.rating, np.nan)[rows.truth], np.nan)
-    return RecommendedItems.of(rows.cell, rows.rank, rows.item, rating, table, **known)
+        columns["baseline_rank"] = baseline_ranks(rows.cell, rows.rank, rows.item, ids.n_users, scoring.baseline)
+    rating = np.where(rows.truth_row >= 0, np.append(true.rating, np.nan)[rows.truth_row], np.nan)
+    return RecommendedItems.of(rows.cell, rows.rank, rows.item, rating, ids.table, **columns)
 
 
-def _unseen(n_cells: int, rows: ListRows, truth: _Truth, hit: Ints, truth_cell: Ints, truth_place: Ints) -> Candidates:
-    place = rows.unseen_place
-    wanted = ~np.isnan(truth.rating[truth_place]) & ~truth.seen[truth_place]
-    new = hit[~truth.seen[rows.truth[hit]]]
-    first, last = (edge[new] for edge in rows.ties)
-    above = place[first] - ~rows.seen[first]
+def _candidates(n_recommended: Ints, n_relevant: Ints, rows: ListRows, hit: Ints) -> Candidates:
+    """All items are candidates. The positions are ranks."""
+    first, last = (rows.rank[edge[hit]] for edge in rows.ties)
     return Candidates(
-        n_listed=_largest(rows.cell, place, n_cells),
-        n_relevant=np.bincount(truth_cell[wanted], minlength=n_cells),
-        n_seen=_largest(truth_cell, truth.n_seen[truth_place], n_cells),
-        user=rows.cell[new],
-        position=place[new],
-        n_above=above,
-        n_tied=place[last] - above,
+        n_listed=n_recommended,
+        n_relevant=n_relevant,
+        n_seen=np.zeros(len(n_relevant), dtype=np.int64),
+        user=rows.cell[hit],
+        position=rows.rank[hit],
+        n_above=first - 1,
+        n_tied=last - first + 1,
+    )
+
+
+def _unseen_candidates(n_cells: int, rows: ListRows, true: _Truth, hit: Ints, truth_cells: _TruthCells) -> Candidates:
+    """Items without a training row of the user are candidates. Positions are counted among them."""
+    position, truth_row = rows.unseen_position, truth_cells.row
+    relevant = ~np.isnan(true.rating[truth_row]) & ~true.seen[truth_row]
+    hit = hit[~true.seen[rows.truth_row[hit]]]
+    first, last = (edge[hit] for edge in rows.ties)
+    n_above = position[first] - ~rows.seen[first]
+    return Candidates(
+        n_listed=_largest(rows.cell, position, n_cells),
+        n_relevant=np.bincount(truth_cells.cell[relevant], minlength=n_cells),
+        n_seen=_largest(truth_cells.cell, true.n_seen[truth_row], n_cells),
+        user=rows.cell[hit],
+        position=position[hit],
+        n_above=n_above,
+        n_tied=position[last] - n_above,
     )
 
 
 def _values(batch: RankedBatch, scoring: Scoring) -> dict[str, Any]:
-    """(U,) the values of all metrics, and what rating metrics are made of. Nobody is asked for the values of no user."""
+    """(U,) by column, the values of all metrics, and the moments of rating metrics. Metrics are not called without users."""
     if not batch.size:
         return dict.fromkeys([*scoring.columns, *scoring.rating_columns], np.zeros(0))
-    found: dict[str, Any] = rating_values(batch, scoring) if scoring.rating else {}
+    values: dict[str, Any] = rating_values(batch, scoring) if scoring.rating else {}
     for metric in scoring.metrics:
-        found |= dict(zip(columns_of(metric), score_columns(metric, batch, scoring.convention), strict=True))
-    return found
+        values |= dict(zip(columns_of(metric), score_columns(metric, batch, scoring.convention), strict=True))
+    return values
 
 
 def _largest(cell: Ints, values: Any, n_cells: int) -> Ints:
-    """(n_cells,) the largest value of each cell, 0 where it has none."""
-    found = np.zeros(n_cells, dtype=np.int64)
-    np.maximum.at(found, cell, values)
-    return found
+    """(n_cells,) the largest value of each cell, 0 if it has none."""
+    largest = np.zeros(n_cells, dtype=np.int64)
+    np.maximum.at(largest, cell, values)
+    return largest
 
 
 def _competing(rows: ListRows, scoring: Scoring) -> ListRows:
-    """The rows in which repeats are looked for: where only judged items compete, these and the first rows of the list."""
+    """The rows in which repeats count: if only judged items compete, these and the rows up to the largest cut-off."""
     if scoring.convention.candidates != "judged" or scoring.longest is None:
         return rows
-    return rows.kept((rows.truth >= 0) | (rows.rank <= scoring.longest))
+    return rows.kept((rows.truth_row >= 0) | (rows.rank <= scoring.longest))
 
 
-def _repeats(rows: ListRows, n_cells: int, n_items: int) -> Ints:
-    """(n_cells,) how many recommendations of a cell repeat an item of its list."""
-    ordered = np.sort(rows.cell * n_items + rows.item)
-    return np.bincount(ordered[1:][ordered[1:] == ordered[:-1]] // n_items, minlength=n_cells)
+def _n_repeats(rows: ListRows, n_cells: int, ids: _Ids) -> Ints:
+    """(n_cells,) the number of rows that repeat an item of their list."""
+    ordered = np.sort(ids.pairs(rows.cell, rows.item))
+    return np.bincount(ordered[1:][ordered[1:] == ordered[:-1]] // ids.trained.n_items, minlength=n_cells)
 
 
-def _left_out(lists: pd.DataFrame, key: Ints, ranks: Ranks) -> Ints:
-    """(L,) how many rows of the same item were left out of its list in favour of a row, by its place in the frame."""
+def _left_out(lists: pd.DataFrame, pair: Ints, ranks: Ranks) -> Ints:
+    """(L,) for each row of the frame, how many repeats of its item were dropped from the list."""
     if "n_left_out" in lists:
         return lists["n_left_out"].to_numpy(np.int64)
     if len(ranks.row) == len(lists):
         return np.zeros(len(lists), dtype=np.int64)
-    _, place, size = np.unique(key, return_inverse=True, return_counts=True)
-    found: Ints = size[place] - 1
-    return found
+    _, position, size = np.unique(pair, return_inverse=True, return_counts=True)
+    n_repeats: Ints = size[position] - 1
+    return n_repeats
 
 
-def _rank_faults(rows: ListRows, n_cells: int, scoring: Scoring) -> Ints:
-    """(n_cells,) how many rows of a cell have another rank than their place in the list."""
+def _n_rank_faults(rows: ListRows, n_cells: int, scoring: Scoring) -> Ints:
+    """(n_cells,) the number of rows whose given rank is not their position in the list."""
     if not scoring.given_ranks:
         return np.zeros(n_cells, dtype=np.int64)
     order = np.lexsort((rows.rank, rows.cell))
@@ -432,13 +508,8 @@ def _rank_faults(rows: ListRows, n_cells: int, scoring: Scoring) -> Ints:
     return np.bincount(rows.cell[order][wrong], minlength=n_cells)
 
 
-def _is_matched(rows: ListRows, scoring: Scoring) -> Any:
-    """Which rows have a truth row, up to the largest cut-off."""
-    return (rows.truth >= 0) & (True if scoring.longest is None else rows.rank <= scoring.longest)
-
-
 def _negative(rating: Any, scoring: Scoring) -> Any:
-    """Which ratings have a gain below 0, or too large to be a number, for some metric in use."""
+    """Whether a rating has, for any metric, a gain that is negative or too large for a number."""
     negative = np.zeros(len(rating), dtype=bool)
     for metric in (*scoring.metrics, *scoring.item_metrics):
         for part in metric.tree():
@@ -447,20 +518,20 @@ def _negative(rating: Any, scoring: Scoring) -> Any:
     return negative
 
 
-def _beyond_length(cell: Ints, n_cells: int, declared: int | None) -> Ints:
-    """(n_cells,) by how many rows a list is longer than declared, repeats counted: they take memory, too."""
-    if declared is None:
+def _n_beyond_length(cell: Ints, n_cells: int, max_per_user: int | None) -> Ints:
+    """(n_cells,) the number of rows beyond `max_per_user`, repeats included."""
+    if max_per_user is None:
         return np.zeros(n_cells, dtype=np.int64)
-    return np.maximum(np.bincount(cell, minlength=n_cells) - declared, 0)
+    return np.maximum(np.bincount(cell, minlength=n_cells) - max_per_user, 0)
 
 
-def _beyond_catalog(batch: RankedBatch) -> Any:
-    """(n_cells,) by how many items list, relevant items and training rows of a cell exceed the catalogue."""
+def _n_beyond_catalog(batch: RankedBatch) -> Any:
+    """(n_cells,) by how many the items of list, relevant rows and training rows exceed the size of the catalog."""
     if batch.n_items is None:
         return np.zeros(batch.size, dtype=np.int64)
-    known = batch.n_recommended + batch.n_relevant - batch.n_hits(None)
+    n_items = batch.n_recommended + batch.n_relevant - batch.n_hits(None)
     unseen = batch.unseen_candidates
     if unseen is not None:
         n_listed_relevant = np.bincount(unseen.user, minlength=batch.size)
-        known = np.maximum(known, unseen.n_listed - n_listed_relevant + unseen.n_relevant + unseen.n_seen)
-    return np.maximum(known - batch.n_items, 0)
+        n_items = np.maximum(n_items, unseen.n_listed - n_listed_relevant + unseen.n_relevant + unseen.n_seen)
+    return np.maximum(n_items - batch.n_items, 0)

@@ -1,4 +1,4 @@
-"""From canonical rows in memory to PER_USER, by the code that Spark's workers run."""
+"""PER_USER from canonical rows in memory, by the code that Spark's workers run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished
 from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, scorer
 from spark_recmetrics.side_info.bands_memory import with_bands
-from spark_recmetrics.side_info.packed import SideInfo
+from spark_recmetrics.side_info.packed import SideRows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +52,7 @@ def score(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, sc
         return _named(rated.assign(**{name: np.nan for name in USER_COUNTERS if name not in rated}), known)
     rows = rows_by_kind(inputs, known, request, scoring)
     score_users = scorer(scoring, known.models, None, request.slices.by_side["item"])
-    parts = [score_users(lists, truth, beside) for lists, truth, beside in _some_users(rows, known)]
-    per_user = _together(parts)
+    per_user = _concatenated([score_users(*batch) for batch in _batches(rows, known)])
     if rated is not None:
         errors = rated.drop(columns=[name for name in USER_COUNTERS if name in rated])
         per_user = per_user.merge(errors, on=["model", "user"], how="left")
@@ -64,24 +63,24 @@ def score(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, sc
     return _named(per_user, known)
 
 
-def _together(parts: list[pd.DataFrame]) -> pd.DataFrame:
+def _concatenated(parts: list[pd.DataFrame]) -> pd.DataFrame:
     import pandas as pd
 
     return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
 
 def _named(per_user: pd.DataFrame, known: Known[pd.DataFrame]) -> pd.DataFrame:
-    """PER_USER with the names of models; rows that belong to no user have none."""
+    """PER_USER with the names of models. Rows without a user have none."""
     import pandas as pd
 
     names = [None if pd.isna(code) else known.models[int(code)] for code in per_user["model"]]
     per_user = per_user.assign(model=pd.Series(names, index=per_user.index, dtype=object))
-    first = ["model", "user", *USER_COUNTERS]
-    return per_user[[*first, *(name for name in per_user if name not in first)]]
+    leading = ["model", "user", *USER_COUNTERS]
+    return per_user[[*leading, *(name for name in per_user if name not in leading)]]
 
 
 def clean_lists(rows: pa.Table, known: Known[pd.DataFrame], request: Request) -> pd.DataFrame:
-    """Canonical predictions as they are scored: without faulty rows, `model` a number."""
+    """Canonical predictions without faulty rows, `model` a number."""
     lists = to_pandas(clean_predictions(rows, request.convention, request.policies))
     if "model" not in lists:
         return lists
@@ -93,7 +92,7 @@ def clean_lists(rows: pa.Table, known: Known[pd.DataFrame], request: Request) ->
 def rows_by_kind(
     inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, scoring: Scoring
 ) -> dict[int, pd.DataFrame]:
-    """The rows of full lists, and the others that users are scored by, by `columns.KIND`."""
+    """By `columns.KIND`, the rows of full lists, ground truth and side information."""
     lists = clean_lists(inputs.predicted["predictions"], known, request)
     if "rank" in lists and "scores" not in scoring.needs:
         lists = lists.drop(columns="score", errors="ignore")
@@ -109,7 +108,7 @@ def rows_by_kind(
 
 
 def _described(rows: pd.DataFrame, known: Known[pd.DataFrame]) -> pd.DataFrame:
-    """The rows with what is known of their items, unless that goes to all users."""
+    """The rows with the side information of their items, unless that is sent to all users."""
     if known.items is None or known.items_to_all:
         return rows
     about = dict(zip(known.items["item"], known.items[ABOUT_ITEM], strict=True))
@@ -119,47 +118,47 @@ def _described(rows: pd.DataFrame, known: Known[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _relevant_only(inputs: MemoryInputs, request: Request, *, judged: bool) -> pd.DataFrame:
-    """Ground truth with `rating` NaN where the row is not relevant, and `value`, the rating of every row, if it is needed."""
+    """Ground truth whose `rating` is NaN if the row is not relevant. With `judged`, `value` has the rating of every row."""
     rows = clean_truth(inputs.truth, request.convention, request.policies)
     relevant = relevant_rows(rows, request.convention, has_ratings=inputs.has_ratings)
     value = number_of(rows["rating"]).value
     truth = to_pandas(rows.select(["user", "item"]))
-    # A NaN rating can be relevant, to `truthy` and `present`; for graded gains it is a rating of 0.
+    # A NaN rating is relevant under `truthy` and `present`. For graded gains it is a rating of 0.
     truth["rating"] = np.where(relevant, np.nan_to_num(value, nan=0.0, posinf=np.inf, neginf=-np.inf), np.nan)
     if judged:
         truth["value"] = value
     if "propensity" in rows.column_names:
         propensity = number_of(rows["propensity"])
-        # Rows that will be rejected are counted, and nothing is divided by their propensity.
+        # Rows with a wrong propensity will be rejected. Until then, nothing is divided by it.
         truth["propensity"] = np.where(bad_propensity(propensity), np.nan, propensity.value)
     return truth
 
 
-def _some_users(
+def _batches(
     rows: Mapping[int, pd.DataFrame], known: Known[pd.DataFrame]
-) -> Iterator[tuple[pd.DataFrame, pd.DataFrame, SideInfo]]:
-    """Lists, ground truth and side information of some users at a time: about `ROWS_AT_ONCE` rows."""
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame, SideRows]]:
+    """Lists, ground truth and side information of batches of users, each with about `ROWS_AT_ONCE` rows."""
     items = None if known.items is None or not known.items_to_all else known.items
     kinds = [kind for kind in (KIND_LIST, KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT) if kind in rows]
     n_parts = -(-sum(len(rows[kind]) for kind in kinds) // ROWS_AT_ONCE)
     if n_parts <= 1:
-        yield rows[KIND_LIST], rows[KIND_TRUTH], SideInfo(rows.get(KIND_TRAIN), rows.get(KIND_SEGMENT), items)
+        yield rows[KIND_LIST], rows[KIND_TRUTH], SideRows(rows.get(KIND_TRAIN), rows.get(KIND_SEGMENT), items)
         return
     codes, _ = numbered(*(rows[kind]["user"] for kind in kinds))
     part_of = {kind: code % n_parts for kind, code in zip(kinds, codes, strict=True)}
     order = {kind: np.argsort(part.astype(np.uint16), kind="stable") for kind, part in part_of.items()}
     starts = {kind: np.searchsorted(part[order[kind]], np.arange(n_parts + 1)) for kind, part in part_of.items()}
     for part in range(n_parts):
-        some = {
+        batch = {
             kind: rows[kind].take(order[kind][starts[kind][part] : starts[kind][part + 1]]).reset_index(drop=True)
             for kind in kinds
         }
-        if len(some[KIND_LIST]) or len(some[KIND_TRUTH]) or len(some.get(KIND_TRAIN, ())):
-            yield some[KIND_LIST], some[KIND_TRUTH], SideInfo(some.get(KIND_TRAIN), some.get(KIND_SEGMENT), items)
+        if len(batch[KIND_LIST]) or len(batch[KIND_TRUTH]) or len(batch.get(KIND_TRAIN, ())):
+            yield batch[KIND_LIST], batch[KIND_TRUTH], SideRows(batch.get(KIND_TRAIN), batch.get(KIND_SEGMENT), items)
 
 
 def with_numbers(*tables: pd.DataFrame) -> tuple[list[pd.DataFrame], Any]:
-    """The tables with numbers in place of users and items, and the users by number. pandas groups numbers exactly."""
+    """The tables with numbers instead of ids, which pandas groups exactly, and the users by number."""
     users, ids = numbered(*(rows["user"] for rows in tables))
     items, _ = numbered(*(rows["item"] for rows in tables))
     return [rows.assign(user=user, item=item) for rows, user, item in zip(tables, users, items, strict=True)], ids
@@ -181,14 +180,14 @@ def highest_ratings(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def rating_range(truth: pa.Table, convention: Convention) -> tuple[float, float] | None:
-    """The smallest and the largest rating that count."""
+    """The smallest and the largest rating that counts."""
     (rows,), _ = with_numbers(true_ratings(truth, convention))
     ratings = highest_ratings(rows)["true"]
     return (float(ratings.min()), float(ratings.max())) if len(ratings) else None
 
 
 def distinct_items(lists: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """One row per item of a list where the convention removes repeats, with `n_left_out`, how many others there were.
+    """If the convention drops repeats: one row per item of a list, with `n_left_out`, the number of its repeats.
 
     Users and items are numbers.
     """
@@ -211,7 +210,7 @@ def _best_score(request: Request) -> Any:
 
 
 def _rated(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request) -> pd.DataFrame:
-    """Moments of the rating errors, and the rating metrics, of each (model, user) with a pair. See `rating_errors_spark`."""
+    """Moments of rating errors, and rating metrics, of each (model, user) with a pair. See `rating_errors_spark`."""
     lists = clean_lists(inputs.predicted[request.rating_table], known, request)
     convention = request.convention
     truth = clean_truth(inputs.truth, convention, request.policies)

@@ -1,4 +1,4 @@
-"""Error moments of rating predictions: plain aggregations over the pairs that predictions and truth share."""
+"""Moments of rating errors: plain aggregations over the pairs of predictions and ground truth."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Me
     """Moments of the rating errors, and the rating metrics, of each (model, user): a join and a `groupBy`.
 
     Args:
-        predictions: Canonical predictions; the score is the predicted rating. NaN, null and infinite scores make no pair.
-        truth: Canonical ground truth. NaN and null ratings make no pair; of a repeated row the highest rating counts.
+        predictions: Canonical predictions. Scores are predicted ratings. Rows with a NaN, null or infinite score make no pair.
+        truth: Canonical ground truth. Rows with a NaN or null rating make no pair. The highest rating of repeated rows counts.
         metrics: Rating metrics to compute per user.
         convention: Which pairs count, and whether predictions are clipped.
 
     Returns:
         `[model,] user`, the columns of `metrics.rating.Moments`, `n_pair_duplicates` (pairs that repeat an item, or that
-        `window_spark.without_repeats` has left out), `n_truth_duplicates` (ground-truth rows that repeat an item with a pair),
-        and one double per metric. Only users with a pair have a row.
+        `window_spark.without_repeats` dropped), `n_truth_duplicates` (rows of the ground truth that repeat an item with a
+        pair), and one double per metric. Only users with a pair have a row.
     """
     predicted = predictions.withColumn("score", F.col("score").cast("double"))
     predicted = predicted.where(~number_of(F.col("score")).unusable)
@@ -57,14 +57,14 @@ def rating_range(truth: DataFrame, convention: Convention) -> DataFrame:
 
 
 def true_ratings(truth: DataFrame, convention: Convention) -> DataFrame:
-    """`user, item, true, repeats`: the ratings that count, each pair once with its highest one."""
+    """`user, item, true, repeats`: the ratings that count, each pair once with its highest rating."""
     rating = F.col("rating").cast("double")
     rated = truth.where(~number_of(rating).unusable & (F.lit(convention.rating_rows == "all") | (rating > 0)))
     return rated.groupBy("user", "item").agg(F.max(rating).alias("true"), (F.count(F.lit(1)) - 1).alias("repeats"))
 
 
 def _value(metric: Metric) -> Column:
-    """The metric of each row of moments, null where it is undefined."""
+    """The metric of each row of moments, null if it is undefined."""
     sums = metric.definition.compute(Moments(*map(F.col, Moments._fields)))
     pooled = metric.definition.pooled or quotient
     return F.when(sums.count > sums.floor, pooled(sums))

@@ -1,4 +1,4 @@
-"""Score users, thousands of them in one vectorised call: cut lists in a cogroup of buckets, whole ones in a stream."""
+"""Score thousands of users per call in Spark's workers: cut lists in a cogroup of buckets, full lists in a stream."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import Slice
 from spark_recmetrics.scoring.chunks import arrays_together, frames_of, frames_of_arrays, users_together
 from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, scorer
-from spark_recmetrics.side_info.packed import SideInfo, split
+from spark_recmetrics.side_info.packed import SideRows, split
 from spark_recmetrics.storage.schemas import TOTALS
 
 if TYPE_CHECKING:
@@ -61,39 +61,39 @@ def score_users(
     truth: DataFrame,
     scoring: Scoring,
     models: Sequence[str],
-    wanted: SumSpec | None = None,
+    sum_spec: SumSpec | None = None,
     slices: Sequence[Slice] = (),
 ) -> DataFrame:
-    """Per-user values of every metric that can be computed from the first rows of lists.
+    """Per-user values of the metrics that need only the first rows of lists.
 
     Args:
-        ranked: `bucket, [model,] user, item, rank`, and what `rank.without_repeats` and `rank.top_rows` add.
-        truth: `bucket, user, item, rating`, the rating null where the row is not relevant, and what `inputs.relevant_only`
-            adds; the columns of the slices; and rows of other kinds, by `match.mixed`.
-        scoring: Metrics and their definitions.
+        ranked: `bucket, [model,] user, item, rank`, and the columns that `window_spark.without_repeats` and `top_rows` add.
+        truth: `bucket, user, item, rating`, the rating null if the row is not relevant, the columns that
+            `inputs.spark.relevant_only` adds, and the columns of the slices. With rows of other kinds, by
+            `exchange_spark.mixed`.
+        scoring: What to compute.
         models: Names of the models.
-        wanted: What is to be added up, too, where the rows below are all that the values of the models are made of.
+        sum_spec: What to sum over users, None if the values of models need other columns, too.
         slices: Slices of items.
 
     Returns:
-        One row per model and user of truth or predictions: `model` (its place in the list of models), `user`, the
-        counters of `columns.USER_COUNTERS`, nullable doubles (`Scoring.columns` and `Scoring.rating_columns`), and arrays of
-        pairs where a metric compares those of different users. One row of each bucket has the totals of all its rows; if that
-        is one without a model, it is nobody's.
-        With slices of items there are further rows, which have `columns.ITEM_SLICE` and `ITEM_VALUE`: for each value, the users
-        with a truth row of such an item, scored as if truth had only these items.
+        One row per model and user of ground truth or predictions: `model` (its position among the models), `user`, the counters
+        of `columns.USER_COUNTERS`, nullable doubles (`Scoring.columns` and `Scoring.rating_columns`), and arrays of pairs if a
+        metric compares pairs of different users. The first row of each bucket has the totals of its rows; it may have no model.
+        With slices of items there are further rows, with `columns.ITEM_SLICE` and `ITEM_VALUE`: for each value, the users with
+        ground truth for such an item, scored as if the ground truth had only these items.
     """
-    schema = _schema(truth.schema, scoring, wanted, slices)
-    score = scorer(scoring, models, wanted, slices)
+    schema = _schema(truth.schema, scoring, sum_spec, slices)
+    score = scorer(scoring, models, sum_spec, slices)
 
     def of_bucket(lists: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
         return score(lists, *split(rows))
 
     scored = ranked.groupBy("bucket").cogroup(truth.groupBy("bucket")).applyInPandas(of_bucket, schema)
-    # A Connect client (seen on 4.2) reports the observations of the left side of a cogroup alone. It does look into both sides
-    # of a union, and the optimiser removes this one, because its other side is empty.
-    nobody = truth.where(F.lit(False)).select(F.lit(None).cast(schema).alias("row")).select("row.*")
-    return scored.union(nobody)
+    # A Connect client (seen on 4.2) reports only the observations of the left side of a cogroup, but both sides of a union.
+    # The optimizer removes this union, because the other side is empty.
+    no_rows = truth.where(F.lit(False)).select(F.lit(None).cast(schema).alias("row")).select("row.*")
+    return scored.union(no_rows)
 
 
 def score_lists(
@@ -101,54 +101,54 @@ def score_lists(
     columns: Mapping[int, StructType],
     scoring: Scoring,
     models: Sequence[str],
-    wanted: SumSpec | None = None,
+    sum_spec: SumSpec | None = None,
     slices: Sequence[Slice] = (),
 ) -> DataFrame:
-    """Per-user values of every metric, out of whole lists in any order.
+    """Per-user values of all metrics, from full lists in any order.
 
-    Users are scored as they come, many at once: a worker holds about `ROWS_AT_ONCE` rows, or those of one user.
+    Users are scored in the order in which they arrive. A worker holds about `ROWS_AT_ONCE` rows, or those of a single user.
 
     Args:
-        rows: Lists `[model,] user, item`, `rank` and/or `score`, truth as for `score_users`, and what is known beside, by
-            `match.gathered`; or by `match.mixed`, where in a partition those of a user stand one behind the other, and before
-            them the rows of items, which have no user.
+        rows: Lists `[model,] user, item` with `rank` or `score` or both, ground truth as for `score_users`, and side
+            information, by `exchange_spark.gathered`. Or by `exchange_spark.mixed`, sorted by user within a partition, with
+            the rows of items, which have no user, first.
         columns: By `columns.KIND`, the columns of its rows.
         scoring: As for `score_users`.
         models: As for `score_users`.
-        wanted: As for `score_users`.
+        sum_spec: As for `score_users`.
         slices: As for `score_users`.
 
     Returns:
-        As `score_users` does, those who are scored at once in place of a bucket.
+        The rows of `score_users`, with the users of one call in place of a bucket.
     """
-    schema = _schema(columns[KIND_LIST], scoring, wanted, slices)
-    score, sent = scorer(scoring, models, wanted, slices), to_arrow_schema(schema)
-    names = {kind: own.names for kind, own in columns.items()}
-    together, taken = (users_together, frames_of) if KIND in rows.columns else (arrays_together, frames_of_arrays)
+    schema = _schema(columns[KIND_LIST], scoring, sum_spec, slices)
+    score, arrow_schema = scorer(scoring, models, sum_spec, slices), to_arrow_schema(schema)
+    names = {kind: struct.names for kind, struct in columns.items()}
+    tables_of, separated = (users_together, frames_of) if KIND in rows.columns else (arrays_together, frames_of_arrays)
 
     def of_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         items = None
-        for some in together(batches, ROWS_AT_ONCE):
-            frames = taken(some, names)
+        for table in tables_of(batches, ROWS_AT_ONCE):
+            frames = separated(table, names)
             items = frames.get(KIND_ITEM) if items is None else items
             if not (len(frames[KIND_LIST]) or len(frames[KIND_TRUTH]) or KIND_TRAIN in frames):
-                continue  # nobody to score
-            beside = SideInfo(frames.get(KIND_TRAIN), frames.get(KIND_SEGMENT), items)
-            scored = score(frames[KIND_LIST], frames[KIND_TRUTH], beside)
-            yield from pa.Table.from_pandas(scored, schema=sent, preserve_index=False).to_batches()
+                continue  # no user to score
+            side = SideRows(frames.get(KIND_TRAIN), frames.get(KIND_SEGMENT), items)
+            scored = score(frames[KIND_LIST], frames[KIND_TRUTH], side)
+            yield from pa.Table.from_pandas(scored, schema=arrow_schema, preserve_index=False).to_batches()
 
     return rows.mapInArrow(of_partition, schema)
 
 
-def _schema(given: StructType, scoring: Scoring, wanted: SumSpec | None, slices: Sequence[Slice]) -> StructType:
-    """The columns of what is scored."""
+def _schema(ids: StructType, scoring: Scoring, sum_spec: SumSpec | None, slices: Sequence[Slice]) -> StructType:
+    """The columns of scored users, with the types of `user` and `item` from `ids`."""
     labels = {metric.slug: {"label": str(metric)} for metric in (*scoring.metrics, *scoring.rating)}
     return StructType(
         [
             StructField("model", IntegerType()),
-            StructField("user", given["user"].dataType),
+            StructField("user", ids["user"].dataType),
             *(StructField(name, LongType()) for name in USER_COUNTERS),
             *(StructField(name, DoubleType(), metadata=labels.get(name)) for name in scoring.columns),
             *(
@@ -157,16 +157,16 @@ def _schema(given: StructType, scoring: Scoring, wanted: SumSpec | None, slices:
             ),
             *([StructField(PAIR_SCORES, ArrayType(DoubleType()))] if scoring.keeps_pairs else []),
             *([StructField(name, ArrayType(LongType())) for name in (PAIR_RANKS, PAIR_STARTS)] if scoring.keeps_pairs else []),
-            *([StructField(PART_TOTALS, ArrayType(TOTALS))] if wanted else []),
+            *([StructField(PART_TOTALS, ArrayType(TOTALS))] if sum_spec else []),
             *([StructField(name, StringType()) for name in (ITEM_SLICE, ITEM_VALUE)] if slices else []),
-            *_item_fields(given["item"].dataType, scoring),
+            *_item_fields(ids["item"].dataType, scoring),
             *(_group_fields() if scoring.measured else []),
         ]
     )
 
 
 def _item_fields(items: DataType, scoring: Scoring) -> list[StructField]:
-    """The arrays that metrics of items, and their intervals, are made of."""
+    """The arrays from which metrics of items and their intervals are computed."""
     n_counted, n_summed = len(scoring.counted), len(per_item_indexes(scoring.measured))
     kinds = {ITEM_IDS: items, ITEM_MODELS: IntegerType(), LIST_ITEMS: items, LIST_RANKS: LongType()}
     names = item_columns(n_counted, n_summed) if n_counted or n_summed else []
@@ -179,6 +179,6 @@ def _item_fields(items: DataType, scoring: Scoring) -> list[StructField]:
 
 
 def _group_fields() -> list[StructField]:
-    """The arrays that metrics of groups are made of."""
+    """The arrays from which metrics of groups are computed."""
     kinds = (IntegerType(), IntegerType(), StringType(), IntegerType(), LongType(), DoubleType())
     return [StructField(name, ArrayType(kind)) for name, kind in zip(GROUP_ARRAYS, kinds, strict=True)]

@@ -1,4 +1,4 @@
-"""What comes to a bucket of users beside lists and truth: training rows, groups of users, and what is known of items."""
+"""The side information that workers get with lists and ground truth, and items packed into bytes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ from spark_recmetrics.metrics.arrays import positions_of
 
 
 @dataclass(frozen=True)
-class SideInfo:
-    """What comes beside lists and truth, where it is needed.
+class SideRows:
+    """The side information of users, as far as metrics need it.
 
     Args:
         train: `user, item` of training rows.
-        segments: `user`, and `segment_0`, `segment_1`, …: the groups by each of the columns that users are grouped by, None
-            where there is none.
-        items: `item` and `ABOUT_ITEM`, each item once; None where rows of lists, truth and training rows have this column
-            themselves.
+        segments: `user`, and `segment_0`, `segment_1`, …: for each column by which users are grouped, the group or None.
+        items: `item` and `ABOUT_ITEM`, each item once. None if the rows of lists, ground truth and training rows have the
+            column `ABOUT_ITEM`.
     """
 
     train: pd.DataFrame | None = None
@@ -37,30 +36,26 @@ class SideInfo:
     items: pd.DataFrame | None = None
 
 
-def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, SideInfo]:
-    """Truth, and what came beside it.
-
-    Args:
-        rows: Truth; with `KIND`, rows of all kinds together.
-    """
+def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, SideRows]:
+    """Ground truth and side information, from the rows of all kinds, or from ground truth alone."""
     if KIND not in rows:
-        return rows, SideInfo()
-    kind = rows[KIND].to_numpy()
-    truth, train, segments, items = (rows[kind == one] for one in (KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM))
+        return rows, SideRows()
+    row_kind = rows[KIND].to_numpy()
+    truth, train, segments, items = (rows[row_kind == kind] for kind in (KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM))
     if len(items):
-        # It is null in the other rows.
+        # The column is null in the other rows.
         truth, train = (part.drop(columns=ABOUT_ITEM) for part in (truth, train))
-    return truth, SideInfo(*(part if len(part) else None for part in (train, segments, items)))
+    return truth, SideRows(*(part if len(part) else None for part in (train, segments, items)))
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The training rows of a bucket, each once, by the numbers of users and items.
+    """The training rows of a bucket, each once, with numbers for users and items.
 
     Args:
         user: (T,) users, ascending.
         item: (T,) items, ascending within a user.
-        n_items: A number above those of items.
+        n_items: A number above those of all items.
     """
 
     user: Ints
@@ -69,52 +64,52 @@ class Trained:
 
     @classmethod
     def of(cls, user: Ints, item: Ints, n_items: int) -> Trained:
-        """Rows in any order, with repeats."""
-        key = np.unique(user * n_items + item)
-        return cls(key // n_items, key % n_items, n_items)
+        """From rows in any order, with repeats."""
+        pair = np.unique(user * n_items + item)
+        return cls(pair // n_items, pair % n_items, n_items)
 
     @cached_property
-    def _key(self) -> Ints:
+    def _pair(self) -> Ints:
         return self.user * self.n_items + self.item
 
     def have(self, user: Ints, item: Ints) -> NDArray[np.bool_]:
-        """(L,) whether there is a row of this user and item."""
-        return positions_of(user * self.n_items + item, self._key) >= 0
+        """(L,) whether there is a training row of this user and item."""
+        return positions_of(user * self.n_items + item, self._pair) >= 0
 
 
 def pack(numbers: Ints, features: Floats, groups: Iterable[Ints]) -> list[bytes]:
-    """What is known of items as bytes, whose number is a multiple of 8.
+    """The side information of each item as bytes, a multiple of 8.
 
-    Arrays would be slow to move: for each row that it sends to Python, Spark looks at all rows of the batch before it.
+    Arrays are slow to send to Python: for each row, Spark reads all earlier rows of the batch.
 
     Args:
-        numbers: (I, 2 + B) training rows of the item, users who have one, and its categories, a bit each.
-        features: (I, D) feature vector, NaN where there is none.
-        groups: (I,) places in `ItemSummary.groups`.
+        numbers: (I, 2 + B) training rows of the item, users who have one, and its categories, one bit each.
+        features: (I, D) feature vector, NaN without one.
+        groups: (I,) positions in `ItemSummary.groups`.
     """
     fixed = np.concatenate([numbers.astype("<i8"), features.astype("<f8").view("<i8")], axis=1)
-    return [row.tobytes() + own.astype("<i8").tobytes() for row, own in zip(fixed, groups, strict=True)]
+    return [row.tobytes() + of_item.astype("<i8").tobytes() for row, of_item in zip(fixed, groups, strict=True)]
 
 
 def read_table(sources: Sequence[tuple[pd.DataFrame, Ints]], size: int, summary: ItemSummary) -> ItemTable:
-    """What is known of the items of a bucket.
+    """The side information of the items of a bucket.
 
     Args:
-        sources: Frames with `ABOUT_ITEM`, or without, and the number of the item of each row.
+        sources: Frames with or without `ABOUT_ITEM`, and the number of the item of each row.
         size: How many items there are.
-        summary: What is known of all together.
+        summary: The summary of all items.
     """
     import pandas as pd
 
-    own = [(code, frame[ABOUT_ITEM]) for frame, code in sources if ABOUT_ITEM in frame and len(frame)]
+    described = [(code, frame[ABOUT_ITEM]) for frame, code in sources if ABOUT_ITEM in frame and len(frame)]
     numbers = np.zeros((size, 2 + summary.n_blocks), dtype=np.int64)
     features = np.full((size, summary.n_features), np.nan)
     n_groups, groups = np.zeros(size, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    if own:
-        codes, values = np.concatenate([code for code, _ in own]), pd.concat([values for _, values in own])
-        there = values.notna().to_numpy()
-        code, first = np.unique(codes[there], return_index=True)
-        packed = values.to_numpy()[there][first]
+    if described:
+        codes, values = np.concatenate([code for code, _ in described]), pd.concat([values for _, values in described])
+        present = values.notna().to_numpy()
+        code, first = np.unique(codes[present], return_index=True)
+        packed = values.to_numpy()[present][first]
         length = np.fromiter(map(len, packed), dtype=np.int64, count=len(packed)) // 8
         flat, start = np.frombuffer(b"".join(packed), dtype="<i8"), np.cumsum(length) - length
         middle, end = numbers.shape[1], numbers.shape[1] + features.shape[1]

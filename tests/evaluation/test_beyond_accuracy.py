@@ -30,7 +30,7 @@ from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import Band
 from spark_recmetrics.scoring.kernel import score_bucket
 from spark_recmetrics.side_info.bands_memory import read_bands
-from spark_recmetrics.side_info.packed import SideInfo
+from spark_recmetrics.side_info.packed import SideRows
 from spark_recmetrics.storage import actions
 
 DEFAULT = convention("default")
@@ -272,7 +272,7 @@ def test_a_kernel_is_not_asked_for_nobody(own_metrics):
     lists = pd.DataFrame({"user": np.zeros(0, np.int64), "item": np.zeros(0, np.int64), "score": np.zeros(0)})
     truth = lists.rename(columns={"score": "rating"})
     train = pd.DataFrame({"user": [1], "item": [1]})
-    found = score_bucket(lists, truth, scoring, SideInfo(train))
+    found = score_bucket(lists, truth, scoring, SideRows(train))
     assert (len(found), "own_longest" in found) == (0, True)
 
 

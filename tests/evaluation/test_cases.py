@@ -167,7 +167,7 @@ def test_p1_users_without_a_list(convention, recall, n_users):
     # One population for all metrics of a run: of the users that are averaged so many have a list.
     assert {mean.n_users for mean in result.means["model"]} == {n_users}
     assert mean_of(result, "user_coverage@1") == (close(recall), n_users, 0)
-    # SideInfo both means the share of all users that the lists cover, 1 of 2.
+    # Next to both means, the share of all users that the lists cover, 1 of 2.
     found = {fact.check: (fact.n_rows, fact.share) for fact in result.data_checks if fact.table == "predictions/model"}
     assert (found["users"], found["users_with_list"]) == ((2, None), (1, close(1 / 2)))
     assert any("users_without_list: 1 user (50 %)" in warning for warning in result.warnings)

@@ -30,14 +30,10 @@ def test_rows_are_ranked_by_score_and_then_by_item():
     assert [edge.tolist() for edge in found.ties] == [[0, 1, 1, 3, 4], [0, 2, 2, 3, 4]]
 
 
-@pytest.mark.parametrize(("ties", "rows"), [("item_asc", [0, 2, 1]), ("item_desc", [1, 2, 0])])
+@pytest.mark.parametrize(("ties", "rows"), [("item_asc", [0, 2, 1]), ("input", [0, 2, 1]), ("item_desc", [1, 2, 0])])
 def test_ties_are_broken_by_the_ids_and_not_by_their_numbers(ties, rows):
     # Numbers are given as ids come; the texts are in another order.
     assert ranked({"score": [1.0] * 3}, [0] * 3, [1, 0, 2], items=["z", "a", "m"], ties=ties).row.tolist() == rows
-
-
-def test_ties_stay_in_the_order_of_rows_that_have_a_place():
-    assert ranked({"score": [1.0] * 3, "place": [2, 0, 1]}, [0] * 3, [0, 1, 2], ties="input").row.tolist() == [1, 2, 0]
 
 
 @pytest.mark.parametrize(("nan_scores", "rows"), [("last", [1, 2, 3, 0]), ("first", [0, 1, 2, 3])])
@@ -92,15 +88,15 @@ def test_unseen_rows_are_counted_along_each_list():
     nothing, cell = np.zeros(5), np.array([0, 0, 0, 1, 1])
     ranks = Ranks.given(pd.DataFrame({"rank": [1, 2, 3, 1, 2]}))
     seen = np.array([True, False, False, False, True])
-    found = ListRows.of(ranks, cell=cell, item=nothing, truth=nothing, score=nothing, seen=seen)
-    assert found.unseen_place.tolist() == [0, 1, 2, 1, 1]
+    found = ListRows.of(ranks, cell=cell, item=nothing, truth_row=nothing, score=nothing, seen=seen)
+    assert found.unseen_position.tolist() == [0, 1, 2, 1, 1]
 
 
 def test_no_row_at_all():
     found = ranked({"score": np.zeros(0)}, np.zeros(0, np.int64), np.zeros(0, np.int64))
     assert len(found.rank) == 0
-    none = dict.fromkeys(("cell", "item", "truth", "score"), np.zeros(0))
-    assert len(ListRows.of(found, **none, seen=np.zeros(0, bool)).unseen_place) == 0
+    none = dict.fromkeys(("cell", "item", "truth_row", "score"), np.zeros(0))
+    assert len(ListRows.of(found, **none, seen=np.zeros(0, bool)).unseen_position) == 0
 
 
 def batches(users, *, size):
