@@ -1,4 +1,4 @@
-"""The same evaluation on both engines: tables from plain rows, and what an evaluation returns in a form that can be compared."""
+"""The same evaluation on both engines: tables from plain rows, and results in a form that can be compared."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Table:
         return session.createDataFrame([tuple(row) for row in self.rows], self.columns)
 
     def polars(self) -> Any:
-        import polars
+        import polars as pl
 
-        return polars.from_arrow(self.arrow())
+        return pl.from_arrow(self.arrow())
 
     def pandas(self) -> pd.DataFrame:
         return self.arrow().to_pandas()

@@ -157,7 +157,7 @@ def _options(dice: Dice) -> dict[str, Any]:
             "nan_scores": rng.choice(["drop", "last", "first"]),
         }
         convention["negative_gains"] = "clip"
-        checks = {check: "drop" for check in ("null_ids", "bad_ranks", "infinite_scores", "bad_propensities")}
+        checks = dict.fromkeys(("null_ids", "bad_ranks", "infinite_scores", "bad_propensities"), "drop")
     for check in rng.sample(list(POLICIES), rng.choice([0, 0, 1, 3])):
         checks.setdefault(check, rng.choice(POLICIES[check]))
     options: dict[str, Any] = {

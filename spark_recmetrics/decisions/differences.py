@@ -19,6 +19,7 @@ from spark_recmetrics.stats.result import ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 
 LISTED = MEMBERS["predicted"]
@@ -82,59 +83,75 @@ def part_differences(rows: pd.DataFrame, asked: Asked) -> pd.DataFrame:
     return pd.concat([_of_groups(own, groups, asked) for own, groups in grouped(rows, asked.slices)], ignore_index=True)
 
 
+class _Users:
+    """Some users of PER_USER, one row of each model per user, and the values that are compared."""
+
+    def __init__(self, rows: pd.DataFrame, asked: Asked) -> None:
+        (self.number,), users = numbered(rows["user"])
+        self.size = len(users)
+        model = rows["model"].to_numpy()
+        self.row = {name: np.full(self.size, -1) for name in {name for pair in asked.pairs for name in pair}}
+        for name, row in self.row.items():
+            rows_of_model = np.flatnonzero(model == name)
+            row[self.number[rows_of_model]] = rows_of_model
+        counters = {*LISTED, *(counter for tally in asked.tallies for counter in MEMBERS[tally.users])}
+        self.values = {name: rows[name].to_numpy(np.float64) for name in counters | {tally.column for tally in asked.tallies}}
+        self.hashes = np.zeros(self.size, dtype=np.uint64)
+        self.hashes[self.number] = rows["user_hash"].to_numpy(np.int64).view(np.uint64)
+
+    def lists(self, model: str) -> NDArray[np.int64]:
+        """(U,) 1 for each user with a list of the model: without any, the model was not there at all."""
+        row, lists = self.row[model], np.zeros(self.size, dtype=np.int64)
+        lists[row >= 0] = np.all([self.values[counter][row[row >= 0]] > 0 for counter in LISTED], axis=0)
+        return lists
+
+    def compared(self, pair: tuple[str, str], tally: Tally) -> tuple[Any, Any, Any, Any]:
+        """The users with rows of both models, the values of a and of b, which are members, and which can be compared."""
+        rows = self.row[pair[0]], self.row[pair[1]]
+        both = np.flatnonzero((rows[0] >= 0) & (rows[1] >= 0))
+        member = np.ones(len(both), dtype=bool)
+        for counter in MEMBERS[tally.users]:
+            member &= (self.values[counter][rows[0][both]] > 0) & (self.values[counter][rows[1][both]] > 0)
+        values = [self.values[tally.column][row[both]] for row in rows]
+        old, new = (np.nan_to_num(own, nan=0.0) if tally.as_zero else own for own in values)
+        return both, (old, new), member, member & (np.abs(old) < LARGEST) & (np.abs(new) < LARGEST)
+
+    def in_groups(self, groups: Sequence[Group]) -> list[tuple[int, str, Any]]:
+        """By slice and value, (U,) which users belong to it."""
+        members: list[tuple[int, str, Any]] = []
+        for group in groups:
+            code = np.zeros(self.size, dtype=np.int64)
+            code[self.number] = group.code
+            members += [(group.position, text, code == value) for value, text in enumerate(group.values)]
+        return members
+
+
 def _of_groups(rows: pd.DataFrame, groups: Sequence[Group], asked: Asked) -> pd.DataFrame:
-    """The sums of some users, who stand once for each model, by the values of slices."""
+    """The sums of some users, by the values of slices."""
     import pandas as pd
 
-    (user,), users = numbered(rows["user"])
-    place: dict[str, Any] = {}
-    model = rows["model"].to_numpy()
-    for name in {name for pair in asked.pairs for name in pair}:
-        own = np.flatnonzero(model == name)
-        place[name] = np.full(len(users), -1)
-        place[name][user[own]] = own
-    counters = {*LISTED, *(counter for tally in asked.tallies for counter in MEMBERS[tally.users])}
-    values = {name: rows[name].to_numpy(np.float64) for name in counters | {tally.column for tally in asked.tallies}}
-    # A row with a list in it says that the model was there at all.
-    lists = {name: np.zeros(len(users), dtype=np.int64) for name in place}
-    for name, own in place.items():
-        lists[name][own >= 0] = np.all([values[counter][own[own >= 0]] > 0 for counter in LISTED], axis=0)
-    hashes = np.zeros(len(users), dtype=np.uint64)
-    hashes[user] = rows["user_hash"].to_numpy(np.int64).view(np.uint64)
-    weights = poisson_weights(hashes, asked.n_replicates, asked.seed) if asked.n_replicates else None
-    of_groups: list[tuple[int, str, Any]] = []
-    for group in groups:
-        of_user = np.zeros(len(users), dtype=np.int64)
-        of_user[user] = group.code
-        of_groups += [(group.position, text, of_user == value) for value, text in enumerate(group.values)]
-
-    found, columns = [], []
-    for pair, (a, b) in enumerate(asked.pairs):
-        both = np.flatnonzero((place[a] >= 0) & (place[b] >= 0))
-        one, other = place[a][both], place[b][both]
+    users = _Users(rows, asked)
+    members, sums, differences = users.in_groups(groups), [], []
+    lists = {model: users.lists(model) for model in users.row}
+    for number, pair in enumerate(asked.pairs):
         for column, tally in enumerate(asked.tallies):
-            member = np.ones(len(both), dtype=bool)
-            for counter in MEMBERS[tally.users]:
-                member &= (values[counter][one] > 0) & (values[counter][other] > 0)
-            old, new = values[tally.column][one], values[tally.column][other]
-            if tally.as_zero:
-                old, new = np.nan_to_num(old, nan=0.0), np.nan_to_num(new, nan=0.0)
-            known = member & (np.abs(old) < LARGEST) & (np.abs(new) < LARGEST)
-            for number, text, of_group in of_groups:
-                here = of_group[both]
-                kept, n_left_out = known & here, int((member & ~known & here).sum())
-                n_lists = [int(lists[name][of_group].sum()) for name in (a, b)]
-                found.append((pair, column, number, text, *n_lists, *_sums(old[kept], new[kept], n_left_out=n_left_out)))
-            columns.append(np.full(len(users), np.nan))
-            columns[-1][both[known]] = _difference(old[known], new[known])
-    frame = pd.DataFrame(found, columns=[*KEY, *_N_LISTS, *_Sums._fields])
+            both, (old, new), member, comparable = users.compared(pair, tally)
+            for position, text, of_group in members:
+                inside = of_group[both]
+                kept, n_left_out = comparable & inside, int((member & ~comparable & inside).sum())
+                n_lists = [int(lists[model][of_group].sum()) for model in pair]
+                sums.append((number, column, position, text, *n_lists, *_sums(old[kept], new[kept], n_left_out=n_left_out)))
+            differences.append(np.full(users.size, np.nan))
+            differences[-1][both[comparable]] = _difference(old[comparable], new[comparable])
+    frame = pd.DataFrame(sums, columns=[*KEY, *_N_LISTS, *_Sums._fields])
     frame["sums"] = frame["counts"] = None
-    if weights is not None:
-        table = np.column_stack(columns)
-        drawn = [bootstrap_sums(table[of_group], weights[:, of_group]) for _, _, of_group in of_groups]
-        places = [(group, column) for column in range(len(columns)) for group in range(len(of_groups))]
+    if asked.n_replicates:
+        weights = poisson_weights(users.hashes, asked.n_replicates, asked.seed)
+        table = np.column_stack(differences)
+        drawn = [bootstrap_sums(table[of_group], weights[:, of_group]) for _, _, of_group in members]
+        order = [(group, column) for column in range(len(differences)) for group in range(len(members))]
         for of, name in enumerate(("sums", "counts")):
-            frame[name] = pd.Series([drawn[group][of][:, column] for group, column in places], dtype=object)
+            frame[name] = pd.Series([drawn[group][of][:, column] for group, column in order], dtype=object)
     if not asked.ranks:
         frame["magnitudes"] = frame["n_positive"] = frame["n_negative"] = None
     return frame

@@ -22,7 +22,9 @@ LOG2_3 = math.log2(3)
 LISTS = "user_id bigint, item_id bigint, score double"
 
 
-@pytest.fixture(scope="module", params=[pytest.param(None, id="memory"), pytest.param("_session", id="spark", marks=pytest.mark.spark)])
+@pytest.fixture(
+    scope="module", params=[pytest.param(None, id="memory"), pytest.param("_session", id="spark", marks=pytest.mark.spark)]
+)
 def engine(request) -> Engine:
     return PANDAS if request.param is None else on_spark(request.getfixturevalue(request.param))
 
@@ -61,7 +63,14 @@ def test_items_break_ties_in_the_convention_threshold(engine):
 #
 # Lists of two: als gives user 1 a b, user 2 b a, user 3 c; pop gives users 1, 2 and 3 a b. Relevant are a c; a; b; and a for
 # user 4, whom no model serves.
-ALS = [("als", 1, "a", 0.9), ("als", 1, "b", 0.8), ("als", 1, "c", 0.7), ("als", 2, "b", 0.9), ("als", 2, "a", 0.1), ("als", 3, "c", 0.6)]
+ALS = [
+    ("als", 1, "a", 0.9),
+    ("als", 1, "b", 0.8),
+    ("als", 1, "c", 0.7),
+    ("als", 2, "b", 0.9),
+    ("als", 2, "a", 0.1),
+    ("als", 3, "c", 0.6),
+]
 POP = [("pop", user, item, score) for user in (1, 2, 3) for item, score in (("a", 3.0), ("b", 2.0))]
 TABLES = {
     "predictions": Table("model string, user_id bigint, item_id string, score double", [*ALS, *POP]),
@@ -138,7 +147,13 @@ def test_normal_confidence_intervals(everything):
     half = NormalDist().inv_cdf(0.975) * statistics.stdev(each) / 2
     assert row["std"] == close(statistics.stdev(each))
     assert (row["ci_low"], row["ci_high"], row["ci_method"]) == (close(3 / 8 - half), close(3 / 8 + half), "normal")
-    assert (row["n_users"], row["n_undefined"], row["run_id"], row["as_of"], row["job"]) == (4, 0, "r1", "2026-11-28", "nightly")
+    assert (row["n_users"], row["n_undefined"], row["run_id"], row["as_of"], row["job"]) == (
+        4,
+        0,
+        "r1",
+        "2026-11-28",
+        "nightly",
+    )
 
 
 SLICED = {
@@ -195,7 +210,9 @@ def test_summary_and_data_report_are_tables_of_the_engine(everything):
 
 
 def test_data_checks_and_warnings(everything):
-    found = {(check.check, check.table): (check.level, check.n_rows, check.share, check.example) for check in everything.data_checks}
+    found = {
+        (check.check, check.table): (check.level, check.n_rows, check.share, check.example) for check in everything.data_checks
+    }
     assert found["rows", "predictions"] == ("info", 12, None, None)
     assert found["rows", "truth"] == ("info", 6, None, "ratings 1 to 5")
     assert found["relevant", "truth"] == ("info", 5, close(5 / 6), "ratings 1 to 5")
@@ -297,7 +314,9 @@ FAULTY = {
         "user_id bigint, item_id bigint, score double",
         [(1, 7, 0.9), (1, 7, 0.5), (1, None, 0.8), (1, 8, math.inf), (2, 8, None), (2, 9, 0.3), (2, 99, 0.2), (None, 7, 0.1)],
     ),
-    "truth": Table("user_id bigint, item_id bigint, rating double", [(1, 7, 5.0), (1, 7, 4.0), (2, 9, None), (2, 8, 3.0), (2, None, 3.0)]),
+    "truth": Table(
+        "user_id bigint, item_id bigint, rating double", [(1, 7, 5.0), (1, 7, 4.0), (2, 9, None), (2, 8, 3.0), (2, None, 3.0)]
+    ),
     "catalog": Table("item_id bigint", [(7,), (8,), (9,)]),
 }
 
@@ -366,7 +385,9 @@ def test_rating_predictions(engine):
 
 @pytest.mark.parametrize("form", ["plain", "structs"])
 def test_arrays(engine, form):
-    cells = {"plain": [["b", "a"], ["a", None], [], None], "structs": [[("b", 2.5), ("a", 1.0)], [("a", 2.0), None], [], None]}[form]
+    cells = {"plain": [["b", "a"], ["a", None], [], None], "structs": [[("b", 2.5), ("a", 1.0)], [("a", 2.0), None], [], None]}[
+        form
+    ]
     element = {"plain": "string", "structs": "struct<item_id:string,score:double>"}[form]
     tables = {
         "predictions": Table(f"user_id bigint, items array<{element}>", list(enumerate(cells, 1))),
@@ -381,7 +402,11 @@ def test_arrays(engine, form):
 
 def test_ids_of_each_type(engine):
     one, two = 9007199254740992, 9007199254740993
-    for kind, ids in (("bigint", (one, two)), ("string", ("x1", "ü-é")), ("decimal(20,2)", (Decimal("0.10"), Decimal("-7.00")))):
+    for kind, ids in (
+        ("bigint", (one, two)),
+        ("string", ("x1", "ü-é")),
+        ("decimal(20,2)", (Decimal("0.10"), Decimal("-7.00"))),
+    ):
         lists = [(user, item, 1.0) for user, item in zip(ids, ids[::-1], strict=True)]
         tables = {
             "predictions": Table(f"user_id {kind}, item_id {kind}, score double", lists),
@@ -402,7 +427,10 @@ def test_empty_tables(engine):
 
 # Columns and arguments that cannot be used ----------------------------------------------------------------------------------
 
-GOOD = {"predictions": Table(LISTS, [(1, 7, 0.9)]), "truth": Table("user_id bigint, item_id bigint, rating double", [(1, 7, 5.0)])}
+GOOD = {
+    "predictions": Table(LISTS, [(1, 7, 0.9)]),
+    "truth": Table("user_id bigint, item_id bigint, rating double", [(1, 7, 5.0)]),
+}
 REJECTED = {
     "no column": ({"truth": Table("user bigint, item_id bigint", [(1, 7)])}, {}),
     "a type": ({"truth": Table("user_id double, item_id bigint", [(1.5, 7)])}, {}),
@@ -414,7 +442,10 @@ REJECTED = {
     "no scores": ({"predictions": Table("user_id bigint, item_id bigint", [(1, 7)])}, {}),
     "no array of items": ({"predictions": Table("user_id bigint, items string", [(1, "7")])}, {}),
     "a model of lists": ({"predictions": Table(f"{LISTS}, model array<string>", [(1, 7, 0.9, ["a"])])}, {}),
-    "a repeated user": ({"user_segments": Table("user_id bigint, age double", [(2, 1.0), (1, 1.0), (1, 2.0)])}, {"slices": ["age(3)"]}),
+    "a repeated user": (
+        {"user_segments": Table("user_id bigint, age double", [(2, 1.0), (1, 1.0), (1, 2.0)])},
+        {"slices": ["age(3)"]},
+    ),
     "a slice of strings": ({"user_segments": Table("user_id bigint, age string", [(1, "old")])}, {"slices": ["age(3)"]}),
     "a slice of numbers": ({"user_segments": Table("user_id bigint, age double", [(1, 3.5)])}, {"slices": ["age"]}),
     "too many values": (
@@ -429,7 +460,10 @@ REJECTED = {
         {"slices": ["code*activity(1)"]},
     ),
     "no vectors": ({"item_features": Table("item_id bigint, features string", [(7, "1, 2")])}, {"metrics": "ild"}),
-    "vectors of strings": ({"item_features": Table("item_id bigint, features array<string>", [(7, ["1"])])}, {"metrics": "ild"}),
+    "vectors of strings": (
+        {"item_features": Table("item_id bigint, features array<string>", [(7, ["1"])])},
+        {"metrics": "ild"},
+    ),
     "vectors of two lengths": (
         {"item_features": Table("item_id bigint, features array<double>", [(7, [1.0]), (8, [1.0, 2.0])])},
         {"metrics": "ild"},
@@ -444,7 +478,8 @@ REJECTED = {
 }
 MESSAGES = {
     "no column": "truth: no column 'user_id' (columns.user); did you mean 'user'?",
-    "a type": "truth: column 'user_id' (columns.user): expected a whole number or a string as an id, found double: cast it first",
+    "a type": "truth: column 'user_id' (columns.user): expected a whole number or a string as an id, found double: "
+    "cast it first",
     "a string": "truth: column 'rating' (columns.rating): expected a number, found string, e.g. 'n/a' in truth: cast it first",
     "a decimal comma": (
         "truth: column 'rating' (columns.rating): expected a number, found string, e.g. '3,5' in truth, with a decimal comma: "
@@ -454,7 +489,8 @@ MESSAGES = {
     "twins": "truth: expected one column named 'user_id' (columns.user), in any case, found user_id, USER_ID",
     "a repeated user": "user_segments: expected one row for each user, found 1 more, e.g. users 1: decide which row counts",
     "a slice of strings": (
-        "user_segments: column 'age': expected a number, which has edges, found string, e.g. 'old' in user_segments: cast it first"
+        "user_segments: column 'age': expected a number, which has edges, found string, e.g. 'old' in user_segments: "
+        "cast it first"
     ),
     "too many values": (
         "slices: code: expected at most 1000 values, found 1001: give edges to numbers, as in 'age(18, 35)', or group the "

@@ -1,4 +1,4 @@
-"""The hash of rows in memory is Spark's: it decides which users are resampled, and it is the fingerprint of the ground truth."""
+"""The hash of rows in memory is Spark's: it decides which users are resampled, and fingerprints the ground truth."""
 
 from __future__ import annotations
 
