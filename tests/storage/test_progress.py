@@ -44,7 +44,7 @@ LINES = [
     f"preflight: {SECONDS}",
     # Six predictions and three rows of ground truth; each model has three users.
     f"scoring: 9 rows, 3 users, {SECONDS}",
-    f"adding up: {SECONDS}",
+    f"aggregating: {SECONDS}",
     f"slices and intervals: {SECONDS}",
     f"comparing models: {SECONDS}",
     f"published runs: {SECONDS}",
@@ -121,7 +121,7 @@ def test_the_jobs_of_an_evaluation_have_names(spark, session_kind):
             "models and catalog",
             "items and groups",
             "scoring",
-            "adding up",
+            "aggregating",
             "slices and intervals",
             "comparing models",
         )
@@ -257,10 +257,10 @@ def test_a_short_step_has_a_line_too(caplog, monkeypatch):
     times = iter([1.0, 1.0, 1.0, 3.25])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
     with show_steps():
-        for name in ("gates", "adding up"):
+        for name in ("gates", "aggregating"):
             with step(object(), name):
                 pass
-    assert messages(caplog) == ["gates: 0.0 s", "adding up: 2.2 s"]
+    assert messages(caplog) == ["gates: 0.0 s", "aggregating: 2.2 s"]
 
 
 class Terminal(io.StringIO):
