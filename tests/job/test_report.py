@@ -26,7 +26,7 @@ def test_the_report_is_written_before_a_failed_gate_ends_the_run(job, tmp_path, 
     assert sorted(path.name for path in (tmp_path / "reports").iterdir()) == ["2026-11-27.html", "2026-11-28.html"]
     n_gates = len(result["gates"])
     assert f"Gates failed: {n_gates} of {n_gates}" in text
-    assert "hit@1 over 2 nights, 2026-11-27 to 2026-11-28." in text
+    assert "hit@1 over 2 runs, 2026-11-27 to 2026-11-28." in text
     for section in ("gates", "values", "differences", "history", "data", "definitions", "run"):
         assert f'<section aria-labelledby="{section}">' in text
     assert result["run_id"] in text
