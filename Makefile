@@ -62,17 +62,19 @@ define in_two_lanes
 	exit $$((one ? one : other))
 endef
 
-# Classic Spark; and Spark Connect with what needs no Spark behind it, which take about as long.
+# Classic Spark; and the core of the suite on Spark Connect, then what needs no Spark. The other tests run on Spark Connect in
+# `make test-heavy`.
 test: check-java lint typecheck ## lint, type check, and the suite on classic Spark and on Spark Connect
 	$(call in_two_lanes,$(BIN)/pytest -m "spark and not connect and not heavy",\
-	    $(BIN)/pytest -m "spark and not once and not heavy" --session=connect -p no:cacheprovider; connect=$$?; \
+	    $(BIN)/pytest -m "spark and (connect or core) and not (once or heavy)" --session=connect -p no:cacheprovider; connect=$$?; \
 	    $(BIN)/pytest -m "not spark and not heavy and not browser" -p no:cacheprovider && exit $$connect)
 
 # Tests in one session; and whole runs of the jobs, which start a Spark of their own each.
 test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions, whole runs of the jobs
 	$(call in_two_lanes,$(BIN)/pytest -m heavy $(addprefix --ignore=,$(OWN_SPARK)),\
 	    $(BIN)/pytest -m heavy -p no:cacheprovider $(OWN_SPARK); runs=$$?; \
-	    $(BIN)/pytest -m heavy -p no:cacheprovider --session=connect tests/end_to_end/test_databricks.py && exit $$runs)
+	    $(BIN)/pytest -m heavy -p no:cacheprovider --session=connect tests/end_to_end/test_databricks.py || runs=$$?; \
+	    $(BIN)/pytest -m "spark and not (connect or core or once or heavy)" --session=connect -p no:cacheprovider && exit $$runs)
 
 test-matrix: test-oldest test-newest ## the core of the suite on the wheel, with the oldest and with the newest versions
 

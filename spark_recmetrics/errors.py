@@ -60,7 +60,11 @@ def reason_of(error: BaseException, mask: Callable[[str], str] = str) -> str:
         mask: Replaces secrets in the message. It is applied before the first line is taken, because a secret may have several.
     """
     try:
-        message = error.java_exception.getMessage()  # type: ignore[attr-defined]  # errors of py4j have it
+        java = error.java_exception  # type: ignore[attr-defined]  # errors of py4j have it
+        message = java.getMessage()
+        if "MULTIPLE_FAILURES" in message and java.getCause() is not None:
+            # Stages that ran at the same time have failed; the cause is the first failure.
+            message = java.getCause().getMessage()
     except Exception:  # noqa: BLE001 - another error, or a JVM that has died
         message = None
     lines = mask(str(message or error)).strip().splitlines()

@@ -85,7 +85,7 @@ class Result:
         >>> predictions = pd.DataFrame({"user_id": [1, 1, 2], "item_id": [7, 8, 8], "score": [0.9, 0.8, 0.7]})
         >>> truth = pd.DataFrame({"user_id": [1, 2, 3], "item_id": [8, 8, 9]})
         >>> evaluate(predictions, truth, metrics=["mrr", "hit"], k=[1, 2])
-        convention default, users averaged: model 3; 1 warning
+        convention default, evaluated users: model 3; 1 warning
         <BLANKLINE>
         metric  k   model
         mrr     1  0.3333
@@ -242,7 +242,7 @@ class Result:
         told = f"; {counted(len(self.warnings), 'warning')}" if self.warnings else ""
         table = metric_table([row for row in self.rows if row["slice"] == "all"])
         front = f"\n\n{pareto_table(self.pareto())}" if self.objectives else ""
-        return f"convention {self.convention}, users averaged: {users}{told}\n\n{table}{front}"
+        return f"convention {self.convention}, evaluated users: {users}{told}\n\n{table}{front}"
 
     __repr__ = __str__
 

@@ -42,6 +42,7 @@ from spark_recmetrics.inputs.contract import (
     common_id,
 )
 from spark_recmetrics.inputs.rules import Number, any_null, is_relevant, prediction_faults, truth_faults
+from spark_recmetrics.storage.identifiers import quoted_part
 from spark_recmetrics.storage.read import example_in_errors
 from spark_recmetrics.storage.row_counts import RowCounts
 
@@ -288,7 +289,8 @@ def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, 
 
 def column_of(frame: DataFrame, name: str) -> Column:
     """The column with exactly this name, whatever characters it has."""
-    return frame["`" + name.replace("`", "``") + "`"]
+    column: Column = frame[quoted_part(name)]
+    return column
 
 
 def read_predictions(predictions: DataFrame, columns: Columns) -> DataFrame:
@@ -436,7 +438,8 @@ def column_of_kind(
     table: str, frame: DataFrame, key: str | None, name: str, kinds: Sequence[Kind], expected: str
 ) -> tuple[Column, ColumnType]:
     """A column of one of these kinds of `contract`, and its type."""
-    return column_of(frame, name), schema_of(table, frame).typed(key, name, kinds, expected)
+    of = schema_of(table, frame).typed(key, name, kinds, expected)
+    return column_of(frame, name), of
 
 
 def id_column(table: str, frame: DataFrame, key: str, name: str) -> Column:

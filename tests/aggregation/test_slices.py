@@ -422,7 +422,7 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
         ),
         (
             {"slices": ["popularity"], "metrics": ["rmse"]},
-            "slices: popularity: expected a ranking metric, whose lists items stand in",
+            "slices: popularity: expected a ranking metric, found none: slices of items divide lists",
         ),
         ({"intervals": "normla"}, "intervals: method: unknown method 'normla'; did you mean 'normal'?"),
     ],

@@ -14,10 +14,11 @@ from spark_recmetrics.diagnostics import preflight_spark as preflight
 from spark_recmetrics.diagnostics import sample_spark as sample
 from spark_recmetrics.diagnostics.expected import best_bound
 from spark_recmetrics.diagnostics.sample_spark import Sample, Setup
+from spark_recmetrics.inputs.tables import Tables
 from spark_recmetrics.job.cli import RESULT_MARK, main
 from spark_recmetrics.job.files.config import load
-from spark_recmetrics.metrics import DEFINITIONS, expand
-from spark_recmetrics.request.policies import checked_policies
+from spark_recmetrics.metrics import DEFINITIONS
+from spark_recmetrics.request.request import Request
 
 PREDICTIONS = "model string, user_id int, item_id string, score double"
 TRUTH = "user_id int, item_id string, rating double"
@@ -50,23 +51,17 @@ def sampled(spark):
         def frame(rows, schema):
             return spark.createDataFrame(rows, schema)
 
-        setup = Setup(
+        size = changed.pop("catalog", 26)
+        tables = Tables(
             predictions=lists if hasattr(lists, "columns") else frame(lists, PREDICTIONS),
             truth=frame(truth, TRUTH),
+            rating_predictions=changed.pop("rating_predictions", None),
             train=None if train is None else frame(train, "user_id int, item_id string"),
-            rating_predictions=None,
-            catalog=26,
-            metrics=expand(metrics, k),
-            convention=srm.convention(convention),
-            threshold=None,
-            checks=checked_policies({}),
-            columns=srm.Columns(),
-            model_name="model",
-            models=None,
-            cast_ids=None,
-            n_buckets=2,
+            catalog=None if isinstance(size, int) else size,
         )
-        return Sample.of(replace(setup, **changed))
+        sizes = {"catalog_size": size} if isinstance(size, int) else {}
+        asked = {"metrics": metrics, "k": k, "convention": convention, "n_buckets": 2, **sizes, **changed}
+        return Sample.of(Setup(tables, Request.of(tables.columns, **asked)))
 
     return make
 

@@ -301,7 +301,7 @@ def test_rating_predictions_of_their_own(spark):
 
 def test_unknown_users_and_models(spark):
     result = tiny(spark, [*LISTS, ("pop", "eve", "x", 1.0)], metrics=["hit"])
-    with pytest.raises(srm.DataError, match=r"user 'Ann' stands neither in truth nor in predictions: .*check the spelling"):
+    with pytest.raises(srm.DataError, match=r"user 'Ann' is in neither truth nor predictions: .*check the spelling"):
         result.explain("Ann")
     with pytest.raises(srm.ConfigError, match=r"unknown model 'asl'; did you mean 'als'\?"):
         result.explain("ann", "asl")

@@ -261,7 +261,7 @@ def test_the_text_of_a_result_is_the_table_of_the_terminal():
     truth = pd.DataFrame({"user_id": [1, 2], "item_id": [8, 9]})
     result = srm.evaluate(lists, truth, metrics=["hit", "mrr"], k=1, convention="mllib", checks=APART)
     table = [
-        "convention mllib, users averaged: als 1, pop 1; 3 warnings",
+        "convention mllib, evaluated users: als 1, pop 1; 3 warnings",
         "",
         "metric  k     als      pop",
         "hit     1  0.0000   1.0000*",

@@ -174,7 +174,7 @@ def test_a_file_with_only_a_header_has_no_rows(spark, tmp_path, cast_ids):
     with pytest.raises(DataError, match=NO_ROWS.format("truth")):
         srm.evaluate(lists, empty, metrics="mae", cast_ids=cast_ids, n_buckets=2)
     (check,) = prove(lists, lists.withColumnRenamed("score", "rating"), metrics="mae", train=empty, n_buckets=2)
-    assert (check.level, check.name, re.match(NO_ROWS.format("train"), check.found)[0]) == ("FAIL", "sample", check.found)
+    assert (check.level, check.name, re.match(NO_ROWS.format("train"), check.finding)[0]) == ("FAIL", "sample", check.finding)
     with pytest.raises(DataError, match=NO_ROWS.format("rows")):
         srm.splits.temporal(empty, cut=3, columns=srm.Columns(), time="rating")
     models = {"a": lists, "b": empty.withColumnRenamed("rating", "score")}
