@@ -112,11 +112,12 @@ class SparkEngine:
         if not models:
             return counts
         truth = clean_truth(inputs.truth, request.convention, request.policies).select("item").distinct()
-        n_items = actions.count_distinct(truth)
-        for model in models:
-            rows = clean_predictions(inputs.predicted["predictions"], request.convention, request.policies)
-            rows = rows.where(F.col("model") == model) if "model" in rows.columns else rows
-            counts[model] = (actions.count_distinct(truth.join(rows.select("item"), "item", "left_semi")), n_items)
+        with step(self.session, "common items"):
+            n_items = actions.count_distinct(truth)
+            for model in models:
+                rows = clean_predictions(inputs.predicted["predictions"], request.convention, request.policies)
+                rows = rows.where(F.col("model") == model) if "model" in rows.columns else rows
+                counts[model] = (actions.count_distinct(truth.join(rows.select("item"), "item", "left_semi")), n_items)
         return counts
 
     def aggregate(self, inputs: Inputs, known: Known[DataFrame], scored: Scored, totals: Totals, sliced: Sliced | None) -> Sums:

@@ -75,8 +75,9 @@ def column_names(name: str, table: Any) -> list[str]:
     Raises:
         ConfigError: A pandas object is not a DataFrame.
     """
-    if hasattr(table, "column_names"):  # pyarrow
-        return list(table.column_names)
+    # A table of pyarrow has a list. In other frames such an attribute is a column, which Spark Connect finds for any name.
+    if isinstance(names := getattr(table, "column_names", None), list):
+        return names
     if not hasattr(table, "columns"):
         raise ConfigError(f"{name}: expected a table with named columns, found {_type_name(table)}")
     return list(map(str, table.columns))

@@ -153,14 +153,14 @@ def test_nobody_has_a_relevant_item(sampled):
     ("truth", "catalog", "told"),
     [
         ([*RATED, RATED[0]], 26, "truth: truth_duplicates: 1 repeated row of the same user and item, for example users 0."),
-        (RATED, 3, "predictions/perfect: beyond_catalog = "),
+        (RATED, 3, "predictions/perfect: beyond_catalog: 2 items more"),
     ],
 )
 def test_what_the_data_are_refused_for_is_a_failed_check(sampled, truth, catalog, told):
     one = sampled(["ndcg", "accuracy"], truth=truth, catalog=catalog)
     check = preflight._checked("perfect ranking", lambda: preflight._perfect(one))
     assert (check.level, check.name) == ("FAIL", "perfect ranking")
-    assert told in check.found
+    assert told in check.finding
 
 
 # The random ranking -------------------------------------------------------------------------------------------------------
@@ -357,10 +357,11 @@ def test_the_ceiling_of_the_candidates(sampled):
 def test_a_sample_has_the_same_users_in_all_tables(spark, sampled, monkeypatch):
     monkeypatch.setattr(sample, "N_USERS", 4)
     one = sampled()
-    users = {row[0] for row in one.setup.truth.select("user_id").distinct().collect()}
+    users = {row[0] for row in one.setup.tables.truth.select("user_id").distinct().collect()}
     assert 1 <= len(users) < 10
     predicted, trained = (
-        {row[0] for row in frame.select("user_id").distinct().collect()} for frame in (one.setup.predictions, one.setup.train)
+        {row[0] for row in frame.select("user_id").distinct().collect()}
+        for frame in (one.setup.tables.predictions, one.setup.tables.train)
     )
     assert predicted == users
     assert trained == users & {user for user, _ in SEEN} != set()

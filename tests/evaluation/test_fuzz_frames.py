@@ -413,7 +413,8 @@ SERVES = {
         "array<struct<`a.b`:string,`c d`:decimal(10,2)>>",
     ),
 }
-"""Which types a column may have where the other ids are texts, as docs/inputs.md says."""
+"""Which types a column may have where the other ids are texts, as docs/inputs.md says. A column of nulls alone has no type and
+serves everywhere; its rows are counted as faulty ones."""
 
 TABLES = {
     "predictions": {"user_id": "string", "item_id": "string", "score": "double"},
@@ -465,7 +466,12 @@ def odd_schemas(spark: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any
                 del columns["item_id"], columns["score"]
             more = {**every, "columns": srm.Columns(rank="rank")} if name == "rank" else every
             more = {**more, "metrics": "hit@3"} if name == "items" else more
-            yield f"{table}.{name} as {kind}", {**right, table: table_of(spark, columns)}, more, kind in serving
+            yield (
+                f"{table}.{name} as {kind}",
+                {**right, table: table_of(spark, columns)},
+                more,
+                kind in (*serving, "void", "array<void>" if name == "items" else "void"),
+            )
     for table, columns in TABLES.items():
         for name in columns:
             rest = {key: kind for key, kind in columns.items() if key != name}
@@ -487,7 +493,9 @@ def odd_schemas(spark: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any
     for number, odd in enumerate(ODD):
         for name in ARGUMENTS:
             empty = isinstance(odd, dict) and not odd
-            serves = (odd is None and name in ("cast_ids", "models", "checks")) or (name in ("checks", "convention") and empty)
+            serves = (odd is None and name in ("cast_ids", "models", "checks", "n_buckets")) or (
+                name in ("checks", "convention") and empty
+            )
             serves |= name == "n_buckets" and isinstance(odd, int | np.integer) and odd in (5, 3) and odd is not True
             serves |= name == "model_name" and odd in ("x", "\x00") if isinstance(odd, str) else False
             yield f"{name} {number}", right, {"metrics": "hit", name: odd}, serves or (name == "models" and odd == ["x"])
