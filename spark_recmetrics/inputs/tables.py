@@ -64,7 +64,7 @@ def engine_of(name: str, table: object) -> str:
         return SPARK
     if hasattr(table, "__arrow_c_stream__") or _type_name(table).startswith("pandas."):
         return MEMORY
-    or_size = " or the number of items" if name == "catalog" else ""
+    or_size = ", or the number of items" if name == "catalog" else ""
     expected = f"a Spark DataFrame, a table of pandas, polars or pyarrow{or_size}"
     raise ConfigError(f"{name}: expected {expected}, found {_type_name(table)}")
 

@@ -177,7 +177,7 @@ def test_what_is_refused(spark):
         k=1,
     )
     with pytest.raises(
-        DataError, match=r"^truth: expected ratings to hold scores against, found none: give them in columns\.rating$"
+        DataError, match=r"^truth: expected ratings to compare scores with, found none: give them in columns\.rating$"
     ):
         present.score_calibration(against="rating")
 

@@ -904,7 +904,7 @@ def test_a_column_that_is_named_must_be_there(spark):
     for options in ({"models": ["a", "a"]}, {"models": "als"}, {"models": [None]}, {"model_name": None}, {"columns": {}}):
         with pytest.raises(srm.ConfigError, match=next(iter(options))):
             srm.evaluate(predictions, truth, **options)
-    small = r"predictions: expected a Spark DataFrame, found pandas\..*DataFrame: srm.evaluate takes frames of pandas"
+    small = r"truth: expected a pandas, polars or pyarrow table like predictions, found pyspark\..*DataFrame"
     with pytest.raises(srm.ConfigError, match=small):
         srm.evaluate(pd.DataFrame(), truth)
     twice = predictions.withColumn("MODEL", F.lit("m"))
@@ -919,7 +919,7 @@ def test_the_size_of_the_catalogue(spark):
     told = {
         3.0: "catalog: expected an integer of at least 1, found 3.0",
         np.int64(0): "catalog: expected an integer of at least 1, found",
-        "x": "catalog: expected a Spark DataFrame or the number of items, found builtins.str",
+        "x": "catalog: expected a Spark DataFrame, a table of pandas, polars or pyarrow, or the number of items, found builtins.str",
     }
     for size, message in told.items():
         with pytest.raises(srm.ConfigError, match=re.escape(message)):
