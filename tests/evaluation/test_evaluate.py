@@ -919,7 +919,7 @@ def test_the_size_of_the_catalogue(spark):
     told = {
         3.0: "catalog: expected an integer of at least 1, found 3.0",
         np.int64(0): "catalog: expected an integer of at least 1, found",
-        "x": "catalog: expected a Spark DataFrame, a table of pandas, polars or pyarrow, or the number of items, found builtins",
+        "x": "catalog: expected a Spark DataFrame, a table of pandas, polars or pyarrow, or the number of items, found",
     }
     for size, message in told.items():
         with pytest.raises(srm.ConfigError, match=re.escape(message)):

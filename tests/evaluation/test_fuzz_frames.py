@@ -470,7 +470,7 @@ def odd_schemas(spark: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any
                 f"{table}.{name} as {kind}",
                 {**right, table: table_of(spark, columns)},
                 more,
-                kind in (*serving, "void", "array<void>" if name == "items" else "void"),
+                kind in (*serving, "array<void>" if name == "items" else "void"),
             )
     for table, columns in TABLES.items():
         for name in columns:
