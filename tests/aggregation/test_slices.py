@@ -633,7 +633,7 @@ def test_slices_of_a_configuration(spark, tmp_path, capsys):
         if row["reason"] is None:
             assert row["p_value"] == pytest.approx(expected.p_value, abs=1e-12)
     assert main(["compare", "--config", str(conf), "--set", "evaluation.threshold=2"]) == 4
-    assert "expected convention default(relevance=threshold, threshold=2), which the conf" in capsys.readouterr().err
+    assert "expected the convention of the configuration, default(relevance=threshold, threshold=2)" in capsys.readouterr().err
     assert main(["compare", "--config", str(conf), "--set", "comparison.baseline=gone"]) == 4
     assert "expected the baseline 'gone' among its models, found " in capsys.readouterr().err
     assert main(["compare", "--config", str(conf), "--run", "r000000000000"]) == 4
