@@ -956,7 +956,7 @@ def test_a_job_tells_groups_and_pairs(spark, tmp_path, capsys):
     conf["gates"] = [{"metric": "reo@2", "max_drop": 0.1, "against": "model(model)", "significant": True}]
     path.write_text(json.dumps(conf))
     assert main(["validate-config", "--config", str(path)]) == 2
-    assert "gates[0].significant: reo@2 has no value for each user" in capsys.readouterr().err
+    assert "gates[0].significant: reo@2 cannot be tested, because it has no value for each user" in capsys.readouterr().err
 
 
 @pytest.mark.spark
