@@ -44,7 +44,8 @@ def compute_metrics(
         metrics: Texts such as `precision`, `ndcg@5`, `rmse`.
         k: Cut-off, or cut-offs, of ranking metrics that are written without one; None: the whole list.
         threshold: An item is relevant from this true rating on.
-        convention: Definitions. `threshold` ranks the rated items by prediction, ties in the order given.
+        convention: Definitions. `threshold` ranks the rated items by prediction, ties by item:
+            the position of a pair, the item of a triple.
 
     Returns:
         Value by the text of the metric as it is asked for: `precision` for one k, `precision@5` for several. Undefined is None.

@@ -1,4 +1,4 @@
-"""Bring the rows of predictions, truth, training tables and slices together, without moving any of them twice."""
+"""The values of slices and groups on Spark, from the caller's tables of users and items and from the training rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def with_bands(rows: DataFrame, bands: Bands) -> DataFrame:
-    """The rows with the value of every band behind their other columns."""
+    """The rows with a column for each band after their other columns."""
     joined = rows.join(bands.rows, bands.side, "left")
     found = [F.coalesce(F.col(column), other).alias(column) for column, other in bands.defaults.items()]
     return joined.select(*rows.columns, *found)
@@ -136,7 +136,7 @@ def _paired(every: Column, own: Column) -> Column:
 
 
 def repeated_ids(bands: Bands) -> DataFrame:
-    """The ids that stand there more than once."""
+    """The ids that have several rows."""
     n_rows = bands.rows.groupBy(bands.side).agg(F.count(F.lit(1)).alias("n"))
     repeated: DataFrame = n_rows.where(F.col("n") > 1).select(bands.side)
     return repeated
