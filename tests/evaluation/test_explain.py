@@ -116,8 +116,9 @@ def test_a_row_adds_what_cutting_the_list_behind_it_adds(spark, k):
     truth, trained, features = (pd.DataFrame(rows).rename(columns=names) for rows in (case.truth, case.train, case.described))
     user = max({row["user"] for row in case.truth}, key=lambda u: sum(row["user"] == u for row in case.predictions))
     found = result.explain(user, "als")
-    # Somebody else has a list as long as the data need, so that a cut list of nobody is no error.
-    other = [{**row, "user": "other"} for row in case.predictions if row["model"] == "als" and row["user"] == user]
+    # Another user keeps the list: without any list of a user of the ground truth, the evaluation raises DataError.
+    other_user = next(row["user"] for row in case.truth if row["user"] != user)
+    other = [{**row, "user": other_user} for row in case.predictions if row["model"] == "als" and row["user"] == user]
     values = []
     items = [row["item"] for row in found.rows if row["item"] is not None]
     assert len(items) > 2

@@ -199,8 +199,8 @@ def test_rows_of_a_killed_run_are_removed_after_a_week(spark, tmp_path, steps):
     old = time.time() - 8 * 24 * 3600
     staging = tmp_path / "summary" / ".spark-staging-1"
     staging.mkdir()
-    for folder in (*tmp_path.rglob("attempt=*"), staging):
-        os.utime(folder, (old, old))
+    for stale in (*tmp_path.rglob("attempt=*"), staging):
+        os.utime(stale, (old, old))
     publish(frames_of(spark, 3), Output(path=folder), RUN)
     assert [len(attempts(folder, table)) for table in NUMBER] == [1] * 3
     assert not staging.exists()
