@@ -49,10 +49,11 @@ NEEDS_CANDIDATES = ("auc", "gauc", "lauc", "pauc", "pap")
 
 @dataclass
 class RandomRequest:
-    """Tables and arguments of `evaluate`, and what is asked of the result."""
+    """Tables and arguments of `evaluate`, and what is asked of the result. Only faulty tables have null ids and NaN."""
 
     tables: dict[str, Any]
     options: dict[str, Any]
+    faulty: bool
     compared: list[dict[str, Any]] = field(default_factory=list)
     explained: list[Any] = field(default_factory=list)
     calibrated: list[dict[str, Any]] = field(default_factory=list)
@@ -127,7 +128,7 @@ def random_request(seed: int) -> RandomRequest:
     if "baseline" in needed or dice.chance(0.1):
         options["baseline"] = "b" if "model " in tables["predictions"].columns else "model"
     _slices(dice, tables, options)
-    request = RandomRequest(tables, options)
+    request = RandomRequest(tables, options, dice.faulty)
     if dice.chance(0.6):
         request.compared = [{"test": rng.choice(["paired_t", "wilcoxon", "sign"])}]
         request.compared += [{"test": "bootstrap", "n_resamples": 100, "seed": 3}] if dice.chance(0.3) else []

@@ -155,7 +155,8 @@ def prediction_checks(table: str, counts: Mapping[str, Any], levels: Levels) -> 
 def truth_checks(counts: Mapping[str, Any], levels: Levels, *, has_ratings: bool) -> list[DataCheck]:
     """The checks of the rows of the ground truth."""
     rows, lowest, highest = counts.get("rows") or 0, counts.get("lowest"), counts.get("highest")
-    ratings = None if not has_ratings or lowest is None else f"ratings {lowest:g} to {highest:g}"
+    # Adding 0.0 turns -0.0 into 0.0. Spark and numpy return either of the two as the smallest value.
+    ratings = None if not has_ratings or lowest is None else f"ratings {lowest + 0.0:g} to {highest + 0.0:g}"
     return [
         levels.required("rows", "truth", rows, None, ratings),
         levels.fault("null_ids", "truth", counts),

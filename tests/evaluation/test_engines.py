@@ -59,6 +59,22 @@ def test_items_break_ties_in_the_convention_threshold(engine):
     assert values(result) == {"precision@1": 1.0}
 
 
+def test_judged_items_of_a_slice_are_ranked_among_themselves(engine):
+    predictions = Table(LISTS, [(1, 7, 0.9), (1, 8, 0.8)])
+    truth = Table("user_id bigint, item_id bigint, rating double", [(1, 7, 0.0), (1, 8, 5.0)])
+    groups = Table("item_id bigint, genre string", [(7, "war"), (8, "love")])
+    tables = {"predictions": predictions, "truth": truth, "item_groups": groups}
+    result = engine.evaluate(tables, metrics="mrr", k=2, convention="threshold", slices=["genre"])
+    assert {row["slice_value"]: row["value"] for row in result.rows} == {"all": 0.5, "love": 1.0, "war": 0.0}
+
+
+def test_a_negative_zero_is_reported_as_zero(engine):
+    truth = Table("user_id bigint, item_id bigint, rating double", [(1, 7, -0.0), (1, 8, 5.0)])
+    result = engine.evaluate({"predictions": Table(LISTS, [(1, 7, 0.9)]), "truth": truth}, metrics="mrr", k=2)
+    (rows,) = [check for check in result.data_checks if (check.check, check.table) == ("rows", "truth")]
+    assert rows.example == "ratings 0 to 5"
+
+
 # One evaluation with everything ---------------------------------------------------------------------------------------------
 #
 # Lists of two: als gives user 1 a b, user 2 b a, user 3 c; pop gives users 1, 2 and 3 a b. Relevant are a c; a; b; and a for
