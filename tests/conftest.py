@@ -22,7 +22,6 @@ os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCache
 
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",  # the default of 200 is 200 tasks for a handful of rows
-    "spark.python.sql.dataFrameDebugging.enabled": "false",  # Spark asks the JVM for the line of each call otherwise
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
