@@ -66,19 +66,18 @@ class SplitReport:
         return asdict(self)
 
     def __str__(self) -> str:
-        until, since = f", until {self.max_train_time}", f", from {self.min_test_time}"
-        of_fold = "" if self.fold is None else f"fold {self.fold}, "
+        fold = "" if self.fold is None else f"fold {self.fold}, "
+        until = f", until {self.max_train_time}" if self.max_train_time else ""
+        since = f", from {self.min_test_time}" if self.min_test_time else ""
         return (
-            f"{of_fold}train: {self.n_train_rows} rows, {self.n_train_users} users, {self.n_train_items} items"
-            f"{until if self.max_train_time else ''}\n"
-            f"{of_fold}test: {self.n_test_rows} rows, {self.n_test_users} users, {self.n_test_items} items"
-            f"{since if self.min_test_time else ''}"
+            f"{fold}train: {self.n_train_rows} rows, {self.n_train_users} users, {self.n_train_items} items{until}\n"
+            f"{fold}test: {self.n_test_rows} rows, {self.n_test_users} users, {self.n_test_items} items{since}"
         )
 
     @property
     def warnings(self) -> list[str]:
         """One line per possible problem."""
-        of_fold = "" if self.fold is None else f"fold {self.fold}: "
+        fold = "" if self.fold is None else f"fold {self.fold}: "
         counts = (
             (self.n_left_out_rows, f"of {self.n_rows} rows are on neither side, because their user or item has too few rows"),
             (self.n_short_users, f"of {self.n_train_users} users have too few rows for a test row: all are in train"),
@@ -86,7 +85,7 @@ class SplitReport:
             (self.n_cold_items, f"of {self.n_test_items} items in test have no row in train"),
             (self.n_future_users, f"of {self.n_test_users} users in test have a train row later than their first test row"),
         )
-        return [f"{of_fold}{n} {text}" for n, text in counts if n]
+        return [f"{fold}{n} {text}" for n, text in counts if n]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +152,7 @@ class Folds:
     def reports(self) -> tuple[SplitReport, ...]:
         """The report of each fold, computed together."""
         counts = _counts(self.rows, self._table, self.n_folds)
-        return tuple(_report(of_fold, self._table, self.method, fold=of_fold["fold"]) for of_fold in counts)
+        return tuple(_report(fold, self._table, self.method, fold=fold["fold"]) for fold in counts)
 
 
 # The report ------------------------------------------------------------------------------------------------------------------
@@ -184,7 +183,7 @@ def _counts(rows: DataFrame, table: Interactions, n_folds: int | None) -> list[d
         .agg(F.count("train").alias("n_train_items"), F.count("test").alias("n_test_items"), cold.alias("n_cold_items"))
     )
     counts = [row.asDict() for row in actions.collect_rows(users.join(items, "fold"))]
-    return sorted(counts, key=lambda of_fold: int(of_fold["fold"]))
+    return sorted(counts, key=lambda fold: int(fold["fold"]))
 
 
 def _by_id(rows: DataFrame, table: Interactions, name: str, n_folds: int | None) -> DataFrame:
@@ -270,9 +269,9 @@ def publish(split: Split | Folds, output: Output, run: Run = Run()) -> dict[str,
     try:
         for report in split.reports:
             if not (report.n_train_rows and report.n_test_rows):
-                of_fold = "" if report.fold is None else f" of fold {report.fold}"
+                fold = "" if report.fold is None else f" of fold {report.fold}"
                 raise DataError(
-                    f"{report.method}: expected rows on both sides{of_fold}, found {report.n_train_rows} in train and "
+                    f"{report.method}: expected rows on both sides{fold}, found {report.n_train_rows} in train and "
                     f"{report.n_test_rows} in test: nothing was published; set another cut or share"
                 )
         reports = [tuple(report.to_dict()[name] for name in SPLIT_REPORT.names) for report in split.reports]

@@ -13,7 +13,7 @@ import numpy as np
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
-from spark_recmetrics.stats.result import ROUNDING, Interval, TestResult, count, frequencies, level, number, numbers, resamples
+from spark_recmetrics.stats.result import ROUNDING, Interval, TestResult, count, level, number, numbers, resamples
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -150,14 +150,20 @@ def rank_sums(magnitudes: ArrayLike, n_positive: ArrayLike, n_negative: ArrayLik
 
 
 def _histogram(magnitudes: ArrayLike, n_positive: ArrayLike, n_negative: ArrayLike) -> tuple[NDArray[np.float64], ...]:
-    size = numbers(magnitudes, "magnitudes")
-    return size, frequencies(n_positive, "n_positive", len(size)), frequencies(n_negative, "n_negative", len(size))
+    """The arguments as floats, which do not overflow in products."""
+    size, up, down = numbers(magnitudes, "magnitudes"), numbers(n_positive, "n_positive"), numbers(n_negative, "n_negative")
+    for name, counts in (("n_positive", up), ("n_negative", down)):
+        if len(counts) != len(size):
+            raise ConfigError(f"{name}: expected {len(size)} counts, one for each magnitude, found {len(counts)}")
+        if not ((counts >= 0) & (counts == np.floor(counts))).all():
+            raise ConfigError(f"{name}: expected integers of at least 0, found others")
+    return size, up, down
 
 
 def wilcoxon_from_rank_sums(
     sums: RankSums, *, ties: int = 0, mean: float | None = None, variance: float | None = None, alpha: float = 0.05
 ) -> TestResult:
-    """Wilcoxon signed-rank test from `rank_sums`, see `wilcoxon_from_histogram`.
+    """Wilcoxon signed-rank test from `rank_sums`. Formula and source: see `wilcoxon_from_histogram`.
 
     Args:
         sums: The rank sums.
@@ -171,9 +177,6 @@ def wilcoxon_from_rank_sums(
 
     Raises:
         ConfigError: Mean, variance or alpha is not a number or is out of range.
-
-    Source:
-        As `wilcoxon_from_histogram`.
 
     Example:
         >>> round(wilcoxon_from_rank_sums(rank_sums([1, 2, 3], [1, 1, 2], [1, 0, 0])).p_value, 4)
@@ -342,7 +345,7 @@ def _differences(a: ArrayLike, b: ArrayLike) -> _Differences:
 
 
 def paired_t_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestResult:
-    """Paired t test of two arrays, see `t_from_moments`.
+    """Paired t test of two arrays, equal to `scipy.stats.ttest_rel(b, a)`. Formula and source: see `t_from_moments`.
 
     Args:
         a: (U,) values of the old model.
@@ -354,9 +357,6 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
 
     Raises:
         ConfigError: The arrays are not one-dimensional, differ in length or contain infinite values, or alpha is out of range.
-
-    Source:
-        As `t_from_moments`. Equal to `scipy.stats.ttest_rel(b, a)`.
 
     Example:
         >>> result = paired_t_test([100, 200, 300, 400], [101, 202, 303, 404])
@@ -372,7 +372,7 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
 
 
 def wilcoxon_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestResult:
-    """Wilcoxon signed-rank test of two arrays, see `wilcoxon_from_histogram`.
+    """Wilcoxon signed-rank test of two arrays. Formula and source: see `wilcoxon_from_histogram`.
 
     Args:
         a: (U,) values of the old model.
@@ -384,9 +384,6 @@ def wilcoxon_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
 
     Raises:
         ConfigError: As `paired_t_test`.
-
-    Source:
-        As `wilcoxon_from_histogram`.
 
     Example:
         >>> result = wilcoxon_test([0.1, 0.2, 0.3], [0.2, 0.1, 0.6])
@@ -403,7 +400,7 @@ def wilcoxon_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
 
 
 def sign_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestResult:
-    """Sign test of two arrays, see `sign_from_counts`.
+    """Sign test of two arrays. p is that of `scipy.stats.binomtest(wins, wins + losses)`. Source: see `sign_from_counts`.
 
     Args:
         a: (U,) values of the old model.
@@ -415,9 +412,6 @@ def sign_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestResult:
 
     Raises:
         ConfigError: As `paired_t_test`.
-
-    Source:
-        As `sign_from_counts`. p is equal to `scipy.stats.binomtest(wins, wins + losses).pvalue`.
 
     Example:
         >>> result = sign_test([0.1, 0.2, 0.3], [0.2, 0.3, 0.3])
@@ -431,7 +425,7 @@ def sign_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestResult:
 
 
 def bootstrap_test(a: ArrayLike, b: ArrayLike, *, n: int = 1000, alpha: float = 0.05, seed: int = 0) -> TestResult:
-    """Poisson bootstrap test of two arrays, see `bootstrap_from_replicates`.
+    """Poisson bootstrap test of two arrays. Formula and source: see `bootstrap_from_replicates` and `poisson_weights`.
 
     Args:
         a: (U,) values of the old model.
@@ -445,9 +439,6 @@ def bootstrap_test(a: ArrayLike, b: ArrayLike, *, n: int = 1000, alpha: float = 
 
     Raises:
         ConfigError: As `paired_t_test`, or there are fewer than 100 replicates.
-
-    Source:
-        As `bootstrap_from_replicates` and `poisson_weights`.
 
     Example:
         >>> result = bootstrap_test([0.1, 0.2, 0.3], [0.2, 0.1, 0.6])

@@ -26,18 +26,7 @@ TYPES = {kind().simpleString(): kind() for kind in _KINDS}
 
 
 def column_type(name: object) -> str:
-    """The name that Spark gives a type.
-
-    Raises:
-        ConfigError: There is no such type.
-
-    Example:
-        >>> column_type("string"), column_type("decimal(10, 2)")
-        ('string', 'decimal(10,2)')
-        >>> column_type("strng")
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: unknown type 'strng'; did you mean 'string'?
-    """
+    """The name that Spark gives a type, such as `string` or `decimal(10,2)`. Raises `ConfigError` if there is none."""
     if not isinstance(name, str):
         raise ConfigError(f"expected the name of a type such as string, found {'nothing' if name is None else repr(name)}")
     return type_named(name).simpleString()

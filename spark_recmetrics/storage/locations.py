@@ -104,13 +104,6 @@ class Location:
     Raises:
         ConfigError: Not exactly one of path and table is given, the path has a password, a table has a format, the format is
             unknown, an option is neither a string nor a secret, a type is unknown, or types are given for another format.
-
-    Example:
-        >>> Location(path="/data/truth").format
-        'parquet'
-        >>> Location()
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: expected either path or table, found neither
     """
 
     path: str | None = None
@@ -126,8 +119,8 @@ class Location:
             raise ConfigError(f"expected no format for a catalog table, which has its own, found {self.format!r}")
         object.__setattr__(self, "options", _checked("options", self.options, option_value))
         if self.types and (self.table is not None or self.format not in ("csv", "json")):
-            found = "a catalog table" if self.table is not None else self.format
-            raise ConfigError(f"types: expected none for {found}, which has its own: cast_ids makes strings of ids")
+            kind = "a catalog table" if self.table is not None else self.format
+            raise ConfigError(f"types: expected none for {kind}, which has its own: cast_ids makes strings of ids")
         _checked("types", self.types, column_type)
 
 
