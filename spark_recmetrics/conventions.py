@@ -233,7 +233,6 @@ def _text(value: Any) -> str:
 
 
 _T_AND_P, _R_AND_P = "truth_and_predicted", "relevant_and_predicted"
-_JURITY_PRECISION = ("precision", _R_AND_P)
 _WARPREC_USERS = (("f1", "all"), *((metric, _R_AND_P) for metric in ("arp", "aplt", "aclt", "user_mad_rating")))
 """WarpRec averages these metrics of lists over users with both a list and a relevant item."""
 
@@ -260,8 +259,8 @@ _PRESETS = (
     replace(_WARPREC, name="warprec_doc", gain="exponential"),
     Convention("laikallm", users="truth", map_normalizer="hits", idcg="list", rating_clip="truth_range"),
     Convention("laikallm_doc", users="truth", map_normalizer="relevant", idcg="list", rating_average="users"),
-    replace(_JURITY, users_by_metric=(_JURITY_PRECISION, ("map", _R_AND_P))),
-    replace(_JURITY, name="jurity_doc", users_by_metric=(_JURITY_PRECISION,)),
+    replace(_JURITY, users_by_metric=(("precision", _R_AND_P), ("map", _R_AND_P))),
+    replace(_JURITY, name="jurity_doc", users_by_metric=(("precision", _R_AND_P),)),
     Convention("recommenders", users=_T_AND_P, users_by_metric=(("ndcg", "truth"),), undefined="skip", empty="zero"),
     Convention("mllib", users=_T_AND_P),
     Convention("replay", ties="item_desc", users="truth", auc_ties="order", auc_candidates="listed"),

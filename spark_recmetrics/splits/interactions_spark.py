@@ -27,7 +27,7 @@ TRAIN, TEST, LEFT_OUT = "train", "test", "left_out"
 
 TIME, KEPT, POSITION, N_OF_USER = "time of the row", "row is kept", "position of the row", "rows of the user"
 _ID, _N = "id of the row", "rows of the id"
-"""Names of temporary columns, which no caller's table has by accident."""
+"""Names of temporary columns. No caller's table has them by accident."""
 
 BITS = 53
 """The number of bits that are used of a hash."""
@@ -83,8 +83,8 @@ class Interactions:
         if not row["rows"]:
             raise DataError("rows: expected at least one row, found none")
         if not row["kept"]:
-            problem = f"found {row['rows']}, all of users or items with too few rows: lower the minima"
-            raise DataError(f"rows: expected at least one row, {problem}")
+            problem = f"all {row['rows']} rows have a user or item with too few rows"
+            raise DataError(f"rows: expected at least one row, found none: {problem}: lower min_user_rows or min_item_rows")
         return row
 
     def bits(self, seed: int, *, user_only: bool = False) -> Column:
@@ -129,8 +129,9 @@ def read_interactions(
         clock = clock_of(kind, zone)
         added[TIME] = clock.number(column)
     frame = rows.withColumns(added)
-    for name, option, least in zip((columns.user, columns.item), ("min_user_rows", "min_item_rows"), minima, strict=True):
-        if checked_integer(least, option) > 1:
+    for name, option, minimum in zip((columns.user, columns.item), ("min_user_rows", "min_item_rows"), minima, strict=True):
+        least = checked_integer(minimum, option)
+        if least > 1:
             frame = _frequent(frame, name, least)
     return Interactions(frame, columns, time, clock)
 
@@ -161,10 +162,10 @@ def _with_cut(frame: DataFrame, counts: Sequence[Column], share: Fraction) -> Da
 
 
 def _check_names(names: Sequence[str]) -> None:
-    twins = [name for name in names if sum(name.lower() == other.lower() for other in names) > 1]
-    if twins:
+    equal = [name for name in names if sum(name.lower() == other.lower() for other in names) > 1]
+    if equal:
         raise DataError(
-            f"rows: expected column names that differ not only in case, found {printable(', '.join(twins))}: rename one"
+            f"rows: expected column names that differ not only in case, found {printable(', '.join(equal))}: rename one"
         )
 
 

@@ -267,9 +267,6 @@ def _checked(rows: DataFrame, columns: Columns, time: str | None, minima: tuple[
     return table
 
 
-# Options --------------------------------------------------------------------------------------------------------------------
-
-
 def checked_share(value: object) -> Fraction:
     """The share as a fraction, because 0.29 of 100 rows are 29, but less with floats."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:

@@ -1,7 +1,8 @@
-"""Times as integers, which no setting of a session changes, and cuts as people write them."""
+"""Times as integers, independent of the session's settings, and cuts as people write them."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import Literal
@@ -131,10 +132,8 @@ def _parsed(value: object) -> date:
         return value
     if isinstance(value, str):
         text = value.strip()
-        try:
+        with suppress(ValueError):
             if len(text) == len("2026-03-29"):
                 return date.fromisoformat(text)
             return datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in ("Z", "z") else text)
-        except ValueError:
-            pass
     raise ConfigError(f"cut: expected a time {_EXAMPLE}, found {value!r}")

@@ -18,8 +18,6 @@ from spark_recmetrics.stats.result import ROUNDING, Interval, TestResult, count,
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-# From sums ----------------------------------------------------------------------------------------------------------------
-
 
 def t_from_moments(n: int, mean: float | None, variance: float | None, *, alpha: float = 0.05) -> TestResult:
     """Paired t test: t = mean / (std / sqrt(n)), with n - 1 degrees of freedom.
@@ -31,8 +29,7 @@ def t_from_moments(n: int, mean: float | None, variance: float | None, *, alpha:
         alpha: Significance level.
 
     Returns:
-        The result, without wins, ties and losses. Undefined with fewer than two pairs, and if all differences are equal but
-            not 0.
+        The result, without wins, ties and losses. Undefined with fewer than two pairs, or equal differences that are not 0.
 
     Raises:
         ConfigError: An argument is not a number or is out of range.
@@ -286,9 +283,8 @@ def bootstrap_from_replicates(
 def _moments(n: int, mean: float | None, variance: float | None, alpha: float, *, required: bool = True) -> dict[str, Any]:
     """The fields of a result that follow from the number, mean and variance of the differences."""
     n = count(n, "n")
-    moments: dict[str, Any] = dict.fromkeys(
-        ("effect_size", "mean_difference", "ci_low", "ci_high", "wins", "ties", "losses", "std")
-    )
+    fields = ("effect_size", "mean_difference", "ci_low", "ci_high", "wins", "ties", "losses", "std")
+    moments: dict[str, Any] = dict.fromkeys(fields)
     moments |= {"n": n, "alpha": level(alpha), "reason": {0: "no_pair", 1: "one_pair"}.get(n)}
     if n == 0 or (mean is None and not required):
         return moments
@@ -310,9 +306,6 @@ def _result(
 ) -> TestResult:
     sign = None if direction is None else (direction > 0) - (direction < 0)
     return TestResult(test=test, statistic=statistic, p_value=p_value, direction=sign, **moments)
-
-
-# From arrays --------------------------------------------------------------------------------------------------------------
 
 
 class _Differences(NamedTuple):
@@ -391,12 +384,10 @@ def wilcoxon_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
         (1.5, 0.4142)
     """
     pairs = _differences(a, b)
-    size, group = np.unique(np.abs(pairs.values), return_inverse=True)
-    up, down = (np.bincount(group[side], minlength=len(size)) for side in (pairs.values > 0, pairs.values < 0))
-    nonzero = size > 0
-    result = wilcoxon_from_histogram(size[nonzero], up[nonzero], down[nonzero], ties=pairs.counts["ties"], alpha=alpha)
-    # All tests have the same moments; sums in another order would differ in the last bits.
-    return replace(result, **(_moments(len(pairs.values), pairs.mean, pairs.variance, alpha) | pairs.counts))
+    nonzero = pairs.values[pairs.values != 0]
+    sums = rank_sums(np.abs(nonzero), nonzero > 0, nonzero < 0)
+    result = wilcoxon_from_rank_sums(sums, ties=pairs.counts["ties"], mean=pairs.mean, variance=pairs.variance, alpha=alpha)
+    return replace(result, **pairs.counts)
 
 
 def sign_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestResult:
@@ -464,8 +455,7 @@ def bootstrap_ci(values: ArrayLike, *, n: int = 1000, confidence: float = 0.95, 
         Mean and confidence interval. The interval is None with fewer than two values, and if all are equal and not 0.
 
     Raises:
-        ConfigError: The values are not one-dimensional numbers, there are fewer than 100 replicates, or `confidence` is out of
-            range.
+        ConfigError: The values are not a list of numbers, `n` is below 100, or `confidence` is out of range.
 
     Source:
         Efron and Tibshirani, An introduction to the bootstrap, 1993, chapter 13. Weights: as `poisson_weights`.

@@ -172,9 +172,6 @@ def smallest_difference(std: float, n: int, *, alpha: float = 0.05, power: float
     return float(brentq(excess_power, 0.0, high, xtol=1e-12, rtol=1e-12)) * scale / math.sqrt(n)
 
 
-# Arguments ----------------------------------------------------------------------------------------------------------------
-
-
 def number(value: object, name: str, lowest: float = -math.inf) -> float:
     """The argument as a float, if it is a finite number and not a bool or string."""
     numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

@@ -86,10 +86,7 @@ class Vault:
         self._values: dict[Secret, str] = {}
 
     def check(self, tables: Iterable[tuple[str, Mapping[str, str | Secret]]]) -> None:
-        """Read the secrets that need no session, from the options of locations by their configuration keys.
-
-        Raises `ConfigError` with one line for each missing value.
-        """
+        """Read the secrets that need no session. Raises `ConfigError` with a line for each missing value of these options."""
         missing = []
         for key, options in tables:
             for option, value in options.items():
@@ -117,9 +114,8 @@ class Vault:
 
     def _value(self, secret: Secret, key: str) -> str:
         if secret not in self._values:
-            self._values[secret] = (
-                _from_environment(secret, key) if secret.secret.startswith("env:") else _from_scope(secret, key)
-            )
+            read = _from_environment if secret.secret.startswith("env:") else _from_scope
+            self._values[secret] = read(secret, key)
         return self._values[secret]
 
 

@@ -12,8 +12,8 @@ from pyspark.sql.types import NumericType, StringType, StructField, StructType
 
 from spark_recmetrics.columns import near_column
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.storage.column_types import type_named
 from spark_recmetrics.storage.locations import Location
+from spark_recmetrics.storage.schemas import type_named
 from spark_recmetrics.text import brief, counted, printable
 
 _DEFAULTS = {"header": "true", "inferSchema": "true"}
@@ -93,8 +93,8 @@ def _long_line(key: str, n_fields: int, example: str) -> str:
 
 def _other_header(key: str, header: str, file: str) -> str:
     return (
-        f"{key}: expected the header {header} in every file, found {file} without it, whose columns Spark would read by "
-        "position and whose first line it would drop: write all files with the same header, or read them separately"
+        f"{key}: expected the header {header} in every file, found {file} without it. Spark would drop its first line and read "
+        "its columns by position: write all files with the same header, or read them separately"
     )
 
 

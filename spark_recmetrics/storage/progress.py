@@ -28,7 +28,7 @@ _terminal: TextIO | None = None
 
 @dataclass
 class StepCounts:
-    """What a step has read, if that is known without another Spark job."""
+    """The numbers of rows and users that a step has read; None if they would need another Spark job."""
 
     rows: int | None = None
     users: int | None = None

@@ -9,19 +9,15 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as F
 
 from spark_recmetrics.errors import PublishError, reason_of
 from spark_recmetrics.storage.actions import NOT_FOUND, NOT_ON_SERVERLESS, with_retries
 from spark_recmetrics.storage.identifiers import quoted, quoted_part
 from spark_recmetrics.storage.locations import Output
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +32,7 @@ def destination(output: Output, name: str) -> str:
     return output.table(name) if output.path is not None else quoted(output.table(name))
 
 
-def published_table(spark: SparkSession, output: Output, name: str, schema: StructType | None = None) -> DataFrame | None:
+def published_table(spark: SparkSession, output: Output, name: str, schema: types.StructType | None = None) -> DataFrame | None:
     """A table of the output as it is now, None if it does not exist. Raises `PublishError` if the format is another one.
 
     The schema is that of parquet and ORC files; None: the schema of one of them. Delta and the catalog store schemas.
