@@ -251,8 +251,10 @@ def test_errors_have_place_and_remedy(rejected: Rejected, more: str, line: str) 
         ),
         (
             "{predictions: {table: t, types: {user_id: string}}, truth: {path: /t}}",
-            "inputs.predictions: types: expected none for a catalog table, which has its own: "
-            "set cast_ids to read ids as strings",
+            (
+                "inputs.predictions: types: expected none for a catalog table, which has its own: "
+                "set cast_ids to read ids as strings"
+            ),
         ),
         (
             "{predictions: {path: /p, options: {header: true}}, truth: {path: /t}}",
