@@ -165,7 +165,7 @@ def transient(names: Iterable[str]) -> list[str]:
 
 
 class WrongTypeError(DataError):
-    """A column has a wrong type. `samples` are its frames by table if it contains strings, because one of them may show why."""
+    """A column has a wrong type. `samples` are frames of the columns that contain strings, by table: values may show why."""
 
     def __init__(self, problem: str, advice: str, samples: Mapping[str, Any]) -> None:
         super().__init__(f"{problem}: {advice}")

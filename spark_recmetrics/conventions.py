@@ -234,7 +234,7 @@ def _text(value: Any) -> str:
 
 _T_AND_P, _R_AND_P = "truth_and_predicted", "relevant_and_predicted"
 _WARPREC_USERS = (("f1", "all"), *((metric, _R_AND_P) for metric in ("arp", "aplt", "aclt", "user_mad_rating")))
-"""WarpRec averages these metrics of lists over users with both a list and a relevant item."""
+"""The users of metrics in WarpRec: metrics of lists are averaged over users with both a list and a relevant item."""
 
 _THRESHOLD = Convention("threshold", relevance="threshold", threshold=3.5, candidates="judged", ties="input", users=_T_AND_P)
 _WARPREC = Convention(
