@@ -28,37 +28,23 @@ if TYPE_CHECKING:
     from spark_recmetrics.runs.identity import Run
     from spark_recmetrics.storage.locations import Output
 
-_HOME = {
-    "CONVENTIONS": "conventions",
-    "Columns": "columns",
-    "Comparison": "decisions.comparison",
-    "ConfigError": "errors",
-    "Convention": "conventions",
-    "DataError": "errors",
-    "DataWarning": "errors",
-    "Evaluator": "evaluation.evaluator",
-    "GateError": "errors",
-    "Intervals": "request.intervals",
-    "Output": "storage.locations",
-    "PublishError": "errors",
-    "RecMetricsError": "errors",
-    "Result": "evaluation.result",
-    "Run": "runs.identity",
-    "compare": "decisions.comparison",
-    "compute_metrics": "evaluation.evaluator",
-    "convention": "conventions",
-    "evaluate": "evaluation.stages",
-    "from_als": "ranking.lists_spark",
-    "log_to_mlflow": "job.mlflow",
-    "metrics": "metrics",
-    "plots": "reports.plots",
-    "rank_items": "ranking.lists_spark",
-    "read_history": "runs.history_spark",
-    "splits": "splits",
-    "stats": "stats",
+_NAMES_OF = {
+    "columns": ("Columns",),
+    "conventions": ("CONVENTIONS", "Convention", "convention"),
+    "decisions.comparison": ("Comparison", "compare"),
+    "errors": ("ConfigError", "DataError", "DataWarning", "GateError", "PublishError", "RecMetricsError"),
+    "evaluation.evaluator": ("Evaluator", "compute_metrics"),
+    "evaluation.result": ("Result",),
+    "evaluation.stages": ("evaluate",),
+    "job.mlflow": ("log_to_mlflow",),
+    "ranking.lists_spark": ("from_als", "rank_items"),
+    "request.intervals": ("Intervals",),
+    "runs.history_spark": ("read_history",),
+    "runs.identity": ("Run",),
+    "storage.locations": ("Output",),
 }
-
-_MODULES = {"metrics", "plots", "splits", "stats"}
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
+_MODULES = {"metrics": "metrics", "plots": "reports.plots", "splits": "splits", "stats": "stats"}
 
 __all__ = [
     "CONVENTIONS",
@@ -93,10 +79,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{_MODULES[name]}")
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"{__name__}.{_HOME[name]}")
-    return module if name in _MODULES else getattr(module, name)
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -67,9 +67,9 @@ class Columns:
             if name == getattr(Columns, column.name) and name in taken and column.name in _RARE:
                 continue  # the default name of a column that the caller does not have
             # Predicted and true ratings may have the same column name.
-            twin = taken.setdefault(name, column.name)
-            if twin != column.name and {twin, column.name} != {"score", "rating"}:
-                raise ConfigError(f"columns.{twin} and columns.{column.name} are both {name!r}: expected different columns")
+            first = taken.setdefault(name, column.name)
+            if first != column.name and {first, column.name} != {"score", "rating"}:
+                raise ConfigError(f"columns.{first} and columns.{column.name} are both {name!r}: expected different columns")
 
     def ids(self, side: Side) -> str:
         """The id column of users or of items."""
@@ -81,11 +81,7 @@ class Columns:
 
 
 def checked_columns(columns: object) -> Columns:
-    """The argument `columns`.
-
-    Raises:
-        ConfigError: It is not an instance of `Columns`.
-    """
+    """The argument `columns`. Raises `ConfigError` if it is not an instance of `Columns`."""
     if not isinstance(columns, Columns):
         raise ConfigError(f"columns: expected srm.Columns(...), found {type(columns).__name__}")
     return columns
@@ -169,13 +165,7 @@ def transient(names: Iterable[str]) -> list[str]:
 
 
 class WrongTypeError(DataError):
-    """A column has a wrong type. If it contains strings, a sample of them may show why.
-
-    Args:
-        problem: What was expected where, and what was found.
-        advice: What to do.
-        samples: The columns that contain strings, by table, as frames.
-    """
+    """A column has a wrong type. `samples` are frames of the columns that contain strings, by table: values may show why."""
 
     def __init__(self, problem: str, advice: str, samples: Mapping[str, Any]) -> None:
         super().__init__(f"{problem}: {advice}")
@@ -183,14 +173,7 @@ class WrongTypeError(DataError):
 
 
 def near_column(name: str, columns: Sequence[str]) -> str:
-    """The end of a message about a missing column: the most similar column, or that a CSV was read with a wrong separator.
-
-    Example:
-        >>> near_column("user_id", ["user", "item"])
-        "; did you mean 'user'?"
-        >>> near_column("user_id", ["user_id;item_id"]).partition(": ")[2]
-        'if ";" separates columns, read with sep=";", in a configuration options: {sep: ";"} of the location'
-    """
+    """The end of a message about a missing column: the most similar column, or that a CSV was read with a wrong separator."""
     marks = [mark for mark in ";,\t|" if mark in columns[0]] if len(columns) == 1 else []
     if not marks:
         return did_you_mean(name, columns)
@@ -206,10 +189,5 @@ DECIMAL_COMMA = "a decimal comma: write decimal points, or configure the reader 
 
 
 def is_decimal_comma(text: str) -> bool:
-    """Whether a string is a number with a decimal comma.
-
-    Example:
-        >>> [is_decimal_comma(text) for text in ("3,5", "-1.234,5", "3.5", "a,b")]
-        [True, True, False, False]
-    """
+    """Whether a string is a number with a decimal comma, such as 3,5 or -1.234,5."""
     return re.fullmatch(r"\s*[-+]?(\d+|\d{1,3}(\.\d{3})+)?,\d+\s*", text) is not None

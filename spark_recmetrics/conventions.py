@@ -164,8 +164,8 @@ class Convention:
                 raise ConfigError(f"{option}: expected one of {', '.join(allowed)}, found {brief(value)}")
         for option, lowest in (("threshold", -math.inf), ("beta", 0.0), ("entropy_base", 1.0)):
             value = getattr(self, option)
-            number = _finite(value)
-            if number is None or number <= lowest:
+            number = _float(value)
+            if not lowest < number < math.inf:
                 above = "" if lowest == -math.inf else f" above {lowest:g}"
                 raise ConfigError(f"{option}: expected a finite number{above}, found {brief(value)}")
             object.__setattr__(self, option, number)
@@ -182,9 +182,6 @@ class Convention:
 
     def override(self, /, **options: Any) -> Convention:
         """The convention with other values of these fields. Its string shows the changes.
-
-        Args:
-            options: Values by field.
 
         Raises:
             ConfigError: A field does not exist, or its value is not allowed.
@@ -221,15 +218,12 @@ class Convention:
         return f"Convention({str(self)!r})"
 
 
-def _finite(value: object) -> float | None:
-    """The value as a float, None if it is not a finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return None
+def _float(value: object) -> float:
+    """The number as a float; NaN if the value is no number, or too large."""
     try:
-        number = float(value)
+        return float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+        return math.nan
 
 
 def _text(value: Any) -> str:
@@ -238,97 +232,62 @@ def _text(value: Any) -> str:
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
-_T_AND_P = "truth_and_predicted"
-_JURITY_PRECISION = ("precision", "relevant_and_predicted")
-_WARPREC_OF_LISTS = ("arp", "aplt", "aclt", "user_mad_rating")
-"""Metrics of lists that WarpRec averages over users with both a list and a relevant item."""
+_T_AND_P, _R_AND_P = "truth_and_predicted", "relevant_and_predicted"
+_WARPREC_USERS = (("f1", "all"), *((metric, _R_AND_P) for metric in ("arp", "aplt", "aclt", "user_mad_rating")))
+"""The users of metrics in WarpRec: metrics of lists are averaged over users with both a list and a relevant item."""
 
-CONVENTIONS: Mapping[str, Convention] = {
-    c.name: c
-    for c in (
-        Convention("default", relevance="positive", undefined="skip", gini_population="catalog"),
-        Convention("standard", relevance="positive", users=_T_AND_P, empty="zero", gain="linear", f1="of_means"),
-        Convention(
-            "threshold", relevance="threshold", threshold=3.5, candidates="judged", ties="input", users=_T_AND_P, empty="zero"
-        ),
-        Convention(
-            "threshold_skip",
-            relevance="threshold",
-            threshold=3.5,
-            candidates="judged",
-            ties="input",
-            users=_T_AND_P,
-            undefined="skip",
-        ),
-        Convention(
-            "warprec",
-            relevance="positive",
-            users_by_metric=(("f1", "all"), *((metric, "relevant_and_predicted") for metric in _WARPREC_OF_LISTS)),
-            gain="exponential_plus1",
-            auc_negatives="plus_one",
-            auc_ties="order",
-            rating_rows="positive",
-            rating_average="per_user",
-            coverage="count",
-            gini_population="catalog",
-            gini_scale="n_minus_1",
-        ),
-        Convention(
-            "warprec_doc",
-            relevance="positive",
-            gain="exponential",
-            rating_rows="positive",
-            coverage="count",
-            gini_population="catalog",
-            gini_scale="n_minus_1",
-        ),
-        Convention("laikallm", users="truth", map_normalizer="hits", idcg="list", rating_clip="truth_range"),
-        Convention("laikallm_doc", users="truth", map_normalizer="relevant", idcg="list", rating_average="users"),
-        Convention(
-            "jurity",
-            relevance="truthy",
-            users_by_metric=(_JURITY_PRECISION, ("map", "relevant_and_predicted")),
-            precision_denominator="recommended",
-            idcg="all",
-        ),
-        Convention(
-            "jurity_doc",
-            relevance="truthy",
-            users_by_metric=(_JURITY_PRECISION,),
-            precision_denominator="recommended",
-            idcg="all",
-        ),
-        Convention("recommenders", users=_T_AND_P, users_by_metric=(("ndcg", "truth"),), undefined="skip", empty="zero"),
-        Convention("mllib", users=_T_AND_P),
-        Convention("replay", ties="item_desc", users="truth", auc_ties="order", auc_candidates="listed"),
-        Convention("rectools", users="truth", map_normalizer="relevant", idcg="full_k", coverage="count"),
-        Convention(
-            "recbole",
-            relevance="positive",
-            users="truth",
-            gauc_weight="relevant",
-            gini_population="catalog",
-            entropy_scale="distinct",
-        ),
-        Convention("ranx", relevance="threshold", users="truth", map_normalizer="relevant", gain="linear"),
-        Convention(
-            "trec_eval", relevance="threshold", ties="item_desc", users=_T_AND_P, map_normalizer="relevant", gain="linear"
-        ),
-        Convention(
-            "lenskit",
-            users="predicted",
-            undefined="skip",
-            precision_denominator="recommended",
-            recall_denominator="min_k",
-            map_normalizer="min_recommended",
-            discount="log2_clipped",
-            gini_population="catalog",
-        ),
-        Convention(
-            "torchmetrics", relevance="positive", candidates="judged", users=_T_AND_P, map_normalizer="hits", gain="linear"
-        ),
-    )
-}
+_THRESHOLD = Convention("threshold", relevance="threshold", threshold=3.5, candidates="judged", ties="input", users=_T_AND_P)
+_WARPREC = Convention(
+    "warprec", relevance="positive", rating_rows="positive", coverage="count", gini_population="catalog", gini_scale="n_minus_1"
+)
+_JURITY = Convention("jurity", relevance="truthy", precision_denominator="recommended", idcg="all")
+"""The options that two presets have in common."""
+
+_PRESETS = (
+    Convention("default", relevance="positive", undefined="skip", gini_population="catalog"),
+    Convention("standard", relevance="positive", users=_T_AND_P, empty="zero", gain="linear", f1="of_means"),
+    replace(_THRESHOLD, empty="zero"),
+    replace(_THRESHOLD, name="threshold_skip", undefined="skip"),
+    replace(
+        _WARPREC,
+        users_by_metric=_WARPREC_USERS,
+        gain="exponential_plus1",
+        auc_negatives="plus_one",
+        auc_ties="order",
+        rating_average="per_user",
+    ),
+    replace(_WARPREC, name="warprec_doc", gain="exponential"),
+    Convention("laikallm", users="truth", map_normalizer="hits", idcg="list", rating_clip="truth_range"),
+    Convention("laikallm_doc", users="truth", map_normalizer="relevant", idcg="list", rating_average="users"),
+    replace(_JURITY, users_by_metric=(("precision", _R_AND_P), ("map", _R_AND_P))),
+    replace(_JURITY, name="jurity_doc", users_by_metric=(("precision", _R_AND_P),)),
+    Convention("recommenders", users=_T_AND_P, users_by_metric=(("ndcg", "truth"),), undefined="skip", empty="zero"),
+    Convention("mllib", users=_T_AND_P),
+    Convention("replay", ties="item_desc", users="truth", auc_ties="order", auc_candidates="listed"),
+    Convention("rectools", users="truth", map_normalizer="relevant", idcg="full_k", coverage="count"),
+    Convention(
+        "recbole",
+        relevance="positive",
+        users="truth",
+        gauc_weight="relevant",
+        gini_population="catalog",
+        entropy_scale="distinct",
+    ),
+    Convention("ranx", relevance="threshold", users="truth", map_normalizer="relevant", gain="linear"),
+    Convention("trec_eval", relevance="threshold", ties="item_desc", users=_T_AND_P, map_normalizer="relevant", gain="linear"),
+    Convention(
+        "lenskit",
+        users="predicted",
+        undefined="skip",
+        precision_denominator="recommended",
+        recall_denominator="min_k",
+        map_normalizer="min_recommended",
+        discount="log2_clipped",
+        gini_population="catalog",
+    ),
+    Convention("torchmetrics", relevance="positive", candidates="judged", users=_T_AND_P, map_normalizer="hits", gain="linear"),
+)
+CONVENTIONS: Mapping[str, Convention] = {rules.name: rules for rules in _PRESETS}
 """The conventions by name. `default` belongs to this package, the others reproduce a system; `*_doc` follow the documentation
 of a system whose code differs from it."""
 

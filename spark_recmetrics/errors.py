@@ -53,12 +53,7 @@ class DataWarning(UserWarning):
 
 
 def reason_of(error: BaseException, mask: Callable[[str], str] = str) -> str:
-    """The first line of the error's message; for an error of the JVM, the message of the Java exception.
-
-    Args:
-        error: The error.
-        mask: Replaces secrets in the message. It is applied before the first line is taken, because a secret may have several.
-    """
+    """The first line of the error's message; for an error of the JVM, of the Java exception's message."""
     try:
         java = error.java_exception  # type: ignore[attr-defined]  # errors of py4j have it
         message = java.getMessage()
@@ -67,6 +62,7 @@ def reason_of(error: BaseException, mask: Callable[[str], str] = str) -> str:
             message = java.getCause().getMessage()
     except Exception:  # noqa: BLE001 - another error, or a JVM that has died
         message = None
+    # Secrets are masked in the whole message, because they may have several lines.
     lines = mask(str(message or error)).strip().splitlines()
     return re.sub(r"\s+", " ", lines[0]) if lines else type(error).__name__
 
@@ -75,12 +71,7 @@ EXTRAS = {"report": ("jinja2>=3.1", "matplotlib>=3.8"), "mlflow": ("mlflow-skinn
 """The packages of the extras."""
 
 
-def without_extra(wanted: str, extra: str) -> str:
-    """The message if a package of an extra is not installed. It names the packages, because this package is not on PyPI.
-
-    Example:
-        >>> without_extra("plots need matplotlib", "report")
-        "plots need matplotlib, found none: install the extra report, pip install 'jinja2>=3.1' 'matplotlib>=3.8'"
-    """
+def without_extra(need: str, extra: str) -> str:
+    """The message if a package of an extra is not installed. It names the packages, because this package is not on PyPI."""
     packages = " ".join(f"'{package}'" for package in EXTRAS[extra])
-    return f"{wanted}, found none: install the extra {extra}, pip install {packages}"
+    return f"{need}, found none: install the extra {extra}, pip install {packages}"

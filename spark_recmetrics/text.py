@@ -17,12 +17,7 @@ def writable(text: str) -> bool:
 
 
 def brief(value: object) -> str:
-    """The value as error messages show it: on one line, and short.
-
-    Example:
-        >>> brief("a"), brief(10**5000), len(brief("x" * 1000))
-        ("'a'", 'int too long to be written', 60)
-    """
+    """The value as error messages show it: on one line, with at most 60 characters."""
     try:
         text = " ".join(repr(value).split("\n"))
     except (ValueError, RecursionError):  # Python does not print integers of thousands of digits
@@ -31,39 +26,19 @@ def brief(value: object) -> str:
 
 
 def counted(n: int, what: str) -> str:
-    """A number with its noun, in the plural if it is not 1.
-
-    Example:
-        >>> counted(1, "metric"), counted(2, "metric")
-        ('1 metric', '2 metrics')
-    """
+    """A number with its noun, in the plural if it is not 1."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def printable(text: str) -> str:
-    r"""The string on one line, with control characters replaced.
-
-    Example:
-        >>> printable("als\nerror: no such model")
-        'als�error: no such model'
-    """
-    return "".join(char if _stays(unicodedata.category(char)) else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-def _stays(category: str) -> bool:
+    """The string on one line, with `�` in place of control characters."""
     # Line and paragraph separators are not control characters, but break lines.
-    return category[0] != "C" and category not in ("Zl", "Zp")
+    categories = ((char, unicodedata.category(char)) for char in text)
+    return "".join("\N{REPLACEMENT CHARACTER}" if kind[0] == "C" or kind in ("Zl", "Zp") else char for char, kind in categories)
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the most similar name, or all names if none is similar.
-
-    Example:
-        >>> did_you_mean("ndgc", ["map", "ndcg"])
-        "; did you mean 'ndcg'?"
-        >>> did_you_mean("x", ["map", "ndcg"])
-        '; known: map, ndcg'
-    """
+    """The end of a message about an unknown name: the most similar name, or all names if none is similar."""
     names = sorted(printable(choice) for choice in choices)  # columns and models may have any name
     similar = get_close_matches(name.lower(), [choice.lower() for choice in names], n=1, cutoff=0.6)
     if similar:
@@ -72,12 +47,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """The value as JSON, with null for infinity and NaN, and times in ISO 8601.
-
-    Example:
-        >>> json_text({"value": float("nan"), "at": datetime(2026, 11, 28)})
-        '{"value": null, "at": "2026-11-28T00:00:00"}'
-    """
+    """The value as JSON, with null for infinity and NaN, and times in ISO 8601."""
     return json.dumps(_plain(value), allow_nan=False, indent=indent)
 
 

@@ -93,7 +93,7 @@ def run_job(
         result_file = _writable_file(result_json)
         config = load()
         outcome.job, outcome.run_id, outcome.as_of, outcome.config_hash = config.job, config.run_id, config.as_of, config.hash
-        vault.check((dotted(keys), place) for keys, place in locations_in(config) if isinstance(place, Location))
+        vault.check((dotted(keys), place.options) for keys, place in locations_in(config) if isinstance(place, Location))
         with _masked_logs(vault), show_steps():
             work(config, outcome, vault)
         outcome.exit_code = 0

@@ -1,4 +1,4 @@
-"""A table of interactions to split: its columns are checked, and nulls, times and users are counted."""
+"""A table of interactions to split, with checked columns, and without nulls in them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRAIN, TEST, LEFT_OUT = "train", "test", "left_out"
 
 TIME, KEPT, POSITION, N_OF_USER = "time of the row", "row is kept", "position of the row", "rows of the user"
 _ID, _N = "id of the row", "rows of the id"
-"""Names of temporary columns, which no caller's table has by accident."""
+"""Names of temporary columns. No caller's table has them by accident."""
 
 BITS = 53
 """The number of bits that are used of a hash."""
@@ -35,14 +35,7 @@ BITS = 53
 
 @dataclass(frozen=True)
 class Interactions:
-    """A table of interactions with checked columns.
-
-    Args:
-        frame: The caller's columns, KEPT, and TIME if there are times.
-        columns: Names of the user and item columns.
-        time: Name of the time column.
-        clock: How times are read.
-    """
+    """A table of interactions with checked columns. `frame` has the caller's columns, KEPT, and TIME if there are times."""
 
     frame: DataFrame
     columns: Columns
@@ -64,11 +57,7 @@ class Interactions:
         self._check(self.frame.agg(*self._counts()))
 
     def cut(self, share: Fraction) -> int:
-        """The smallest time such that at most this share of the kept rows is at this time or later, by the job of `check`.
-
-        Raises:
-            DataError: See `check`; or more rows than the share are at the last time.
-        """
+        """The smallest time such that at most this share of the kept rows is at this time or later, by the job of `check`."""
         row = self._check(_with_cut(self.frame, self._counts(), share))
         if row["cut"] is None:
             raise DataError(
@@ -94,31 +83,27 @@ class Interactions:
         if not row["rows"]:
             raise DataError("rows: expected at least one row, found none")
         if not row["kept"]:
-            problem = f"found {row['rows']}, all of users or items with too few rows: lower the minima"
-            raise DataError(f"rows: expected at least one row, {problem}")
+            problem = f"all {row['rows']} rows have a user or item with too few rows"
+            raise DataError(f"rows: expected at least one row, found none: {problem}: lower min_user_rows or min_item_rows")
         return row
 
-    def bits(self, seed: int, *, of_user: bool = False) -> Column:
+    def bits(self, seed: int, *, user_only: bool = False) -> Column:
         """A hash of the ids and the seed, as a number with BITS bits. The type of an id does not matter."""
-        ids = [self.user] if of_user else [self.user, self.item]
+        ids = [self.user] if user_only else [self.user, self.item]
         hashed = F.xxhash64(*(id_.cast("string") for id_ in ids), F.lit(seed).cast("bigint"))
         return F.shiftrightunsigned(hashed, 64 - BITS)
 
     def ranked(self, first: Sequence[Column]) -> DataFrame:
-        """With the position of each row among the kept rows of its user, from 1, and the number of these.
-
-        Raises:
-            DataError: Two columns have the same name.
-        """
+        """With the position of each row among the kept rows of its user, from 1, and the number of these."""
         # The order must be total even if user and item repeat: all other columns follow, by name.
         ids = {self.columns.user, self.columns.item}
         fields = sorted(self.frame.drop(TIME, KEPT).schema.fields, key=lambda field: field.name)
         _check_names([field.name for field in fields])
         rest = [_sortable(column_of(self.frame, field.name), field.dataType) for field in fields if field.name not in ids]
-        of_user = Window.partitionBy(self.user)
+        by_user = Window.partitionBy(self.user)
         # Items are ordered as strings, as they are hashed: 9 follows 10 whatever the type of the ids.
-        order = of_user.orderBy(F.col(KEPT).desc(), *first, self.item.cast("string").desc(), *rest)
-        n_kept = F.count_if(F.col(KEPT)).over(of_user)
+        order = by_user.orderBy(F.col(KEPT).desc(), *first, self.item.cast("string").desc(), *rest)
+        n_kept = F.count_if(F.col(KEPT)).over(by_user)
         return self.frame.withColumns({POSITION: F.row_number().over(order), N_OF_USER: n_kept})
 
     def sides(self, frame: DataFrame, is_test: Column) -> DataFrame:
@@ -131,25 +116,10 @@ class Interactions:
 def read_interactions(
     rows: DataFrame, columns: Columns, time: str | None, minima: tuple[int, int], zone: str | None = None
 ) -> Interactions:
-    """The caller's table with checked columns. No job has run yet.
-
-    Args:
-        rows: The caller's table.
-        columns: Names of the user and item columns.
-        time: Name of the time column; None: times are not used.
-        minima: The least number of rows of a user, and of an item.
-        zone: Name of the time zone of times without one.
-
-    Raises:
-        ConfigError: An option has no such value.
-        DataError: A column is missing, has the wrong type, or has a name that the split uses.
-    """
+    """The caller's table with checked columns. No job has run yet. `minima` are the fewest rows of a user, and of an item."""
     check_frames(columns, {"rows": rows})
     for key in ("user", "item"):
         id_column("rows", rows, key, getattr(columns, key))
-    min_user_rows, min_item_rows = (
-        checked_integer(n, name) for n, name in zip(minima, ("min_user_rows", "min_item_rows"), strict=True)
-    )
     taken = {name.lower() for name in rows.columns} & {SIDE, FOLD}
     if taken:
         raise DataError(f"rows: expected no column {', '.join(sorted(taken))}, which the split adds: rename it first")
@@ -159,7 +129,8 @@ def read_interactions(
         clock = clock_of(kind, zone)
         added[TIME] = clock.number(column)
     frame = rows.withColumns(added)
-    for name, least in ((columns.user, min_user_rows), (columns.item, min_item_rows)):
+    for name, option, minimum in zip((columns.user, columns.item), ("min_user_rows", "min_item_rows"), minima, strict=True):
+        least = checked_integer(minimum, option)
         if least > 1:
             frame = _frequent(frame, name, least)
     return Interactions(frame, columns, time, clock)
@@ -191,10 +162,10 @@ def _with_cut(frame: DataFrame, counts: Sequence[Column], share: Fraction) -> Da
 
 
 def _check_names(names: Sequence[str]) -> None:
-    twins = [name for name in names if sum(name.lower() == other.lower() for other in names) > 1]
-    if twins:
+    equal = [name for name in names if sum(name.lower() == other.lower() for other in names) > 1]
+    if equal:
         raise DataError(
-            f"rows: expected column names that differ not only in case, found {printable(', '.join(twins))}: rename one"
+            f"rows: expected column names that differ not only in case, found {printable(', '.join(equal))}: rename one"
         )
 
 

@@ -25,9 +25,6 @@ from spark_recmetrics.splits.interactions_spark import (
 from spark_recmetrics.splits.split_spark import Folds, Split
 from spark_recmetrics.text import did_you_mean
 
-_FINEST = 1e-6
-"""Shares are rounded to multiples of this."""
-
 
 def temporal(
     rows: DataFrame,
@@ -258,7 +255,7 @@ def k_fold(
     frame, number = table.frame, table.bits(seed)
     if per_user:
         # Users start with different folds. Otherwise the few rows of short users would all be in the first folds.
-        number, frame = F.col(POSITION) + table.bits(seed, of_user=True), table.ranked([table.bits(seed).asc()])
+        number, frame = F.col(POSITION) + table.bits(seed, user_only=True), table.ranked([table.bits(seed).asc()])
     fold = F.when(F.col(KEPT), F.pmod(number, F.lit(n_folds)).cast("int"))
     assigned = frame.withColumn(FOLD, fold).drop(TIME, KEPT, POSITION, N_OF_USER)
     return Folds(assigned, f"k_fold(n_folds={n_folds}, seed={seed}, per_user={per_user})", n_folds, table)
@@ -270,24 +267,13 @@ def _checked(rows: DataFrame, columns: Columns, time: str | None, minima: tuple[
     return table
 
 
-# Options --------------------------------------------------------------------------------------------------------------------
-
-
 def checked_share(value: object) -> Fraction:
-    """The share as a fraction, because 0.29 of 100 rows are 29, but less with floats.
-
-    Raises:
-        ConfigError: It is not a number between 0 and 1.
-
-    Example:
-        >>> checked_share(0.29)
-        Fraction(29, 100)
-    """
+    """The share as a fraction, because 0.29 of 100 rows are 29, but less with floats."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise ConfigError(f"test_share: expected a number above 0 and below 1, found {value!r}")
-    share = Fraction(value).limit_denominator(round(1 / _FINEST))
+    share = Fraction(value).limit_denominator(1_000_000)
     if not 0 < share < 1:
-        raise ConfigError(f"test_share: expected a share from {_FINEST} to 1 - {_FINEST}, found {value!r}")
+        raise ConfigError(f"test_share: expected a share from 1e-06 to 1 - 1e-06, found {value!r}")
     return share
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -66,19 +66,18 @@ class SplitReport:
         return asdict(self)
 
     def __str__(self) -> str:
-        until, since = f", until {self.max_train_time}", f", from {self.min_test_time}"
-        of_fold = "" if self.fold is None else f"fold {self.fold}, "
+        fold = "" if self.fold is None else f"fold {self.fold}, "
+        until = f", until {self.max_train_time}" if self.max_train_time else ""
+        since = f", from {self.min_test_time}" if self.min_test_time else ""
         return (
-            f"{of_fold}train: {self.n_train_rows} rows, {self.n_train_users} users, {self.n_train_items} items"
-            f"{until if self.max_train_time else ''}\n"
-            f"{of_fold}test: {self.n_test_rows} rows, {self.n_test_users} users, {self.n_test_items} items"
-            f"{since if self.min_test_time else ''}"
+            f"{fold}train: {self.n_train_rows} rows, {self.n_train_users} users, {self.n_train_items} items{until}\n"
+            f"{fold}test: {self.n_test_rows} rows, {self.n_test_users} users, {self.n_test_items} items{since}"
         )
 
     @property
     def warnings(self) -> list[str]:
         """One line per possible problem."""
-        of_fold = "" if self.fold is None else f"fold {self.fold}: "
+        fold = "" if self.fold is None else f"fold {self.fold}: "
         counts = (
             (self.n_left_out_rows, f"of {self.n_rows} rows are on neither side, because their user or item has too few rows"),
             (self.n_short_users, f"of {self.n_train_users} users have too few rows for a test row: all are in train"),
@@ -86,7 +85,7 @@ class SplitReport:
             (self.n_cold_items, f"of {self.n_test_items} items in test have no row in train"),
             (self.n_future_users, f"of {self.n_test_users} users in test have a train row later than their first test row"),
         )
-        return [f"{of_fold}{n} {text}" for n, text in counts if n]
+        return [f"{fold}{n} {text}" for n, text in counts if n]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +117,8 @@ class Split:
     def report(self) -> SplitReport:
         """The report. It is computed at its first use, in one pass for users and one for items."""
         (counts,) = _counts(self.rows, self._table, None)
-        return _report(counts, self._table, self.method, cut=self._cut, per_user=self._per_user)
+        n_short_users = counts["n_short_users"] if self._per_user else 0
+        return _report(self._table, counts, self._cut, method=self.method, fold=None, n_short_users=n_short_users)
 
     @property
     def reports(self) -> tuple[SplitReport, ...]:
@@ -128,7 +128,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Folds, each of which is the test side once; they are computed when they are used.
+    """Folds. Each is the test side once. They are computed when they are used.
 
     Args:
         rows: The rows of the input, and `fold`, from 0; null for users or items with too few rows.
@@ -152,11 +152,8 @@ class Folds:
     @cached_property
     def reports(self) -> tuple[SplitReport, ...]:
         """The report of each fold, computed together."""
-        counts = _counts(self.rows, self._table, self.n_folds)
-        return tuple(_report(of_fold, self._table, self.method, fold=of_fold["fold"]) for of_fold in counts)
-
-
-# The report ------------------------------------------------------------------------------------------------------------------
+        folds = _counts(self.rows, self._table, self.n_folds)
+        return tuple(_report(self._table, fold, method=self.method, fold=fold["fold"], n_short_users=0) for fold in folds)
 
 
 def _counts(rows: DataFrame, table: Interactions, n_folds: int | None) -> list[dict[str, Any]]:
@@ -184,7 +181,7 @@ def _counts(rows: DataFrame, table: Interactions, n_folds: int | None) -> list[d
         .agg(F.count("train").alias("n_train_items"), F.count("test").alias("n_test_items"), cold.alias("n_cold_items"))
     )
     counts = [row.asDict() for row in actions.collect_rows(users.join(items, "fold"))]
-    return sorted(counts, key=lambda of_fold: int(of_fold["fold"]))
+    return sorted(counts, key=lambda fold: int(fold["fold"]))
 
 
 def _by_id(rows: DataFrame, table: Interactions, name: str, n_folds: int | None) -> DataFrame:
@@ -212,25 +209,17 @@ def _by_id(rows: DataFrame, table: Interactions, name: str, n_folds: int | None)
     )
 
 
-def _report(
-    counts: dict[str, Any],
-    table: Interactions,
-    method: str,
-    *,
-    fold: int | None = None,
-    cut: int | None = None,
-    per_user: bool = False,
-) -> SplitReport:
+def _report(table: Interactions, counts: dict[str, Any], cut: int | None = None, **fields: Any) -> SplitReport:
+    """The report with these counts, cut and fields. Times are strings."""
     clock = table.clock
-    fields: dict[str, Any] = {key: n for key, n in counts.items() if key.startswith("n_")}
-    fields["n_left_out_rows"] = counts["n_rows"] - counts["n_train_rows"] - counts["n_test_rows"]
-    fields["n_short_users"] = counts["n_short_users"] if per_user else 0
-    fields["n_future_users"] = counts["n_future_users"] if clock else None
-    fields |= {key: clock.text(counts[key]) if clock else None for key in ("max_train_time", "min_test_time")}
-    return SplitReport(method=method, fold=fold, cut=clock.text(cut) if clock else None, **fields)
-
-
-# Publishing ------------------------------------------------------------------------------------------------------------------
+    times = {"cut": cut, "max_train_time": counts["max_train_time"], "min_test_time": counts["min_test_time"]}
+    return SplitReport(
+        **{key: n for key, n in counts.items() if key.startswith("n_")}
+        | {"n_left_out_rows": counts["n_rows"] - counts["n_train_rows"] - counts["n_test_rows"]}
+        | {"n_future_users": counts["n_future_users"] if clock else None}
+        | {key: clock.text(time) if clock else None for key, time in times.items()}
+        | fields
+    )
 
 
 def publish(split: Split | Folds, output: Output, run: Run = Run()) -> dict[str, str]:
@@ -270,12 +259,12 @@ def publish(split: Split | Folds, output: Output, run: Run = Run()) -> dict[str,
     try:
         for report in split.reports:
             if not (report.n_train_rows and report.n_test_rows):
-                of_fold = "" if report.fold is None else f" of fold {report.fold}"
+                fold = "" if report.fold is None else f" of fold {report.fold}"
                 raise DataError(
-                    f"{report.method}: expected rows on both sides{of_fold}, found {report.n_train_rows} in train and "
+                    f"{report.method}: expected rows on both sides{fold}, found {report.n_train_rows} in train and "
                     f"{report.n_test_rows} in test: nothing was published; set another cut or share"
                 )
-        reports = [tuple(report.to_dict()[name] for name in SPLIT_REPORT.names) for report in split.reports]
+        reports = [astuple(report) for report in split.reports]
         tables = {"split_report": split.rows.sparkSession.createDataFrame(reports, SPLIT_REPORT)}
         if isinstance(split, Folds):
             tables["folds"] = split.rows.where(F.col(FOLD).isNotNull())

@@ -20,11 +20,7 @@ Correction = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
 
 
 def check_options(test: str, correction: str, alpha: float, n_resamples: int, seed: int) -> None:
-    """Check the options of `compare`.
-
-    Raises:
-        ConfigError: An option is invalid. The message begins with its name.
-    """
+    """Raise `ConfigError` if an option of `compare` is invalid. The message begins with its name."""
     for option, value, choices in (("test", test, get_args(Test)), ("correction", correction, get_args(Correction))):
         if value not in choices:
             raise ConfigError(f"{option}: unknown value {value!r}{did_you_mean(str(value), choices)}")
@@ -69,9 +65,8 @@ def adjust(p_values: Sequence[float | None], method: str) -> list[float | None]:
     if method not in get_args(Correction):
         raise ConfigError(f"method: unknown method {method!r}{did_you_mean(str(method), get_args(Correction))}")
     adjusted = list(p_values)
-    undefined = [p is None or (isinstance(p, float | np.floating) and math.isnan(p)) for p in adjusted]
-    positions = [position for position, out in enumerate(undefined) if not out]
-    p = np.array([number(adjusted[position], f"p_values[{position}]", lowest=0.0) for position in positions])
+    defined = [i for i, p in enumerate(adjusted) if not (p is None or (isinstance(p, float | np.floating) and math.isnan(p)))]
+    p = np.array([number(adjusted[i], f"p_values[{i}]", lowest=0.0) for i in defined])
     if (p > 1).any():
         raise ConfigError(f"p_values: expected numbers from 0 to 1, found {p.max():g}")
     m, order = len(p), np.argsort(p, kind="stable")
@@ -82,8 +77,8 @@ def adjust(p_values: Sequence[float | None], method: str) -> list[float | None]:
         corrected[order] = np.maximum.accumulate(p[order] * np.arange(m, 0, -1))
     elif method == "benjamini_hochberg":
         corrected[order] = np.minimum.accumulate((p[order] * m / np.arange(1, m + 1))[::-1])[::-1]
-    for position, value in zip(positions, corrected, strict=True):
-        adjusted[position] = min(float(value), 1.0)
+    for i, value in zip(defined, corrected, strict=True):
+        adjusted[i] = min(float(value), 1.0)
     return adjusted
 
 
@@ -95,8 +90,8 @@ def false_alarm_rate(
         P( T > q m ), where m = allowed / half_width, but at least 1 if the difference must also be significant
 
     T has Student's t distribution with n - 1 degrees of freedom, and q is its 1 - alpha/2 quantile. A two-sided test at alpha
-    that only counts drops is one-sided in effect: its rate is alpha/2, or less if `allowed` is above the smallest significant
-    drop. Without a test, and with `allowed` 0, the rate is 1/2.
+    that only counts drops has the rate alpha/2, or less if `allowed` is above the smallest significant drop. Without a test and
+    with `allowed` 0, the rate is 1/2.
 
     Args:
         half_width: Half the width of the confidence interval of the mean difference at 1 - alpha, which is q std / sqrt(n).
@@ -136,7 +131,7 @@ def confidence_sequence(
     """Confidence intervals of the mean difference that hold after all runs at once, however often they are checked.
 
     A t interval that is checked after every run excludes the true mean sooner or later. This asymptotic confidence sequence
-    ever excludes it with probability alpha, as the first n grows. After n differences with mean and standard deviation s it is
+    ever does so with probability alpha, as the first n grows. After n differences with mean and standard deviation s it is
 
         mean ± s sqrt( 2 (n r + 1) / (n^2 r) · log( sqrt(n r + 1) / alpha ) )
 

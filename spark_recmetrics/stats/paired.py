@@ -13,12 +13,10 @@ import numpy as np
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
-from spark_recmetrics.stats.result import ROUNDING, Interval, TestResult, count, frequencies, level, number, numbers, resamples
+from spark_recmetrics.stats.result import ROUNDING, Interval, TestResult, count, level, number, numbers, resamples
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-# From sums ----------------------------------------------------------------------------------------------------------------
 
 
 def t_from_moments(n: int, mean: float | None, variance: float | None, *, alpha: float = 0.05) -> TestResult:
@@ -31,8 +29,7 @@ def t_from_moments(n: int, mean: float | None, variance: float | None, *, alpha:
         alpha: Significance level.
 
     Returns:
-        The result, without wins, ties and losses. Undefined with fewer than two pairs, and if all differences are equal but
-            not 0.
+        The result, without wins, ties and losses. Undefined with fewer than two pairs, or equal differences that are not 0.
 
     Raises:
         ConfigError: An argument is not a number or is out of range.
@@ -150,14 +147,20 @@ def rank_sums(magnitudes: ArrayLike, n_positive: ArrayLike, n_negative: ArrayLik
 
 
 def _histogram(magnitudes: ArrayLike, n_positive: ArrayLike, n_negative: ArrayLike) -> tuple[NDArray[np.float64], ...]:
-    size = numbers(magnitudes, "magnitudes")
-    return size, frequencies(n_positive, "n_positive", len(size)), frequencies(n_negative, "n_negative", len(size))
+    """The arguments as floats, which do not overflow in products."""
+    size, up, down = numbers(magnitudes, "magnitudes"), numbers(n_positive, "n_positive"), numbers(n_negative, "n_negative")
+    for name, counts in (("n_positive", up), ("n_negative", down)):
+        if len(counts) != len(size):
+            raise ConfigError(f"{name}: expected {len(size)} counts, one for each magnitude, found {len(counts)}")
+        if not ((counts >= 0) & (counts == np.floor(counts))).all():
+            raise ConfigError(f"{name}: expected integers of at least 0, found others")
+    return size, up, down
 
 
 def wilcoxon_from_rank_sums(
     sums: RankSums, *, ties: int = 0, mean: float | None = None, variance: float | None = None, alpha: float = 0.05
 ) -> TestResult:
-    """Wilcoxon signed-rank test from `rank_sums`, see `wilcoxon_from_histogram`.
+    """Wilcoxon signed-rank test from `rank_sums`. Formula and source: see `wilcoxon_from_histogram`.
 
     Args:
         sums: The rank sums.
@@ -171,9 +174,6 @@ def wilcoxon_from_rank_sums(
 
     Raises:
         ConfigError: Mean, variance or alpha is not a number or is out of range.
-
-    Source:
-        As `wilcoxon_from_histogram`.
 
     Example:
         >>> round(wilcoxon_from_rank_sums(rank_sums([1, 2, 3], [1, 1, 2], [1, 0, 0])).p_value, 4)
@@ -283,9 +283,8 @@ def bootstrap_from_replicates(
 def _moments(n: int, mean: float | None, variance: float | None, alpha: float, *, required: bool = True) -> dict[str, Any]:
     """The fields of a result that follow from the number, mean and variance of the differences."""
     n = count(n, "n")
-    moments: dict[str, Any] = dict.fromkeys(
-        ("effect_size", "mean_difference", "ci_low", "ci_high", "wins", "ties", "losses", "std")
-    )
+    fields = ("effect_size", "mean_difference", "ci_low", "ci_high", "wins", "ties", "losses", "std")
+    moments: dict[str, Any] = dict.fromkeys(fields)
     moments |= {"n": n, "alpha": level(alpha), "reason": {0: "no_pair", 1: "one_pair"}.get(n)}
     if n == 0 or (mean is None and not required):
         return moments
@@ -307,9 +306,6 @@ def _result(
 ) -> TestResult:
     sign = None if direction is None else (direction > 0) - (direction < 0)
     return TestResult(test=test, statistic=statistic, p_value=p_value, direction=sign, **moments)
-
-
-# From arrays --------------------------------------------------------------------------------------------------------------
 
 
 class _Differences(NamedTuple):
@@ -342,7 +338,7 @@ def _differences(a: ArrayLike, b: ArrayLike) -> _Differences:
 
 
 def paired_t_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestResult:
-    """Paired t test of two arrays, see `t_from_moments`.
+    """Paired t test of two arrays, equal to `scipy.stats.ttest_rel(b, a)`. Formula and source: see `t_from_moments`.
 
     Args:
         a: (U,) values of the old model.
@@ -354,9 +350,6 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
 
     Raises:
         ConfigError: The arrays are not one-dimensional, differ in length or contain infinite values, or alpha is out of range.
-
-    Source:
-        As `t_from_moments`. Equal to `scipy.stats.ttest_rel(b, a)`.
 
     Example:
         >>> result = paired_t_test([100, 200, 300, 400], [101, 202, 303, 404])
@@ -372,7 +365,7 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
 
 
 def wilcoxon_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestResult:
-    """Wilcoxon signed-rank test of two arrays, see `wilcoxon_from_histogram`.
+    """Wilcoxon signed-rank test of two arrays. Formula and source: see `wilcoxon_from_histogram`.
 
     Args:
         a: (U,) values of the old model.
@@ -384,9 +377,6 @@ def wilcoxon_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
 
     Raises:
         ConfigError: As `paired_t_test`.
-
-    Source:
-        As `wilcoxon_from_histogram`.
 
     Example:
         >>> result = wilcoxon_test([0.1, 0.2, 0.3], [0.2, 0.1, 0.6])
@@ -394,16 +384,14 @@ def wilcoxon_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
         (1.5, 0.4142)
     """
     pairs = _differences(a, b)
-    size, group = np.unique(np.abs(pairs.values), return_inverse=True)
-    up, down = (np.bincount(group[side], minlength=len(size)) for side in (pairs.values > 0, pairs.values < 0))
-    nonzero = size > 0
-    result = wilcoxon_from_histogram(size[nonzero], up[nonzero], down[nonzero], ties=pairs.counts["ties"], alpha=alpha)
-    # All tests have the same moments; sums in another order would differ in the last bits.
-    return replace(result, **(_moments(len(pairs.values), pairs.mean, pairs.variance, alpha) | pairs.counts))
+    nonzero = pairs.values[pairs.values != 0]
+    sums = rank_sums(np.abs(nonzero), nonzero > 0, nonzero < 0)
+    result = wilcoxon_from_rank_sums(sums, ties=pairs.counts["ties"], mean=pairs.mean, variance=pairs.variance, alpha=alpha)
+    return replace(result, **pairs.counts)
 
 
 def sign_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestResult:
-    """Sign test of two arrays, see `sign_from_counts`.
+    """Sign test of two arrays. p is that of `scipy.stats.binomtest(wins, wins + losses)`. Source: see `sign_from_counts`.
 
     Args:
         a: (U,) values of the old model.
@@ -415,9 +403,6 @@ def sign_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestResult:
 
     Raises:
         ConfigError: As `paired_t_test`.
-
-    Source:
-        As `sign_from_counts`. p is equal to `scipy.stats.binomtest(wins, wins + losses).pvalue`.
 
     Example:
         >>> result = sign_test([0.1, 0.2, 0.3], [0.2, 0.3, 0.3])
@@ -431,7 +416,7 @@ def sign_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestResult:
 
 
 def bootstrap_test(a: ArrayLike, b: ArrayLike, *, n: int = 1000, alpha: float = 0.05, seed: int = 0) -> TestResult:
-    """Poisson bootstrap test of two arrays, see `bootstrap_from_replicates`.
+    """Poisson bootstrap test of two arrays. Formula and source: see `bootstrap_from_replicates` and `poisson_weights`.
 
     Args:
         a: (U,) values of the old model.
@@ -445,9 +430,6 @@ def bootstrap_test(a: ArrayLike, b: ArrayLike, *, n: int = 1000, alpha: float = 
 
     Raises:
         ConfigError: As `paired_t_test`, or there are fewer than 100 replicates.
-
-    Source:
-        As `bootstrap_from_replicates` and `poisson_weights`.
 
     Example:
         >>> result = bootstrap_test([0.1, 0.2, 0.3], [0.2, 0.1, 0.6])
@@ -473,8 +455,7 @@ def bootstrap_ci(values: ArrayLike, *, n: int = 1000, confidence: float = 0.95, 
         Mean and confidence interval. The interval is None with fewer than two values, and if all are equal and not 0.
 
     Raises:
-        ConfigError: The values are not one-dimensional numbers, there are fewer than 100 replicates, or `confidence` is out of
-            range.
+        ConfigError: The values are not a list of numbers, `n` is below 100, or `confidence` is out of range.
 
     Source:
         Efron and Tibshirani, An introduction to the bootstrap, 1993, chapter 13. Weights: as `poisson_weights`.

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 ROUNDING = 1e-12
 """Differences below this share of the values are rounding errors and count as 0."""
 
-FEWEST_RESAMPLES = 100
-"""Fewer replicates cannot estimate the tails of a distribution."""
-
 REASONS = {
     "no_pair": "there are no pairs of values",
     "one_pair": "one pair has no variance",
@@ -83,7 +80,6 @@ class TestResult:
         return smallest_difference(self.std, self.n, alpha=self.alpha) if self.std and self.n > 1 else None
 
     def __str__(self) -> str:
-        reason = f" ({REASONS[self.reason]})" if self.reason else ""
         pairs = f"n = {self.n}"
         if self.wins is not None:
             pairs += f": b higher in {self.wins}, lower in {self.losses}, tied in {self.ties}"
@@ -94,6 +90,7 @@ class TestResult:
             parts.append(f"{100 * (1 - self.alpha):g} % confidence interval [{self.ci_low:.6g}, {self.ci_high:.6g}]")
         parts += [] if self.p_value is None else [f"p = {self.p_value:.4g}"]
         parts += [] if self.effect_size is None else [f"d_z = {self.effect_size:.4g}"]
+        reason = f" ({REASONS[self.reason]})" if self.reason else ""
         least = None if self.significant else self.smallest_difference
         if self.p_value is None:
             summary = f"undefined{reason}"
@@ -160,22 +157,19 @@ def smallest_difference(std: float, n: int, *, alpha: float = 0.05, power: float
     scale = number(std, "std", lowest=0.0)
     if count(n, "n") < 2:
         raise ConfigError(f"n: expected at least two pairs, found {n}")
-    if share(power, "power") <= level(alpha):
-        raise ConfigError(f"power: expected more than alpha = {alpha}, found {power}")
+    if not level(alpha) < number(power, "power") < 1:
+        raise ConfigError(f"power: expected a number above alpha = {alpha} and below 1, such as 0.8, found {power}")
     critical = float(t.isf(alpha / 2, n - 1))
 
-    def beyond(noncentrality: float) -> float:
+    def excess_power(noncentrality: float) -> float:
         near, far = nct.sf(critical, n - 1, noncentrality), nct.cdf(-critical, n - 1, noncentrality)
         # scipy returns NaN if the far tail is below 1e-15, too small for its series.
         return float(near + np.nan_to_num(far)) - power
 
     high = critical + 1
-    while beyond(high) < 0:
+    while excess_power(high) < 0:
         high *= 2
-    return float(brentq(beyond, 0.0, high, xtol=1e-12, rtol=1e-12)) * scale / math.sqrt(n)
-
-
-# Arguments ----------------------------------------------------------------------------------------------------------------
+    return float(brentq(excess_power, 0.0, high, xtol=1e-12, rtol=1e-12)) * scale / math.sqrt(n)
 
 
 def number(value: object, name: str, lowest: float = -math.inf) -> float:
@@ -187,37 +181,13 @@ def number(value: object, name: str, lowest: float = -math.inf) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-SMALLEST_ALPHA, LARGEST_ALPHA = 1e-6, 0.5
-"""Bounds of significance levels. Smaller levels need quantiles that cannot be estimated; larger ones do not test anything."""
-
-
 def level(value: object, name: str = "alpha") -> float:
-    """The significance level of a test or, with another name than alpha, the confidence level of an interval.
-
-    Example:
-        >>> level(5)
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: alpha: expected a number from 1e-06 to 0.5, such as 0.05, found 5
-    """
-    low, high, example = SMALLEST_ALPHA, LARGEST_ALPHA, 0.05
-    if name != "alpha":
-        low, high, example = 1 - high, 1 - low, 0.95
+    """The significance level of a test or, with another name than alpha, the confidence level of an interval."""
+    # Smaller significance levels need quantiles that cannot be estimated; larger ones do not test anything.
+    low, high, example = (1e-6, 0.5, 0.05) if name == "alpha" else (0.5, 1 - 1e-6, 0.95)
     if isinstance(value, float | np.floating) and low <= value <= high:
         return float(value)
     raise ConfigError(f"{name}: expected a number from {low:g} to {high:g}, such as {example}, found {value!r}")
-
-
-def share(value: object, name: str) -> float:
-    """A number between 0 and 1, both excluded.
-
-    Example:
-        >>> share(5, "power")
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: power: expected a number between 0 and 1, such as 0.8, found 5
-    """
-    if isinstance(value, int | float | np.integer | np.floating) and 0 < value < 1:
-        return float(value)
-    raise ConfigError(f"{name}: expected a number between 0 and 1, such as 0.8, found {value!r}")
 
 
 def count(value: object, name: str) -> int:
@@ -227,24 +197,8 @@ def count(value: object, name: str) -> int:
     return int(value)
 
 
-def frequencies(values: ArrayLike, name: str, length: int) -> NDArray[np.float64]:
-    """(M,) integers of at least 0, as floats, which do not overflow in products."""
-    counts = numbers(values, name)
-    if len(counts) != length:
-        raise ConfigError(f"{name}: expected {length} counts, one for each magnitude, found {len(counts)}")
-    if not ((counts >= 0) & (counts == np.floor(counts))).all():
-        raise ConfigError(f"{name}: expected integers of at least 0, found others")
-    return counts
-
-
 def numbers(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """(N,) finite numbers or NaN.
-
-    Example:
-        >>> numbers(["0.5"], "a")
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: a: expected numbers in one dimension, found <U3 of shape (1,)
-    """
+    """(N,) finite numbers or NaN."""
     array = np.asarray(values)
     if array.ndim == 1 and array.size == 0:
         return np.zeros(0)
@@ -257,8 +211,8 @@ def numbers(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def resamples(n: object, name: str = "n") -> int:
-    """The number of replicates of a bootstrap."""
+    """The number of replicates of a bootstrap. Fewer than 100 cannot estimate the tails of a distribution."""
     checked = count(n, name)
-    if checked < FEWEST_RESAMPLES:
-        raise ConfigError(f"{name}: expected at least {FEWEST_RESAMPLES} replicates, found {checked}: 1000 is common")
+    if checked < 100:
+        raise ConfigError(f"{name}: expected at least 100 replicates, found {checked}: 1000 is common")
     return checked

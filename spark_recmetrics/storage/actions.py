@@ -39,7 +39,7 @@ _THREADS_HAVE_SESSION = "session" in inspect.signature(InheritableThread.__init_
 cannot cast (seen on 3.5.0)."""
 
 _OBSERVATION_TIMEOUT = 10.0
-"""Seconds until the observation of a finished job counts as lost. Spark delivers it in less than one."""
+"""Seconds until the observation of a finished job counts as lost. Spark delivers it in less than one second."""
 
 
 def in_parallel(spark: SparkSession, *reads: Callable[[], Any]) -> list[Any]:

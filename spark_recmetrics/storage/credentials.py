@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, quote_plus
 
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, reason_of
 
 MASK = "***"
 """Replaces a secret in messages."""
@@ -37,32 +37,18 @@ class Secret:
 
     Raises:
         ConfigError: It has another form. The message does not show it, because it may be the value itself.
-
-    Example:
-        >>> Secret("env:S3_SECRET")
-        Secret(secret='env:S3_SECRET')
-        >>> Secret("hunter2")
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: expected env:NAME or scope/key, found another string, which is not shown here
     """
 
     secret: str
 
     def __post_init__(self) -> None:
         if not isinstance(self.secret, str) or not re.fullmatch(r"env:[A-Za-z_]\w*|[\w.@-]+/[\w.@-]+", self.secret, re.ASCII):
-            found = "another string" if isinstance(self.secret, str) else type(self.secret).__name__
-            raise ConfigError(f"expected env:NAME or scope/key, found {found}, which is not shown here")
+            kind = "another string" if isinstance(self.secret, str) else type(self.secret).__name__
+            raise ConfigError(f"expected env:NAME or scope/key, found {kind}, which is not shown here")
 
 
 def without_password(text: str) -> str:
-    """The text with `***` in place of the password in every address.
-
-    Example:
-        >>> without_password("cannot read s3a://ann:hunter2@bucket/truth"), without_password("hdfs://host:8020/truth")
-        ('cannot read s3a://ann:***@bucket/truth', 'hdfs://host:8020/truth')
-        >>> without_password("jdbc:db://host/shop?user=ann&password=hunter2")
-        'jdbc:db://host/shop?user=ann&password=***'
-    """
+    """The text with `***` in place of the password in every address, such as `s3a://ann:***@bucket/truth`."""
     return _PASSWORD.sub(r"\1\2***", text)
 
 
@@ -74,7 +60,6 @@ _PASSWORD = re.compile(
     re.IGNORECASE,
 )
 
-
 _NAMED = re.compile(
     r"password|passwd|passphrase|secret|token|credential|signature|(?:private|account|api|storage)[._-]?key", re.IGNORECASE
 )
@@ -84,74 +69,40 @@ _NOT_SECRET = {"provider", "providers", "endpoint", "url", "file", "keyfile", "p
 
 
 def names_credential(name: str) -> bool:
-    """Whether an option with this name holds a credential.
-
-    Example:
-        >>> [names_credential(name) for name in ("fs.s3a.secret.key", "fs.s3a.aws.credentials.provider", "header")]
-        [True, False, False]
-    """
+    """Whether an option with this name holds a credential."""
     return _NAMED.search(name) is not None and not _NOT_SECRET & set(re.split(r"[^a-z]+", name.lower()))
 
 
 def masked_override(text: str) -> str:
-    """An override `key=value` for messages, without the value if it may contain a credential.
-
-    Example:
-        >>> masked_override("inputs.truth.options.password=hunter2"), masked_override("evaluation.k=5")
-        ('inputs.truth.options.password=***', 'evaluation.k=5')
-    """
+    """An override `key=value` for messages, without the value if it may contain a credential."""
     key, equals, value = text.partition("=")
     return f"{key}{equals}{MASK}" if value and _NAMED.search(text) else without_password(text)
 
 
-class HasOptions(Protocol):
-    """A location with options, whose values may be secrets."""
-
-    @property
-    def options(self) -> Mapping[str, str | Secret]:
-        """Value by option."""
-
-
 class Vault:
-    """The values of the secrets of one run.
-
-    Example:
-        >>> from spark_recmetrics.storage.locations import Location
-        >>> truth = Location(path="s3a://shop/truth", options={"fs.s3a.secret.key": Secret("env:RECMETRICS_EXAMPLE")})
-        >>> os.environ["RECMETRICS_EXAMPLE"] = "hunter2"
-        >>> vault = Vault()
-        >>> vault.options(truth, "inputs.truth")
-        {'fs.s3a.secret.key': 'hunter2'}
-        >>> vault.masked("Access denied with key 'hunter2'")
-        "Access denied with key '***'"
-        >>> del os.environ["RECMETRICS_EXAMPLE"]
-    """
+    """The values of the secrets of one run."""
 
     def __init__(self) -> None:
         self._values: dict[Secret, str] = {}
 
-    def check(self, tables: Iterable[tuple[str, HasOptions]]) -> None:
-        """Read the secrets that need no session, of locations by their configuration keys.
-
-        Raises:
-            ConfigError: Values are missing. The message has one line for each.
-        """
+    def check(self, tables: Iterable[tuple[str, Mapping[str, str | Secret]]]) -> None:
+        """Read the secrets that need no session. Raises `ConfigError` with a line for each missing value of these options."""
         missing = []
-        for key, table in tables:
-            for option, value in table.options.items():
+        for key, options in tables:
+            for option, value in options.items():
                 try:
                     if isinstance(value, Secret) and (value.secret.startswith("env:") or not _may_have_dbutils()):
-                        self._value(value, _of(key, option))
+                        self._value(value, _option_key(key, option))
                 except ConfigError as error:  # noqa: PERF203 - all errors are reported together
                     missing.append(str(error))
         if missing:
             raise ConfigError("\n".join(missing))
 
-    def options(self, table: HasOptions, key: str) -> dict[str, str]:
+    def options(self, options: Mapping[str, str | Secret], key: str) -> dict[str, str]:
         """The options of a location, secrets replaced by their values. Raises `ConfigError` if a value is missing."""
         return {
-            option: self._value(value, _of(key, option)) if isinstance(value, Secret) else value
-            for option, value in table.options.items()
+            option: self._value(value, _option_key(key, option)) if isinstance(value, Secret) else value
+            for option, value in options.items()
         }
 
     def masked(self, text: str) -> str:
@@ -163,13 +114,12 @@ class Vault:
 
     def _value(self, secret: Secret, key: str) -> str:
         if secret not in self._values:
-            self._values[secret] = (
-                _from_environment(secret, key) if secret.secret.startswith("env:") else _from_scope(secret, key)
-            )
+            read = _from_environment if secret.secret.startswith("env:") else _from_scope
+            self._values[secret] = read(secret, key)
         return self._values[secret]
 
 
-def _of(key: str, option: str) -> str:
+def _option_key(key: str, option: str) -> str:
     return f"{key}.options" + (f".{option}" if re.fullmatch(r"[\w-]+", option) else f"[{option!r}]")
 
 
@@ -192,9 +142,8 @@ def _from_scope(secret: Secret, key: str) -> str:
     try:
         value = dbutils.secrets.get(scope, name)
     except Exception as error:
-        reason = f"{str(error).strip() or type(error).__name__}".splitlines()[0]
         raise ConfigError(
-            f"{key}: cannot read the secret {secret.secret}: {reason}: check the scope, the key and the permissions"
+            f"{key}: cannot read the secret {secret.secret}: {reason_of(error)}: check the scope, the key and the permissions"
         ) from error
     if not isinstance(value, str) or not value.strip():
         raise ConfigError(f"{key}: the secret {secret.secret} is empty: store a string in the scope")

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StringType, StructField, StructType
 
 from spark_recmetrics.columns import near_column
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.storage.column_types import type_named
+from spark_recmetrics.storage.locations import Location
+from spark_recmetrics.storage.schemas import type_named
 from spark_recmetrics.text import brief, counted, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from spark_recmetrics.storage.locations import Location
 
 _DEFAULTS = {"header": "true", "inferSchema": "true"}
 """Options of the reader, unless others are given."""
@@ -47,15 +41,7 @@ def loss(
     """What Spark would lose silently, as an error message; None if nothing is lost.
 
     Spark drops leading zeros of ids that it reads as numbers, fields after the last column, and the first line of a file whose
-    header differs from that of the other files.
-
-    Args:
-        spark: The session.
-        location: Where the files are.
-        options: Options of the reader, with the defaults.
-        guessed: The columns as Spark guessed them.
-        ids: Names of the id columns.
-        key: The configuration key of the location.
+    header differs from that of the other files. `guessed` are the columns as Spark guessed them.
     """
     rows, n_fields = _lines(spark, location, options, len(guessed.fields))
     fields = [F.col(name) for name in rows.columns[:n_fields]]
@@ -107,8 +93,8 @@ def _long_line(key: str, n_fields: int, example: str) -> str:
 
 def _other_header(key: str, header: str, file: str) -> str:
     return (
-        f"{key}: expected the header {header} in every file, found {file} without it, whose columns Spark would read by "
-        "position and whose first line it would drop: write all files with the same header, or read them separately"
+        f"{key}: expected the header {header} in every file, found {file} without it. Spark would drop its first line and read "
+        "its columns by position: write all files with the same header, or read them separately"
     )
 
 

@@ -6,12 +6,7 @@ import re
 
 
 def quoted(name: str) -> str:
-    """The name of a catalog table with each part quoted once, so that it may contain hyphens and spaces.
-
-    Example:
-        >>> quoted("my-cat.recs.`a.b`")
-        '`my-cat`.`recs`.`a.b`'
-    """
+    """The name of a catalog table with each part quoted once, so that it may contain hyphens and spaces."""
     parts = re.findall(r"`(?:[^`]|``)*`(?=\.|$)|[^.]+", name)
     return ".".join(part if re.fullmatch(r"`(?:[^`]|``)*`", part) else quoted_part(part) for part in parts)
 

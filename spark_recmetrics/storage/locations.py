@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.storage.column_types import TYPES, column_type
 from spark_recmetrics.storage.credentials import CREDENTIALS_IN_ADDRESS, Secret, without_password
+from spark_recmetrics.storage.schemas import TYPES, column_type
 from spark_recmetrics.text import did_you_mean
 
 FileFormat = Literal["parquet", "csv", "json", "orc", "delta"]
@@ -64,17 +64,16 @@ _DECIMAL = {"type": "string", "pattern": r"^decimal\(\d{1,2}, ?\d{1,2}\)$"}
 _Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
 
 
-def _check_address(path: str | None, other: str, other_value: str | None) -> None:
-    if (path is None) == (other_value is None):
-        raise ConfigError(f"expected either path or {other}, found {'neither' if path is None else 'both'}")
+def _check_place(place: Location | Output, catalog_key: str, formats: tuple[str, ...]) -> None:
+    """Check that there is either a path without a password or a name in the catalog, and a known format."""
+    path, name = place.path, getattr(place, catalog_key)
+    if (path is None) == (name is None):
+        raise ConfigError(f"expected either path or {catalog_key}, found {'neither' if path is None else 'both'}")
     if isinstance(path, str) and without_password(path) != path:
         raise ConfigError(f"path: {CREDENTIALS_IN_ADDRESS}")
-    plain_text(other_value if path is None else path)
-
-
-def _check_format(name: object, formats: tuple[str, ...]) -> None:
-    if name not in formats:
-        raise ConfigError(f"unknown format {name!r}{did_you_mean(str(name), formats)}")
+    plain_text(name if path is None else path)
+    if place.format not in formats:
+        raise ConfigError(f"unknown format {place.format!r}{did_you_mean(str(place.format), formats)}")
 
 
 def _checked(key: str, mapping: dict[Any, Any], read: Callable[[object], Any]) -> dict[str, Any]:
@@ -104,13 +103,6 @@ class Location:
     Raises:
         ConfigError: Not exactly one of path and table is given, the path has a password, a table has a format, the format is
             unknown, an option is neither a string nor a secret, a type is unknown, or types are given for another format.
-
-    Example:
-        >>> Location(path="/data/truth").format
-        'parquet'
-        >>> Location()
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: expected either path or table, found neither
     """
 
     path: str | None = None
@@ -120,14 +112,13 @@ class Location:
     types: dict[str, _Type] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        _check_address(self.path, "table", self.table)
-        _check_format(self.format, get_args(FileFormat))
+        _check_place(self, "table", get_args(FileFormat))
         if self.table is not None and self.format != "parquet":
             raise ConfigError(f"expected no format for a catalog table, which has its own, found {self.format!r}")
         object.__setattr__(self, "options", _checked("options", self.options, option_value))
         if self.types and (self.table is not None or self.format not in ("csv", "json")):
-            found = "a catalog table" if self.table is not None else self.format
-            raise ConfigError(f"types: expected none for {found}, which has its own: cast_ids makes strings of ids")
+            kind = "a catalog table" if self.table is not None else self.format
+            raise ConfigError(f"types: expected none for {kind}, which has its own: set cast_ids to read ids as strings")
         _checked("types", self.types, column_type)
 
 
@@ -153,8 +144,7 @@ class Output:
     format: TableFormat = "parquet"
 
     def __post_init__(self) -> None:
-        _check_address(self.path, "table_prefix", self.table_prefix)
-        _check_format(self.format, get_args(TableFormat))
+        _check_place(self, "table_prefix", get_args(TableFormat))
 
     def table(self, name: str) -> str:
         """Path or name of a table, such as `summary`, `per_user`, `data_report` or `runs`."""

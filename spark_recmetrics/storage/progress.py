@@ -9,16 +9,13 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from pyspark.sql import SparkSession
-
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +28,7 @@ _terminal: TextIO | None = None
 
 @dataclass
 class StepCounts:
-    """What a step has read, if that is known without another Spark job."""
+    """The numbers of rows and users that a step has read; None if they would need another Spark job."""
 
     rows: int | None = None
     users: int | None = None
@@ -41,7 +38,7 @@ class StepCounts:
 def step(spark: SparkSession, text: str) -> Iterator[StepCounts]:
     """Name the Spark jobs of a block, and log its duration, and the counts that the block has set, when it ends.
 
-    A block inside another one logs nothing; neither does one that fails.
+    A block inside another block logs nothing, and neither does a block that fails.
     """
     outer, start, counts = _outer_steps.get(), time.monotonic(), StepCounts()
     path = f"{outer}: {text}" if outer else text
@@ -53,8 +50,8 @@ def step(spark: SparkSession, text: str) -> Iterator[StepCounts]:
         _outer_steps.reset(token)
     seconds = time.monotonic() - start
     if not outer:
-        named = ((counts.rows, "row"), (counts.users, "user"))
-        parts = [f"{n:,} {noun}{'' if n == 1 else 's'}" for n, noun in named if n is not None]
+        numbers = ((counts.rows, "row"), (counts.users, "user"))
+        parts = [f"{n:,} {noun}{'' if n == 1 else 's'}" for n, noun in numbers if n is not None]
         _log.info("%s: %s", text, ", ".join([*parts, f"{seconds:.1f} s"]))
 
 
@@ -77,35 +74,26 @@ def show_steps() -> Iterator[None]:
             _log.removeHandler(lines)
 
 
-def _named(spark: SparkSession, path: str) -> AbstractContextManager[None]:
+def _named(spark: SparkSession, path: str) -> ExitStack:
     """Give jobs a description on classic Spark. On Connect, where the server sets it, show a progress bar on a terminal."""
-    # Connect has no context, and some platforms refuse access. A missing name must not end a run.
+    undo = ExitStack()
+    # Connect has no context, and some platforms deny access to it. A missing name must not end a run.
     with suppress(Exception):
         context: Any = spark.sparkContext
         before = context.getLocalProperty(_DESCRIPTION)
         context.setLocalProperty(_DESCRIPTION, f"spark-recmetrics: {path}")
-        return _restored(context, before)
+        undo.callback(_describe, context, before)
+        return undo
     if _terminal is not None and hasattr(spark, "registerProgressHandler"):  # since Spark 4.0
-        return _with_handler(spark, _bar(path, _terminal))
-    return nullcontext()
+        handler: Any = _bar(path, _terminal)
+        spark.registerProgressHandler(handler)
+        undo.callback(spark.removeProgressHandler, handler)
+    return undo
 
 
-@contextmanager
-def _restored(context: Any, before: str | None) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        with suppress(Exception):  # if the session died in the block, the block's own error is the one to raise
-            context.setLocalProperty(_DESCRIPTION, before)
-
-
-@contextmanager
-def _with_handler(spark: SparkSession, handler: Any) -> Iterator[None]:
-    spark.registerProgressHandler(handler)
-    try:
-        yield
-    finally:
-        spark.removeProgressHandler(handler)
+def _describe(context: Any, description: str | None) -> None:
+    with suppress(Exception):  # if the session died in the block, the block's error is the one to raise
+        context.setLocalProperty(_DESCRIPTION, description)
 
 
 def _bar(path: str, stream: TextIO) -> Callable[..., None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,12 +13,10 @@ from spark_recmetrics.columns import DECIMAL_COMMA, WrongTypeError, is_decimal_c
 from spark_recmetrics.errors import DataError, reason_of
 from spark_recmetrics.storage import csv_files
 from spark_recmetrics.storage.actions import NOT_FOUND
+from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.identifiers import quoted, quoted_part
+from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.text import brief, printable
-
-if TYPE_CHECKING:
-    from spark_recmetrics.storage.credentials import Vault
-    from spark_recmetrics.storage.locations import Location
 
 _log = logging.getLogger(__name__)
 
@@ -28,21 +25,14 @@ _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
 def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, ids: Sequence[str] = ()) -> DataFrame:
-    """The table at a location.
-
-    Args:
-        spark: The session.
-        location: Path and format, or the name of a catalog table.
-        key: The configuration key of the location, for messages.
-        vault: Reads the secrets among the options.
-        ids: Names of id columns, whose leading zeros must not be lost.
+    """The table at a location. `key` is its configuration key, and `ids` are columns whose leading zeros must not be lost.
 
     Raises:
         ConfigError: A secret is missing.
         DataError: The path or table is missing or cannot be read in that format, it lacks a column whose type is given, or
             reading a CSV would lose data, see `csv_files.loss`.
     """
-    options, is_csv = vault.options(location, key), location.format == "csv" and location.table is None
+    options, is_csv = vault.options(location.options, key), location.format == "csv" and location.table is None
     if is_csv:
         options = csv_files.with_defaults(options)
     try:
@@ -52,9 +42,8 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
         loss = csv_files.loss(spark, location, options, schema, ids, key) if is_csv and schema.fields else None
     except Exception as error:  # noqa: BLE001 - readers fail in many ways
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
-        advice = (
-            None if NOT_FOUND.search(str(error)) else csv_files.other_format(location)
-        ) or "check the location and the format"
+        format_advice = None if NOT_FOUND.search(str(error)) else csv_files.other_format(location)
+        advice = format_advice or "check the location and the format"
         # Spark quotes options, and so secrets, in its messages. `from None` keeps the original error out of the traceback.
         raise DataError(f"{key}: cannot read {where}: {reason_of(error, vault.masked)}: {advice}") from None
     if loss:

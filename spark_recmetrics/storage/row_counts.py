@@ -17,17 +17,11 @@ _PARTITION_BITS = 33
 
 
 class RowCounts(NamedTuple):
-    """Counts of rows, and of rows with a fault, taken while a job reads a table.
+    """Counts of rows, of rows with the fault of each data check, and further aggregates, taken while a job reads a table.
 
     When an executor is lost, its tasks run again, and Spark adds their counts twice: an observation of 1,000 rows can report
     2,000 (seen on 4.2, with a persisted result). `RECOUNTED` detects this. It compares how often the first row of a partition
     was read with the number of distinct partitions.
-
-    Args:
-        observation: Receives the counts.
-        rows: The rows to count.
-        faults: By data check, whether a row has the fault.
-        counts: All aggregates: the number of rows, of rows with each fault, and further ones.
     """
 
     observation: Observation
@@ -36,10 +30,10 @@ class RowCounts(NamedTuple):
     counts: Sequence[Column]
 
     @classmethod
-    def of(cls, rows: DataFrame, faults: Mapping[str, Column] = {}, more: Sequence[Column] = ()) -> RowCounts:
+    def of(cls, rows: DataFrame, faults: Mapping[str, Column] = {}, further: Sequence[Column] = ()) -> RowCounts:
         """New counts of these rows."""
         counts = [F.count(F.lit(1)).alias("rows"), *(F.count_if(fault).alias(check) for check, fault in faults.items())]
-        return cls(Observation(), rows, faults, [*counts, *more])
+        return cls(Observation(), rows, faults, [*counts, *further])
 
     def observed_rows(self) -> DataFrame:
         """The rows, counted where a job reads them. Call it only once."""

@@ -1,20 +1,48 @@
-"""Schemas of the published tables, and of partial results between workers, that do not depend on the metrics."""
+"""Types of columns by name; schemas of the published tables, and of partial results between workers, for any metrics."""
 
 from __future__ import annotations
 
-from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+import re
 
-from spark_recmetrics.storage.column_types import type_named
+from pyspark.sql import types
+
+from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.text import did_you_mean
+
+_NUMBERS = types.IntegerType(), types.LongType(), types.FloatType(), types.DoubleType()
+_KINDS = types.StringType(), types.BooleanType(), *_NUMBERS, types.DateType(), types.TimestampType()
+TYPES = {kind.simpleString(): kind for kind in _KINDS}
+"""All types but decimals, which have parameters."""
 
 
-def _schema(columns: str) -> StructType:
+def column_type(name: object) -> str:
+    """The name that Spark gives a type, such as `string` or `decimal(10,2)`. Raises `ConfigError` if there is none."""
+    if not isinstance(name, str):
+        raise ConfigError(f"expected the name of a type such as string, found {'nothing' if name is None else repr(name)}")
+    return type_named(name).simpleString()
+
+
+def type_named(name: str) -> types.DataType:
+    """The type of that name."""
+    digits = re.fullmatch(r"decimal\((\d{1,2}), ?(\d{1,2})\)", name)
+    if digits and 1 <= int(digits[1]) <= 38 and int(digits[2]) <= int(digits[1]):
+        return types.DecimalType(int(digits[1]), int(digits[2]))
+    if name not in TYPES:
+        quotes = ", in quotes" if name.startswith("decimal") else ""  # in braces, YAML ends a value at a comma
+        raise ConfigError(f"unknown type {name!r}{did_you_mean(name, [*TYPES, 'decimal(10, 2)'])}{quotes}")
+    return TYPES[name]
+
+
+def _schema(columns: str) -> types.StructType:
     """The columns of a DDL string. Spark's own parser of these needs a session."""
-    return StructType([StructField(name, _type(kind)) for name, kind in (column.split() for column in columns.split(","))])
+    return types.StructType(
+        [types.StructField(name, _type(kind)) for name, kind in (column.split() for column in columns.split(","))]
+    )
 
 
-def _type(name: str) -> DataType:
+def _type(name: str) -> types.DataType:
     element = name.removeprefix("array<").removesuffix(">")
-    return type_named(name) if element == name else ArrayType(type_named(element))
+    return type_named(name) if element == name else types.ArrayType(type_named(element))
 
 
 SUMMARY = _schema(
@@ -64,10 +92,10 @@ TOTALS = _schema(
 )
 """Rows of `scoring.partial_sums.part_totals`."""
 
-PART_SLICES = StructType(
+PART_SLICES = types.StructType(
     [
         *_schema("model string, slice int, slice_value string, metric int"),
-        StructField("totals", ArrayType(TOTALS)),
+        types.StructField("totals", types.ArrayType(TOTALS)),
         *_schema("sums array<double>, counts array<bigint>"),
     ]
 )

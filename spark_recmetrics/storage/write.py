@@ -9,19 +9,15 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as F
 
 from spark_recmetrics.errors import PublishError, reason_of
 from spark_recmetrics.storage.actions import NOT_FOUND, NOT_ON_SERVERLESS, with_retries
 from spark_recmetrics.storage.identifiers import quoted, quoted_part
 from spark_recmetrics.storage.locations import Output
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 _log = logging.getLogger(__name__)
 
@@ -32,26 +28,14 @@ _CONFLICT = re.compile(
 
 
 def destination(output: Output, name: str) -> str:
-    """Path of a table of the output, or its quoted name in the catalog.
-
-    Example:
-        >>> destination(Output(table_prefix="my-cat.recs.nightly_"), "summary")
-        '`my-cat`.`recs`.`nightly_summary`'
-    """
+    """Path of a table of the output, or its quoted name in the catalog."""
     return output.table(name) if output.path is not None else quoted(output.table(name))
 
 
-def published_table(spark: SparkSession, output: Output, name: str, schema: StructType | None = None) -> DataFrame | None:
-    """A table of the output as it is now; None if there is none yet.
+def published_table(spark: SparkSession, output: Output, name: str, schema: types.StructType | None = None) -> DataFrame | None:
+    """A table of the output as it is now, None if it does not exist. Raises `PublishError` if the format is another one.
 
-    Args:
-        spark: The session.
-        output: Where the tables are, and their format.
-        name: Name of the table.
-        schema: Columns of parquet and ORC files; None: those of one file. Delta and the catalog know the columns.
-
-    Raises:
-        PublishError: The table cannot be read in that format.
+    The schema is that of parquet and ORC files; None: the schema of one of them. Delta and the catalog store schemas.
     """
     target = destination(output, name)
     try:
@@ -88,16 +72,9 @@ def _refresh(spark: SparkSession, target: str) -> None:
 
 
 def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Sequence[str]) -> None:
-    """Write rows into new partitions, which become visible when the job ends, or never.
+    """Write rows into new partitions of a table, which become visible when the job ends, or never.
 
-    Args:
-        rows: The rows, with the partition columns last.
-        output: Where the tables are, and their format.
-        name: Name of the table, which is created if needed.
-        partitions: The partition columns.
-
-    Raises:
-        PublishError: The rows cannot be written.
+    The partition columns are the last columns. The table is created if needed. Raises `PublishError` if writing fails.
     """
     target = destination(output, name)
     try:
@@ -139,14 +116,10 @@ def _insert(rows: DataFrame, output: Output, target: str, partitions: Sequence[s
 
 
 def probe_output(spark: SparkSession, output: Output) -> str | None:
-    """Write a table of one row to the output, in the same way as other tables, and remove it.
+    """Write a table of one row to the output, in the same way as other tables, and remove it. Raises `PublishError`.
 
-    Returns:
-        The table if it cannot be removed: Spark's DataFrame API deletes no files, so a path is removed only if it is a folder
-        of this machine. Its name is always the same and starts with `_`, which hides it from readers. None if it was removed.
-
-    Raises:
-        PublishError: It cannot be written, or not be removed from the catalog.
+    Returns the path if it cannot be removed: Spark's DataFrame API deletes no files, so only a folder of this machine is
+    removed. Its name is always the same and starts with `_`, which hides it from readers.
     """
     rows = spark.range(1).withColumn("part", F.lit("probe"))
     if output.path is not None:

@@ -42,7 +42,7 @@ def test_wrong_rows_are_rejected(spark):
         (lambda: splits.temporal(rows.where("rating < 0"), test_share=0.5), "rows: expected at least one row, found none"),
         (
             lambda: splits.random(rows, min_user_rows=3),
-            "rows: expected at least one row, found 2, all of users or items with too few rows: lower the minima",
+            "rows: expected at least one row, found none: all 2 rows have a user or item with too few rows: lower min_user_",
         ),
         (
             lambda: splits.temporal(rows, test_share=0.4),

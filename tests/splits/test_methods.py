@@ -13,6 +13,7 @@ from split_data import RATINGS, assert_sides, days
 import spark_recmetrics as srm
 from spark_recmetrics import splits
 from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.splits.methods_spark import checked_share
 
 # Cases --------------------------------------------------------------------------------------------------------------------
 
@@ -311,6 +312,10 @@ def test_wrong_options(call, message):
     with pytest.raises(ConfigError) as caught:
         call()
     assert str(caught.value).startswith(message)
+
+
+def test_shares_are_exact():
+    assert checked_share(0.29) * 100 == 29
 
 
 @pytest.mark.spark

@@ -99,6 +99,7 @@ def test_times_of_a_clock_come_back():
     assert Clock("instant").text(-1) == moment.isoformat()
     assert Clock("date").text(Clock("date").cut(date(1960, 2, 29))) == "1960-02-29"
     assert Clock("instant").text(10**18) == str(10**18)
+    assert (Clock("wall").text(1_000_000), Clock("number").text(500)) == ("1970-01-01T00:00:01", "500")
     # `fold` chooses one of two ambiguous times. The first and last hours do not exist in every time zone.
     fall = datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     assert Clock("instant").cut(fall.replace(fold=1)) - Clock("instant").cut(fall) == 3600 * 1_000_000

@@ -74,7 +74,10 @@ def test_the_smallest_difference_has_the_power(n, alpha, power):
         ),
         (lambda: stats.smallest_difference(1.0, 1), "n: expected at least two pairs, found 1"),
         (lambda: stats.smallest_difference(-1.0, 9), "std: expected a finite number of at least 0, found -1.0"),
-        (lambda: stats.smallest_difference(1.0, 9, power=0.05), "power: expected more than alpha = 0.05, found 0.05"),
+        (
+            lambda: stats.smallest_difference(1.0, 9, power=0.05),
+            "power: expected a number above alpha = 0.05 and below 1, such as 0.8, found 0.05",
+        ),
     ],
 )
 def test_wrong_arguments_are_rejected(call, message):

@@ -13,7 +13,6 @@ from job_data import VALUE, hides_password
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.storage import credentials
 from spark_recmetrics.storage.credentials import Secret, Vault, names_credential
-from spark_recmetrics.storage.locations import Location
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,7 @@ def test_names_of_credentials(name: str, *, expected: bool) -> None:
     assert names_credential(name) == expected
 
 
-SCOPED = Location(path="/p", options={"password": Secret("recs/key"), "sep": ";"})
+SCOPED = {"password": Secret("recs/key"), "sep": ";"}
 
 
 class Scopes:
@@ -71,7 +70,7 @@ def test_scopes_are_read_through_dbutils(monkeypatch, place: str) -> None:
     assert vault.options(SCOPED, "inputs.x") == {"password": VALUE, "sep": ";"}
     assert vault.masked(VALUE) == "***"
     with pytest.raises(ConfigError) as caught:
-        vault.options(Location(path="/p", options={"password": Secret("recs/no")}), "inputs.x")
+        vault.options({"password": Secret("recs/no")}, "inputs.x")
     assert str(caught.value) == (
         "inputs.x.options.password: cannot read the secret recs/no: no recs/no for you: "
         "check the scope, the key and the permissions"
@@ -95,7 +94,7 @@ def test_values_are_masked_in_every_form(monkeypatch, value: str) -> None:
     monkeypatch.setenv("RECMETRICS_TEST_B", value + "longer")
     vault = Vault()
     for name in "AB":
-        vault.options(Location(path="/p", options={"password": Secret(f"env:RECMETRICS_TEST_{name}")}), "inputs.x")
+        vault.options({"password": Secret(f"env:RECMETRICS_TEST_{name}")}, "inputs.x")
     texts = [value, repr(value), json.dumps(value), quote(value), quote_plus(value), " ".join(value.split())]
     texts += [value + "longer", value.replace("hunter", "Hunter")]
     texts += value.strip().splitlines()[:3]

@@ -1,11 +1,13 @@
-"""Addresses and names of tables."""
+"""Addresses, and types of columns."""
 
 from __future__ import annotations
 
 import pytest
 
+from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.storage.credentials import without_password
 from spark_recmetrics.storage.locations import Location
+from spark_recmetrics.storage.schemas import column_type
 
 
 @pytest.mark.parametrize(
@@ -23,3 +25,21 @@ from spark_recmetrics.storage.locations import Location
 def test_other_addresses_stay(address: str) -> None:
     assert without_password(address) == address
     assert Location(path=address).path == address
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cannot read s3a://ann:hunter2@bucket/truth", "cannot read s3a://ann:***@bucket/truth"),
+        ("jdbc:db://host/shop?user=ann&password=hunter2", "jdbc:db://host/shop?user=ann&password=***"),
+        ("hdfs://host:8020/truth", "hdfs://host:8020/truth"),
+    ],
+)
+def test_passwords_in_addresses_are_masked(text: str, expected: str) -> None:
+    assert without_password(text) == expected
+
+
+def test_types_of_columns() -> None:
+    assert [column_type(name) for name in ("string", "decimal(10, 2)")] == ["string", "decimal(10,2)"]
+    with pytest.raises(ConfigError, match=r"^unknown type 'strng'; did you mean 'string'\?$"):
+        column_type("strng")

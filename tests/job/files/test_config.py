@@ -247,11 +247,14 @@ def test_errors_have_place_and_remedy(rejected: Rejected, more: str, line: str) 
         ),
         (
             "{predictions: {path: /p, types: {user_id: string}}, truth: {path: /t}}",
-            "inputs.predictions: types: expected none for parquet, which has its own: cast_ids makes strings of ids",
+            "inputs.predictions: types: expected none for parquet, which has its own: set cast_ids to read ids as strings",
         ),
         (
             "{predictions: {table: t, types: {user_id: string}}, truth: {path: /t}}",
-            ("inputs.predictions: types: expected none for a catalog table, which has its own: cast_ids makes strings of ids"),
+            (
+                "inputs.predictions: types: expected none for a catalog table, which has its own: "
+                "set cast_ids to read ids as strings"
+            ),
         ),
         (
             "{predictions: {path: /p, options: {header: true}}, truth: {path: /t}}",

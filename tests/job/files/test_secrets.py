@@ -46,7 +46,7 @@ def test_every_table_can_have_a_secret(write: Write, rejected: Rejected, monkeyp
     )
     table = getattr(load(write(content)).inputs, key)
     monkeypatch.setenv("RECMETRICS_TEST_A", VALUE)
-    assert Vault().options(table, f"inputs.{key}") == {"token": VALUE}
+    assert Vault().options(table.options, f"inputs.{key}") == {"token": VALUE}
     (line,) = rejected(content.replace("{secret: env:RECMETRICS_TEST_A}", "5"))
     assert line.startswith(f"c.yaml:2: inputs.{key}.options.token: expected a reference to a secret")
     (line,) = rejected(content.replace("token: {secret: env:RECMETRICS_TEST_A}", "header: 5"))
