@@ -43,10 +43,7 @@ from spark_recmetrics.version import __version__
 _log = logging.getLogger(__name__)
 
 _NAMES = (*TABLES, *SPLIT_TABLES)
-
 _PARTITIONS = (*RUN_COLUMNS, ATTEMPT)
-_PARTITION_FIELDS = [StructField(column, StringType()) for column in _PARTITIONS]
-
 _NO_OTHERS = "make sure that no other process writes to or cleans this output, and run again"
 
 _ABANDONED = timedelta(days=7)
@@ -55,7 +52,7 @@ _ABANDONED = timedelta(days=7)
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A committed attempt of a run."""
+    """A committed attempt of a run, which the values of `RUN_COLUMNS` identify."""
 
     run: tuple[str, ...]
     attempt: str
@@ -74,30 +71,15 @@ class _Attempt:
 
 
 def publish(frames: Mapping[str, DataFrame], output: Output, run: Run) -> dict[str, str]:
-    """Publish all tables of a run in one step. They replace what the run has published before.
+    """Publish all tables of a run in one step, and return the path or name of each.
 
-    Args:
-        frames: The tables by name: `data_report`, `per_user` and `summary`, or only `data_report` if rows were rejected; or the
-            tables of a split. They may already contain the columns of the run.
-        output: Where the tables are, and their format.
-        run: The run. Missing `RUN_COLUMNS` become `none` in the tables.
-
-    Returns:
-        Path or name of each table.
+    They replace what the run has published before. They may already contain the columns of the run; a missing `run_id` or
+    `as_of` is `none` in the tables.
 
     Raises:
         ConfigError: There is no table of that name.
         PublishError: The output contains something else, a column has another type, or the tables cannot be written. Nothing
             has become visible then.
-
-    Example:
-        >>> import tempfile
-        >>> output = Output(path=tempfile.mkdtemp())
-        >>> summary = spark.createDataFrame([("als", "hit@1", 0.5)], "model string, metric string, value double")
-        >>> _ = publish({"summary": summary}, output, Run(run_id="r1", as_of="2026-11-28"))
-        >>> _ = publish({"summary": summary}, output, Run(run_id="r1", as_of="2026-11-28"))
-        >>> read_history(spark, output).collect()
-        [Row(model='als', metric='hit@1', value=0.5, as_of='2026-11-28', run_id='r1')]
     """
     for name in frames:
         _check_name(name)
@@ -122,8 +104,8 @@ def publish(frames: Mapping[str, DataFrame], output: Output, run: Run) -> dict[s
 def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *, table: str = "summary") -> DataFrame:
     """The rows of all complete runs. If a run was published several times, the last time counts.
 
-    The small table `runs` is read immediately, the rows when the frame is used. Runs with missing or additional rows are left
-    out.
+    Spark reads the small table `runs` immediately, and the rows when the frame is used. Runs with missing or additional rows
+    are left out.
 
     Args:
         spark: The session.
@@ -164,7 +146,7 @@ def _rows(spark: SparkSession, output: Output, table: str) -> DataFrame | None:
     if columns is None:
         return None
     declared = [(newest.attempt, n) for newest in _newest(_attempts(spark, output)) if (n := newest.n_rows.get(table))]
-    schema = StructType([*columns.values(), *_PARTITION_FIELDS])
+    schema = StructType([*columns.values(), *(StructField(column, StringType()) for column in _PARTITIONS)])
     rows = write.published_table(spark, output, table, schema) if declared else None
     if rows is None:  # no run has rows, or all rows are lost
         return spark.createDataFrame([], schema).drop(ATTEMPT)
@@ -236,9 +218,6 @@ def _commit(
     return attempts
 
 
-# The table `runs` -----------------------------------------------------------------------------------------------------------
-
-
 def _attempts(spark: SparkSession, output: Output, identity: Mapping[str, str] | None = None) -> list[_Attempt]:
     """The committed attempts of one run, or of all."""
 
@@ -288,9 +267,6 @@ def _published_columns(spark: SparkSession, output: Output) -> dict[str, dict[st
     return columns
 
 
-# Columns ----------------------------------------------------------------------------------------------------------------
-
-
 def _check_columns(spark: SparkSession, staged: Mapping[str, DataFrame], output: Output) -> None:
     """Raise `PublishError` if the output has a table of another origin, or columns with other types.
 
@@ -328,9 +304,6 @@ def _not_ours(output: Output, name: str, frame: DataFrame) -> PublishError:
 
 def _key(output: Output) -> str:
     return "output.table_prefix" if output.path is None else "output.path"
-
-
-# Clean-up -----------------------------------------------------------------------------------------------------------------
 
 
 def _clean_up(output: Output, identity: Mapping[str, str], committed: Sequence[_Attempt]) -> None:
