@@ -24,7 +24,6 @@ from spark_recmetrics.job.files.config_types import (
     all_options,
 )
 from spark_recmetrics.job.files.job_file import (
-    AsOf,
     Count,
     InputTable,
     Job,
@@ -34,11 +33,10 @@ from spark_recmetrics.job.files.job_file import (
     PagePath,
     PlainText,
     Section,
-    error_of_option,
+    errors_of_options,
     fill_as_of,
-    read,
 )
-from spark_recmetrics.job.files.source import Keys
+from spark_recmetrics.job.files.source import Keys, Source
 from spark_recmetrics.job.mlflow import Mlflow
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
 from spark_recmetrics.metrics.objectives import Point, checked_objectives
@@ -150,10 +148,8 @@ class IntervalOptions(Section):
 
     @model_validator(mode="after")
     def _possible(self) -> IntervalOptions:
-        try:
+        with errors_of_options():
             _ = self.chosen
-        except ConfigError as error:
-            raise error_of_option(error) from error
         return self
 
 
@@ -223,10 +219,8 @@ class Evaluation(Section):
 
     @model_validator(mode="after")
     def _ranked(self) -> Evaluation:
-        try:
+        with errors_of_options():
             check_ranking(self.ranking, self.max_per_user)
-        except ConfigError as error:
-            raise error_of_option(error) from error
         return self
 
 
@@ -266,7 +260,7 @@ def _preflight(value: object) -> object:
 
 
 class Config(Job):
-    """One evaluation. Made by `load`."""
+    """One evaluation."""
 
     tagged: ClassVar[tuple[Keys, ...]] = (("inputs", "catalog"),)
     # These keys do not change values, so a run with other gates or another report replaces the same run.
@@ -274,8 +268,6 @@ class Config(Job):
 
     job: JobName = "evaluate"
     """Name of the job, a part of the run id."""
-    as_of: AsOf | None = None
-    """Date or version of the evaluated data; --as-of of the command line overrides it."""
     inputs: Inputs
     """The tables to read."""
     columns: Columns = Columns()
@@ -403,10 +395,5 @@ class Published(Job):
 
 
 def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Config:
-    """Read the configuration of an evaluation from a YAML, TOML or JSON file; see `job_file.read`."""
-    return read(path, lambda _: Config, overrides, as_of)
-
-
-def load_published(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Published:
-    """Read job and output of the same file. An `as_of` is only needed if the path of the output contains it."""
-    return read(path, lambda _: Published, overrides, as_of)
+    """Read the configuration of an evaluation from a YAML, TOML or JSON file."""
+    return Config.read(Source(path, overrides, as_of))

@@ -1,15 +1,12 @@
-"""The configuration file of a job: what all jobs have in common, and how a file is read. Nothing here starts Spark.
-
-`read` reports everything that is wrong with a file in one error.
-"""
+"""What the configurations of all jobs have in common, and how they are read from a file. Nothing here starts Spark."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from functools import cache, partial
@@ -48,10 +45,14 @@ def errors_by_key(problems: Mapping[Keys, str]) -> ValidationError:
     return ValidationError.from_exception_data("problems", details)
 
 
-def error_of_option(error: ConfigError) -> ValidationError:
-    """The error `option: message` of a function as an error at the key of that option."""
-    option, _, message = str(error).partition(": ")
-    return errors_by_key({(option,): message})
+@contextmanager
+def errors_of_options() -> Iterator[None]:
+    """Turn an error `option: message` of a check into an error at the key of that option."""
+    try:
+        yield
+    except ConfigError as error:
+        option, _, message = str(error).partition(": ")
+        raise errors_by_key({(option,): message}) from error
 
 
 def positive_integer(value: object, largest: int = LARGEST) -> int:
@@ -82,12 +83,7 @@ def _label(value: object) -> str:
 
 
 def fill_as_of(path: str, as_of: str | None = None) -> str:
-    """The path with `as_of` filled in, if it is known. Braces around anything but one word are a glob, and stay.
-
-    Example:
-        >>> fill_as_of("/reports/{as_of}.html", "2026-11-28")
-        '/reports/2026-11-28.html'
-    """
+    """The path with `as_of` filled in, if it is known. Braces around anything but one word are a glob, and stay."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in _PLACEHOLDERS:
@@ -132,7 +128,7 @@ class Section(BaseModel):
 
 
 class Job(Section):
-    """What the configurations of all jobs have in common. Made by `read`."""
+    """What the configurations of all jobs have in common."""
 
     tagged: ClassVar[tuple[Keys, ...]] = ()
     """Keys with a union as value; pydantic adds the part of the union to the location of an error there."""
@@ -143,6 +139,25 @@ class Job(Section):
     """Name of the job, a part of the run id."""
     as_of: AsOf | None = None
     """Date or version of the data; --as-of of the command line overrides it."""
+
+    @classmethod
+    def read(cls: type[_Job], source: Source) -> _Job:  # noqa: PYI019 - Self is newer than Python 3.10
+        """The configuration of a file.
+
+        Raises:
+            ConfigError: The content of the file is wrong. The message has one line per problem: `FILE:LINE: key: expected ...,
+                found ...`, or `--set key=value: key: ...` for a problem of an override.
+        """
+        try:
+            config = cls.model_validate(source.data)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                loc = _keys(cls, detail["loc"])
+                keys = source.keys_in_file(loc)
+                if keys not in source.rejected:
+                    source.report(keys, _message(cls, detail, loc))
+        source.raise_problems()
+        return config
 
     def problems(self) -> dict[Keys, str]:
         """Problems between keys that are valid by themselves, by key."""
@@ -162,12 +177,7 @@ class Job(Section):
         return self
 
     def located(self, place: _Place) -> _Place:
-        """A location of this configuration with `as_of` filled into its path.
-
-        Example:
-            >>> Job(job="nightly", as_of="2026-11-28").located(Location(path="/data/{as_of}/truth")).path
-            '/data/2026-11-28/truth'
-        """
+        """A location of this configuration with `as_of` filled into its path."""
         return place if place.path is None else replace(place, path=fill_as_of(place.path, self.as_of))
 
     def resolved(self) -> dict[str, Any]:
@@ -217,41 +227,6 @@ def _digest(value: object) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def read(
-    path: str | os.PathLike[str],
-    choose: Callable[[Mapping[str, Any]], type[_Job]],
-    overrides: Sequence[str] = (),
-    as_of: str | None = None,
-) -> _Job:
-    """Read a configuration from a YAML, TOML or JSON file. `choose` returns the type of the job for the content of the file.
-
-    Overrides are strings `key.key=value` with a YAML value, such as `evaluation.top_k=[5, 10]`. `as_of` overrides that key.
-
-    Raises:
-        ConfigError: The file cannot be read, or its content is wrong. The message has one line per problem:
-            `FILE:LINE: key: expected ..., found ...`, or `--set key=value: key: ...` for a problem of an override.
-    """
-    source = Source(path)
-    for text in overrides:
-        source.override(text)
-    if as_of is not None:
-        source.override(f"as_of={json.dumps(as_of)}", f"--as-of {as_of}")
-    source.check_values()
-    config, kind = None, choose(source.data)
-    try:
-        config = kind.model_validate(source.data)
-    except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            loc = _keys(kind, detail["loc"])
-            keys = source.keys_in_file(loc)
-            if keys not in source.rejected:
-                source.report(keys, _message(kind, detail, loc))
-    problem = source.error()
-    if config is None or problem:
-        raise problem or ConfigError(f"{path}: rejected")
-    return config
-
-
 def _keys(kind: type[Job], loc: Keys) -> Keys:
     """The location of an error of pydantic without the parts that are not keys: `[key]`, and the chosen part of a union."""
     if loc[-1:] == ("[key]",):
@@ -267,7 +242,6 @@ _EXPECTED = {
     **dict.fromkeys(("float_type", "finite_number"), "a finite number"),
     **dict.fromkeys(("dict_type", "model_type", "dataclass_type"), "a mapping of keys to values"),
 }
-
 
 _BOUNDS = {
     "literal_error": ("expected", "one of"),

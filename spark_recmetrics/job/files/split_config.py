@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSchema
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.job.files.job_file import (
-    AsOf,
-    Count,
-    InputTable,
-    Job,
-    JobName,
-    Number,
-    OutputTables,
-    PlainText,
-    Section,
-    read,
-)
+from spark_recmetrics.job.files.job_file import Count, InputTable, Job, JobName, Number, OutputTables, PlainText, Section
 from spark_recmetrics.job.files.source import Keys, brief_value
 
 Method = Literal["temporal", "leave_one_out", "leave_n_out", "random", "k_fold"]
@@ -109,12 +96,10 @@ class SplitOptions(Section):
 
 
 class SplitConfig(Job):
-    """One split. Made by `load_split`."""
+    """One split."""
 
     job: JobName = "split"
     """Name of the job, a part of the run id."""
-    as_of: AsOf | None = None
-    """Date or version of the data; --as-of of the command line overrides it."""
     input: InputTable
     """The table to split: one row per interaction."""
     columns: SplitColumns = Field(default_factory=SplitColumns)
@@ -164,8 +149,3 @@ def _temporal_problems(options: SplitOptions) -> dict[Keys, str]:
     except ConfigError as error:
         return {("cut",): str(error).removeprefix("cut: ")}
     return {}
-
-
-def load_split(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> SplitConfig:
-    """Read the configuration of a split from a YAML, TOML or JSON file; see `job_file.read`."""
-    return read(path, lambda _: SplitConfig, overrides, as_of)
