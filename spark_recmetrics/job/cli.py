@@ -15,14 +15,13 @@ from typing import Any, TypeVar
 
 from spark_recmetrics.diagnostics.doctor_spark import examine
 from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError
-from spark_recmetrics.job.console import print_error, print_text
 from spark_recmetrics.job.evaluate import run_evaluation
 from spark_recmetrics.job.files.config import Config, Published
 from spark_recmetrics.job.files.job_file import Job
 from spark_recmetrics.job.files.source import Source, as_yaml
 from spark_recmetrics.job.files.split_config import SplitConfig
 from spark_recmetrics.job.gates import run_gates
-from spark_recmetrics.job.outcome import INTERRUPTED, Command, run_job
+from spark_recmetrics.job.outcome import INTERRUPTED, Command, print_error, print_text, run_job
 from spark_recmetrics.job.preflight import run_preflight
 from spark_recmetrics.job.published import history_of, run_comparison
 from spark_recmetrics.job.session_spark import session
@@ -48,10 +47,7 @@ _EXIT_CODES = """exit codes:
 
 
 def run(argv: Sequence[str] | None = None) -> None:
-    """Entry point of a process: returns on success, and exits with the code of `main` otherwise.
-
-    It never calls `sys.exit(0)`, because some schedulers treat every `SystemExit` as a failure.
-    """
+    """Entry point of a process. It never calls `sys.exit(0)`, which some schedulers treat as a failure."""
     code = main(argv)
     if code:
         sys.exit(code)

@@ -10,11 +10,10 @@ from spark_recmetrics.decisions.gates import GateResult
 from spark_recmetrics.errors import DataError, GateError, PublishError
 from spark_recmetrics.evaluation.result import Result
 from spark_recmetrics.evaluation.stages import evaluate
-from spark_recmetrics.job.console import print_location, print_text, print_warning
 from spark_recmetrics.job.files.config import Config
 from spark_recmetrics.job.gates import gate_results, previous_rows, print_gates
 from spark_recmetrics.job.mlflow import check_installed, track
-from spark_recmetrics.job.outcome import JobOutcome
+from spark_recmetrics.job.outcome import JobOutcome, print_location, print_text, print_warning
 from spark_recmetrics.job.preflight import check_inputs, common_arguments, evaluation_arguments
 from spark_recmetrics.job.report import Evaluation, make_page, report_text, write_failure_page
 from spark_recmetrics.job.session_spark import checked_session
@@ -115,7 +114,6 @@ def _compare(config: Config, result: Result, outcome: JobOutcome) -> Comparison 
 
 
 def _publish(spark: SparkSession, config: Config, evaluation: Evaluation) -> dict[str, str]:
-    """Publish all tables at once, and return their locations."""
     result = evaluation.result
     frames = {"data_report": result.data_report, "per_user": result.per_user, "summary": result.summary}
     if evaluation.gate_results:
@@ -144,7 +142,7 @@ def _log_to_mlflow(
     fields = {name: getattr(outcome, name) for name in ("warnings", "gates", "tables", "preflight")}
     fields["comparison"] = [] if evaluation.comparison is None else evaluation.comparison.rows
     try:
-        tracked = track(evaluation.result, options, report=text, page=html, more=fields)
+        tracked = track(evaluation.result, options, report=text, page=html, fields=fields)
     except PublishError as error:
         outcome.tracking = {"mlflow": {}}
         if options.on_error == "fail":

@@ -1,8 +1,9 @@
-"""The outcome of a job: the fields of its result line, which is printed whether the job succeeds or fails."""
+"""What a job prints: text for people on stdout, errors on stderr, and the result line for programs, also after an error."""
 
 from __future__ import annotations
 
 import logging
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,13 +12,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from spark_recmetrics.errors import ConfigError, RecMetricsError, reason_of
-from spark_recmetrics.job.console import print_error, print_location, print_result_line, print_traceback, print_warning
 from spark_recmetrics.job.files.job_file import Job, locations_in
 from spark_recmetrics.job.files.source import dotted
+from spark_recmetrics.reports.formatting import RESULT_MARK, unmarked
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.storage.progress import show_steps
-from spark_recmetrics.text import json_text
+from spark_recmetrics.text import json_text, printable
 from spark_recmetrics.version import __version__
 
 _Job = TypeVar("_Job", bound=Job)
@@ -109,7 +110,7 @@ def run_job(
     text = json_text(outcome.as_dict())
     if result_file is not None:
         result_file.write_text(text + "\n", encoding="utf-8")
-    print_result_line(text)
+    print(f"{RESULT_MARK} {text}", flush=True)
     return outcome.exit_code
 
 
@@ -144,3 +145,30 @@ def _writable_file(name: str | None) -> Path | None:
     except OSError as error:
         raise ConfigError(f"--result-json {name}: cannot be written: {error.strerror}") from error
     return path
+
+
+def print_text(text: object = "") -> None:
+    """Print text for people. None of its lines begins with the mark of the result line."""
+    print(unmarked(str(text)), flush=True)
+
+
+def print_warning(warning: object) -> None:
+    """Print one line of warning for people."""
+    print_text(f"warning: {printable(str(warning))}")
+
+
+def print_location(name: str, location: str) -> None:
+    """Print where something was written."""
+    print_text(f"{name:<12} {location}")
+
+
+def print_error(message: str) -> None:
+    """Print an error message to stderr."""
+    for line in message.split("\n"):
+        print(f"error: {printable(line)}", file=sys.stderr)
+
+
+def print_traceback(text: str) -> None:
+    """Print a traceback to stderr, which `spark-submit` shows on its stdout."""
+    for line in text.expandtabs(4).rstrip("\n").split("\n"):
+        print(unmarked(printable(line)), file=sys.stderr)

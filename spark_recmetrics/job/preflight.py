@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from spark_recmetrics.diagnostics.preflight_spark import prove
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs.spark import union_models
-from spark_recmetrics.job.console import print_text
 from spark_recmetrics.job.files.config import Config
-from spark_recmetrics.job.outcome import JobOutcome
+from spark_recmetrics.job.outcome import JobOutcome, print_text
 from spark_recmetrics.job.session_spark import checked_session
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.locations import Location

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.decisions.comparison import Question, TestOptions, compared
 from spark_recmetrics.errors import ConfigError, DataError
-from spark_recmetrics.job.console import print_text
 from spark_recmetrics.job.files.config import ComparisonOptions, Config, Published
-from spark_recmetrics.job.outcome import JobOutcome
+from spark_recmetrics.job.outcome import JobOutcome, print_text
 from spark_recmetrics.job.session_spark import session
 from spark_recmetrics.metrics import Metric, parse
 from spark_recmetrics.metrics.parsing import named_populations

@@ -12,10 +12,9 @@ from spark_recmetrics.decisions.gates import GateResult
 from spark_recmetrics.errors import DataError, RecMetricsError, reason_of
 from spark_recmetrics.evaluation.result import Result, headline, write_whole
 from spark_recmetrics.inputs.data_report import DataCheck
-from spark_recmetrics.job.console import print_location
 from spark_recmetrics.job.files.config import Config
 from spark_recmetrics.job.files.source import as_yaml
-from spark_recmetrics.job.outcome import JobOutcome
+from spark_recmetrics.job.outcome import JobOutcome, print_location
 from spark_recmetrics.reports.page import Page, can_be_made
 from spark_recmetrics.reports.selection import headline_of
 from spark_recmetrics.reports.tables import metric_table, pareto_table, slice_table

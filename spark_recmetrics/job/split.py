@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from spark_recmetrics import splits
-from spark_recmetrics.job.console import print_text, print_warning
 from spark_recmetrics.job.files.split_config import SplitConfig
-from spark_recmetrics.job.outcome import JobOutcome
+from spark_recmetrics.job.outcome import JobOutcome, print_text, print_warning
 from spark_recmetrics.job.session_spark import session
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.progress import step

@@ -2,11 +2,11 @@
 
 Spark has no transaction over several tables. An additional table, `runs`, lists the complete ones:
 
-1. *Stage*: each time a run is published, it gets a random id, its attempt. The rows of all tables are written into partitions
-   of this attempt, which no reader reads yet, and counted there.
-2. *Commit*: the attempt is written into `runs`, with the number of rows of each table. It is a new partition with one file, so
-   that one rename of a folder makes the attempt visible on a file system, and one upload on an object store. Overwriting the
-   partition of the run would be a delete and a rename, and a job that dies between them would lose the run.
+1. *Stage*: each time a run is published, it gets a random id, its attempt. Spark writes the rows of all tables into partitions
+   of this attempt, which no reader reads yet, and counts them there.
+2. *Commit*: Spark writes the attempt into `runs`, with the number of rows of each table, as a new partition with one file. One
+   rename on a file system, or one upload to an object store, makes the attempt visible. Overwriting the partition of the run
+   would be a delete and a rename, and a job that dies between them would lose the run.
 3. *Clean up*: superseded attempts are removed if possible.
 
 Readers take the newest attempt of each run. If the job dies before the commit, the previous results stay; after it, the new
@@ -62,10 +62,9 @@ class _Attempt:
 
     @property
     def order(self) -> tuple[bool, int, datetime, str]:
-        """The greatest attempt of a run counts.
+        """The greatest attempt of a run counts. An attempt with rejected rows has no summary, and replaces no earlier results.
 
-        A run with rejected rows has a data report but no summary, and must not replace earlier results. The sequence comes
-        before the time, because the clocks of two drivers may differ.
+        The sequence comes before the time, because the clocks of two drivers may differ.
         """
         return "summary" in self.n_rows, self.sequence, self.committed_at, self.attempt
 
@@ -74,12 +73,7 @@ def publish(frames: Mapping[str, DataFrame], output: Output, run: Run) -> dict[s
     """Publish all tables of a run in one step, and return the path or name of each.
 
     They replace what the run has published before. They may already contain the columns of the run; a missing `run_id` or
-    `as_of` is `none` in the tables.
-
-    Raises:
-        ConfigError: There is no table of that name.
-        PublishError: The output contains something else, a column has another type, or the tables cannot be written. Nothing
-            has become visible then.
+    `as_of` is `none` in the tables. After a `PublishError` nothing of the run is visible.
     """
     for name in frames:
         _check_name(name)

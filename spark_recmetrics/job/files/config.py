@@ -162,10 +162,7 @@ class Evaluation(Section):
 
     top_k: CutOffs = Field(default=DEFAULT_K, validation_alias=AliasChoices("top_k", "k"))
     """Cut-offs of ranking metrics that have none of their own. Empty: the full list."""
-    metrics: tuple[MetricText, ...] = Field(
-        default_factory=lambda: tuple(parse(name) for name in DEFAULT_METRICS),
-        json_schema_extra={"default": list(DEFAULT_METRICS)},
-    )
+    metrics: tuple[MetricText, ...] = Field(default_factory=lambda: tuple(parse(name) for name in DEFAULT_METRICS))
     """Metrics, such as `ndcg`, `map@10`, `f1(beta=0.5)@20`."""
     complex_metrics: tuple[ComplexMetric, ...] = ()
     """Further metrics, as keys."""
@@ -213,12 +210,8 @@ class Evaluation(Section):
         return convention(self.convention, self.threshold)
 
     @model_validator(mode="after")
-    def _metrics_agree(self) -> Evaluation:
+    def _possible(self) -> Evaluation:
         _ = self.expanded
-        return self
-
-    @model_validator(mode="after")
-    def _ranked(self) -> Evaluation:
         with errors_of_options():
             check_ranking(self.ranking, self.max_per_user)
         return self
@@ -301,9 +294,8 @@ class Config(Job):
         problems = super().problems()
         if self.as_of is None and "{as_of}" in (self.report or ""):
             problems["report",] = f"{self.report!r} needs an as_of: give --as-of, or as_of in the file"
-        for of_section in (self._missing_inputs(), self._slice_problems(), self._comparison_problems(), self._gate_problems()):
-            problems |= of_section
-        return problems
+        problems |= self._missing_inputs() | self._slice_problems()
+        return problems | self._comparison_problems() | self._gate_problems()
 
     def _missing_inputs(self) -> dict[Keys, str]:
         """Metrics that need an input that is not given, and a baseline that is not one of the models."""
@@ -355,8 +347,8 @@ class Config(Job):
         objectives, wrong = checked_objectives(self.evaluation.objectives, self.evaluation.expanded)
         computed = [*self.evaluation.expanded, *(metric for each in objectives for metric in each.metrics)]
         problems: dict[Keys, str] = {("evaluation", "objectives", *keys): problem for keys, problem in wrong.items()}
-        of_gates = problems_of(self.gates, computed, dated=self.as_of is not None)
-        return problems | {("gates", *keys): problem for keys, problem in of_gates.items()}
+        wrong_gates = problems_of(self.gates, computed, dated=self.as_of is not None)
+        return problems | {("gates", *keys): problem for keys, problem in wrong_gates.items()}
 
     def resolved(self) -> dict[str, Any]:
         """The configuration with all its defaults and options. Read as a file, it is the same configuration."""

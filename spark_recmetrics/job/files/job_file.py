@@ -33,15 +33,14 @@ from spark_recmetrics.storage.locations import Location, Output, plain_text
 from spark_recmetrics.text import did_you_mean
 
 _JOB, _AS_OF = "A-Za-z0-9._-", "A-Za-z0-9._:+-"
-_PLACEHOLDERS = ("as_of",)
 _Place = TypeVar("_Place", Location, Output)
 _Job = TypeVar("_Job", bound="Job")
 
 
 def errors_by_key(problems: Mapping[Keys, str]) -> ValidationError:
     """One error of pydantic for problems at several keys below a value."""
-    kind = partial(PydanticCustomError, "problem", "{reason}")
-    details = [InitErrorDetails(type=kind({"reason": reason}), loc=keys, input=None) for keys, reason in problems.items()]
+    errors = {keys: PydanticCustomError("problem", "{reason}", {"reason": reason}) for keys, reason in problems.items()}
+    details = [InitErrorDetails(type=error, loc=keys, input=None) for keys, error in errors.items()]
     return ValidationError.from_exception_data("problems", details)
 
 
@@ -53,14 +52,6 @@ def errors_of_options() -> Iterator[None]:
     except ConfigError as error:
         option, _, message = str(error).partition(": ")
         raise errors_by_key({(option,): message}) from error
-
-
-def positive_integer(value: object, largest: int = LARGEST) -> int:
-    """The value, if it is an integer of at least 1; pydantic alone would also take "10", 10.0 and True."""
-    try:
-        return checked_integer(value, "", largest)
-    except ConfigError as error:
-        raise ConfigError(str(error).removeprefix(": ")) from error
 
 
 def _name(value: object, *, characters: str) -> str:
@@ -86,8 +77,8 @@ def fill_as_of(path: str, as_of: str | None = None) -> str:
     """The path with `as_of` filled in, if it is known. Braces around anything but one word are a glob, and stay."""
 
     def value(match: re.Match[str]) -> str:
-        if match[1] not in _PLACEHOLDERS:
-            raise ConfigError(f"unknown placeholder {match[0]} in {path!r}{did_you_mean(match[1], _PLACEHOLDERS)}")
+        if match[1] != "as_of":
+            raise ConfigError(f"unknown placeholder {match[0]} in {path!r}{did_you_mean(match[1], ['as_of'])}")
         return as_of or match[0]
 
     return re.sub(r"\{([A-Za-z_]\w*)\}", value, path)
@@ -115,7 +106,7 @@ JobName = Annotated[
     str, PlainValidator(partial(_name, characters=_JOB)), WithJsonSchema({"type": "string", "pattern": f"^[{_JOB}]+$"})
 ]
 AsOf = Annotated[str, PlainValidator(_label), WithJsonSchema({"type": "string", "pattern": f"^[{_AS_OF}]+$"})]
-Count = Annotated[int, PlainValidator(positive_integer), WithJsonSchema(COUNT_SCHEMA)]
+Count = Annotated[int, PlainValidator(partial(checked_integer, name="")), WithJsonSchema(COUNT_SCHEMA)]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 InputTable = Annotated[Location, AfterValidator(_check_placeholders)]
 OutputTables = Annotated[Output, AfterValidator(_check_placeholders)]
@@ -142,12 +133,7 @@ class Job(Section):
 
     @classmethod
     def read(cls: type[_Job], source: Source) -> _Job:  # noqa: PYI019 - Self is newer than Python 3.10
-        """The configuration of a file.
-
-        Raises:
-            ConfigError: The content of the file is wrong. The message has one line per problem: `FILE:LINE: key: expected ...,
-                found ...`, or `--set key=value: key: ...` for a problem of an override.
-        """
+        """The configuration of a file. Raises `ConfigError` with one line `FILE:LINE: key: ...` per problem."""
         try:
             config = cls.model_validate(source.data)
         except ValidationError as error:
@@ -246,8 +232,6 @@ _EXPECTED = {
 _BOUNDS = {
     "literal_error": ("expected", "one of"),
     "greater_than_equal": ("ge", "a number of at least"),
-    "greater_than": ("gt", "a number above"),
-    "less_than_equal": ("le", "a number of at most"),
     "less_than": ("lt", "a number below"),
 }
 """By type of error: the field of pydantic's context with the bound, and the words before it."""
@@ -257,7 +241,7 @@ def _message(job: type[Job], detail: ErrorDetails, keys: Keys) -> str:
     """An error of pydantic in the words of this package."""
     kind, value = detail["type"], detail["input"]
     if kind == "value_error":
-        return str(detail["ctx"]["error"])
+        return str(detail["ctx"]["error"]).removeprefix(": ")  # of `checked_integer` without a name
     if kind == "missing":
         return "missing: this key has no default"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):

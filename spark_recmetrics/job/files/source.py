@@ -39,6 +39,7 @@ Keys = tuple[str | int, ...]
 
 LARGEST_FILE = 1 << 20
 DEEPEST = 40
+_SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _MAX_BITS = 1024  # of an integer; the largest double has as many
 _YAML = "tag:yaml.org,2002:"
 
@@ -124,13 +125,17 @@ class Source:
         self._check_values()
 
     def _parsed(self) -> Any:
-        parsers: dict[str, Callable[[str], Any]] = {".yaml": self._yaml, ".yml": self._yaml, ".json": _json, ".toml": _toml}
-        parse = parsers.get(Path(self.name).suffix.lower())
-        if parse is None:
-            raise ConfigError(f"{self.name}: expected a file that ends in {', '.join(parsers)}")
+        suffix = Path(self.name).suffix.lower()
+        if suffix not in _SUFFIXES:
+            raise ConfigError(f"{self.name}: expected a file that ends in {', '.join(_SUFFIXES)}")
         text = self._text()
         try:
-            return parse(text)
+            if suffix == ".toml":
+                return tomllib.loads(text) or None
+            if suffix == ".json":
+                return json.loads(text, object_pairs_hook=_unique_keys) if text.strip() else None
+            node = _compose(text)
+            return None if node is None else self._values(node, ())
         except RecursionError as error:
             raise ConfigError(f"{self.name}: nested deeper than {DEEPEST} levels") from error
         except (_YamlError, json.JSONDecodeError) as error:
@@ -166,9 +171,8 @@ class Source:
             exists = isinstance(holder, list) and isinstance(key, int) and key < len(holder)
             if not exists and not (isinstance(holder, dict) and isinstance(key, str)):
                 kind = f"a list of {len(holder)}" if isinstance(holder, list) else brief_value(holder)
-                self._problems.append(
-                    (place, f"{dotted(keys[:n]) or 'the file'} is {kind}: there is no {dotted(keys[: n + 1])}")
-                )
+                problem = f"{dotted(keys[:n]) or 'the file'} is {kind}: there is no {dotted(keys[: n + 1])}"
+                self._problems.append((place, problem))
                 return None
             if n < len(keys) - 1:
                 if isinstance(holder, dict) and holder.get(key) is None:
@@ -212,11 +216,11 @@ class Source:
         nearest = keys
         while nearest not in self._places:
             nearest = nearest[:-1]
-        path = dotted(keys)
-        # A message that begins with the last key names a part of the value.
-        inside = keys and message.startswith(f"{keys[-1]}.")
-        problem = f"{path}{message.removeprefix(str(keys[-1]))}" if inside else f"{path}: {message}" if keys else message
-        self._problems.append((self._places[nearest] if place is None else place, problem))
+        if keys and message.startswith((f"{keys[-1]}: ", f"{keys[-1]}.")):  # the message names the value, or a part of it
+            message = f"{dotted(keys)}{message.removeprefix(str(keys[-1]))}"
+        elif keys:
+            message = f"{dotted(keys)}: {message}"
+        self._problems.append((self._places[nearest] if place is None else place, message))
 
     def keys_in_file(self, keys: Keys) -> Keys:
         """The longest part of the path that is in the file: `k: 0` is validated as a list, `k[0]`, but its path is `k`."""
@@ -248,10 +252,6 @@ class Source:
         except UnicodeDecodeError as error:
             line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
             raise ConfigError(f"{self.name}:{line}: expected UTF-8, found the byte 0x{byte:02x}") from error
-
-    def _yaml(self, text: str) -> Any:
-        node = _compose(text)
-        return None if node is None else self._values(node, ())
 
     def _values(self, node: yaml.Node, keys: Keys, place: str | None = None) -> Any:
         line = place or node.start_mark.line + 1
@@ -309,16 +309,7 @@ def _compose(text: str) -> yaml.Node | None:
     return node
 
 
-def _json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_unique_keys) if text.strip() else None
-
-
-def _toml(text: str) -> Any:
-    return tomllib.loads(text) or None
-
-
 def _unprintable_problem(value: object) -> str | None:
-    """Why a string or number cannot be written to a message or table."""
     if isinstance(value, str) and not writable(value):
         return f"expected a non-blank string without control characters, found {brief_value(value)}"
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
