@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from job_data import write_parquet
+from job_data import load, write_parquet
 from report_data import small_comparison
 
 import spark_recmetrics as srm
@@ -18,7 +18,6 @@ from spark_recmetrics.decisions.gates import Gate, check_gates
 from spark_recmetrics.evaluation.stages import evaluate
 from spark_recmetrics.job import mlflow as tracking
 from spark_recmetrics.job.cli import RESULT_MARK, main
-from spark_recmetrics.job.files.config import load
 from spark_recmetrics.request.slices import parse_slices
 from spark_recmetrics.runs.identity import Run
 

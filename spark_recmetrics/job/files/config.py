@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -36,7 +34,7 @@ from spark_recmetrics.job.files.job_file import (
     errors_of_options,
     fill_as_of,
 )
-from spark_recmetrics.job.files.source import Keys, Source
+from spark_recmetrics.job.files.source import Keys
 from spark_recmetrics.job.mlflow import Mlflow
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
 from spark_recmetrics.metrics.objectives import Point, checked_objectives
@@ -384,8 +382,3 @@ class Published(Job):
     """Name of the job."""
     output: OutputTables
     """Where the tables are."""
-
-
-def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Config:
-    """Read the configuration of an evaluation from a YAML, TOML or JSON file."""
-    return Config.read(Source(path, overrides, as_of))

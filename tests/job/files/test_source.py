@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from job_data import SMALLEST, Rejected, Write
+from job_data import SMALLEST, Rejected, Write, load
 
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.job.files.config import load
 from spark_recmetrics.job.files.source import DEEPEST, LARGEST_FILE
 from spark_recmetrics.storage.locations import Location, Output
 
