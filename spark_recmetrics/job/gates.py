@@ -30,9 +30,9 @@ def run_gates(config: Config, outcome: JobOutcome, _: Vault) -> None:
         rows = [row for row in published if (row["run_id"], row["as_of"]) == (config.run_id, as_of)]
         if not rows:
             others = sorted({row["run_id"] for row in published if row["as_of"] == as_of})
-            found = f"{', '.join(others)} of another configuration" if others else "none"
+            published_runs = f"{', '.join(others)} of another configuration" if others else "none"
             raise DataError(
-                f"{output.table('summary')}: expected run {config.run_id} as of {as_of}, found {found}: "
+                f"{output.table('summary')}: expected run {config.run_id} as of {as_of}, found {published_runs}: "
                 "run evaluate first with the same configuration; only its gates may differ"
             )
         results = gate_results(config, rows, published, rows_of_run(spark, output, config.run, table="per_user"))

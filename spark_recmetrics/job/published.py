@@ -34,8 +34,8 @@ def run_comparison(config: Config, outcome: JobOutcome, _: Vault, *, run_id: str
     output, options = config.located(config.output), config.comparison or ComparisonOptions()
     metrics = [metric for metric in config.evaluation.expanded if metric.has_users]
     if not metrics:
-        found = ", ".join(map(str, config.evaluation.expanded))
-        raise ConfigError(f"evaluation.metrics: expected at least one metric with a value per user, found {found}")
+        names = ", ".join(map(str, config.evaluation.expanded))
+        raise ConfigError(f"evaluation.metrics: expected at least one metric with a value per user, found {names}")
     with session() as spark:
         rows = _rows_to_compare(spark, config, metrics, run_id)
         run = Run(rows[0]["run_id"], config.as_of)
@@ -74,11 +74,11 @@ def _rows_to_compare(
 
 def _check_published(run: Run, conventions: set[str], convention: str, models: set[str], baseline: str | None) -> None:
     if others := conventions - {convention}:
-        found = printable(", ".join(sorted(others)))
-        raise DataError(f"run {run.run_id}: expected the convention of the configuration, {convention}, found {found}")
+        names = printable(", ".join(sorted(others)))
+        raise DataError(f"run {run.run_id}: expected the convention of the configuration, {convention}, found {names}")
     if baseline is not None and baseline not in models:
-        found = printable(", ".join(sorted(models)))
-        raise DataError(f"run {run.run_id}: expected the baseline {baseline!r} among its models, found {found}")
+        names = printable(", ".join(sorted(models)))
+        raise DataError(f"run {run.run_id}: expected the baseline {baseline!r} among its models, found {names}")
 
 
 def _user_slices(summary: DataFrame, per_user: DataFrame) -> list[Slice]:
@@ -100,5 +100,5 @@ def history_of(config: Published, metric: str, last: int) -> str:
     example_of_format = {label_format(as_of): as_of for as_of in sorted({row["as_of"] for row in rows}, reverse=True)}
     if len(example_of_format) == 1:
         return text
-    found = ", ".join(sorted(example_of_format.values()))
-    return f"{text}\n\nwarning: as_of: expected labels in one format, found {found}: they are sorted as strings"
+    labels = ", ".join(sorted(example_of_format.values()))
+    return f"{text}\n\nwarning: as_of: expected labels in one format, found {labels}: they are sorted as strings"

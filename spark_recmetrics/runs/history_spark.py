@@ -330,8 +330,8 @@ def _remove(path: str, identity: Mapping[str, str], superseded: set[str], commit
         in_table = inside(f"{root.rstrip('/')}/{name}")
         folders = in_table
         for column, value in identity.items():  # Spark escapes characters that a path may not contain
-            of_run = [folder for folder in folders if unquote(folder.base_name) == f"{column}={value}"]
-            folders = [inner for folder in of_run for inner in inside(folder.path)]
+            partitions = [folder for folder in folders if unquote(folder.base_name) == f"{column}={value}"]
+            folders = [inner for partition in partitions for inner in inside(partition.path)]
         for folder in folders:
             key, _, attempt = folder.base_name.partition("=")
             if key == ATTEMPT and (attempt in superseded or (attempt not in committed and _is_abandoned(folder))):

@@ -84,8 +84,8 @@ class Inputs(Section):
     @model_validator(mode="after")
     def _one_way(self) -> Inputs:
         if (self.predictions is None) == (not self.models):
-            found = "neither" if self.predictions is None else "both"
-            raise ConfigError(f"expected either predictions or models, found {found}")
+            given = "neither" if self.predictions is None else "both"
+            raise ConfigError(f"expected either predictions or models, found {given}")
         if self.models and self.rating_predictions:
             raise ConfigError("expected no rating_predictions in addition to models: write it under each model")
         return self

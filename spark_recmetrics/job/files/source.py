@@ -116,8 +116,8 @@ class Source:
         self._problems: list[tuple[int | str, str]] = []
         self.data = self._parsed()
         if not isinstance(self.data, dict):
-            found = "nothing: the file is empty" if self.data is None else brief_value(self.data)
-            raise ConfigError(f"{self.name}: expected a mapping of keys to values, found {found}")
+            content = "nothing: the file is empty" if self.data is None else brief_value(self.data)
+            raise ConfigError(f"{self.name}: expected a mapping of keys to values, found {content}")
         for text in overrides:
             self._override(text, f"--set {masked_override(text)}")
         if as_of is not None:

@@ -112,7 +112,7 @@ class SplitConfig(Job):
         """Problems between keys that are valid by themselves, by key."""
         problems, options = super().problems(), self.split
         allowed = OPTIONS[options.method]
-        for option in sorted({option for of_method in OPTIONS.values() for option in of_method} - set(allowed)):
+        for option in sorted(set().union(*OPTIONS.values()) - set(allowed)):
             if getattr(options, option) is not None:
                 problems["split", option] = f"not an option of {options.method}, which has {', '.join(allowed)}: remove it"
         try:
