@@ -302,8 +302,7 @@ class Config(Job):
         metrics, problems = self.evaluation.metrics_by_key, dict[Keys, str]()
         missing = dict(Needs(list(metrics.values()), self.evaluation.chosen_convention).lacking(available))
         for keys, metric in metrics.items():
-            if metric in missing:
-                need = missing[metric]
+            if (need := missing.get(metric)) is not None:
                 key = f"{'evaluation' if need.key == 'baseline' else 'inputs'}.{need.key}"
                 problems[("evaluation", *keys)] = f"{metric} needs {need.what}: give {key}, {need.form}"
         return problems | self._unknown_model(("evaluation", "baseline"), self.evaluation.baseline)

@@ -101,11 +101,8 @@ _OPTIONS: dict[str, Any] = {
     "users_by_metric": {"type": "object", "additionalProperties": {"enum": list(USER_SETS)}},
 }
 _OPTIONS_SCHEMA = {"type": "object", "properties": _OPTIONS, "additionalProperties": False}
-_CHECKS_SCHEMA = {
-    "type": "object",
-    "properties": {check: {"enum": list(policies)} for check, policies in POLICIES.items()},
-    "additionalProperties": False,
-}
+_POLICIES = {check: {"enum": list(policies)} for check, policies in POLICIES.items()}
+_CHECKS_SCHEMA = {"type": "object", "properties": _POLICIES, "additionalProperties": False}
 COUNTS_SCHEMA = {"anyOf": [COUNT_SCHEMA, {"type": "array", "items": COUNT_SCHEMA}, {"type": "null"}]}
 
 CutOffs = Annotated[
