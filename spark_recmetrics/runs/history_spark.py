@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 _NAMES = (*TABLES, *SPLIT_TABLES)
 _PARTITIONS = (*RUN_COLUMNS, ATTEMPT)
-_NO_OTHERS = "make sure that no other process writes to or cleans this output, and run again"
+_RUN_AGAIN = "make sure that no other process writes to or cleans this output, and run again"
 
 _ABANDONED = timedelta(days=7)
 """Older attempts without a commit belong to killed runs, not to runs that are still writing."""
@@ -189,7 +189,7 @@ def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
     if n_stored != n_rows:
         raise PublishError(
             f"{write.destination(output, name)}: expected {n_rows} rows of this run, found {n_stored} after they were written: "
-            f"nothing was published; {_NO_OTHERS}"
+            f"nothing was published; {_RUN_AGAIN}"
         )
     return n_rows
 
@@ -207,7 +207,7 @@ def _commit(
     if all(committed.sequence < sequence for committed in attempts):
         runs = write.destination(output, "runs")
         raise PublishError(
-            f"{runs}: the entry of this run disappeared after it was written: nothing was published; {_NO_OTHERS}"
+            f"{runs}: the entry of this run disappeared after it was written: nothing was published; {_RUN_AGAIN}"
         )
     return attempts
 

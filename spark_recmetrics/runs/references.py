@@ -86,7 +86,7 @@ def last_reference(row: Row, history: Sequence[Row], n: int) -> Reference:
 
 
 _NO_LABEL = "none"
-"""The `as_of` of a run without one, in tables; the run's own rows have None."""
+"""The `as_of` in tables of a run that has none. In the rows of the current run it is None."""
 
 
 def _label(row: Row) -> str:

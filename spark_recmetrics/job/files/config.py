@@ -253,7 +253,6 @@ def _preflight(value: object) -> object:
 class Config(Job):
     """One evaluation."""
 
-    tagged: ClassVar[tuple[Keys, ...]] = (("inputs", "catalog"),)
     # These keys do not change values, so a run with other gates or another report replaces the same run.
     unhashed: ClassVar[tuple[str, ...]] = ("as_of", "gates", "tracking", "report")
 

@@ -121,8 +121,6 @@ class Section(BaseModel):
 class Job(Section):
     """What the configurations of all jobs have in common."""
 
-    tagged: ClassVar[tuple[Keys, ...]] = ()
-    """Keys with a union as value; pydantic adds the part of the union to the location of an error there."""
     unhashed: ClassVar[tuple[str, ...]] = ("as_of",)
     """Keys that the hash leaves out."""
 
@@ -138,7 +136,7 @@ class Job(Section):
             config = cls.model_validate(source.data)
         except ValidationError as error:
             for detail in error.errors(include_url=False):
-                loc = _keys(cls, detail["loc"])
+                loc = _keys(detail["loc"])
                 keys = source.keys_in_file(loc)
                 if keys not in source.rejected:
                     source.report(keys, _message(cls, detail, loc))
@@ -213,11 +211,11 @@ def _digest(value: object) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _keys(kind: type[Job], loc: Keys) -> Keys:
-    """The location of an error of pydantic without the parts that are not keys: `[key]`, and the chosen part of a union."""
+def _keys(loc: Keys) -> Keys:
+    """The location of an error of pydantic without the parts that are not keys: `[key]`, and the tags of `Catalog`."""
     if loc[-1:] == ("[key]",):
         return loc[:-1]
-    return loc[:2] + loc[3:] if loc[:2] in kind.tagged and loc[2:3] in (("[table]",), ("[number]",)) else loc
+    return loc[:2] + loc[3:] if loc[1:3] in (("catalog", "[table]"), ("catalog", "[number]")) else loc
 
 
 _EXPECTED = {

@@ -250,7 +250,7 @@ class Source:
         try:
             return content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
+            line, byte = error.object.count(b"\n", 0, error.start) + 1, error.object[error.start]
             raise ConfigError(f"{self.name}:{line}: expected UTF-8, found the byte 0x{byte:02x}") from error
 
     def _values(self, node: yaml.Node, keys: Keys, place: str | None = None) -> Any:
