@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_recmetrics.job.files.config import Config
+from spark_recmetrics.job.files.source import Source
 from spark_recmetrics.reports.formatting import RESULT_MARK
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,6 +44,11 @@ output: {path: /out}
 
 Write = Callable[..., Path]
 Rejected = Callable[..., list[str]]
+
+
+def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Config:
+    """The configuration of an evaluation in a file."""
+    return Config.read(Source(path, overrides, as_of))
 
 
 def write_parquet(folder, rows, **columns):

@@ -25,7 +25,9 @@ from spark_recmetrics.conventions import CHOICES, CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.inputs import data_report
 from spark_recmetrics.job import cli
-from spark_recmetrics.job.files import config, split_config
+from spark_recmetrics.job.files.config import Config
+from spark_recmetrics.job.files.source import Source
+from spark_recmetrics.job.files.split_config import SplitConfig
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Parameter, RankedBatch, parse, registry
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.storage import schemas
@@ -260,12 +262,12 @@ def test_configurations_load_or_fail_as_the_page_says(block, tmp_path, monkeypat
     name = block.text.partition("\n")[0].removeprefix("# ")
     Path(name).write_text(block.text, encoding="utf-8")
     of_split = re.search("^split:", block.text, re.MULTILINE) is not None
-    load = split_config.load_split if of_split else config.load
+    kind = SplitConfig if of_split else Config
     if block.output is None:
-        assert load(name, as_of="2026-11-28").run_id
+        assert kind.read(Source(name, as_of="2026-11-28")).run_id
     else:
         with pytest.raises(ConfigError) as caught:
-            load(name)
+            kind.read(Source(name))
         assert [f"error: {line}" for line in str(caught.value).splitlines()] == block.output.strip().splitlines()
 
 

@@ -8,18 +8,22 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
+from spark_recmetrics.diagnostics.doctor_spark import examine
 from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError
-from spark_recmetrics.job.console import print_error, print_text
 from spark_recmetrics.job.evaluate import run_evaluation
-from spark_recmetrics.job.files import config as configuration
-from spark_recmetrics.job.outcome import INTERRUPTED, run_job
+from spark_recmetrics.job.files.config import Config, Published
+from spark_recmetrics.job.files.job_file import Job
+from spark_recmetrics.job.files.source import Source, as_yaml
+from spark_recmetrics.job.files.split_config import SplitConfig
+from spark_recmetrics.job.gates import run_gates
+from spark_recmetrics.job.outcome import INTERRUPTED, Command, print_error, print_text, run_job
 from spark_recmetrics.job.preflight import run_preflight
-from spark_recmetrics.job.published import history_of, run_comparison, run_gates
+from spark_recmetrics.job.published import history_of, run_comparison
 from spark_recmetrics.job.session_spark import session
 from spark_recmetrics.job.split import run_split
 from spark_recmetrics.metrics import COMBINED, DEFINITIONS
@@ -27,10 +31,9 @@ from spark_recmetrics.reports.formatting import RESULT_MARK
 from spark_recmetrics.text import counted
 from spark_recmetrics.version import __version__
 
-if TYPE_CHECKING:
-    from spark_recmetrics.job.files.config import Config
-    from spark_recmetrics.job.files.split_config import SplitConfig
-
+_Job = TypeVar("_Job", bound=Job)
+_Run = Callable[[argparse.Namespace], int | None]
+"""Runs a command and returns its exit code; None is success."""
 
 _EXIT_CODES = """exit codes:
   0    success
@@ -44,10 +47,7 @@ _EXIT_CODES = """exit codes:
 
 
 def run(argv: Sequence[str] | None = None) -> None:
-    """Entry point of a process: returns on success, and exits with the code of `main` otherwise.
-
-    It never calls `sys.exit(0)`, because some schedulers treat every `SystemExit` as a failure.
-    """
+    """Entry point of a process. It never calls `sys.exit(0)`, which some schedulers treat as a failure."""
     code = main(argv)
     if code:
         sys.exit(code)
@@ -74,9 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A name that the encoding of the terminal lacks must not end the run.
             stream.reconfigure(errors="backslashreplace")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    command: Callable[[argparse.Namespace], int] = arguments.command
+    command: _Run = arguments.command
     try:
-        return command(arguments)
+        return command(arguments) or 0
     except RecMetricsError as error:
         print_error(str(error))
         return error.exit_code
@@ -101,40 +101,36 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"spark-recmetrics {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    def add(name: str, command: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
+    def add(name: str, command: _Run, summary: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=summary, description=f"{summary}.", **layout)
         sub.set_defaults(command=command)
         return sub
 
-    def add_configured(
-        name: str, command: Callable[[argparse.Namespace], int], summary: str, *, required: bool = True
-    ) -> argparse.ArgumentParser:
+    def add_configured(name: str, command: _Run, summary: str, *, required: bool = True) -> argparse.ArgumentParser:
         sub = add(name, command, summary)
         sub.add_argument("--config", required=required, metavar="FILE", help="configuration file: YAML, TOML or JSON")
-        sub.add_argument(
-            "--set",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="override a value of the file, such as evaluation.top_k=[5]; may be repeated",
-        )
-        sub.add_argument(
-            "--as-of", metavar="LABEL", help="date or version of the data, such as 2026-11-28; overrides as_of of the file"
-        )
+        changed = "override a value of the file, such as evaluation.top_k=[5]; may be repeated"
+        sub.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=changed)
+        as_of = "date or version of the data, such as 2026-11-28; overrides as_of of the file"
+        sub.add_argument("--as-of", metavar="LABEL", help=as_of)
         return sub
 
-    job = add_configured("evaluate", _evaluate, "Evaluate models and publish the results")
-    job.add_argument(
-        "--explain-user", metavar="ID", help="also print what each recommendation of this user adds to each metric"
-    )
-    job.add_argument("--no-gates", action="store_true", help="report failed gates, but do not fail; the command gate does")
-    preflight = add_configured("preflight", _preflight, "Check the set-up of an evaluation on its input tables")
-    gates = add_configured("gate", _gate, "Check the gates of a published run")
-    pairs = add_configured("compare", _compare, "Compare the models of a published run")
-    pairs.add_argument("--run", metavar="RUN_ID", help="the run (default: the latest run of the job with the same as_of)")
-    parts = add_configured("split", _split, "Split a table of interactions into train and test")
-    for sub in (job, preflight, gates, pairs, parts):
+    def add_job(name: Command, command: _Run, summary: str) -> argparse.ArgumentParser:
+        sub = add_configured(name, command, summary)
         sub.add_argument("--result-json", metavar="FILE", help=f"also write the JSON of the {RESULT_MARK} line to this file")
+        return sub
+
+    job = add_job("evaluate", _evaluate, "Evaluate models and publish the results")
+    explained = "also print what each recommendation of this user adds to each metric"
+    job.add_argument("--explain-user", metavar="ID", help=explained)
+    job.add_argument("--no-gates", action="store_true", help="report failed gates, but do not fail; the command gate does")
+    check_inputs = partial(_run_job, "preflight", Config, run_preflight)
+    add_job("preflight", check_inputs, "Check the set-up of an evaluation on its input tables")
+    add_job("gate", partial(_run_job, "gate", Config, run_gates), "Check the gates of a published run")
+    pairs = add_job("compare", _compare, "Compare the models of a published run")
+    pairs.add_argument("--run", metavar="RUN_ID", help="the run (default: the latest run of the job with the same as_of)")
+    split_table = partial(_run_job, "split", SplitConfig, run_split)
+    add_job("split", split_table, "Split a table of interactions into train and test")
     history = add_configured("history", _history, "Show the values of a metric in the last runs of a job")
     history.add_argument("--metric", required=True, metavar="METRIC", help="the metric, such as ndcg@10")
     history.add_argument("--last", type=int, default=30, metavar="N", help="number of runs (default: 30)")
@@ -147,31 +143,37 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _load(arguments: argparse.Namespace) -> Config:
-    return configuration.load(arguments.config, arguments.set, arguments.as_of)
-
-
-def _load_split(arguments: argparse.Namespace) -> SplitConfig:
-    from spark_recmetrics.job.files.split_config import load_split
-
-    return load_split(arguments.config, arguments.set, arguments.as_of)
+def _load(arguments: argparse.Namespace, kind: type[_Job]) -> _Job:
+    return kind.read(Source(arguments.config, arguments.set, arguments.as_of))
 
 
 def _load_any(arguments: argparse.Namespace) -> Config | SplitConfig:
     """The configuration of an evaluation, or of a split if the file has a section `split`."""
-    from spark_recmetrics.job.files.job_file import read
-    from spark_recmetrics.job.files.split_config import SplitConfig
-
-    def kind(data: Mapping[str, Any]) -> type[Config | SplitConfig]:
-        return SplitConfig if "split" in data else configuration.Config
-
-    return read(arguments.config, kind, arguments.set, arguments.as_of)
+    source = Source(arguments.config, arguments.set, arguments.as_of)
+    return SplitConfig.read(source) if "split" in source.data else Config.read(source)
 
 
-def _doctor(arguments: argparse.Namespace) -> int:
+def _run_job(command: Command, kind: type[Job], work: Callable[..., None], arguments: argparse.Namespace) -> int:
+    return run_job(command, lambda: _load(arguments, kind), work, arguments.result_json)
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    work = partial(run_evaluation, explain_user=arguments.explain_user, fail_on_gates=not arguments.no_gates)
+    return _run_job("evaluate", Config, work, arguments)
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    return _run_job("compare", Config, partial(run_comparison, run_id=arguments.run), arguments)
+
+
+def _history(arguments: argparse.Namespace) -> None:
+    if arguments.last < 1:
+        raise ConfigError(f"--last: expected an integer of at least 1, found {arguments.last}")
+    print_text(history_of(_load(arguments, Published), arguments.metric, arguments.last))
+
+
+def _doctor(arguments: argparse.Namespace) -> None:
     """Print one line per check. A failed check would fail an evaluation, too."""
-    from spark_recmetrics.diagnostics.doctor_spark import examine
-
     output = None
     if arguments.config is not None:
         config = _load_any(arguments)
@@ -186,38 +188,27 @@ def _doctor(arguments: argparse.Namespace) -> int:
     failed = [check.name for check in checks if check.level == "FAIL"]
     if failed:
         raise DataError(f"doctor: {len(failed)} of {len(checks)} checks failed: {', '.join(failed)}")
-    return 0
 
 
-def _validate(arguments: argparse.Namespace) -> int:
+def _validate(arguments: argparse.Namespace) -> None:
     config = _load_any(arguments)
-    if isinstance(config, configuration.Config):
-        content = counted(len(config.evaluation.expanded), "metric")
-    else:
-        content = config.split.method
+    content = counted(len(config.evaluation.expanded), "metric") if isinstance(config, Config) else config.split.method
     print(f"{arguments.config}: valid, configuration {config.hash}, {content}")
-    return 0
 
 
-def _explain(arguments: argparse.Namespace) -> int:
-    from spark_recmetrics.job.files.source import as_yaml
-
+def _explain(arguments: argparse.Namespace) -> None:
     config = _load_any(arguments)
     print(as_yaml(config.resolved()), end="")
     print(f"# config_hash: {config.hash}")
     print(f"# run_id: {config.run_id}")
-    return 0
 
 
-def _schema(arguments: argparse.Namespace) -> int:
-    from spark_recmetrics.job.files.split_config import SplitConfig
-
-    kind = SplitConfig if arguments.job == "split" else configuration.Config
+def _schema(arguments: argparse.Namespace) -> None:
+    kind = SplitConfig if arguments.job == "split" else Config
     print(json.dumps(kind.file_schema(), indent=2))
-    return 0
 
 
-def _metrics(_: argparse.Namespace) -> int:
+def _metrics(_: argparse.Namespace) -> None:
     definitions = {**DEFINITIONS, **COMBINED}
     options = {name: ", ".join(definition.options) or "-" for name, definition in definitions.items()}
     name_width, option_width = (max(map(len, texts)) for texts in (options, options.values()))
@@ -225,33 +216,3 @@ def _metrics(_: argparse.Namespace) -> int:
         aliases = ", ".join(definition.aliases) or "-"
         print(f"{name:<{name_width}} {definition.kind:<9} options: {options[name]:<{option_width}} aliases: {aliases}")
         print(f"{'':<{name_width}} {definition.summary}")
-    return 0
-
-
-def _evaluate(arguments: argparse.Namespace) -> int:
-    options = {"explain_user": arguments.explain_user, "fail_on_gates": not arguments.no_gates}
-    return run_job("evaluate", partial(_load, arguments), partial(run_evaluation, **options), arguments.result_json)
-
-
-def _preflight(arguments: argparse.Namespace) -> int:
-    return run_job("preflight", partial(_load, arguments), run_preflight, arguments.result_json)
-
-
-def _gate(arguments: argparse.Namespace) -> int:
-    return run_job("gate", partial(_load, arguments), run_gates, arguments.result_json)
-
-
-def _compare(arguments: argparse.Namespace) -> int:
-    return run_job("compare", partial(_load, arguments), partial(run_comparison, run_id=arguments.run), arguments.result_json)
-
-
-def _split(arguments: argparse.Namespace) -> int:
-    return run_job("split", partial(_load_split, arguments), run_split, arguments.result_json)
-
-
-def _history(arguments: argparse.Namespace) -> int:
-    if arguments.last < 1:
-        raise ConfigError(f"--last: expected an integer of at least 1, found {arguments.last}")
-    config = configuration.load_published(arguments.config, arguments.set, arguments.as_of)
-    print_text(history_of(config, arguments.metric, arguments.last))
-    return 0

@@ -5,39 +5,32 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spark_recmetrics.decisions.comparison import Comparison, compare
+from spark_recmetrics.decisions.gates import GateResult
 from spark_recmetrics.errors import DataError, GateError, PublishError
-from spark_recmetrics.job.arguments import common_arguments, evaluation_arguments
-from spark_recmetrics.job.console import print_location, print_text, print_warning
-from spark_recmetrics.job.gates import enforce_gates, gate_results, previous_rows, print_gates
+from spark_recmetrics.evaluation.result import Result
+from spark_recmetrics.evaluation.stages import evaluate
+from spark_recmetrics.job.files.config import Config
+from spark_recmetrics.job.gates import gate_results, previous_rows, print_gates
 from spark_recmetrics.job.mlflow import check_installed, track
-from spark_recmetrics.job.preflight import check_inputs
+from spark_recmetrics.job.outcome import JobOutcome, print_location, print_text, print_warning
+from spark_recmetrics.job.preflight import check_inputs, common_arguments, evaluation_arguments
 from spark_recmetrics.job.report import Evaluation, make_page, report_text, write_failure_page
 from spark_recmetrics.job.session_spark import checked_session
+from spark_recmetrics.runs.history_spark import publish
+from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.progress import step
+from spark_recmetrics.storage.schemas import DATA_REPORT, GATES
 from spark_recmetrics.text import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_recmetrics.decisions.comparison import Comparison
-    from spark_recmetrics.decisions.gates import GateResult
-    from spark_recmetrics.evaluation.result import Result
-    from spark_recmetrics.job.files.config import Config
-    from spark_recmetrics.job.outcome import JobOutcome
-    from spark_recmetrics.storage.credentials import Vault
-
 
 def run_evaluation(
     config: Config, outcome: JobOutcome, vault: Vault, *, explain_user: str | None = None, fail_on_gates: bool = True
 ) -> None:
-    """Run the job. Also print the recommendations of the user `explain_user`.
-
-    Raises:
-        DataError: The driver or a worker lacks a package, a check of the preflight failed, the input data were rejected, or
-            there are no users to evaluate.
-        GateError: A gate failed. All results are published.
-        PublishError: The tables could not be published; or MLflow could not be written, with `on_error: fail`.
-    """
+    """Run the job. Also print the recommendations of the user `explain_user`."""
     try:
         evaluation, text, html = _evaluate_and_publish(config, outcome, vault, explain_user)
     except Exception as error:
@@ -49,8 +42,7 @@ def run_evaluation(
         _check_values(evaluation, fail_on_gates=fail_on_gates)
     except (DataError, GateError):
         if tracking_error is not None:  # a job reports one error; the other one becomes a warning
-            print_text(f"warning: {tracking_error}")
-            outcome.warnings.append(str(tracking_error))
+            outcome.warn(str(tracking_error))
         raise
     if tracking_error is not None:
         raise tracking_error
@@ -77,8 +69,7 @@ def _evaluate_and_publish(
         html = make_page(spark, config, evaluation, outcome, vault)
         text = report_text(config, evaluation, outcome)
         print_text(text)
-        for name, location in outcome.tables.items():
-            print_location(name, f"{location}  (as_of={config.as_of or 'none'}, run_id={config.run_id})")
+        outcome.print_tables()
         if outcome.report is not None:
             print_location("report", printable(outcome.report))
         if explain_user is not None:
@@ -92,16 +83,12 @@ def _evaluate_and_publish(
 
 def _evaluate(spark: SparkSession, config: Config, outcome: JobOutcome, vault: Vault) -> Result:
     """The result. If the input data are rejected, their data report is published."""
-    from spark_recmetrics.evaluation.stages import evaluate
-    from spark_recmetrics.runs.history_spark import publish
-    from spark_recmetrics.storage.schemas import DATA_REPORT
-
     with step(spark, "tables"):
         common, specific = common_arguments(spark, config, vault), evaluation_arguments(spark, config, vault)
     # The preflight takes minutes, so it runs after the cheap checks of the arguments and tables.
     before = None if config.preflight is None else partial(check_inputs, spark, config, common, outcome)
     if not config.evaluation.reads_train:
-        common = {**common, "train": None}  # only the preflight needs it
+        common = common | {"train": None}  # only the preflight needs it
     try:
         return evaluate(**common, **specific, run=config.run, before=before)
     except DataError as error:
@@ -113,8 +100,6 @@ def _evaluate(spark: SparkSession, config: Config, outcome: JobOutcome, vault: V
 
 def _compare(config: Config, result: Result, outcome: JobOutcome) -> Comparison | None:
     """The configured comparison. If this run lacks the models for it, a warning says so."""
-    from spark_recmetrics.decisions.comparison import compare
-
     if config.comparison is None:
         return None
     models, baseline = list(result.n_users), config.comparison.baseline
@@ -129,10 +114,6 @@ def _compare(config: Config, result: Result, outcome: JobOutcome) -> Comparison 
 
 
 def _publish(spark: SparkSession, config: Config, evaluation: Evaluation) -> dict[str, str]:
-    """Publish all tables at once, and return their locations."""
-    from spark_recmetrics.runs.history_spark import publish
-    from spark_recmetrics.storage.schemas import GATES
-
     result = evaluation.result
     frames = {"data_report": result.data_report, "per_user": result.per_user, "summary": result.summary}
     if evaluation.gate_results:
@@ -161,7 +142,7 @@ def _log_to_mlflow(
     fields = {name: getattr(outcome, name) for name in ("warnings", "gates", "tables", "preflight")}
     fields["comparison"] = [] if evaluation.comparison is None else evaluation.comparison.rows
     try:
-        tracked = track(evaluation.result, options, report=text, page=html, more=fields)
+        tracked = track(evaluation.result, options, report=text, page=html, fields=fields)
     except PublishError as error:
         outcome.tracking = {"mlflow": {}}
         if options.on_error == "fail":
@@ -171,8 +152,7 @@ def _log_to_mlflow(
         outcome.tracking, warnings = {"mlflow": tracked.runs}, tracked.warnings
         print_location("mlflow", ", ".join(f"{printable(model)} {run_id}" for model, run_id in tracked.runs.items()))
     for warning in warnings:
-        print_text(f"warning: {warning}")
-    outcome.warnings += warnings
+        outcome.warn(warning)
     return None
 
 
@@ -180,8 +160,4 @@ def _check_values(evaluation: Evaluation, *, fail_on_gates: bool) -> None:
     """Print the gates, and raise an error if there are no users to evaluate or a gate failed."""
     if evaluation.result.status != "ok":
         raise DataError("\n".join(evaluation.result.emptiness))
-    print_gates(evaluation.gate_results)
-    if fail_on_gates:
-        enforce_gates(evaluation.gate_results)
-    elif evaluation.gate_results:
-        print_text("--no-gates: a failed gate does not fail this command; the command gate fails then")
+    print_gates(evaluation.gate_results, enforced=fail_on_gates)

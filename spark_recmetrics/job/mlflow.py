@@ -6,42 +6,29 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
-from spark_recmetrics.aggregation.means import Mean
+from spark_recmetrics.decisions.gates import GateResult
 from spark_recmetrics.errors import ConfigError, PublishError, without_extra
 from spark_recmetrics.evaluation.result import Compared, Result, headline
 from spark_recmetrics.reports.findings import gates_summary
 from spark_recmetrics.reports.page import can_be_made
 from spark_recmetrics.reports.tables import slice_table
 from spark_recmetrics.request.slices import Slice, in_order
-from spark_recmetrics.storage.credentials import without_password
+from spark_recmetrics.storage.credentials import CREDENTIALS_IN_ADDRESS, without_password
 from spark_recmetrics.text import brief, json_text, printable
 from spark_recmetrics.version import __version__
-
-if TYPE_CHECKING:
-    from spark_recmetrics.decisions.gates import GateResult
-
 
 PREFIX = "recmetrics."
 """Prefix of parameters and tags, so that they do not collide with those of the caller's run."""
 
-_PARENT = "mlflow.parentRunId"
-_BATCH = 1000
-"""Number of metrics that a tracking server accepts in one request."""
-
-_NAMED = 5
-"""Number of metrics that a warning names."""
-
-_LONGEST_TAG, _LONGEST_PARAM = 5000, 500
-"""Lengths that every tracking server accepts."""
-
-_INVALID = r"[^A-Za-z0-9_\-./ ]"
-"""A character that MLflow rejects in a name."""
+_BATCH = 1000  # number of metrics that a tracking server accepts in one request
+_LONGEST_TAG, _LONGEST_PARAM = 5000, 500  # lengths that every tracking server accepts
+_INVALID = r"[^A-Za-z0-9_\-./ ]"  # a character that MLflow rejects in a name
 
 
 @dataclass(frozen=True)
@@ -58,16 +45,6 @@ class Mlflow:
         prefix: Prefix of the metric names, such as `nightly/`.
         slices: Whether values of slices are logged, too, such as `gender/F/ndcg_at_10`.
         on_error: What a job does if MLflow cannot be written: `warn` or `fail`. In both cases the tables are published.
-
-    Raises:
-        ConfigError: The address contains a password, or MLflow does not accept a name.
-
-    Example:
-        >>> Mlflow(experiment="/Shared/recs", tags={"team": "search"}).on_error
-        'warn'
-        >>> Mlflow(prefix="nightly@")
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: prefix: expected letters, digits and _ - . / space, found 'nightly@'
     """
 
     uri: str | None = None
@@ -84,24 +61,15 @@ class Mlflow:
             if value is not None and (not isinstance(value, str) or not value.strip()):
                 raise ConfigError(f"{name}: expected a string, found {brief(value)}")
         if self.uri is not None and without_password(self.uri) != self.uri:
-            raise ConfigError(
-                "uri: expected an address without a password, found one, which is not shown here: set "
-                "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD in the environment of the driver"
-            )
+            raise ConfigError(f"uri: {CREDENTIALS_IN_ADDRESS}")
         if not isinstance(self.prefix, str) or re.search(rf"{_INVALID}|^/|//|^ |(^|/)\.+(/|$)", self.prefix):
             raise ConfigError(f"prefix: expected letters, digits and _ - . / space, found {brief(self.prefix)}")
         if not isinstance(self.slices, bool):
             raise ConfigError(f"slices: expected true or false, found {brief(self.slices)}")
-        if self.on_error not in get_args(Literal["warn", "fail"]):
-            raise ConfigError(f"on_error: expected warn or fail, found {brief(self.on_error)}")
         _check_tags(self.tags)
-        for name, text, longest in (("prefix", self.prefix, 100), ("experiment", self.experiment or "", 500)):
-            _check_length(name, text, longest)
-
-
-def _check_length(name: str, text: str, longest: int) -> None:
-    if len(text) > longest:
-        raise ConfigError(f"{name}: expected at most {longest} characters, found {len(text)}")
+        for name, longest in (("prefix", 100), ("experiment", 500)):
+            if (n := len(getattr(self, name) or "")) > longest:
+                raise ConfigError(f"{name}: expected at most {longest} characters, found {n}")
 
 
 def _check_tags(tags: object) -> None:
@@ -113,7 +81,8 @@ def _check_tags(tags: object) -> None:
                 "tags: expected names of letters, digits and _ - . / space that do not begin with "
                 f"{PREFIX} or mlflow., found {brief(tag)}"
             )
-        _check_length("tags", tag, 100)
+        if len(tag) > 100:
+            raise ConfigError(f"tags: expected at most 100 characters, found {len(tag)}")
         if not isinstance(value, str):
             quotes = ": write it in quotes" if isinstance(value, int | float) else ""
             raise ConfigError(f"tags.{tag}: expected a string, found {brief(value)}{quotes}")
@@ -164,7 +133,7 @@ def log_to_mlflow(  # noqa: PLR0913 - public entry point
     can restore deleted runs.
 
     Args:
-        result: Result of `evaluate` or `evaluate`.
+        result: Result of `evaluate`.
         uri: See `Mlflow` for this and the next five arguments.
         experiment: See `Mlflow`.
         run_name: See `Mlflow`.
@@ -194,37 +163,27 @@ def log_to_mlflow(  # noqa: PLR0913 - public entry point
     """
     options, page = Mlflow(uri, experiment, run_name, {} if tags is None else tags, prefix, slices), None
     check_installed()
-    if isinstance(result, Result) and can_be_made():
+    if not isinstance(result, Result):
+        raise ConfigError(f"result: expected the result of evaluate, found {brief(result)}")
+    if can_be_made():
         page = result.as_html(comparison=comparison, gates=gates, history=history, configuration=configuration)
     fields = {"gates": [row._asdict() for row in gates], "comparison": [] if comparison is None else comparison.rows}
-    return track(result, options, page=page, more=fields)
+    return track(result, options, page=page, fields=fields)
 
 
 def track(
-    result: Result,
-    options: Mlflow,
-    *,
-    report: str | None = None,
-    page: str | None = None,
-    more: Mapping[str, Any] | None = None,
+    result: Result, options: Mlflow, *, fields: Mapping[str, Any], page: str | None = None, report: str | None = None
 ) -> Tracked:
-    """Do the work of `log_to_mlflow`.
-
-    `report` is the content of `report.txt`, by default the result as text, `page` that of `report.html`. `more` are further
-    fields of `result.json`; the worst result in its field `gates` becomes a tag.
-    """
-    if not isinstance(result, Result):
-        raise ConfigError(f"result: expected the result of evaluate, found {brief(result)}")
-    check_installed()
-    artifacts = {"result.json": _as_json(result, more or {}), "report.txt": _report(result) if report is None else report}
+    """Log a result with further `fields` of `result.json`. `page` is `report.html`, `report` is `report.txt`."""
+    artifacts = {"result.json": _as_json(result, fields), "report.txt": _report(result) if report is None else report}
     artifacts |= {} if page is None else {"report.html": page}
-    gate_results = (more or {}).get("gates", ())
-    tags = {"gates": gates_summary(gate_results)[0]} if gate_results else {}
+    tags = {"gates": gates_summary(fields["gates"])[0]} if fields["gates"] else {}
     logs = {model: _Log.of(result, model, options, tags) for model in result.means}
     try:
         runs, delete_warnings = _write(result, logs, options, artifacts)
     except Exception as error:
-        raise PublishError(f"mlflow: cannot write to {_address(options)}: {_reason(error)}") from error
+        address = options.uri or without_password(os.environ.get("MLFLOW_TRACKING_URI", "the tracking store of MLflow"))
+        raise PublishError(f"mlflow: cannot write to {address}: {_reason(error)}") from error
     undefined = {model: log.undefined for model, log in logs.items()}
     warnings = [f"mlflow: model {printable(model)}: {_undefined_text(names)}" for model, names in undefined.items() if names]
     return Tracked(runs, {model: len(names) for model, names in undefined.items()}, warnings + delete_warnings)
@@ -245,28 +204,27 @@ class _Log(NamedTuple):
     tags: dict[str, str]
 
     @classmethod
-    def of(cls, result: Result, model: str, options: Mlflow, more: dict[str, str]) -> _Log:
+    def of(cls, result: Result, model: str, options: Mlflow, further_tags: Mapping[str, str]) -> _Log:
         values = dict(_values(result, model, slices=options.slices))
         metrics = {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
         undefined = [name for name in values if name not in metrics]
         metrics |= {"n_undefined_metrics": float(len(undefined)), "n_users": float(result.n_users[model])}
-        convention, run = result.convention, result.run
-        params = {
-            "job": run.job,
-            "as_of": run.as_of,
-            "convention": str(convention),
-            "threshold": f"{convention.threshold:g}" if convention.relevance == "threshold" else None,
-            "config_hash": run.config_hash,
-            "data_hash": result.data_hash,
-            "version": __version__,
-        }
-        tags = {"model": model, "run_id": run.run_id, "status": result.status, "undefined": ", ".join(undefined) or None} | more
+        convention = result.convention
+        params = _identity(result)
+        params["threshold"] = f"{convention.threshold:g}" if convention.relevance == "threshold" else None
+        tags = {"model": model, "run_id": result.run.run_id, "status": result.status, "undefined": ", ".join(undefined) or None}
         return cls(
             {options.prefix + name: value for name, value in metrics.items()},
             undefined,
             _prefixed(params, _LONGEST_PARAM),
-            {**options.tags, **_prefixed(tags, _LONGEST_TAG)},
+            {**options.tags, **_prefixed({**tags, **further_tags}, _LONGEST_TAG)},
         )
+
+
+def _identity(result: Result) -> dict[str, str | None]:
+    run = result.run
+    hashes = {"config_hash": run.config_hash, "data_hash": result.data_hash}
+    return {"job": run.job, "as_of": run.as_of, **hashes, "convention": str(result.convention), "version": __version__}
 
 
 def _prefixed(values: Mapping[str, str | None], longest: int) -> dict[str, str]:
@@ -275,19 +233,15 @@ def _prefixed(values: Mapping[str, str | None], longest: int) -> dict[str, str]:
 
 def _values(result: Result, model: str, *, slices: bool) -> Iterator[tuple[str, float | None]]:
     """Metric names and values. If slices have the same name in MLflow, a number is appended."""
-    yield from _named_values("", result.means[model])
-    if not slices:
-        return
+    for mean in result.means[model]:
+        yield mean.metric.slug, mean.value
     counts: dict[str, int] = {}
-    for text, value in in_order(result.slices, result.sliced):
+    for text, value in in_order(result.slices, result.sliced) if slices else ():
         name = f"{_name_part(Slice.parse(text).names)}/{_name_part(value)}"
         # Some servers store metrics in a file system that ignores case.
         counts[name.lower()] = n = counts.get(name.lower(), 0) + 1
-        yield from _named_values(f"{name}/" if n == 1 else f"{name}_{n}/", result.sliced[text, value].get(model, ()))
-
-
-def _named_values(prefix: str, means: Iterable[Mean]) -> Iterator[tuple[str, float | None]]:
-    return ((f"{prefix}{mean.metric.slug}", mean.value) for mean in means)
+        for mean in result.sliced[text, value].get(model, ()):
+            yield f"{name if n == 1 else f'{name}_{n}'}/{mean.metric.slug}", mean.value
 
 
 def _name_part(text: str) -> str:
@@ -296,33 +250,26 @@ def _name_part(text: str) -> str:
 
 
 def _undefined_text(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{len(names)} undefined and not logged: {', '.join(names[:_NAMED])}{more}"
+    others = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{len(names)} undefined and not logged: {', '.join(names[:5])}{others}"
 
 
-def _as_json(result: Result, more: Mapping[str, Any]) -> str:
-    run = result.run
-    fields = {
-        "job": run.job,
-        "as_of": run.as_of,
-        "run_id": run.run_id,
-        "config_hash": run.config_hash,
-        "data_hash": result.data_hash,
-        "convention": str(result.convention),
-        "version": __version__,
+def _as_json(result: Result, fields: Mapping[str, Any]) -> str:
+    content = {
+        **_identity(result),
+        "run_id": result.run.run_id,
         "status": result.status,
         "models": result.to_dict(),
         "warnings": list(result.warnings),
-        **more,
+        **fields,
         "summary": result.rows,
         "data_report": [check._asdict() for check in result.data_checks],
         "pareto": [standing._asdict() for standing in result.pareto()],
     }
-    return json_text(fields, indent=1)
+    return json_text(content, indent=1)
 
 
 def _report(result: Result) -> str:
-    """The result, its slices and its warnings as text."""
     title = ", as of ".join(printable(part) for part in (result.run.job or "evaluation", result.run.as_of) if part)
     blocks = [title, str(result)]
     if result.slices:
@@ -345,9 +292,9 @@ def _write(
     experiment = active.info.experiment_id if active is not None else _experiment(client, result, options)
     start_time, runs = int(time.time() * 1000), dict[str, str]()
     for model, log in logs.items():
-        parent = {_PARENT: active.info.run_id} if active is not None else {}
+        tags = log.tags if active is None else {**log.tags, "mlflow.parentRunId": active.info.run_id}
         name = _run_name(result, model, options)
-        run = client.create_run(experiment, start_time=start_time, tags={**log.tags, **parent}, run_name=name).info.run_id
+        run = client.create_run(experiment, start_time=start_time, tags=tags, run_name=name).info.run_id
         try:
             _fill(client, run, log, artifacts)
         except BaseException:
@@ -410,7 +357,3 @@ def _delete_previous(client: Any, experiment: str, run_id: str, *, before: int, 
 
 def _reason(error: Exception) -> str:
     return printable(without_password(str(error)).strip().partition("\n")[0]) or type(error).__name__
-
-
-def _address(options: Mlflow) -> str:
-    return options.uri or without_password(os.environ.get("MLFLOW_TRACKING_URI", "the tracking store of MLflow"))

@@ -1,30 +1,27 @@
-"""The outcome of a job: the fields of its result line, which is printed whether the job succeeds or fails."""
+"""What a job prints: text for people on stdout, errors on stderr, and the result line for programs, also after an error."""
 
 from __future__ import annotations
 
 import logging
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from spark_recmetrics.errors import ConfigError, RecMetricsError, reason_of
-from spark_recmetrics.job.console import print_error, print_result_line, print_traceback
-from spark_recmetrics.job.files.job_file import locations_in
+from spark_recmetrics.job.files.job_file import Job, locations_in
 from spark_recmetrics.job.files.source import dotted
+from spark_recmetrics.reports.formatting import RESULT_MARK, unmarked
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.storage.progress import show_steps
-from spark_recmetrics.text import json_text
+from spark_recmetrics.text import json_text, printable
 from spark_recmetrics.version import __version__
 
-if TYPE_CHECKING:
-    from spark_recmetrics.job.files.job_file import Job
-
-_Job = TypeVar("_Job", bound="Job")
-
+_Job = TypeVar("_Job", bound=Job)
 Command = Literal["evaluate", "preflight", "gate", "compare", "split"]
 
 INTERRUPTED = 130
@@ -42,10 +39,7 @@ _FIELDS: dict[Command, tuple[str, ...]] = {
 
 @dataclass
 class JobOutcome:
-    """What a job reports in its result line. The job fills it in step by step, so a failed job reports what it completed.
-
-    docs/outputs.md documents the fields.
-    """
+    """What a job reports in its result line. A failed job reports what it completed. docs/outputs.md documents the fields."""
 
     command: Command
     status: str = "failed"
@@ -71,9 +65,19 @@ class JobOutcome:
         """Record the error that ended the job."""
         self.error, self.exit_code = {"type": type(error).__name__, "message": message}, exit_code
 
+    def warn(self, warning: str) -> None:
+        """Record and print a warning."""
+        self.warnings.append(warning)
+        print_warning(warning)
+
+    def print_tables(self) -> None:
+        """Print where the tables of the run are."""
+        for name, location in self.tables.items():
+            print_location(name, f"{location}  (as_of={self.as_of or 'none'}, run_id={self.run_id})")
+
     def as_dict(self) -> dict[str, Any]:
         """The object of the result line. Without a valid configuration it has no `job` and no `config_hash`."""
-        names = ["status", "exit_code", "run_id", "as_of", "tables", *_FIELDS[self.command], "warnings", "error"]
+        names = ("status", "exit_code", "run_id", "as_of", "tables", *_FIELDS[self.command], "warnings", "error")
         result = {name: getattr(self, name) for name in names} | {"version": __version__}
         return result if self.job is None else {**result, "job": self.job, "config_hash": self.config_hash}
 
@@ -84,10 +88,7 @@ def run_job(
     work: Callable[[_Job, JobOutcome, Vault], None],
     result_json: str | None = None,
 ) -> int:
-    """Load the configuration, do the work, print the result line, also after an error, and return the exit code.
-
-    `result_json` is a file for the JSON of the result line.
-    """
+    """Load the configuration, do the work, print the result line, also after an error, and return the exit code."""
     outcome, vault, result_file = JobOutcome(command), Vault(), None
     try:
         result_file = _writable_file(result_json)
@@ -109,7 +110,7 @@ def run_job(
     text = json_text(outcome.as_dict())
     if result_file is not None:
         result_file.write_text(text + "\n", encoding="utf-8")
-    print_result_line(text)
+    print(f"{RESULT_MARK} {text}", flush=True)
     return outcome.exit_code
 
 
@@ -144,3 +145,30 @@ def _writable_file(name: str | None) -> Path | None:
     except OSError as error:
         raise ConfigError(f"--result-json {name}: cannot be written: {error.strerror}") from error
     return path
+
+
+def print_text(text: object = "") -> None:
+    """Print text for people. None of its lines begins with the mark of the result line."""
+    print(unmarked(str(text)), flush=True)
+
+
+def print_warning(warning: object) -> None:
+    """Print one line of warning for people."""
+    print_text(f"warning: {printable(str(warning))}")
+
+
+def print_location(name: str, location: str) -> None:
+    """Print where something was written."""
+    print_text(f"{name:<12} {location}")
+
+
+def print_error(message: str) -> None:
+    """Print an error message to stderr."""
+    for line in message.split("\n"):
+        print(f"error: {printable(line)}", file=sys.stderr)
+
+
+def print_traceback(text: str) -> None:
+    """Print a traceback to stderr, which `spark-submit` shows on its stdout."""
+    for line in text.expandtabs(4).rstrip("\n").split("\n"):
+        print(unmarked(printable(line)), file=sys.stderr)

@@ -1,23 +1,24 @@
-"""The preflight job: check on the input tables that the evaluation measures what it should."""
+"""The preflight job, and the input tables of a configuration as arguments of `prove` and `evaluate`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from spark_recmetrics.diagnostics.preflight_spark import prove
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.job.arguments import common_arguments
-from spark_recmetrics.job.console import print_text
+from spark_recmetrics.inputs.spark import union_models
+from spark_recmetrics.job.files.config import Config
+from spark_recmetrics.job.outcome import JobOutcome, print_text
 from spark_recmetrics.job.session_spark import checked_session
+from spark_recmetrics.storage.credentials import Vault
+from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.storage.progress import step
+from spark_recmetrics.storage.read import example_in_errors, read_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_recmetrics.job.files.config import Config
-    from spark_recmetrics.job.outcome import JobOutcome
-    from spark_recmetrics.storage.credentials import Vault
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def run_preflight(config: Config, outcome: JobOutcome, vault: Vault) -> None:
@@ -31,8 +32,6 @@ def run_preflight(config: Config, outcome: JobOutcome, vault: Vault) -> None:
 
 def check_inputs(spark: SparkSession, config: Config, arguments: Mapping[str, Any], outcome: JobOutcome) -> None:
     """Run the checks of `prove` and print one line per check. Raises `DataError` if one fails."""
-    from spark_recmetrics.diagnostics.preflight_spark import prove
-
     options = {} if config.preflight is None else config.preflight.model_dump()
     with step(spark, "preflight"):
         for check in prove(**arguments, **options):
@@ -42,3 +41,66 @@ def check_inputs(spark: SparkSession, config: Config, arguments: Mapping[str, An
     if failed:
         n_checks = len(outcome.preflight)
         raise DataError(f"preflight: {len(failed)} of {n_checks} checks failed: {', '.join(failed)}: nothing was published")
+
+
+def common_arguments(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
+    """The arguments that `evaluate` and `prove` share."""
+    evaluation = config.evaluation
+    return {
+        **_tables(spark, config, vault),
+        "metrics": evaluation.expanded,
+        "k": None,  # the metrics have their cut-offs; one without is computed over the full list
+        "threshold": evaluation.threshold,
+        "convention": evaluation.convention,
+        "columns": config.columns,
+        "checks": config.checks,
+        "cast_ids": config.inputs.cast_ids,
+        "n_buckets": evaluation.n_buckets,
+    }
+
+
+def evaluation_arguments(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
+    """The arguments that only `evaluate` has."""
+    read, evaluation = _reader(spark, config, vault), config.evaluation
+    return {
+        **{key: read(getattr(config.inputs, key), key) for key in ("user_segments", "item_groups", "item_features")},
+        "baseline": evaluation.baseline,
+        "objectives": evaluation.objectives,
+        "slices": evaluation.slices,
+        "min_users": evaluation.min_users,
+        "intervals": evaluation.intervals.chosen,
+        "ranking": evaluation.ranking,
+        "max_per_user": evaluation.max_per_user,
+    }
+
+
+def _reader(spark: SparkSession, config: Config, vault: Vault) -> Callable[[Any, str], Any]:
+    """A function that reads the table at a location. Other values, such as the number of items, stay."""
+    id_columns = (config.columns.user, config.columns.item)
+
+    def read(value: Any, key: str) -> Any:
+        if not isinstance(value, Location):
+            return value
+        return read_table(spark, config.located(value), f"inputs.{key}", vault, id_columns)
+
+    return read
+
+
+def _tables(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:
+    inputs, read = config.inputs, _reader(spark, config, vault)
+
+    def union(locations: Mapping[str, Location], key: str) -> DataFrame:
+        frames = {model: read(location, f"models.{model}.{key}") for model, location in locations.items()}
+        with example_in_errors():
+            return union_models(key, frames, config.columns, inputs.cast_ids)
+
+    tables = {
+        key: read(getattr(inputs, key), key) for key in ("predictions", "rating_predictions", "truth", "train", "catalog")
+    }
+    if inputs.models is not None:
+        tables["models"] = list(inputs.models)
+        tables["predictions"] = union({name: model.predictions for name, model in inputs.models.items()}, "predictions")
+        if any(model.rating_predictions for model in inputs.models.values()):
+            ratings = {name: model.rating_predictions or model.predictions for name, model in inputs.models.items()}
+            tables["rating_predictions"] = union(ratings, "rating_predictions")
+    return {"model_name": config.model_name, **tables}

@@ -1,49 +1,28 @@
-"""Jobs on published runs: check the gates, compare the models, and show previous values."""
+"""Jobs on published runs: compare the models, and show previous values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from spark_recmetrics.decisions.comparison import Question, TestOptions, compared
 from spark_recmetrics.errors import ConfigError, DataError
-from spark_recmetrics.job.console import print_text
-from spark_recmetrics.job.gates import enforce_gates, gate_results, print_gates
+from spark_recmetrics.job.files.config import ComparisonOptions, Config, Published
+from spark_recmetrics.job.outcome import JobOutcome, print_text
 from spark_recmetrics.job.session_spark import session
+from spark_recmetrics.metrics import Metric, parse
+from spark_recmetrics.metrics.parsing import named_populations
+from spark_recmetrics.reports.tables import history_table
+from spark_recmetrics.request.slices import Slice, bands_of
+from spark_recmetrics.runs.history_spark import published_rows, rows_of_run
 from spark_recmetrics.runs.identity import Run
+from spark_recmetrics.runs.order import label_format
+from spark_recmetrics.storage.actions import collect_rows
+from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.text import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from spark_recmetrics.job.files.config import Config, Published
-    from spark_recmetrics.job.outcome import JobOutcome
-    from spark_recmetrics.metrics import Metric
-    from spark_recmetrics.request.slices import Slice
-    from spark_recmetrics.storage.credentials import Vault
-
-
-def run_gates(config: Config, outcome: JobOutcome, _: Vault) -> None:
-    """Check the gates with the values of a published run."""
-    from spark_recmetrics.runs.history_spark import published_rows, rows_of_run
-
-    if not config.gates:
-        raise ConfigError("gates: expected at least one, found none")
-    output, as_of = config.located(config.output), config.as_of or "none"
-    with session() as spark:
-        published = published_rows(spark, output, config.job, sorted({gate.metric for gate in config.gates}))
-        rows = [row for row in published if (row["run_id"], row["as_of"]) == (config.run_id, as_of)]
-        if not rows:
-            others = sorted({row["run_id"] for row in published if row["as_of"] == as_of})
-            found = f"{', '.join(others)} of another configuration" if others else "none"
-            raise DataError(
-                f"{output.table('summary')}: expected run {config.run_id} as of {as_of}, found {found}: "
-                "run evaluate first with the same configuration; only its gates may differ"
-            )
-        per_user = rows_of_run(spark, output, config.run, table="per_user")
-        results = gate_results(config, rows, published, per_user)
-    outcome.status, outcome.gates = "ok", [row._asdict() for row in results]
-    print_gates(results)
-    enforce_gates(results)
 
 
 def run_comparison(config: Config, outcome: JobOutcome, _: Vault, *, run_id: str | None = None) -> None:
@@ -52,16 +31,11 @@ def run_comparison(config: Config, outcome: JobOutcome, _: Vault, *, run_id: str
     The run is `run_id`, or the latest run of the job with the same `as_of`. The comparison may have other options than the
     run was configured with. Slices of items are not in PER_USER.
     """
-    from spark_recmetrics.decisions.comparison import Question, TestOptions, compared
-    from spark_recmetrics.job.files.config import ComparisonOptions
-    from spark_recmetrics.metrics.parsing import named_populations
-    from spark_recmetrics.runs.history_spark import rows_of_run
-
     output, options = config.located(config.output), config.comparison or ComparisonOptions()
     metrics = [metric for metric in config.evaluation.expanded if metric.has_users]
     if not metrics:
-        found = ", ".join(map(str, config.evaluation.expanded))
-        raise ConfigError(f"evaluation.metrics: expected at least one metric with a value per user, found {found}")
+        names = ", ".join(map(str, config.evaluation.expanded))
+        raise ConfigError(f"evaluation.metrics: expected at least one metric with a value per user, found {names}")
     with session() as spark:
         rows = _rows_to_compare(spark, config, metrics, run_id)
         run = Run(rows[0]["run_id"], config.as_of)
@@ -87,8 +61,6 @@ def _rows_to_compare(
     spark: SparkSession, config: Config, metrics: Sequence[Metric], run_id: str | None
 ) -> list[dict[str, Any]]:
     """Rows of SUMMARY of one run: the given run, or the latest one with the `as_of` of the configuration."""
-    from spark_recmetrics.runs.history_spark import published_rows
-
     output, as_of, names = config.located(config.output), config.as_of or "none", list(map(str, metrics))
     rows = published_rows(spark, output, config.job, names)
     rows = [row for row in rows if row["as_of"] == as_of and run_id in (None, row["run_id"])]
@@ -102,18 +74,15 @@ def _rows_to_compare(
 
 def _check_published(run: Run, conventions: set[str], convention: str, models: set[str], baseline: str | None) -> None:
     if others := conventions - {convention}:
-        found = printable(", ".join(sorted(others)))
-        raise DataError(f"run {run.run_id}: expected the convention of the configuration, {convention}, found {found}")
+        names = printable(", ".join(sorted(others)))
+        raise DataError(f"run {run.run_id}: expected the convention of the configuration, {convention}, found {names}")
     if baseline is not None and baseline not in models:
-        found = printable(", ".join(sorted(models)))
-        raise DataError(f"run {run.run_id}: expected the baseline {baseline!r} among its models, found {found}")
+        names = printable(", ".join(sorted(models)))
+        raise DataError(f"run {run.run_id}: expected the baseline {baseline!r} among its models, found {names}")
 
 
 def _user_slices(summary: DataFrame, per_user: DataFrame) -> list[Slice]:
     """The slices of a published run whose columns are in PER_USER."""
-    from spark_recmetrics.request.slices import Slice, bands_of
-    from spark_recmetrics.storage.actions import collect_rows
-
     texts = sorted({row["slice"] for row in collect_rows(summary.select("slice").distinct())} - {"all"})
     slices = [Slice.parse(text) for text in texts]
     return [each for each in slices if all(band.column in per_user.columns for band in bands_of([each]))]
@@ -121,11 +90,6 @@ def _user_slices(summary: DataFrame, per_user: DataFrame) -> list[Slice]:
 
 def history_of(config: Published, metric: str, last: int) -> str:
     """The values of a metric in the last runs of a job, as text. Ends with a warning if the labels `as_of` have no order."""
-    from spark_recmetrics.metrics import parse
-    from spark_recmetrics.reports.tables import history_table
-    from spark_recmetrics.runs.history_spark import published_rows
-    from spark_recmetrics.runs.order import label_format
-
     output, name = config.located(config.output), str(parse(metric))
     with session() as spark:
         rows = published_rows(spark, output, config.job, [name])
@@ -136,5 +100,5 @@ def history_of(config: Published, metric: str, last: int) -> str:
     example_of_format = {label_format(as_of): as_of for as_of in sorted({row["as_of"] for row in rows}, reverse=True)}
     if len(example_of_format) == 1:
         return text
-    found = ", ".join(sorted(example_of_format.values()))
-    return f"{text}\n\nwarning: as_of: expected labels in one format, found {found}: they are sorted as strings"
+    labels = ", ".join(sorted(example_of_format.values()))
+    return f"{text}\n\nwarning: as_of: expected labels in one format, found {labels}: they are sorted as strings"

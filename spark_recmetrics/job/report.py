@@ -7,26 +7,24 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from spark_recmetrics.decisions.comparison import Comparison
+from spark_recmetrics.decisions.gates import GateResult
 from spark_recmetrics.errors import DataError, RecMetricsError, reason_of
-from spark_recmetrics.evaluation.result import headline, write_whole
+from spark_recmetrics.evaluation.result import Result, headline, write_whole
 from spark_recmetrics.inputs.data_report import DataCheck
-from spark_recmetrics.job.console import print_location, print_warning
+from spark_recmetrics.job.files.config import Config
 from spark_recmetrics.job.files.source import as_yaml
+from spark_recmetrics.job.outcome import JobOutcome, print_location
 from spark_recmetrics.reports.page import Page, can_be_made
 from spark_recmetrics.reports.selection import headline_of
 from spark_recmetrics.reports.tables import metric_table, pareto_table, slice_table
+from spark_recmetrics.runs.history_spark import published_rows
+from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.progress import step
 from spark_recmetrics.text import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from spark_recmetrics.decisions.comparison import Comparison
-    from spark_recmetrics.decisions.gates import GateResult
-    from spark_recmetrics.evaluation.result import Result
-    from spark_recmetrics.job.files.config import Config
-    from spark_recmetrics.job.outcome import JobOutcome
-    from spark_recmetrics.storage.credentials import Vault
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,6 @@ def make_page(spark: SparkSession, config: Config, evaluation: Evaluation, outco
 
     The tables are already published, so a page that cannot be made or written is a warning.
     """
-    from spark_recmetrics.runs.history_spark import published_rows
-
     if config.report_path is None and (config.tracking is None or not can_be_made()):
         return None
     html = None
@@ -108,5 +104,4 @@ def write_failure_page(config: Config, error: Exception, outcome: JobOutcome, va
         outcome.report = str(write_whole(config.report_path, page.html()))
         print_location("report", printable(outcome.report))
     except Exception as page_error:  # noqa: BLE001 - the job reports the error of the run, not this one
-        outcome.warnings.append(f"report: not written: {reason_of(page_error, vault.masked)}")
-        print_warning(outcome.warnings[-1])
+        outcome.warn(f"report: not written: {reason_of(page_error, vault.masked)}")

@@ -6,13 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from pyspark.sql import SparkSession
+
+from spark_recmetrics.diagnostics.doctor_spark import examine_driver, examine_worker
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.storage.progress import step
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @contextmanager
@@ -21,8 +20,6 @@ def session() -> Iterator[SparkSession]:
 
     On Databricks no session is stopped: `getOrCreate` returns the session of the platform, which the next task uses, too.
     """
-    from pyspark.sql import SparkSession
-
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
@@ -41,8 +38,6 @@ def session() -> Iterator[SparkSession]:
 @contextmanager
 def checked_session() -> Iterator[SparkSession]:
     """A session whose driver and workers have all required packages. Raises `DataError` if one is missing."""
-    from spark_recmetrics.diagnostics.doctor_spark import examine_driver, examine_worker
-
     check = examine_driver()
     if check.level != "FAIL":
         with session() as spark:

@@ -2,11 +2,11 @@
 
 Spark has no transaction over several tables. An additional table, `runs`, lists the complete ones:
 
-1. *Stage*: each time a run is published, it gets a random id, its attempt. The rows of all tables are written into partitions
-   of this attempt, which no reader reads yet, and counted there.
-2. *Commit*: the attempt is written into `runs`, with the number of rows of each table. It is a new partition with one file, so
-   that one rename of a folder makes the attempt visible on a file system, and one upload on an object store. Overwriting the
-   partition of the run would be a delete and a rename, and a job that dies between them would lose the run.
+1. *Stage*: each time a run is published, it gets a random id, its attempt. Spark writes the rows of all tables into partitions
+   of this attempt, which no reader reads yet, and counts them there.
+2. *Commit*: Spark writes the attempt into `runs`, with the number of rows of each table, as a new partition with one file. One
+   rename on a file system, or one upload to an object store, makes the attempt visible. Overwriting the partition of the run
+   would be a delete and a rename, and a job that dies between them would lose the run.
 3. *Clean up*: superseded attempts are removed if possible.
 
 Readers take the newest attempt of each run. If the job dies before the commit, the previous results stay; after it, the new
@@ -43,11 +43,8 @@ from spark_recmetrics.version import __version__
 _log = logging.getLogger(__name__)
 
 _NAMES = (*TABLES, *SPLIT_TABLES)
-
 _PARTITIONS = (*RUN_COLUMNS, ATTEMPT)
-_PARTITION_FIELDS = [StructField(column, StringType()) for column in _PARTITIONS]
-
-_NO_OTHERS = "make sure that no other process writes to or cleans this output, and run again"
+_RUN_AGAIN = "make sure that no other process writes to or cleans this output, and run again"
 
 _ABANDONED = timedelta(days=7)
 """Older attempts without a commit belong to killed runs, not to runs that are still writing."""
@@ -55,7 +52,7 @@ _ABANDONED = timedelta(days=7)
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A committed attempt of a run."""
+    """A committed attempt of a run, which the values of `RUN_COLUMNS` identify."""
 
     run: tuple[str, ...]
     attempt: str
@@ -65,39 +62,18 @@ class _Attempt:
 
     @property
     def order(self) -> tuple[bool, int, datetime, str]:
-        """The greatest attempt of a run counts.
+        """The greatest attempt of a run counts. An attempt with rejected rows has no summary, and replaces no earlier results.
 
-        A run with rejected rows has a data report but no summary, and must not replace earlier results. The sequence comes
-        before the time, because the clocks of two drivers may differ.
+        The sequence comes before the time, because the clocks of two drivers may differ.
         """
         return "summary" in self.n_rows, self.sequence, self.committed_at, self.attempt
 
 
 def publish(frames: Mapping[str, DataFrame], output: Output, run: Run) -> dict[str, str]:
-    """Publish all tables of a run in one step. They replace what the run has published before.
+    """Publish all tables of a run in one step, and return the path or name of each.
 
-    Args:
-        frames: The tables by name: `data_report`, `per_user` and `summary`, or only `data_report` if rows were rejected; or the
-            tables of a split. They may already contain the columns of the run.
-        output: Where the tables are, and their format.
-        run: The run. Missing `RUN_COLUMNS` become `none` in the tables.
-
-    Returns:
-        Path or name of each table.
-
-    Raises:
-        ConfigError: There is no table of that name.
-        PublishError: The output contains something else, a column has another type, or the tables cannot be written. Nothing
-            has become visible then.
-
-    Example:
-        >>> import tempfile
-        >>> output = Output(path=tempfile.mkdtemp())
-        >>> summary = spark.createDataFrame([("als", "hit@1", 0.5)], "model string, metric string, value double")
-        >>> _ = publish({"summary": summary}, output, Run(run_id="r1", as_of="2026-11-28"))
-        >>> _ = publish({"summary": summary}, output, Run(run_id="r1", as_of="2026-11-28"))
-        >>> read_history(spark, output).collect()
-        [Row(model='als', metric='hit@1', value=0.5, as_of='2026-11-28', run_id='r1')]
+    They replace what the run has published before. They may already contain the columns of the run; a missing `run_id` or
+    `as_of` is `none` in the tables. After a `PublishError` nothing of the run is visible.
     """
     for name in frames:
         _check_name(name)
@@ -122,8 +98,8 @@ def publish(frames: Mapping[str, DataFrame], output: Output, run: Run) -> dict[s
 def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *, table: str = "summary") -> DataFrame:
     """The rows of all complete runs. If a run was published several times, the last time counts.
 
-    The small table `runs` is read immediately, the rows when the frame is used. Runs with missing or additional rows are left
-    out.
+    Spark reads the small table `runs` immediately, and the rows when the frame is used. Runs with missing or additional rows
+    are left out.
 
     Args:
         spark: The session.
@@ -164,7 +140,7 @@ def _rows(spark: SparkSession, output: Output, table: str) -> DataFrame | None:
     if columns is None:
         return None
     declared = [(newest.attempt, n) for newest in _newest(_attempts(spark, output)) if (n := newest.n_rows.get(table))]
-    schema = StructType([*columns.values(), *_PARTITION_FIELDS])
+    schema = StructType([*columns.values(), *(StructField(column, StringType()) for column in _PARTITIONS)])
     rows = write.published_table(spark, output, table, schema) if declared else None
     if rows is None:  # no run has rows, or all rows are lost
         return spark.createDataFrame([], schema).drop(ATTEMPT)
@@ -213,7 +189,7 @@ def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
     if n_stored != n_rows:
         raise PublishError(
             f"{write.destination(output, name)}: expected {n_rows} rows of this run, found {n_stored} after they were written: "
-            f"nothing was published; {_NO_OTHERS}"
+            f"nothing was published; {_RUN_AGAIN}"
         )
     return n_rows
 
@@ -231,12 +207,9 @@ def _commit(
     if all(committed.sequence < sequence for committed in attempts):
         runs = write.destination(output, "runs")
         raise PublishError(
-            f"{runs}: the entry of this run disappeared after it was written: nothing was published; {_NO_OTHERS}"
+            f"{runs}: the entry of this run disappeared after it was written: nothing was published; {_RUN_AGAIN}"
         )
     return attempts
-
-
-# The table `runs` -----------------------------------------------------------------------------------------------------------
 
 
 def _attempts(spark: SparkSession, output: Output, identity: Mapping[str, str] | None = None) -> list[_Attempt]:
@@ -288,9 +261,6 @@ def _published_columns(spark: SparkSession, output: Output) -> dict[str, dict[st
     return columns
 
 
-# Columns ----------------------------------------------------------------------------------------------------------------
-
-
 def _check_columns(spark: SparkSession, staged: Mapping[str, DataFrame], output: Output) -> None:
     """Raise `PublishError` if the output has a table of another origin, or columns with other types.
 
@@ -330,9 +300,6 @@ def _key(output: Output) -> str:
     return "output.table_prefix" if output.path is None else "output.path"
 
 
-# Clean-up -----------------------------------------------------------------------------------------------------------------
-
-
 def _clean_up(output: Output, identity: Mapping[str, str], committed: Sequence[_Attempt]) -> None:
     """Remove superseded attempts of a run. Readers ignore them, so a failure is only a warning.
 
@@ -363,8 +330,8 @@ def _remove(path: str, identity: Mapping[str, str], superseded: set[str], commit
         in_table = inside(f"{root.rstrip('/')}/{name}")
         folders = in_table
         for column, value in identity.items():  # Spark escapes characters that a path may not contain
-            of_run = [folder for folder in folders if unquote(folder.base_name) == f"{column}={value}"]
-            folders = [inner for folder in of_run for inner in inside(folder.path)]
+            partitions = [folder for folder in folders if unquote(folder.base_name) == f"{column}={value}"]
+            folders = [inner for partition in partitions for inner in inside(partition.path)]
         for folder in folders:
             key, _, attempt = folder.base_name.partition("=")
             if key == ATTEMPT and (attempt in superseded or (attempt not in committed and _is_abandoned(folder))):

@@ -21,11 +21,7 @@ def label_format(as_of: str) -> str:
 
 
 def newest_runs(rows: Sequence[Row], last: int) -> list[tuple[str, dict[str, Row]]]:
-    """The `as_of` of the last runs, with their rows by model. Of several runs with one `as_of` the latest counts.
-
-    Args:
-        rows: Rows of SUMMARY for one metric, of several runs.
-        last: How many runs.
+    """The `as_of` of the last runs, with their rows of one metric by model. Of runs with the same `as_of` the latest counts.
 
     Example:
         >>> row = {"run_id": "r", "model": "als", "as_of": "2", "value": 0.5, "computed_at": 0}
@@ -50,11 +46,5 @@ _CHANGES = {
 
 
 def changes(before: Row, now: Row) -> list[str]:
-    """What has changed between two runs, other than the model.
-
-    Example:
-        >>> run = {"data_hash": "d", "config_hash": "c", "convention": "default"}
-        >>> changes(run, {**run, "data_hash": "e"})
-        ['the ground truth']
-    """
+    """What has changed between two runs, other than the model."""
     return [text for key, text in _CHANGES.items() if now[key] != before[key]]

@@ -12,23 +12,14 @@ from spark_recmetrics.text import counted
 
 
 class Reference(NamedTuple):
-    """What a value is compared with.
-
-    Args:
-        value: The reference value; None if there is none.
-        run: Id of the run that it comes from, if it is one run.
-        other_data: Whether it was computed on another ground truth.
-        problem: Why there can be no comparison.
-        variance: Its squared standard error; None if unknown.
-        left_out: Which previous runs were left out, and why.
-    """
+    """What a value is compared with."""
 
     value: float | None = None
-    run: str | None = None
-    other_data: bool = False
-    problem: str | None = None
-    variance: float | None = None
-    left_out: str = ""
+    run: str | None = None  # id of the run, if the value comes from one run
+    other_data: bool = False  # whether the value was computed on another ground truth
+    problem: str | None = None  # why there is no comparison
+    variance: float | None = None  # squared standard error of the value, if known
+    left_out: str = ""  # which previous runs were left out, and why
 
 
 def has_value(row: Row) -> bool:
@@ -63,7 +54,7 @@ def model_reference(row: Row, rows: Sequence[Row], model: str) -> Reference:
 
 def run_reference(row: Row, history: Sequence[Row], run: str) -> Reference:
     """The value of the model in the run with this id."""
-    chosen = [other for other in _of_model(row, history) if other["run_id"] == run][-1:]
+    chosen = [other for other in _values_of_model(row, history) if other["run_id"] == run][-1:]
     if not chosen:
         return Reference(problem=f"expected run {run} in the history, found none with this model and metric")
     return _median(row, chosen)
@@ -75,7 +66,7 @@ def last_reference(row: Row, history: Sequence[Row], n: int) -> Reference:
     if label == _NO_LABEL:
         return Reference(problem="expected an as_of, which orders the runs, found none")
     # Of several runs with one label, such as a repeated one with another configuration, the latest counts.
-    by_label = {_label(other): other for other in sorted(_of_model(row, history), key=_order)}
+    by_label = {_label(other): other for other in sorted(_values_of_model(row, history), key=_order)}
     dated = [other for other in by_label if other != _NO_LABEL]
     unordered = [other for other in dated if label_format(other) != label_format(label)]
     chosen = [by_label[other] for other in dated if other not in unordered and other < label][-n:]
@@ -95,7 +86,7 @@ def last_reference(row: Row, history: Sequence[Row], n: int) -> Reference:
 
 
 _NO_LABEL = "none"
-"""The `as_of` of a run without one, in tables; the run's own rows have None."""
+"""The `as_of` in tables of a run that has none. In the rows of the current run it is None."""
 
 
 def _label(row: Row) -> str:
@@ -106,7 +97,7 @@ def _order(row: Row) -> tuple[Any, Any]:
     return _label(row), row["computed_at"]
 
 
-def _of_model(row: Row, history: Sequence[Row]) -> list[Row]:
+def _values_of_model(row: Row, history: Sequence[Row]) -> list[Row]:
     return [other for other in history if same_metric(other, row) and other["model"] == row["model"] and has_value(other)]
 
 
@@ -137,17 +128,11 @@ def _variance_of_median(row: Row, chosen: Sequence[Row]) -> float | None:
 
 
 class Drops(NamedTuple):
-    """The drops of a model against another one, in all runs in which both have a value.
+    """The drops of a model against another one, in all runs in which both have a value."""
 
-    Args:
-        excess: By how much each drop exceeds the allowed one; negative if it does not.
-        allowed: The mean allowed drop.
-        text: The number of runs, and how many were left out and why.
-    """
-
-    excess: list[float]
-    allowed: float
-    text: str
+    excess: list[float]  # drop minus allowed drop, by run
+    allowed: float  # mean allowed drop
+    text: str  # number of runs, and how many were left out and why
 
 
 class _Drop(NamedTuple):
@@ -157,26 +142,11 @@ class _Drop(NamedTuple):
 
 
 def drops_against(row: Row, reference: float, history: Sequence[Row], model: str, allowed: Callable[[float], float]) -> Drops:
-    """The drops of all runs up to this one.
+    """The drops against another model, whose value in this run is `reference`, in all runs up to this one.
 
     They are differences of means in SUMMARY. If both models have the same users, as by default, such a difference is the mean
-    of the paired differences. Of several runs with one `as_of` the latest with both models counts, and so does the latest of
+    of the paired differences. Of several runs with one `as_of` the latest with both models counts. So does the latest of
     several runs on one ground truth: they have the same users and are one observation.
-
-    Args:
-        row: The value of this run.
-        reference: The value of the other model in this run.
-        history: SUMMARY of previous runs. Later runs are ignored, runs with an `as_of` in another format are left out.
-        model: The other model.
-        allowed: The allowed drop for a reference value.
-
-    Example:
-        >>> row = {"as_of": "2", "run_id": "r", "model": "als", "metric": "hit@1", "slice": "all", "slice_value": "all"}
-        >>> row |= {"value": 0.5, "higher_is_better": True, "convention": "default", "data_hash": "d2", "computed_at": 2}
-        >>> before = {**row, "as_of": "1", "value": 0.25, "data_hash": "d1"}
-        >>> history = [before, {**before, "model": "pop", "value": 0.75}, {**before, "as_of": "0"}]
-        >>> drops_against(row, 0.75, history, "pop", lambda reference: 0.125)
-        Drops(excess=[0.375, 0.125], allowed=0.125, text='2 runs (left out: 1 without a value of both models)')
     """
     runs: dict[tuple[str, str], dict[str, Row]] = {}
     for other in sorted(history, key=_order):

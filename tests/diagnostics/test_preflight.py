@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from job_data import load
 
 import spark_recmetrics as srm
 from spark_recmetrics.diagnostics import preflight_spark as preflight
@@ -16,7 +17,6 @@ from spark_recmetrics.diagnostics.expected import best_bound
 from spark_recmetrics.diagnostics.sample_spark import Sample, Setup
 from spark_recmetrics.inputs.tables import Tables
 from spark_recmetrics.job.cli import RESULT_MARK, main
-from spark_recmetrics.job.files.config import load
 from spark_recmetrics.metrics import DEFINITIONS
 from spark_recmetrics.request.request import Request
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from job_data import load
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -19,7 +20,6 @@ from spark_recmetrics.diagnostics.doctor_spark import examine
 from spark_recmetrics.errors import PublishError
 from spark_recmetrics.job import cli
 from spark_recmetrics.job import session_spark as job_session
-from spark_recmetrics.job.files import config
 from spark_recmetrics.runs.history_spark import read_history
 from spark_recmetrics.storage.locations import Output
 from spark_recmetrics.storage.write import published_table
@@ -108,7 +108,7 @@ def test_every_task_is_a_valid_command(job, task):
     assert ENTRY_POINTS[wheel["entry_point"]] == f"spark_recmetrics.job.cli:{wheel['entry_point']}"
     arguments = cli._parser().parse_args([wheel["entry_point"], *words_of(task)])
     assert arguments.as_of == AS_OF
-    loaded = config.load(arguments.config, arguments.set, arguments.as_of)
+    loaded = load(arguments.config, arguments.set, arguments.as_of)
     assert loaded.gates
     assert loaded.output.format == "delta"
     assert loaded.report == "/Volumes/main/recs/reports/{as_of}.html"

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from job_data import load
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -20,7 +21,6 @@ from spark_recmetrics.conventions import convention
 from spark_recmetrics.inputs.contract import BIGINT
 from spark_recmetrics.inputs.memory import MemoryTable
 from spark_recmetrics.job.cli import main
-from spark_recmetrics.job.files.config import load
 from spark_recmetrics.metrics import RankedBatch, parse, registry, score
 from spark_recmetrics.metrics.batch import with_items
 from spark_recmetrics.metrics.item_counts import ItemCounts

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 import yaml
+from job_data import load
 
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS
 from spark_recmetrics.job import cli
-from spark_recmetrics.job.files.config import load
 from spark_recmetrics.metrics import DEFINITIONS
 from spark_recmetrics.request.policies import POLICIES
 

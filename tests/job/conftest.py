@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_data import LISTS, SMALLEST, TRUTH, Rejected, Write, write_parquet
+from job_data import LISTS, SMALLEST, TRUTH, Rejected, Write, load, write_parquet
 
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.job.files.config import load
 
 
 @pytest.fixture

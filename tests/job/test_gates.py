@@ -202,7 +202,7 @@ def test_the_page_of_a_run_without_values_says_so(job, tmp_path, capsys, monkeyp
     assert code == 4
     assert "The run was rejected" in page.read_text()
     assert outcome["error"]["message"].splitlines()[0] in html.unescape(page.read_text())
-    monkeypatch.setattr("spark_recmetrics.storage.read.read_table", lambda *_: 1 / 0)
+    monkeypatch.setattr("spark_recmetrics.job.preflight.read_table", lambda *_: 1 / 0)
     code, outcome, _ = job("evaluate", capsys, report=True)
     assert (code, outcome["error"]["type"]) == (1, "ZeroDivisionError")
     assert "The run failed" in page.read_text()

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from job_data import write_parquet
+from job_data import load, write_parquet
 from report_data import small_comparison
 
 import spark_recmetrics as srm
@@ -18,7 +18,6 @@ from spark_recmetrics.decisions.gates import Gate, check_gates
 from spark_recmetrics.evaluation.stages import evaluate
 from spark_recmetrics.job import mlflow as tracking
 from spark_recmetrics.job.cli import RESULT_MARK, main
-from spark_recmetrics.job.files.config import load
 from spark_recmetrics.request.slices import parse_slices
 from spark_recmetrics.runs.identity import Run
 
@@ -263,7 +262,7 @@ def test_previous_runs_that_cannot_be_deleted_are_a_warning(client, monkeypatch)
 
 def test_the_json_of_a_job_has_no_infinity(client):
     gate = {"result": "fail", "value": math.inf, "reference": np.float64("nan"), "n_users": np.int64(3), "why": ("a", None)}
-    tracked = tracking.track(one_model(), tracking.Mlflow(), more={"gates": [gate]})
+    tracked = tracking.track(one_model(), tracking.Mlflow(), fields={"gates": [gate]})
     place = client.get_run(tracked.runs["model"]).info.artifact_uri
     logged = json.loads(mlflow.artifacts.load_text(f"{place}/recmetrics/result.json"))
     assert logged["gates"] == [{"result": "fail", "value": None, "reference": None, "n_users": 3, "why": ["a", None]}]

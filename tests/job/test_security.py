@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from job_data import ROOT, SMALLEST, VALUE, WITH_SECRETS, Rejected, Write, hides_password, outcome_of
+from job_data import ROOT, SMALLEST, VALUE, WITH_SECRETS, Rejected, Write, hides_password, load, outcome_of
 
 from spark_recmetrics import Run, read_history
 from spark_recmetrics.aggregation.means import Mean
@@ -19,7 +19,6 @@ from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.evaluation.result import Result, reject
 from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.job.cli import RESULT_MARK, main
-from spark_recmetrics.job.files.config import load
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.runs.history_spark import publish
 from spark_recmetrics.storage.locations import Output, TableFormat

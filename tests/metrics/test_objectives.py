@@ -11,11 +11,11 @@ from itertools import product
 
 import pandas as pd
 import pytest
+from job_data import load
 
 import spark_recmetrics as srm
 from spark_recmetrics.decisions.gates import Gate, check_gates
 from spark_recmetrics.job import cli
-from spark_recmetrics.job.files.config import load
 from spark_recmetrics.metrics import COMBINED, DEFINITIONS, parse
 from spark_recmetrics.metrics.objectives import Objective, Objectives, read_objectives
 from spark_recmetrics.reports.tables import metric_table, slice_table

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -24,7 +22,6 @@ from spark_recmetrics.job.files.config_types import (
     all_options,
 )
 from spark_recmetrics.job.files.job_file import (
-    AsOf,
     Count,
     InputTable,
     Job,
@@ -34,9 +31,8 @@ from spark_recmetrics.job.files.job_file import (
     PagePath,
     PlainText,
     Section,
-    error_of_option,
+    errors_of_options,
     fill_as_of,
-    read,
 )
 from spark_recmetrics.job.files.source import Keys
 from spark_recmetrics.job.mlflow import Mlflow
@@ -88,8 +84,8 @@ class Inputs(Section):
     @model_validator(mode="after")
     def _one_way(self) -> Inputs:
         if (self.predictions is None) == (not self.models):
-            found = "neither" if self.predictions is None else "both"
-            raise ConfigError(f"expected either predictions or models, found {found}")
+            given = "neither" if self.predictions is None else "both"
+            raise ConfigError(f"expected either predictions or models, found {given}")
         if self.models and self.rating_predictions:
             raise ConfigError("expected no rating_predictions in addition to models: write it under each model")
         return self
@@ -150,10 +146,8 @@ class IntervalOptions(Section):
 
     @model_validator(mode="after")
     def _possible(self) -> IntervalOptions:
-        try:
+        with errors_of_options():
             _ = self.chosen
-        except ConfigError as error:
-            raise error_of_option(error) from error
         return self
 
 
@@ -166,10 +160,7 @@ class Evaluation(Section):
 
     top_k: CutOffs = Field(default=DEFAULT_K, validation_alias=AliasChoices("top_k", "k"))
     """Cut-offs of ranking metrics that have none of their own. Empty: the full list."""
-    metrics: tuple[MetricText, ...] = Field(
-        default_factory=lambda: tuple(parse(name) for name in DEFAULT_METRICS),
-        json_schema_extra={"default": list(DEFAULT_METRICS)},
-    )
+    metrics: tuple[MetricText, ...] = Field(default_factory=lambda: tuple(parse(name) for name in DEFAULT_METRICS))
     """Metrics, such as `ndcg`, `map@10`, `f1(beta=0.5)@20`."""
     complex_metrics: tuple[ComplexMetric, ...] = ()
     """Further metrics, as keys."""
@@ -217,16 +208,10 @@ class Evaluation(Section):
         return convention(self.convention, self.threshold)
 
     @model_validator(mode="after")
-    def _metrics_agree(self) -> Evaluation:
+    def _possible(self) -> Evaluation:
         _ = self.expanded
-        return self
-
-    @model_validator(mode="after")
-    def _ranked(self) -> Evaluation:
-        try:
+        with errors_of_options():
             check_ranking(self.ranking, self.max_per_user)
-        except ConfigError as error:
-            raise error_of_option(error) from error
         return self
 
 
@@ -266,16 +251,13 @@ def _preflight(value: object) -> object:
 
 
 class Config(Job):
-    """One evaluation. Made by `load`."""
+    """One evaluation."""
 
-    tagged: ClassVar[tuple[Keys, ...]] = (("inputs", "catalog"),)
     # These keys do not change values, so a run with other gates or another report replaces the same run.
     unhashed: ClassVar[tuple[str, ...]] = ("as_of", "gates", "tracking", "report")
 
     job: JobName = "evaluate"
     """Name of the job, a part of the run id."""
-    as_of: AsOf | None = None
-    """Date or version of the evaluated data; --as-of of the command line overrides it."""
     inputs: Inputs
     """The tables to read."""
     columns: Columns = Columns()
@@ -309,9 +291,8 @@ class Config(Job):
         problems = super().problems()
         if self.as_of is None and "{as_of}" in (self.report or ""):
             problems["report",] = f"{self.report!r} needs an as_of: give --as-of, or as_of in the file"
-        for of_section in (self._missing_inputs(), self._slice_problems(), self._comparison_problems(), self._gate_problems()):
-            problems |= of_section
-        return problems
+        problems |= self._missing_inputs() | self._slice_problems()
+        return problems | self._comparison_problems() | self._gate_problems()
 
     def _missing_inputs(self) -> dict[Keys, str]:
         """Metrics that need an input that is not given, and a baseline that is not one of the models."""
@@ -320,8 +301,7 @@ class Config(Job):
         metrics, problems = self.evaluation.metrics_by_key, dict[Keys, str]()
         missing = dict(Needs(list(metrics.values()), self.evaluation.chosen_convention).lacking(available))
         for keys, metric in metrics.items():
-            if metric in missing:
-                need = missing[metric]
+            if (need := missing.get(metric)) is not None:
                 key = f"{'evaluation' if need.key == 'baseline' else 'inputs'}.{need.key}"
                 problems[("evaluation", *keys)] = f"{metric} needs {need.what}: give {key}, {need.form}"
         return problems | self._unknown_model(("evaluation", "baseline"), self.evaluation.baseline)
@@ -363,8 +343,8 @@ class Config(Job):
         objectives, wrong = checked_objectives(self.evaluation.objectives, self.evaluation.expanded)
         computed = [*self.evaluation.expanded, *(metric for each in objectives for metric in each.metrics)]
         problems: dict[Keys, str] = {("evaluation", "objectives", *keys): problem for keys, problem in wrong.items()}
-        of_gates = problems_of(self.gates, computed, dated=self.as_of is not None)
-        return problems | {("gates", *keys): problem for keys, problem in of_gates.items()}
+        wrong_gates = problems_of(self.gates, computed, dated=self.as_of is not None)
+        return problems | {("gates", *keys): problem for keys, problem in wrong_gates.items()}
 
     def resolved(self) -> dict[str, Any]:
         """The configuration with all its defaults and options. Read as a file, it is the same configuration."""
@@ -400,13 +380,3 @@ class Published(Job):
     """Name of the job."""
     output: OutputTables
     """Where the tables are."""
-
-
-def load(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Config:
-    """Read the configuration of an evaluation from a YAML, TOML or JSON file; see `job_file.read`."""
-    return read(path, lambda _: Config, overrides, as_of)
-
-
-def load_published(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> Published:
-    """Read job and output of the same file. An `as_of` is only needed if the path of the output contains it."""
-    return read(path, lambda _: Published, overrides, as_of)

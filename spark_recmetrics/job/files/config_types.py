@@ -10,11 +10,11 @@ from pydantic import BeforeValidator, Discriminator, PlainSerializer, PlainValid
 
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.job.files.job_file import COUNT_SCHEMA, Count, InputTable, errors_by_key, positive_integer
+from spark_recmetrics.job.files.job_file import COUNT_SCHEMA, Count, InputTable, errors_by_key
 from spark_recmetrics.job.files.source import Keys, brief_value
 from spark_recmetrics.metrics import Metric, parse
 from spark_recmetrics.metrics.parsing import named_populations
-from spark_recmetrics.metrics.registry import LARGEST_CATALOG
+from spark_recmetrics.metrics.registry import LARGEST_CATALOG, checked_integer
 from spark_recmetrics.request.policies import POLICIES, checked_policies
 from spark_recmetrics.request.slices import Slice, parse_slices
 from spark_recmetrics.storage.locations import Location
@@ -64,7 +64,7 @@ def _each(read: Callable[[Any, Any], object], values: Mapping[Any, Any]) -> None
         try:
             read(key, value)
         except ConfigError as error:  # noqa: PERF203 - all problems are reported together
-            problems[(key,)] = str(error).removeprefix(f"{key}: ")
+            problems[(key,)] = str(error)
     if problems:
         raise errors_by_key(problems)
 
@@ -91,7 +91,7 @@ def all_options(chosen: Convention) -> dict[str, Any]:
 def _number_of_items(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(f"expected a location, or the number of items, found {brief_value(value)}")
-    return positive_integer(value, LARGEST_CATALOG)
+    return checked_integer(value, "", LARGEST_CATALOG)
 
 
 _OPTIONS: dict[str, Any] = {
@@ -101,11 +101,8 @@ _OPTIONS: dict[str, Any] = {
     "users_by_metric": {"type": "object", "additionalProperties": {"enum": list(USER_SETS)}},
 }
 _OPTIONS_SCHEMA = {"type": "object", "properties": _OPTIONS, "additionalProperties": False}
-_CHECKS_SCHEMA = {
-    "type": "object",
-    "properties": {check: {"enum": list(policies)} for check, policies in POLICIES.items()},
-    "additionalProperties": False,
-}
+_POLICIES = {check: {"enum": list(policies)} for check, policies in POLICIES.items()}
+_CHECKS_SCHEMA = {"type": "object", "properties": _POLICIES, "additionalProperties": False}
 COUNTS_SCHEMA = {"anyOf": [COUNT_SCHEMA, {"type": "array", "items": COUNT_SCHEMA}, {"type": "null"}]}
 
 CutOffs = Annotated[

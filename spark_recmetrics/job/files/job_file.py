@@ -1,15 +1,12 @@
-"""The configuration file of a job: what all jobs have in common, and how a file is read. Nothing here starts Spark.
-
-`read` reports everything that is wrong with a file in one error.
-"""
+"""What the configurations of all jobs have in common, and how they are read from a file. Nothing here starts Spark."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from functools import cache, partial
@@ -36,30 +33,25 @@ from spark_recmetrics.storage.locations import Location, Output, plain_text
 from spark_recmetrics.text import did_you_mean
 
 _JOB, _AS_OF = "A-Za-z0-9._-", "A-Za-z0-9._:+-"
-_PLACEHOLDERS = ("as_of",)
 _Place = TypeVar("_Place", Location, Output)
 _Job = TypeVar("_Job", bound="Job")
 
 
 def errors_by_key(problems: Mapping[Keys, str]) -> ValidationError:
     """One error of pydantic for problems at several keys below a value."""
-    kind = partial(PydanticCustomError, "problem", "{reason}")
-    details = [InitErrorDetails(type=kind({"reason": reason}), loc=keys, input=None) for keys, reason in problems.items()]
+    errors = {keys: PydanticCustomError("problem", "{reason}", {"reason": reason}) for keys, reason in problems.items()}
+    details = [InitErrorDetails(type=error, loc=keys, input=None) for keys, error in errors.items()]
     return ValidationError.from_exception_data("problems", details)
 
 
-def error_of_option(error: ConfigError) -> ValidationError:
-    """The error `option: message` of a function as an error at the key of that option."""
-    option, _, message = str(error).partition(": ")
-    return errors_by_key({(option,): message})
-
-
-def positive_integer(value: object, largest: int = LARGEST) -> int:
-    """The value, if it is an integer of at least 1; pydantic alone would also take "10", 10.0 and True."""
+@contextmanager
+def errors_of_options() -> Iterator[None]:
+    """Turn an error `option: message` of a check into an error at the key of that option."""
     try:
-        return checked_integer(value, "", largest)
+        yield
     except ConfigError as error:
-        raise ConfigError(str(error).removeprefix(": ")) from error
+        option, _, message = str(error).partition(": ")
+        raise errors_by_key({(option,): message}) from error
 
 
 def _name(value: object, *, characters: str) -> str:
@@ -82,16 +74,11 @@ def _label(value: object) -> str:
 
 
 def fill_as_of(path: str, as_of: str | None = None) -> str:
-    """The path with `as_of` filled in, if it is known. Braces around anything but one word are a glob, and stay.
-
-    Example:
-        >>> fill_as_of("/reports/{as_of}.html", "2026-11-28")
-        '/reports/2026-11-28.html'
-    """
+    """The path with `as_of` filled in, if it is known. Braces around anything but one word are a glob, and stay."""
 
     def value(match: re.Match[str]) -> str:
-        if match[1] not in _PLACEHOLDERS:
-            raise ConfigError(f"unknown placeholder {match[0]} in {path!r}{did_you_mean(match[1], _PLACEHOLDERS)}")
+        if match[1] != "as_of":
+            raise ConfigError(f"unknown placeholder {match[0]} in {path!r}{did_you_mean(match[1], ['as_of'])}")
         return as_of or match[0]
 
     return re.sub(r"\{([A-Za-z_]\w*)\}", value, path)
@@ -119,7 +106,7 @@ JobName = Annotated[
     str, PlainValidator(partial(_name, characters=_JOB)), WithJsonSchema({"type": "string", "pattern": f"^[{_JOB}]+$"})
 ]
 AsOf = Annotated[str, PlainValidator(_label), WithJsonSchema({"type": "string", "pattern": f"^[{_AS_OF}]+$"})]
-Count = Annotated[int, PlainValidator(positive_integer), WithJsonSchema(COUNT_SCHEMA)]
+Count = Annotated[int, PlainValidator(partial(checked_integer, name="")), WithJsonSchema(COUNT_SCHEMA)]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 InputTable = Annotated[Location, AfterValidator(_check_placeholders)]
 OutputTables = Annotated[Output, AfterValidator(_check_placeholders)]
@@ -132,10 +119,8 @@ class Section(BaseModel):
 
 
 class Job(Section):
-    """What the configurations of all jobs have in common. Made by `read`."""
+    """What the configurations of all jobs have in common."""
 
-    tagged: ClassVar[tuple[Keys, ...]] = ()
-    """Keys with a union as value; pydantic adds the part of the union to the location of an error there."""
     unhashed: ClassVar[tuple[str, ...]] = ("as_of",)
     """Keys that the hash leaves out."""
 
@@ -143,6 +128,20 @@ class Job(Section):
     """Name of the job, a part of the run id."""
     as_of: AsOf | None = None
     """Date or version of the data; --as-of of the command line overrides it."""
+
+    @classmethod
+    def read(cls: type[_Job], source: Source) -> _Job:  # noqa: PYI019 - Self is newer than Python 3.10
+        """The configuration of a file. Raises `ConfigError` with one line `FILE:LINE: key: ...` per problem."""
+        try:
+            config = cls.model_validate(source.data)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                loc = _keys(detail["loc"])
+                keys = source.keys_in_file(loc)
+                if keys not in source.rejected:
+                    source.report(keys, _message(cls, detail, loc))
+        source.raise_problems()
+        return config
 
     def problems(self) -> dict[Keys, str]:
         """Problems between keys that are valid by themselves, by key."""
@@ -162,12 +161,7 @@ class Job(Section):
         return self
 
     def located(self, place: _Place) -> _Place:
-        """A location of this configuration with `as_of` filled into its path.
-
-        Example:
-            >>> Job(job="nightly", as_of="2026-11-28").located(Location(path="/data/{as_of}/truth")).path
-            '/data/2026-11-28/truth'
-        """
+        """A location of this configuration with `as_of` filled into its path."""
         return place if place.path is None else replace(place, path=fill_as_of(place.path, self.as_of))
 
     def resolved(self) -> dict[str, Any]:
@@ -217,46 +211,11 @@ def _digest(value: object) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def read(
-    path: str | os.PathLike[str],
-    choose: Callable[[Mapping[str, Any]], type[_Job]],
-    overrides: Sequence[str] = (),
-    as_of: str | None = None,
-) -> _Job:
-    """Read a configuration from a YAML, TOML or JSON file. `choose` returns the type of the job for the content of the file.
-
-    Overrides are strings `key.key=value` with a YAML value, such as `evaluation.top_k=[5, 10]`. `as_of` overrides that key.
-
-    Raises:
-        ConfigError: The file cannot be read, or its content is wrong. The message has one line per problem:
-            `FILE:LINE: key: expected ..., found ...`, or `--set key=value: key: ...` for a problem of an override.
-    """
-    source = Source(path)
-    for text in overrides:
-        source.override(text)
-    if as_of is not None:
-        source.override(f"as_of={json.dumps(as_of)}", f"--as-of {as_of}")
-    source.check_values()
-    config, kind = None, choose(source.data)
-    try:
-        config = kind.model_validate(source.data)
-    except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            loc = _keys(kind, detail["loc"])
-            keys = source.keys_in_file(loc)
-            if keys not in source.rejected:
-                source.report(keys, _message(kind, detail, loc))
-    problem = source.error()
-    if config is None or problem:
-        raise problem or ConfigError(f"{path}: rejected")
-    return config
-
-
-def _keys(kind: type[Job], loc: Keys) -> Keys:
-    """The location of an error of pydantic without the parts that are not keys: `[key]`, and the chosen part of a union."""
+def _keys(loc: Keys) -> Keys:
+    """The location of an error of pydantic without the parts that are not keys: `[key]`, and the tags of `Catalog`."""
     if loc[-1:] == ("[key]",):
         return loc[:-1]
-    return loc[:2] + loc[3:] if loc[:2] in kind.tagged and loc[2:3] in (("[table]",), ("[number]",)) else loc
+    return loc[:2] + loc[3:] if loc[1:3] in (("catalog", "[table]"), ("catalog", "[number]")) else loc
 
 
 _EXPECTED = {
@@ -268,12 +227,9 @@ _EXPECTED = {
     **dict.fromkeys(("dict_type", "model_type", "dataclass_type"), "a mapping of keys to values"),
 }
 
-
 _BOUNDS = {
     "literal_error": ("expected", "one of"),
     "greater_than_equal": ("ge", "a number of at least"),
-    "greater_than": ("gt", "a number above"),
-    "less_than_equal": ("le", "a number of at most"),
     "less_than": ("lt", "a number below"),
 }
 """By type of error: the field of pydantic's context with the bound, and the words before it."""
@@ -283,12 +239,12 @@ def _message(job: type[Job], detail: ErrorDetails, keys: Keys) -> str:
     """An error of pydantic in the words of this package."""
     kind, value = detail["type"], detail["input"]
     if kind == "value_error":
-        return str(detail["ctx"]["error"])
+        return str(detail["ctx"]["error"]).removeprefix(": ")  # of `checked_integer` without a name
     if kind == "missing":
         return "missing: this key has no default"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        key, known = str(keys[-1]), _keys_of_section(job, keys[:-1])
-        return f"unknown key{did_you_mean(key, known)}" if key not in known else "alias of a key that is also given: keep one"
+        key, choices = str(keys[-1]), _keys_of_section(job, keys[:-1])
+        return "alias of a key that is also given: keep one" if key in choices else f"unknown key{did_you_mean(key, choices)}"
     expected = _EXPECTED.get(kind)
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]

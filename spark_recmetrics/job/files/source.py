@@ -1,7 +1,7 @@
 """Strict reader of YAML, TOML and JSON files: values, the line of each key, and all problems.
 
 It is stricter than the formats: duplicate keys, YAML aliases, object tags and deep nesting are errors, and `no` and dates are
-strings. The modules `config` and `split_config` define the keys.
+strings.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, time
 from math import inf
 from pathlib import Path
@@ -39,6 +39,7 @@ Keys = tuple[str | int, ...]
 
 LARGEST_FILE = 1 << 20
 DEEPEST = 40
+_SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _MAX_BITS = 1024  # of an integer; the largest double has as many
 _YAML = "tag:yaml.org,2002:"
 
@@ -82,12 +83,7 @@ _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[([0-9]{1,9})\]|\['([^']*)'\]")
 
 
 def dotted(keys: Keys) -> str:
-    """The path to a value as a string.
-
-    Example:
-        >>> dotted(("evaluation", "metrics", 1)), dotted(("inputs", "models", "v1.2"))
-        ('evaluation.metrics[1]', "inputs.models['v1.2']")
-    """
+    """The path to a value as a string, such as `evaluation.metrics[1]` or `inputs.models['v1.2']`."""
     steps = (f"[{k}]" if isinstance(k, int) else f".{k}" if re.fullmatch(r"[\w-]+", k) else f"[{k!r}]" for k in keys)
     return "".join(steps).removeprefix(".")
 
@@ -99,29 +95,56 @@ def brief_value(value: object) -> str:
     return brief(value)
 
 
-class Source:
-    """The content of a file: its values in `data`, the line of each key, and the problems reported so far."""
+class _YamlError(ValueError):
+    """A syntax error, with the attributes of a `JSONDecodeError`."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, lineno: int, msg: str | None) -> None:
+        super().__init__(msg)
+        self.lineno, self.msg = lineno, msg
+
+
+class Source:
+    """The content of a file with its overrides: the values in `data`, the line of each key, and the problems reported so far.
+
+    Overrides are strings `key.key=value` with a YAML value, such as `evaluation.top_k=[5, 10]`. `as_of` overrides that key.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> None:
         self.name = os.fspath(path)
         self.rejected: set[Keys] = set()
         self._places: dict[Keys, int | str] = {(): 0}  # a line of the file, 0 if it is unknown; or the override
         self._problems: list[tuple[int | str, str]] = []
-        parsers = {".yaml": self._yaml, ".yml": self._yaml, ".json": self._json, ".toml": self._toml}
-        parse = parsers.get(Path(self.name).suffix.lower())
-        if parse is None:
-            raise ConfigError(f"{self.name}: expected a file that ends in {', '.join(parsers)}")
+        self.data = self._parsed()
+        if not isinstance(self.data, dict):
+            content = "nothing: the file is empty" if self.data is None else brief_value(self.data)
+            raise ConfigError(f"{self.name}: expected a mapping of keys to values, found {content}")
+        for text in overrides:
+            self._override(text, f"--set {masked_override(text)}")
+        if as_of is not None:
+            self._override(f"as_of={json.dumps(as_of)}", f"--as-of {as_of}")
+        self._check_values()
+
+    def _parsed(self) -> Any:
+        suffix = Path(self.name).suffix.lower()
+        if suffix not in _SUFFIXES:
+            raise ConfigError(f"{self.name}: expected a file that ends in {', '.join(_SUFFIXES)}")
+        text = self._text()
         try:
-            self.data = parse(self._text())
+            if suffix == ".toml":
+                return tomllib.loads(text) or None
+            if suffix == ".json":
+                return json.loads(text, object_pairs_hook=_unique_keys) if text.strip() else None
+            node = _compose(text)
+            return None if node is None else self._values(node, ())
         except RecursionError as error:
             raise ConfigError(f"{self.name}: nested deeper than {DEEPEST} levels") from error
-        if not isinstance(self.data, dict):
-            found = "nothing: the file is empty" if self.data is None else brief_value(self.data)
-            raise ConfigError(f"{self.name}: expected a mapping of keys to values, found {found}")
+        except (_YamlError, json.JSONDecodeError) as error:
+            raise ConfigError(f"{self.name}:{error.lineno}: {error.msg}") from error
+        except ValueError as error:
+            raise ConfigError(f"{self.name}: {error}") from error
 
-    def override(self, text: str, place: str | None = None) -> None:
+    def _override(self, text: str, place: str) -> None:
         """Change one value by `key.key=value`, `key[0]=value` or `key['a.b']=value`. The value is parsed as YAML."""
-        place = place or f"--set {masked_override(text)}"
         path, equals, value = text.partition("=")
         steps = list(_STEP.finditer(path))
         if not equals or not steps or "".join(step[0] for step in steps) != path:
@@ -138,8 +161,8 @@ class Source:
             node = _compose(value) if value[:1] in {"[", "{", '"', "'"} else None
             plain = _Loader("").resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
             holder[keys[-1]] = self._values(node or yaml.ScalarNode(plain, value), keys, place)
-        except ValueError as error:
-            self.report(keys, f"{error.args[1]}: write a string in quotes")
+        except _YamlError as error:
+            self.report(keys, f"{error.msg}: write a string in quotes")
 
     def _holder(self, keys: Keys, place: str) -> Any:
         """The mapping or list that contains the last key. Missing mappings on the way are created."""
@@ -148,9 +171,8 @@ class Source:
             exists = isinstance(holder, list) and isinstance(key, int) and key < len(holder)
             if not exists and not (isinstance(holder, dict) and isinstance(key, str)):
                 kind = f"a list of {len(holder)}" if isinstance(holder, list) else brief_value(holder)
-                self._problems.append(
-                    (place, f"{dotted(keys[:n]) or 'the file'} is {kind}: there is no {dotted(keys[: n + 1])}")
-                )
+                problem = f"{dotted(keys[:n]) or 'the file'} is {kind}: there is no {dotted(keys[: n + 1])}"
+                self._problems.append((place, problem))
                 return None
             if n < len(keys) - 1:
                 if isinstance(holder, dict) and holder.get(key) is None:
@@ -159,7 +181,7 @@ class Source:
                 holder = holder[key]
         return holder
 
-    def check_values(self) -> None:
+    def _check_values(self) -> None:
         """Report Spark settings, credentials, deep nesting and unprintable values. Turn dates of TOML into strings."""
         stack: list[tuple[Any, Keys]] = [(self.data, ())]
         while stack:
@@ -194,11 +216,11 @@ class Source:
         nearest = keys
         while nearest not in self._places:
             nearest = nearest[:-1]
-        path = dotted(keys)
-        # A message that begins with the last key names a part of the value.
-        inside = keys and message.startswith(f"{keys[-1]}.")
-        problem = f"{path}{message.removeprefix(str(keys[-1]))}" if inside else f"{path}: {message}" if keys else message
-        self._problems.append((self._places[nearest] if place is None else place, problem))
+        if keys and message.startswith((f"{keys[-1]}: ", f"{keys[-1]}.")):  # the message names the value, or a part of it
+            message = f"{dotted(keys)}{message.removeprefix(str(keys[-1]))}"
+        elif keys:
+            message = f"{dotted(keys)}: {message}"
+        self._problems.append((self._places[nearest] if place is None else place, message))
 
     def keys_in_file(self, keys: Keys) -> Keys:
         """The longest part of the path that is in the file: `k: 0` is validated as a list, `k[0]`, but its path is `k`."""
@@ -209,15 +231,12 @@ class Source:
             value = value.get(key) if isinstance(value, dict) else value[int(key)]
         return keys
 
-    def error(self) -> ConfigError | None:
-        """All reported problems, one line each, in the order of the file; None if there are none."""
+    def raise_problems(self) -> None:
+        """Raise `ConfigError` with all reported problems, one line each, in the order of the file, if there are any."""
         problems = sorted(self._problems, key=lambda problem: inf if isinstance(problem[0], str) else problem[0])
         lines = [f"{at if isinstance(at, str) else f'{self.name}:{at}' if at else self.name}: {text}" for at, text in problems]
-        return (
-            ConfigError("\n".join(printable("\\n".join(without_password(line).splitlines())) for line in lines))
-            if lines
-            else None
-        )
+        if lines:
+            raise ConfigError("\n".join(printable("\\n".join(without_password(line).splitlines())) for line in lines))
 
     def _text(self) -> str:
         try:
@@ -231,30 +250,8 @@ class Source:
         try:
             return content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
+            line, byte = error.object.count(b"\n", 0, error.start) + 1, error.object[error.start]
             raise ConfigError(f"{self.name}:{line}: expected UTF-8, found the byte 0x{byte:02x}") from error
-
-    def _json(self, text: str) -> Any:
-        try:
-            return json.loads(text, object_pairs_hook=_unique_keys) if text.strip() else None
-        except json.JSONDecodeError as error:
-            raise ConfigError(f"{self.name}:{error.lineno}: {error.msg}") from error
-        except ValueError as error:
-            raise ConfigError(f"{self.name}: {error}") from error
-
-    def _toml(self, text: str) -> Any:
-        try:
-            return tomllib.loads(text) or None
-        except ValueError as error:
-            raise ConfigError(f"{self.name}: {error}") from error
-
-    def _yaml(self, text: str) -> Any:
-        try:
-            node = _compose(text)
-        except ValueError as error:
-            line, problem = error.args
-            raise ConfigError(f"{self.name}:{line}: {problem}") from error
-        return None if node is None else self._values(node, ())
 
     def _values(self, node: yaml.Node, keys: Keys, place: str | None = None) -> Any:
         line = place or node.start_mark.line + 1
@@ -298,26 +295,21 @@ def _credential_problem(keys: Keys, key: str | int, item: object) -> str | None:
 
 
 def _compose(text: str) -> yaml.Node | None:
-    """The nodes of a YAML string; raises ValueError(line, problem)."""
-    line = 0
+    """The nodes of a YAML string. Raises `_YamlError`."""
     try:
         loader = _Loader(text)
-        try:
-            node: yaml.Node | None = loader.get_single_node()
-        finally:
-            line = loader.line + 1
+        node: yaml.Node | None = loader.get_single_node()
     except yaml.reader.ReaderError as error:
-        raise ValueError(text.count("\n", 0, error.position) + 1, error.reason) from error
+        raise _YamlError(text.count("\n", 0, error.position) + 1, error.reason) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise ValueError(mark.line + 1 if mark else 1, error.problem or error.context) from error
+        raise _YamlError(mark.line + 1 if mark else 1, error.problem or error.context) from error
     except (ValueError, OverflowError) as error:  # errors of Python that PyYAML does not catch
-        raise ValueError(line, f"cannot read the value: {error}") from error
+        raise _YamlError(loader.line + 1, f"cannot read the value: {error}") from error
     return node
 
 
 def _unprintable_problem(value: object) -> str | None:
-    """Why a string or number cannot be written to a message or table."""
     if isinstance(value, str) and not writable(value):
         return f"expected a non-blank string without control characters, found {brief_value(value)}"
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
@@ -340,12 +332,7 @@ _Dumper.add_representer(
 
 
 def as_yaml(value: object) -> str:
-    """The value as YAML, which reads back as the same value.
-
-    Example:
-        >>> print(as_yaml({"model_name": "1e3"}), end="")
-        model_name: '1e3'
-    """
+    """The value as YAML, which reads back as the same value."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSchema
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.job.files.job_file import (
-    AsOf,
-    Count,
-    InputTable,
-    Job,
-    JobName,
-    Number,
-    OutputTables,
-    PlainText,
-    Section,
-    read,
-)
+from spark_recmetrics.job.files.job_file import Count, InputTable, Job, JobName, Number, OutputTables, PlainText, Section
 from spark_recmetrics.job.files.source import Keys, brief_value
+from spark_recmetrics.splits.methods_spark import checked_share
+from spark_recmetrics.splits.times_spark import Clock
 
 Method = Literal["temporal", "leave_one_out", "leave_n_out", "random", "k_fold"]
 
@@ -45,12 +34,7 @@ def _cut(value: object) -> int | str | None:
 
 
 def _share(value: float) -> float:
-    from spark_recmetrics.splits.methods_spark import checked_share
-
-    try:
-        checked_share(value)
-    except ConfigError as error:
-        raise ConfigError(str(error).removeprefix("test_share: ")) from error
+    checked_share(value)
     return value
 
 
@@ -101,20 +85,12 @@ class SplitOptions(Section):
     min_item_rows: Count = 1
     """Items with fewer rows are dropped."""
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The options as arguments of the function."""
-        given = {option: value for option, value in self if option in OPTIONS[self.method] and value is not None}
-        return given | {"min_user_rows": self.min_user_rows, "min_item_rows": self.min_item_rows}
-
 
 class SplitConfig(Job):
-    """One split. Made by `load_split`."""
+    """One split."""
 
     job: JobName = "split"
     """Name of the job, a part of the run id."""
-    as_of: AsOf | None = None
-    """Date or version of the data; --as-of of the command line overrides it."""
     input: InputTable
     """The table to split: one row per interaction."""
     columns: SplitColumns = Field(default_factory=SplitColumns)
@@ -127,14 +103,16 @@ class SplitConfig(Job):
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of the function, without the rows."""
-        arguments = {**self.split.arguments, "columns": Columns(user=self.columns.user, item=self.columns.item)}
-        return arguments if self.columns.time is None else {**arguments, "time": self.columns.time}
+        options = (*OPTIONS[self.split.method], "min_user_rows", "min_item_rows")
+        arguments = {"columns": Columns(user=self.columns.user, item=self.columns.item), "time": self.columns.time}
+        arguments |= {option: value for option, value in self.split if option in options}
+        return {name: value for name, value in arguments.items() if value is not None}
 
     def problems(self) -> dict[Keys, str]:
         """Problems between keys that are valid by themselves, by key."""
         problems, options = super().problems(), self.split
         allowed = OPTIONS[options.method]
-        for option in sorted({option for of_method in OPTIONS.values() for option in of_method} - set(allowed)):
+        for option in sorted(set().union(*OPTIONS.values()) - set(allowed)):
             if getattr(options, option) is not None:
                 problems["split", option] = f"not an option of {options.method}, which has {', '.join(allowed)}: remove it"
         try:
@@ -149,23 +127,16 @@ class SplitConfig(Job):
 
 
 def _temporal_problems(options: SplitOptions) -> dict[Keys, str]:
-    from spark_recmetrics.splits.times_spark import Clock
-
     if (options.cut is None) == (options.test_share is None):
         return {(): f"expected either cut or test_share, found {'neither' if options.cut is None else 'both'}"}
     try:
         clock = Clock("instant", options.zone)
     except ConfigError as error:
-        return {("zone",): str(error).removeprefix("zone: ")}
+        return {("zone",): str(error)}
     if not isinstance(options.cut, str) or (len(options.cut.strip()) == len("2026-03-29") and options.zone is None):
         return {}  # a number, or a date for a column of dates
     try:
         clock.cut(options.cut)
     except ConfigError as error:
-        return {("cut",): str(error).removeprefix("cut: ")}
+        return {("cut",): str(error)}
     return {}
-
-
-def load_split(path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> SplitConfig:
-    """Read the configuration of a split from a YAML, TOML or JSON file; see `job_file.read`."""
-    return read(path, lambda _: SplitConfig, overrides, as_of)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import yaml
-from job_data import DEFAULT_METRICS, SMALLEST, Rejected, Write
+from job_data import DEFAULT_METRICS, SMALLEST, Rejected, Write, load
 from pydantic import ValidationError
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CONVENTIONS
-from spark_recmetrics.job.files.config import Config, load
+from spark_recmetrics.job.files.config import Config
 from spark_recmetrics.storage.locations import Location, Output
 
 

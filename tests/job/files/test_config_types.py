@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from job_data import SMALLEST, Rejected, Write
+from job_data import SMALLEST, Rejected, Write, load
 
 from spark_recmetrics.conventions import CONVENTIONS, convention
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.job.files.config import load
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.storage.locations import Location
 

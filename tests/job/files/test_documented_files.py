@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
-from job_data import CONF, DEFAULT_METRICS, Write
+from job_data import CONF, DEFAULT_METRICS, Write, load
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS
-from spark_recmetrics.job.files.config import Config, Inputs, load
+from spark_recmetrics.job.files.config import Config, Inputs
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.storage.locations import Location
 

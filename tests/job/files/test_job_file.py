@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from job_data import CONF, SMALLEST, Rejected, Write
+from job_data import CONF, SMALLEST, Rejected, Write, load
 
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.job.files.config import load
 from spark_recmetrics.storage.locations import Location
 
 
@@ -174,11 +173,12 @@ def test_reading_is_quick_starts_nothing_and_gives_the_same_hash_in_every_proces
     )
     code = """
 import sys, time
-from spark_recmetrics.job.files.config import load
+from spark_recmetrics.job.files.config import Config
+from spark_recmetrics.job.files.source import Source
 from spark_recmetrics.errors import ConfigError
-print(load(sys.argv[1]).hash)
+print(Config.read(Source(sys.argv[1])).hash)
 try:
-    load(sys.argv[2])
+    Config.read(Source(sys.argv[2]))
 except ConfigError as error:
     print(error.exit_code, time.process_time() < 3, "pandas" in sys.modules)  # CPU time: other processes may be busy
 from pyspark.sql import SparkSession

@@ -6,11 +6,11 @@ import json
 
 import pytest
 import yaml
-from job_data import ROOT, SMALLEST, VALUE, WITH_SECRETS, Rejected, Write, hides_password
+from job_data import ROOT, SMALLEST, VALUE, WITH_SECRETS, Rejected, Write, hides_password, load
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.job.cli import main
-from spark_recmetrics.job.files.config import Config, load
+from spark_recmetrics.job.files.config import Config
 from spark_recmetrics.storage.credentials import Secret, Vault, masked_override
 from spark_recmetrics.storage.locations import Location, Output
 

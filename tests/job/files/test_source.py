@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from job_data import SMALLEST, Rejected, Write
+from job_data import SMALLEST, Rejected, Write, load
 
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.job.files.config import load
 from spark_recmetrics.job.files.source import DEEPEST, LARGEST_FILE
 from spark_recmetrics.storage.locations import Location, Output
 
@@ -73,6 +72,7 @@ def test_spark_settings_are_rejected_anywhere(rejected: Rejected, place: str, ke
         ("text", "c.yaml", "c.yaml: expected a mapping of keys to values, found 'text'"),
         ("[1]", "c.json", "c.json: expected a mapping of keys to values, found a list"),
         (b"job: a\nas_of: \xff\n", "c.yaml", "c.yaml:2: expected UTF-8, found the byte 0xff"),
+        (b"\xef\xbb\xbfa: \xff\nb: c\n", "c.yaml", "c.yaml:1: expected UTF-8, found the byte 0xff"),
         ("job: x\n", "c.txt", "c.txt: expected a file that ends in .yaml, .yml, .json, .toml"),
         ("job: a\njob: b\n", "c.yaml", "c.yaml:2: job: duplicate key, first in line 1"),
         (

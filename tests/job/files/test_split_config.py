@@ -12,9 +12,14 @@ from job_data import CONF
 import spark_recmetrics as srm
 from spark_recmetrics import splits
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.job.files.split_config import OPTIONS, SplitConfig, SplitOptions, load_split
+from spark_recmetrics.job.files.source import Source
+from spark_recmetrics.job.files.split_config import OPTIONS, SplitConfig, SplitOptions
 
 SMALLEST = "input: {path: /r}\nsplit: {method: random}\noutput: {path: /out}\n"
+
+
+def load_split(path, as_of=None):
+    return SplitConfig.read(Source(path, as_of=as_of))
 
 
 def test_smallest_file_has_the_defaults_of_the_functions(write):
