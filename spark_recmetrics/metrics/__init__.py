@@ -8,7 +8,6 @@ batch of users.
 
 from spark_recmetrics.metrics import (
     auc,
-    bias_disparity,
     clicks,
     coverage,
     diversity,

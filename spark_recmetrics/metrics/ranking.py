@@ -197,16 +197,12 @@ def r_precision(batch: RankedBatch, k: int | None) -> Floats:
         >>> r_precision(batch, None)
         array([0.5, 0. , nan])
     """
-    within = (batch.hit_rank <= batch.n_relevant[batch.hit_user]).astype(np.float64)
+    within = batch.hit_rank <= batch.n_relevant[batch.hit_user]
     return ratio(batch.sum_hits(within, k), batch.n_relevant, defined=batch.n_relevant > 0)
 
 
 @register(
-    "rbp",
-    options={"p": Parameter(0.8, below=1.0)},
-    aliases=("rank_biased_precision",),
-    needs_relevant=True,
-    grows_with_k=True,
+    "rbp", options={"p": Parameter(0.8, below=1.0)}, aliases=("rank_biased_precision",), needs_relevant=True, grows_with_k=True
 )
 def rank_biased_precision(batch: RankedBatch, k: int | None, *, p: float) -> Floats:
     """Rank-biased precision: (1 - p) sum of h_i p^(i-1) over i <= k.
@@ -375,11 +371,8 @@ def ideal_discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain:
     "ndcg",
     options={"gain": "gain", "idcg": "idcg", "discount": "discount"},
     aliases={
-        "normalized_dcg": (),
-        "normalised_dcg": (),
-        "normalized_discounted_cumulative_gain": (),
-        "ndcg_rendle2020": (("gain", "binary"),),
-        "ndcgrendle2020": (("gain", "binary"),),
+        **dict.fromkeys(("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain"), ()),
+        **dict.fromkeys(("ndcg_rendle2020", "ndcgrendle2020"), (("gain", "binary"),)),
     },
     needs_relevant=True,
 )
@@ -417,10 +410,7 @@ LARGEST_GAIN = 2.0**1000
 
 
 def gain_of(rating: Floats, gain: str) -> Floats:
-    """Gain of relevant items by their ratings, from 0 to `LARGEST_GAIN`.
-
-    Negative gains count as 0, because an ideal list would leave those items out.
-    """
+    """Gain by rating, up to `LARGEST_GAIN`. Negative gains count as 0, because an ideal list would leave those items out."""
     return np.clip(raw_gain(rating, gain), 0.0, LARGEST_GAIN)
 
 
