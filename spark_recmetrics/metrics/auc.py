@@ -31,8 +31,7 @@ _candidate_metric = partial(register, options=_AUC_OPTIONS, needs=_auc_needs, ne
 def auc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str) -> Sums:
     """Probability that a relevant candidate is ranked above a non-relevant one, over the relevant candidates of all users.
 
-    A relevant candidate with a of the Q non-relevant candidates above it contributes 1 - a / Q. Candidates that are not in the
-    list are ranked after the list, all tied.
+    A relevant candidate below a of the Q non-relevant ones contributes 1 - a / Q. Candidates outside the list come last, tied.
 
     Args:
         batch: U users.
@@ -40,19 +39,16 @@ def auc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, t
         candidates: `unseen`: the N items of the catalog without the s items of the user's training rows, Q = N - s - P. `all`:
             the catalog, Q = N - P. `listed`: the items of the list, for lists that are samples of candidates.
         negatives: `exact` divides by Q, `plus_one` by Q + 1, so that the last position does not score 0.
-        ties: A tie counts `half`, or the `order` of the list decides; relevant candidates that are not in the list come last
-            then.
+        ties: A tie counts `half`, or the `order` of the list decides; then relevant candidates outside the list come last.
 
     Returns:
-        Contributions and P, (U,) each; the value is their quotient, for a user or for all users. Undefined if P is 0, and if Q
-            is 0 unless `negatives` is `plus_one`.
+        Contributions and P, (U,) each; the value is their quotient. Undefined if P is 0, and if Q is 0 with `exact`.
 
     Source:
         Hanley and McNeil, The meaning and use of the area under a ROC curve, Radiology 143, 1982.
 
     Example:
-        A catalog of 5 items. The first user has 4 non-relevant candidates, one of them above "b". The second has no relevant
-        one:
+        The first user has 4 non-relevant candidates, one of them above "b". The second has no relevant candidate:
 
         >>> batch = RankedBatch.of(lists=[["x", "b"], ["a"], ["y"]], truth=[{"b": 1}, {}, {"y": 1}], n_items=5)
         >>> auc(batch, None, candidates="all", negatives="exact", ties="half")[:2]
@@ -78,12 +74,11 @@ def gauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, 
 
     Args:
         batch: U users.
-        k: None: the whole list counts.
+        k: None, for the full list.
         candidates: As for `auc`.
         negatives: As for `auc`.
         ties: As for `auc`.
-        weight: The weight w of a user. `uniform`: 1. `relevant`: P, which gives the AUC over all users. `recommended`: the
-            number of candidates in the list.
+        weight: The weight w of a user. `uniform`: 1. `relevant`: P, as in `auc`. `recommended`: the candidates in the list.
 
     Returns:
         Weighted AUC and weight, (U,) each. Undefined for users whose AUC is undefined.

@@ -1,7 +1,6 @@
 """Metrics of how often items are in the lists of all users: catalog coverage, concentration, and personalization.
 
-Notation: c_i is the number of lists, cut at k, that contain item i, C is the sum of all c_i, and N is the number of items of
-the catalog.
+Notation: c_i is the number of lists, cut at k, that contain item i, C is the sum of all c_i, and N is the size of the catalog.
 
 Confidence intervals are resampled from the values without each of the lists (`left_out`). These formulas are exact for lists
 without repeated items. Each is one pass over the items of the lists.
@@ -50,8 +49,7 @@ def item_coverage(counts: ItemCounts, *, measure: str) -> float:
         A share in [0, 1], or a number. Undefined without a list.
 
     Source:
-        Ge, Delgado-Battenfeld and Jannach, Beyond accuracy: evaluating recommender systems by coverage and serendipity, RecSys
-        2010.
+        Ge et al., Beyond accuracy: evaluating recommender systems by coverage and serendipity, RecSys 2010.
 
     Example:
         >>> item_coverage(ItemCounts.of([["x", "y"], ["w", "z"], []], catalog="wxy"), measure="fraction")
@@ -128,8 +126,6 @@ def gini(counts: ItemCounts, *, population: str, scale: str) -> float:
         Fleder and Hosanagar, Blockbuster culture's next rise or fall, Management Science 55(5), 2009.
 
     Example:
-        Of four items one is in three lists and one is in one list:
-
         >>> counts = ItemCounts.of([["a"], ["a"], ["a", "b"]], catalog="abcd")
         >>> gini(counts, population="catalog", scale="n"), gini(counts, population="recommended", scale="n")
         (0.625, 0.25)

@@ -39,8 +39,8 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
             common categories / categories of either item. `hamming`: number of categories of exactly one of the items.
 
     Returns:
-        (U,) values: in [0, 2] for cosine, in [0, 1] for Jaccard. Undefined for fewer than two items, and for a list with an
-            item without features or categories.
+        (U,) values: in [0, 2] for cosine, in [0, 1] for Jaccard. Undefined for fewer than two items, and if an item has no
+            features or categories.
 
     Source:
         Ziegler et al., Improving recommendation lists through topic diversification, WWW 2005.

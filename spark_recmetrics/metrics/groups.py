@@ -123,8 +123,6 @@ def popularity_opportunity(sums: GroupSums, *, share: float) -> float:
         groups by popularity: WarpRec 1.4.6.
 
     Example:
-        3 hits for 4 relevant items of the head, and 1 hit for 4 relevant items of the tail:
-
         >>> hits = {(None, "head"): GroupSum(3, 3), (None, "tail"): GroupSum(1, 1)}
         >>> relevant = {(None, "head"): GroupSum(4, 4), (None, "tail"): GroupSum(4, 4)}
         >>> popularity_opportunity(GroupSums({"hits": hits, "relevant": relevant}), share=0.8)
@@ -146,8 +144,7 @@ def popularity_opportunity(sums: GroupSums, *, share: float) -> float:
 def item_mad_ranking(sums: GroupSums, *, groups: str, gain: str, discount: str) -> float:
     """Difference in gain between groups of items: mean absolute difference of the group means, over all pairs of groups.
 
-    The value of an item is its mean gain over its recommendations; a miss has gain 0. The mean of a group is over its
-    recommended items.
+    The value of an item is its mean gain over its recommendations, 0 for a miss. A group's mean is over its recommended items.
 
     Args:
         sums: The sums by group.

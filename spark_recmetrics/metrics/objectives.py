@@ -182,8 +182,7 @@ def read_objectives(given: Any, metrics: Sequence[Metric]) -> tuple[Objectives, 
 
     Args:
         given: Metric -> its points, a mapping with optional `utopia` and `nadir`; None for no objectives. A missing point is
-            the bound of the metric's values, if it has one. A metric without a cut-off stands for all cut-offs of the
-            evaluation.
+            the bound of the metric's values, if it has one. A metric without a cut-off stands for all its evaluated cut-offs.
         metrics: The metrics that are evaluated.
 
     Raises:

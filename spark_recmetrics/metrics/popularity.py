@@ -1,8 +1,7 @@
 """Metrics of the popularity of recommended items: novelty, popularity, long tail, discovery, and serendipity.
 
 Notation, per user: L_k is the list cut at k, and n its length. Per item: `rows` and `users` are its training rows and the users
-with such a row, and p is its share of all training rows, or of all users with a training row. An item without a training row is
-*cold*.
+with such a row, and p is its share of all training rows, or of all users with training rows. Items without a row are *cold*.
 """
 
 from __future__ import annotations

@@ -74,8 +74,7 @@ def recall(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
 def f_beta(first: Floats, second: Floats, *, beta: float) -> Floats:
     """Weighted harmonic mean of two metrics: (1 + beta^2) a b / (beta^2 a + b), and 0 where a = b = 0.
 
-    The default metrics are precision and recall; others are written as `f1(ndcg, map)@10`. A beta above 1 favors the second
-    metric.
+    The default metrics are precision and recall; write others as `f1(ndcg, map)@10`. A beta above 1 favors the second metric.
 
     Args:
         first: (U,) values of the first metric.
@@ -311,8 +310,6 @@ def discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain: str, 
         2^r - 1 Burges et al., Learning to rank using gradient descent, ICML 2005.
 
     Example:
-        Hits at ranks 1 and 3, a miss, and no relevant item:
-
         >>> batch = RankedBatch.of(lists=[["a", "x", "b"], ["x"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
         >>> discounted_cumulative_gain(batch, 3, gain="binary", discount="log2_plus1")
         array([1.5, 0. , 0. ])
@@ -346,8 +343,6 @@ def ideal_discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain:
         Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20(4), 2002.
 
     Example:
-        Two relevant items, one, and none:
-
         >>> batch = RankedBatch.of(lists=[["a", "x", "b"], ["x"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
         >>> ideal_discounted_cumulative_gain(batch, 3, gain="binary", idcg="at_k", discount="log2_plus1").round(6)
         array([1.63093, 1.     , 0.     ])
