@@ -1,14 +1,12 @@
 """Metrics: the registry, the text form, and the formulas.
 
-`parse` reads a metric, `names` lists them, `expand` takes a list of them at several cut-offs, `score` computes one for a
-batch of users.
+`parse` reads a metric, `names` lists them, `expand` reads a list of metrics and cut-offs, `score` computes a metric of a batch.
 """
 
 # ruff: noqa: F401 - importing the modules registers the metrics
 
 from spark_recmetrics.metrics import (
     auc,
-    bias_disparity,
     clicks,
     coverage,
     diversity,

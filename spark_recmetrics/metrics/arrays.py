@@ -1,4 +1,4 @@
-"""Helpers for numpy arrays: sums and ratios by user, positions, ties, and numbers in place of ids."""
+"""Operations on numpy arrays: sums and ratios by user, positions, ties, and numbers in place of ids."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Self
 
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Numbers = NDArray[np.generic]
 
 
 class RankedRows:
@@ -32,13 +33,13 @@ class RankedRows:
         return self if k is None else self.kept(self.rank <= k)
 
 
-def positions_of(wanted: Ints, keys: Ints) -> Ints:
+def positions_of(numbers: Ints, keys: Ints) -> Ints:
     """(L,) the position of each number among the ascending keys; -1 for a number that is not a key."""
     if not len(keys):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    position = np.searchsorted(keys, wanted)
+        return np.full(len(numbers), -1, dtype=np.int64)
+    position = np.searchsorted(keys, numbers)
     position[position == len(keys)] = 0
-    return np.where(keys[position] == wanted, position, -1)
+    return np.where(keys[position] == numbers, position, -1)
 
 
 def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
@@ -49,10 +50,9 @@ def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
     import pandas as pd
     import pyarrow as pa
 
-    # An empty side has no type of its own and would turn the other side's ids into objects.
     values = [column.to_numpy() for column in columns]
-    filled = [value for value in values if len(value)] or values[:1]
-    joined = np.concatenate(filled)
+    # The type of an empty column would turn the ids of the others into objects.
+    joined = np.concatenate([value for value in values if len(value)] or values[:1])
     if joined.dtype == object:
         # pandas compares strings only up to a NUL character.
         encoded = pa.array(joined).dictionary_encode()
@@ -65,23 +65,20 @@ def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
 
 def rows_by(rows: pd.DataFrame, keys: Sequence[str]) -> Iterator[pd.DataFrame]:
     """The rows of each combination of values, by first appearance. pandas alone would group strings up to a NUL character."""
-    by = [codes for key in keys for codes in numbered(rows[key])[0]]
-    return (group for _, group in rows.groupby(by, sort=False))
+    codes = [numbered(rows[key])[0][0] for key in keys]
+    return (group for _, group in rows.groupby(codes, sort=False))
 
 
 def position_in_user(user: Ints, size: int) -> Ints:
     """For rows sorted by user: the position of each row among the rows of its user, from 1."""
-    count = np.bincount(user, minlength=size)
-    start = np.cumsum(count) - count
-    return np.arange(1, len(user) + 1) - start[user]
+    n = np.bincount(user, minlength=size)
+    return np.arange(1, len(user) + 1) - (np.cumsum(n) - n)[user]
 
 
-def tie_edges(after: NDArray[np.bool_], before: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def tie_edges(after: Bools, before: Bools) -> tuple[Ints, Ints]:
     """For rows in order: the positions of the first and of the last row of the tie that each row belongs to.
 
-    Args:
-        after: (L,) whether the row is tied with the row before it.
-        before: (L,) whether the row is tied with the row after it.
+    A row is `after` if it is tied with the row before it, and `before` if it is tied with the row after it.
 
     Example:
         >>> tie_edges(np.array([False, False, True, True]), np.array([False, True, True, False]))
@@ -105,12 +102,12 @@ def comparable_scores(score: Floats, *, first: bool = False) -> Floats:
     return np.where(np.isnan(score), np.inf if first else -np.inf, finite)
 
 
-def sum_by_user(user: Ints, values: Floats, size: int) -> Floats:
+def sum_by_user(user: Ints, values: Numbers, size: int) -> Floats:
     """(size,) sums of the values of each user, added in the order of the rows."""
     return np.asarray(np.bincount(user, weights=values, minlength=size), dtype=np.float64)
 
 
-def ratio(numerator: NDArray[np.generic], denominator: NDArray[np.generic], defined: NDArray[np.bool_]) -> Floats:
+def ratio(numerator: Numbers, denominator: Numbers, defined: Bools) -> Floats:
     """(U,) numerator / denominator; 0 where the denominator is 0, NaN where the value is undefined."""
     out = np.zeros(len(numerator), dtype=np.float64)
     np.divide(numerator, denominator, out=out, where=denominator != 0)

@@ -6,11 +6,12 @@ Notation, per user: N items in the catalog (`batch.n_items`), P relevant candida
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.metrics.arrays import Floats, Ints, position_in_user, ratio, sum_by_user
+from spark_recmetrics.metrics.arrays import Bools, Floats, Ints, position_in_user, ratio, sum_by_user
 from spark_recmetrics.metrics.batch import Candidates, RankedBatch, given
 from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
 
@@ -23,21 +24,14 @@ def _auc_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
     return (among, *ties) if options["candidates"] == "listed" else (among, *ties, "catalog")
 
 
-@register(
-    "auc",
-    options=_AUC_OPTIONS,
-    aliases=("area_under_the_curve", "micro_auc"),
-    has_cut_off=False,
-    pooled=quotient,
-    needs=_auc_needs,
-    needs_relevant=True,
-    skips_undefined=True,
-)
+_candidate_metric = partial(register, options=_AUC_OPTIONS, needs=_auc_needs, needs_relevant=True, skips_undefined=True)
+
+
+@_candidate_metric("auc", aliases=("area_under_the_curve", "micro_auc"), has_cut_off=False, pooled=quotient)
 def auc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str) -> Sums:
     """Probability that a relevant candidate is ranked above a non-relevant one, over the relevant candidates of all users.
 
-    A relevant candidate with a of the Q non-relevant candidates above it contributes 1 - a / Q. Candidates that are not in the
-    list are ranked after the list, all tied.
+    A relevant candidate below a of the Q non-relevant ones contributes 1 - a / Q. Candidates outside the list come last, tied.
 
     Args:
         batch: U users.
@@ -45,54 +39,46 @@ def auc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, t
         candidates: `unseen`: the N items of the catalog without the s items of the user's training rows, Q = N - s - P. `all`:
             the catalog, Q = N - P. `listed`: the items of the list, for lists that are samples of candidates.
         negatives: `exact` divides by Q, `plus_one` by Q + 1, so that the last position does not score 0.
-        ties: A tie counts `half`, or the `order` of the list decides; relevant candidates that are not in the list come last
-            then.
+        ties: A tie counts `half`, or the `order` of the list decides; then relevant candidates outside the list come last.
 
     Returns:
-        Contributions and P, (U,) each; the value is their quotient, for a user or for all users. Undefined if P is 0, and if Q
-            is 0 unless `negatives` is `plus_one`.
+        Contributions and P, (U,) each; the value is their quotient. Undefined if P is 0, and if Q is 0 with `exact`.
 
     Source:
         Hanley and McNeil, The meaning and use of the area under a ROC curve, Radiology 143, 1982.
 
     Example:
-        A catalog of 5 items. The first user has 4 non-relevant candidates, one of them above "b". The second has no relevant
-        one:
+        The first user has 4 non-relevant candidates, one of them above "b". The second has no relevant candidate:
 
         >>> batch = RankedBatch.of(lists=[["x", "b"], ["a"], ["y"]], truth=[{"b": 1}, {}, {"y": 1}], n_items=5)
-        >>> total, count, _ = auc(batch, None, candidates="all", negatives="exact", ties="half")
-        >>> total, count
+        >>> auc(batch, None, candidates="all", negatives="exact", ties="half")[:2]
         (array([0.75, 0.  , 1.  ]), array([1, 0, 1]))
     """
     del k
     parts = _contributions(batch, candidates, negatives, ties)
     n_missed = parts.n_relevant - np.bincount(parts.among.user, minlength=batch.size)
-    total = sum_by_user(parts.among.user, parts.of_listed, batch.size) + n_missed * parts.of_missed
+    total = sum_by_user(parts.among.user, parts.listed, batch.size) + n_missed * parts.missed
     return Sums(np.where(parts.defined, total, 0.0), np.where(parts.defined, parts.n_relevant, 0))
 
 
-@register(
+@_candidate_metric(
     "gauc",
     options={**_AUC_OPTIONS, "weight": "gauc_weight"},
     aliases=("group_auc", "user_auc"),
     has_cut_off=False,
     pooled=quotient,
     averaged_by="weight",
-    needs=_auc_needs,
-    needs_relevant=True,
-    skips_undefined=True,
 )
 def gauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str, weight: str) -> Sums:
     """Weighted mean of the users' AUC: sum of w AUC / sum of w.
 
     Args:
         batch: U users.
-        k: None: the whole list counts.
+        k: None, for the full list.
         candidates: As for `auc`.
         negatives: As for `auc`.
         ties: As for `auc`.
-        weight: The weight w of a user. `uniform`: 1. `relevant`: P, which gives the AUC over all users. `recommended`: the
-            number of candidates in the list.
+        weight: The weight w of a user. `uniform`: 1. `relevant`: P, as in `auc`. `recommended`: the candidates in the list.
 
     Returns:
         Weighted AUC and weight, (U,) each. Undefined for users whose AUC is undefined.
@@ -104,11 +90,8 @@ def gauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, 
     Example:
         Lists of sampled candidates, with one relevant candidate of two, and four of eight:
 
-        >>> batch = RankedBatch.of(
-        ...     lists=[["a", "x"], list("axybczwd"), []], truth=[{"a": 1}, dict.fromkeys("abcd", 1), {}]
-        ... )
-        >>> total, weight, _ = gauc(batch, None, candidates="listed", negatives="exact", ties="order", weight="recommended")
-        >>> total, weight
+        >>> batch = RankedBatch.of([["a", "x"], list("axybczwd"), []], [{"a": 1}, dict.fromkeys("abcd", 1), {}])
+        >>> gauc(batch, None, candidates="listed", negatives="exact", ties="order", weight="recommended")[:2]
         (array([2., 4., 0.]), array([2, 8, 0]))
     """
     summed: Sums = auc(batch, k, candidates=candidates, negatives=negatives, ties=ties)
@@ -120,7 +103,7 @@ def gauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, 
     return Sums(values * weights * defined, weights * defined)
 
 
-@register("lauc", options=_AUC_OPTIONS, aliases=("limited_auc",), needs=_auc_needs, needs_relevant=True, skips_undefined=True)
+@_candidate_metric("lauc", aliases=("limited_auc",))
 def lauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str) -> Floats:
     """AUC of the first k positions: sum of the contributions of the relevant candidates there / min(P, k).
 
@@ -144,20 +127,14 @@ def lauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, 
     """
     parts = _contributions(batch, candidates, negatives, ties)
     within = parts.among.position <= (np.inf if k is None else k)
-    total = sum_by_user(parts.among.user[within], parts.of_listed[within], batch.size)
+    total = sum_by_user(parts.among.user[within], parts.listed[within], batch.size)
     return ratio(total, parts.n_relevant if k is None else np.minimum(parts.n_relevant, k), defined=parts.defined)
 
 
-_INSUFFICIENT = Parameter("ignore", ("ignore", "exclude"))
+_INSUFFICIENT = {"insufficient": Parameter("ignore", ("ignore", "exclude"))}
 
 
-@register(
-    "pauc",
-    options={"insufficient": _INSUFFICIENT},
-    aliases=("partial_auc", "partialauc"),
-    needs_relevant=True,
-    needs=("candidates",),
-)
+@register("pauc", options=_INSUFFICIENT, aliases=("partial_auc", "partialauc"), needs_relevant=True, needs=("candidates",))
 def partial_auc(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floats:
     """Partial AUC, against the first k non-relevant items: sum of max(k - b_i, 0) over the relevant items of the list / (m k).
 
@@ -167,9 +144,8 @@ def partial_auc(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floa
     Args:
         batch: U users.
         k: Number of non-relevant items that count.
-        insufficient: What a list scores that lacks a relevant item and has fewer than k non-relevant items, so that the
-            position of the relevant item is unknown. `ignore`: it contributes 0, as after all others. `exclude`: the value is
-            undefined.
+        insufficient: How a relevant item counts that is not in a list with fewer than k non-relevant items, so that its rank is
+            unknown. `ignore`: it contributes 0, as if it came last. `exclude`: the value of the list is undefined.
 
     Returns:
         (U,) values in [0, 1]. Undefined for a user without a relevant item, and as `insufficient` says.
@@ -188,7 +164,7 @@ def partial_auc(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floa
     return _partial_auc(batch, k, np.ones(len(batch.hit_rank), dtype=bool), batch.n_relevant, insufficient)
 
 
-@register("pap", options={"insufficient": _INSUFFICIENT}, needs_relevant=True, needs=("candidates",))
+@register("pap", options=_INSUFFICIENT, needs_relevant=True, needs=("candidates",))
 def partial_auc_and_precision(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floats:
     """`pauc` of the first k relevant items of the list: sum of max(k - b_i, 0) over these / (min(m, k) k).
 
@@ -219,7 +195,7 @@ def _partial_auc(batch: RankedBatch, k: int | None, counted: Any, n_counted: Int
     """Sum of max(k - b_i, 0) over the hits that a mask selects / (the largest number of such hits times k)."""
     misses = batch.cut_off(k)
     below = np.maximum(misses[batch.hit_user] - (batch.hit_rank - batch.hit_number), 0)
-    total = sum_by_user(batch.hit_user, (below * counted).astype(np.float64), batch.size)
+    total = sum_by_user(batch.hit_user, below * counted, batch.size)
     defined = batch.n_relevant > 0
     if insufficient == "exclude":
         n_hits = batch.n_hits(None)
@@ -249,9 +225,9 @@ def accuracy(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
         >>> accuracy(batch, 2, denominator="k")
         array([0.8, 0.7, nan])
     """
-    table = _confusion(batch, k, denominator)
+    tp, _, _, tn = _confusion(batch, k, denominator)
     defined = (batch.n_recommended > 0) | (batch.n_relevant > 0)
-    return ratio(table.true_positive + table.true_negative, np.full(batch.size, batch.n_items), defined=defined)
+    return ratio(tp + tn, np.full(batch.size, batch.n_items), defined=defined)
 
 
 @register(
@@ -286,30 +262,23 @@ def matthews_correlation(batch: RankedBatch, k: int | None, *, denominator: str)
     return ratio(tp * tn - fp * fn, root, defined=root > 0)
 
 
-class _Confusion(NamedTuple):
-    true_positive: Ints
-    false_positive: Ints
-    false_negative: Ints
-    true_negative: Ints
-
-
-def _confusion(batch: RankedBatch, k: int | None, denominator: str) -> _Confusion:
-    n_items, hits = batch.n_items or 0, batch.n_hits(k)
-    places = batch.list_length(k) if denominator == "recommended" else batch.cut_off(k)
+def _confusion(batch: RankedBatch, k: int | None, denominator: str) -> tuple[Ints, Ints, Ints, Ints]:
+    """(U,) true positives, false positives, false negatives and true negatives."""
+    hits, n_others = batch.n_hits(k), (batch.n_items or 0) - batch.n_relevant
+    n_positions = batch.list_length(k) if denominator == "recommended" else batch.cut_off(k)
     # The empty positions of a short list cannot hold more items than there are.
-    false_positive = np.minimum(places - hits, n_items - batch.n_relevant)
-    missed = batch.n_relevant - hits
-    return _Confusion(hits, false_positive, missed, n_items - batch.n_relevant - false_positive)
+    false_positive = np.minimum(n_positions - hits, n_others)
+    return hits, false_positive, batch.n_relevant - hits, n_others - false_positive
 
 
 class _Contributions(NamedTuple):
     """Contributions of (P,) listed relevant candidates, and (U,) of each relevant candidate that is not listed."""
 
     among: Candidates
-    of_listed: Floats
-    of_missed: Floats
+    listed: Floats
+    missed: Floats
     n_relevant: Ints
-    defined: np.ndarray[Any, np.dtype[np.bool_]]
+    defined: Bools
 
 
 def _among(batch: RankedBatch, candidates: str) -> Candidates:
@@ -322,9 +291,8 @@ def _contributions(batch: RankedBatch, candidates: str, negatives: str, ties: st
     among = _among(batch, candidates)
     n_hits = np.bincount(among.user, minlength=batch.size)
     n_misses = among.n_listed - n_hits
-    if candidates == "listed":
-        n_relevant, n_others = n_hits, n_misses
-    else:
+    n_relevant, n_others = n_hits, n_misses
+    if candidates != "listed":
         n_relevant = among.n_relevant
         n_others = (batch.n_items or 0) - among.n_seen - n_relevant
     scale = n_others + (negatives == "plus_one")

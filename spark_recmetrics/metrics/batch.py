@@ -5,79 +5,52 @@ It holds hits, not lists, because most recommendations miss.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from spark_recmetrics.metrics.arrays import Floats, Ints, RankedRows, position_in_user, sum_by_user
+from spark_recmetrics.metrics.arrays import Bools, Floats, Ints, Numbers, RankedRows, position_in_user, sum_by_user
 from spark_recmetrics.metrics.recommended_items import ItemTable, Popularity, RecommendedItems, category_bits
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class ListScores(RankedRows):
-    """The score of every recommendation.
+    """The score of every recommendation."""
 
-    Args:
-        user: (L,) index into the batch.
-        rank: (L,) rank from 1.
-        score: (L,) score; NaN if it is missing.
-    """
-
-    user: Ints
-    rank: Ints
-    score: Floats
+    user: Ints  # (L,) index into the batch
+    rank: Ints  # (L,) rank from 1
+    score: Floats  # (L,) NaN if it is missing
 
 
 @dataclass(frozen=True)
 class Matched(RankedRows):
-    """The recommended items with a truth row, relevant or not.
+    """The recommended items with a truth row, relevant or not."""
 
-    Args:
-        user: (J,) index into the batch, ascending.
-        rank: (J,) rank from 1, ascending within a user.
-        relevant: (J,) whether the item is relevant.
-        rating: (J,) rating of the truth row; NaN if it is missing.
-        score: (J,) score of the recommendation; NaN if it is missing.
-        propensity: (J,) probability with which the logging policy showed the item; NaN if it is unknown.
-    """
-
-    user: Ints
-    rank: Ints
-    relevant: NDArray[np.bool_]
-    rating: Floats
-    score: Floats
-    propensity: Floats
+    user: Ints  # (J,) index into the batch, ascending
+    rank: Ints  # (J,) rank from 1, ascending within a user
+    relevant: Bools  # (J,) whether the item is relevant
+    rating: Floats  # (J,) rating of the truth row; NaN if it is missing
+    score: Floats  # (J,) score of the recommendation; NaN if it is missing
+    propensity: Floats  # (J,) probability with which the logging policy showed the item; NaN if it is unknown
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The positions of relevant items among the candidates: the items that could have been recommended.
+    """The positions of relevant items among the candidates: the items that could have been recommended."""
 
-    Args:
-        n_listed: (U,) candidates in the list.
-        n_relevant: (U,) relevant candidates, in the list or not.
-        n_seen: (U,) items of the catalog that are not candidates.
-        user: (P,) for each relevant candidate in the list, the index into the batch, ascending.
-        position: (P,) its position among the listed candidates, from 1, ascending within a user.
-        n_above: (P,) listed candidates with a better score.
-        n_tied: (P,) listed candidates with the same score, including itself.
-    """
-
-    n_listed: Ints
-    n_relevant: Ints
-    n_seen: Ints
-    user: Ints
-    position: Ints
-    n_above: Ints
-    n_tied: Ints
+    n_listed: Ints  # (U,) candidates in the list
+    n_relevant: Ints  # (U,) relevant candidates, in the list or not
+    n_seen: Ints  # (U,) items of the catalog that are not candidates
+    user: Ints  # (P,) for each relevant candidate in the list, the index into the batch, ascending
+    position: Ints  # (P,) its position among the listed candidates, from 1, ascending within a user
+    n_above: Ints  # (P,) listed candidates with a better score
+    n_tied: Ints  # (P,) listed candidates with the same score, including itself
 
 
 @dataclass(frozen=True)
@@ -142,6 +115,7 @@ class RankedBatch:
         propensities: Sequence[Mapping[str, float]] | None = None,
         seen: Sequence[Collection[str]] | None = None,
         n_items: int | None = None,
+        **item_data: Any,
     ) -> RankedBatch:
         """A batch from plain lists, for examples and small data.
 
@@ -153,6 +127,7 @@ class RankedBatch:
             propensities: (U,) dicts from judged item to propensity.
             seen: (U,) items in the user's training rows.
             n_items: Size of the catalog.
+            **item_data: Information on the recommended items, see `with_items`.
         """
         empty: list[Any] = [{}] * len(lists)
         if scores is not None:
@@ -171,33 +146,28 @@ class RankedBatch:
             for user, (items, liked, others, values, chances) in enumerate(users)
             for rank, item in enumerate(items, 1)
         ]
-        matched = [row for row in rows if row[3] is not None]
-        hits = [row for row in matched if row[2]]
+        columns = np.array([row for row in rows if row[3] is not None], dtype=np.float64).reshape(-1, 6).T
+        matched = Matched(columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2] > 0, *columns[3:])
+        hits = matched.kept(matched.relevant)
         ideal = [(user, rating) for user, items in enumerate(truth) for rating in sorted(items.values(), reverse=True)]
-        return cls(
+        batch = cls(
             n_relevant=_ints(map(len, truth)),
             n_recommended=_ints(map(len, lists)),
-            hit_user=_ints(row[0] for row in hits),
-            hit_rank=_ints(row[1] for row in hits),
-            hit_rating=_floats(row[3] for row in hits),
+            hit_user=hits.user,
+            hit_rank=hits.rank,
+            hit_rating=hits.rating,
             ideal_user=_ints(user for user, _ in ideal),
             ideal_rating=_floats(rating for _, rating in ideal),
             n_judged=_ints(len({**ratings, **others}) for _, ratings, others, _, _ in users),
             n_items=n_items,
-            matched=Matched(
-                user=_ints(row[0] for row in matched),
-                rank=_ints(row[1] for row in matched),
-                relevant=np.array([row[2] for row in matched], dtype=bool),
-                rating=_floats(row[3] for row in matched),
-                score=_floats(row[4] for row in matched),
-                propensity=_floats(row[5] for row in matched),
-            ),
+            matched=matched,
             list_scores=ListScores(
-                user=_ints(row[0] for row in rows), rank=_ints(row[1] for row in rows), score=_floats(row[4] for row in rows)
+                _ints(row[0] for row in rows), _ints(row[1] for row in rows), _floats(row[4] for row in rows)
             ),
             candidates=_candidates(lists, truth, scores, empty),
             unseen_candidates=_candidates(lists, truth, scores, seen or empty),
         )
+        return with_items(batch, lists, truth, **item_data) if item_data else batch
 
     @property
     def size(self) -> int:
@@ -214,7 +184,7 @@ class RankedBatch:
         """(M,) the rank of the relevant item in the ideal list, from 1."""
         return position_in_user(self.ideal_user, self.size)
 
-    def sum_hits(self, values: Floats, k: int | None) -> Floats:
+    def sum_hits(self, values: Numbers, k: int | None) -> Floats:
         """(U,) sums of (H,) values over the hits within the first k ranks, added in rank order."""
         if k is None:
             return sum_by_user(self.hit_user, values, self.size)
@@ -239,11 +209,7 @@ class RankedBatch:
 
 
 def given(part: _T | None, need: str) -> _T:
-    """A part of a batch that a metric needs.
-
-    Raises:
-        ValueError: The batch does not have it, because the metric does not declare that it needs it.
-    """
+    """A part of a batch. Raises ValueError if it is missing, because the metric does not declare that it needs it."""
     if part is None:
         raise ValueError(f"the batch has no {need}: declare needs=({need!r},)")
     return part
@@ -292,14 +258,13 @@ def with_items(
     relevant = [item for ratings in truth for item in sorted(ratings, key=ratings.__getitem__, reverse=True)]
     items = sorted({item for _, _, item in rows} | set(relevant))
     number = {item: index for index, item in enumerate(items)}
-    n_rows = {item: sum(other == item for _, other in train) for _, item in train}
-    n_users = {item: len({user for user, other in train if other == item}) for item in n_rows}
+    n_rows, n_users = (Counter(item for _, item in pairs) for pairs in (train, set(train)))
     vectors, kinds = features or {}, categories or {}
     dimension = max(map(len, vectors.values()), default=0)
-    names = sorted({name for of_item in kinds.values() for name in of_item})
+    names = sorted(set().union(*kinds.values()))
     ranks = [{item: rank for rank, item in reversed(list(enumerate(items, 1)))} for items in baseline] or [{} for _ in lists]
     seen = history or [() for _ in lists]
-    counts = sorted(set(n_rows.values()))
+    histogram = sorted(Counter(n_rows.values()).items())
     return replace(
         batch,
         recommended=RecommendedItems.of(
@@ -307,20 +272,19 @@ def with_items(
             _ints(rank for _, rank, _ in rows),
             _ints(number[item] for _, _, item in rows),
             _floats(truth[user].get(item, np.nan) for user, _, item in rows),
-            ItemTable.of(
-                len(items),
-                n_rows=_ints(n_rows.get(item, 0) for item in items),
-                n_users=_ints(n_users.get(item, 0) for item in items),
+            ItemTable(
+                n_rows=_ints(n_rows[item] for item in items),
+                n_users=_ints(n_users[item] for item in items),
                 features=_floats(vectors.get(item, [np.nan] * dimension) for item in items).reshape(len(items), dimension),
                 categories=category_bits([kinds.get(item, ()) for item in items], names),
+                group_starts=np.zeros(len(items) + 1, dtype=np.int64),
+                groups=np.zeros(0, dtype=np.int64),
             ),
             seen=np.array([item in seen[user] for user, _, item in rows], dtype=bool),
             baseline_rank=_ints(ranks[user].get(item, 0) for user, _, item in rows),
         ),
         popularity=Popularity(
-            tuple(counts),
-            tuple(sum(value == count for value in n_rows.values()) for count in counts),
-            len({user for user, _ in train}),
+            tuple(count for count, _ in histogram), tuple(n for _, n in histogram), len({user for user, _ in train})
         ),
         n_categories=len(names),
         ideal_item=_ints(number[item] for item in relevant),
@@ -351,12 +315,5 @@ def _candidates(
             if item in truth[user]:
                 above = sum(other > value for _, other in candidates)
                 rows.append((user, position, above, sum(other == value for _, other in candidates)))
-    return Candidates(
-        n_listed=_ints(n_listed),
-        n_relevant=_ints(len(ratings.keys() - excluded) for ratings, excluded in zip(truth, seen, strict=True)),
-        n_seen=_ints(map(len, seen)),
-        user=_ints(row[0] for row in rows),
-        position=_ints(row[1] for row in rows),
-        n_above=_ints(row[2] for row in rows),
-        n_tied=_ints(row[3] for row in rows),
-    )
+    n_relevant = _ints(len(ratings.keys() - excluded) for ratings, excluded in zip(truth, seen, strict=True))
+    return Candidates(_ints(n_listed), n_relevant, _ints(map(len, seen)), *np.array(rows, dtype=np.int64).reshape(-1, 4).T)

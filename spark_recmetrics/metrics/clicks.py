@@ -5,37 +5,28 @@ A recommended item is *matched* if it has a truth row, relevant or not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from spark_recmetrics.metrics.arrays import Floats, position_in_user, ratio, sum_by_user
 from spark_recmetrics.metrics.batch import RankedBatch, given
-from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
+from spark_recmetrics.metrics.registry import Parameter, PerChoice, Sums, quotient, register
 
-_ESTIMATORS = ("matching", "ips", "dr")
-
-
-def _ctr_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
-    more: dict[str, tuple[Need, ...]] = {"ips": ("propensity",), "dr": ("propensity", "list_scores", "scores")}
-    return ("matched", *more.get(options["estimator"], ()))
+_click_metric = partial(register, users="all", skips_undefined=True)
+_IPS_NEEDS = ("matched", "propensity")
+_CTR_NEEDS = {"matching": ("matched",), "ips": _IPS_NEEDS, "dr": (*_IPS_NEEDS, "list_scores", "scores")}
 
 
-@register(
+@_click_metric(
     "ctr",
-    options={"estimator": Parameter("matching", _ESTIMATORS)},
-    aliases={
-        "click_through_rate": (),
-        "ips": (("estimator", "ips"),),
-        "dr": (("estimator", "dr"),),
-    },
+    options={"estimator": Parameter("matching", tuple(_CTR_NEEDS))},
+    aliases={"click_through_rate": (), "ips": (("estimator", "ips"),), "dr": (("estimator", "dr"),)},
     lower=None,
     upper=None,
     pooled=quotient,
-    needs=_ctr_needs,
-    users="all",
-    skips_undefined=True,
+    needs=PerChoice("estimator", _CTR_NEEDS),
 )
 def click_through_rate(batch: RankedBatch, k: int | None, *, estimator: str) -> Sums:
     """Mean rating of the matched recommendations of all users; for clicks of 0 and 1 it is the click-through rate.
@@ -57,11 +48,8 @@ def click_through_rate(batch: RankedBatch, k: int | None, *, estimator: str) -> 
     Example:
         The first user has three recommendations, two of them matched. The second has no truth, the third no list:
 
-        >>> batch = RankedBatch.of(
-        ...     lists=[["a", "b", "x"], ["a"], []], truth=[{"a": 5}, {}, {"a": 1}], judged=[{"b": 2}, {}, {}]
-        ... )
-        >>> total, count, _ = click_through_rate(batch, 3, estimator="matching")
-        >>> total, count
+        >>> batch = RankedBatch.of([["a", "b", "x"], ["a"], []], [{"a": 5}, {}, {"a": 1}], judged=[{"b": 2}, {}, {}])
+        >>> click_through_rate(batch, 3, estimator="matching")[:2]
         (array([7., 0., 0.]), array([2, 0, 0]))
     """
     matched = given(batch.matched, "matched").within(k)
@@ -80,16 +68,7 @@ def _squared_over_count(sums: Sums) -> Any:
     return sums.total**2 / sums.count
 
 
-@register(
-    "ess",
-    aliases=("effective_sample_size",),
-    lower=1.0,
-    upper=None,
-    pooled=_squared_over_count,
-    needs=("matched", "propensity"),
-    users="all",
-    skips_undefined=True,
-)
+@_click_metric("ess", aliases=("effective_sample_size",), lower=1.0, upper=None, pooled=_squared_over_count, needs=_IPS_NEEDS)
 def effective_sample_size(batch: RankedBatch, k: int | None) -> Sums:
     """Effective sample size of an off-policy estimate: (sum of 1/p)^2 / sum of 1/p^2, over the matched pairs of all users.
 
@@ -104,13 +83,9 @@ def effective_sample_size(batch: RankedBatch, k: int | None) -> Sums:
         Kish, Survey Sampling, 1965.
 
     Example:
-        >>> batch = RankedBatch.of(
-        ...     lists=[["a", "b"], ["a"], []],
-        ...     truth=[{"a": 1, "b": 1}, {}, {}],
-        ...     propensities=[{"a": 0.5, "b": 0.25}, {}, {}],
-        ... )
-        >>> total, count, _ = effective_sample_size(batch, 2)
-        >>> total, count
+        >>> lists, truth = [["a", "b"], ["a"], []], [{"a": 1, "b": 1}, {}, {}]
+        >>> batch = RankedBatch.of(lists, truth, propensities=[{"a": 0.5, "b": 0.25}, {}, {}])
+        >>> effective_sample_size(batch, 2)[:2]
         (array([6., 0., 0.]), array([20.,  0.,  0.]))
     """
     matched = given(batch.matched, "matched").within(k)
@@ -118,20 +93,11 @@ def effective_sample_size(batch: RankedBatch, k: int | None) -> Sums:
     return Sums(sum_by_user(matched.user, weight, batch.size), sum_by_user(matched.user, weight * weight, batch.size))
 
 
-@register(
-    "matched_auc",
-    aliases=("roc_auc",),
-    needs=("matched", "scores"),
-    users="all",
-    skips_undefined=True,
-    across_users=True,
-    needs_relevant=True,
-)
+@_click_metric("matched_auc", aliases=("roc_auc",), needs=("matched", "scores"), across_users=True, needs_relevant=True)
 def matched_auc(batch: RankedBatch, k: int | None) -> Floats:
     """ROC AUC of the matched recommendations: probability that a relevant one has a higher score than a non-relevant one.
 
-    The value of a model compares the matched pairs of all users with each other, so scores must be comparable between users. A
-    tie counts half.
+    The value of a model compares the matched pairs of all users, so scores must be comparable between users. A tie counts half.
 
     Args:
         batch: U users.
@@ -144,12 +110,8 @@ def matched_auc(batch: RankedBatch, k: int | None) -> Floats:
         Hanley and McNeil, The meaning and use of the area under a ROC curve, Radiology 143, 1982; Jurity 2.1.0, its AUC.
 
     Example:
-        >>> batch = RankedBatch.of(
-        ...     lists=[["a", "x", "b"], ["a"], []],
-        ...     truth=[{"a": 1, "b": 1}, {"a": 1}, {}],
-        ...     judged=[{"x": 0}, {}, {}],
-        ...     scores=[[0.9, 0.5, 0.5], [0.4], []],
-        ... )
+        >>> lists, truth = [["a", "x", "b"], ["a"], []], [{"a": 1, "b": 1}, {"a": 1}, {}]
+        >>> batch = RankedBatch.of(lists, truth, judged=[{"x": 0}, {}, {}], scores=[[0.9, 0.5, 0.5], [0.4], []])
         >>> matched_auc(batch, 3)
         array([0.75,  nan,  nan])
     """
@@ -159,8 +121,7 @@ def matched_auc(batch: RankedBatch, k: int | None) -> Floats:
     # Infinite scores are equal to each other, but their difference is not 0.
     start = np.flatnonzero(np.append(True, (user[1:] != user[:-1]) | (score[1:] != score[:-1]))[: len(user)])
     size = np.diff(start, append=len(user))
-    place = position_in_user(user, batch.size)
-    middle = np.repeat(place[start] + (size - 1) / 2, size)
+    middle = np.repeat(position_in_user(user, batch.size)[start] + (size - 1) / 2, size)
     n_relevant = np.bincount(user[relevant], minlength=batch.size)
     others = np.bincount(user, minlength=batch.size) - n_relevant
     above = sum_by_user(user[relevant], middle[relevant], batch.size) - n_relevant * (n_relevant + 1) / 2
@@ -188,11 +149,8 @@ def binary_preference(batch: RankedBatch, k: int | None) -> Floats:
     Example:
         The first user has a relevant item above the judged item "x", one below it, and one that is not in the list:
 
-        >>> batch = RankedBatch.of(
-        ...     lists=[["a", "x", "b"], ["u", "a"], ["a"]],
-        ...     truth=[{"a": 1, "b": 1, "c": 1}, {"a": 1}, {}],
-        ...     judged=[{"x": 0, "y": 0}, {}, {}],
-        ... )
+        >>> lists, truth = [["a", "x", "b"], ["u", "a"], ["a"]], [{"a": 1, "b": 1, "c": 1}, {"a": 1}, {}]
+        >>> batch = RankedBatch.of(lists, truth, judged=[{"x": 0, "y": 0}, {}, {}])
         >>> binary_preference(batch, None)
         array([0.5, 1. , nan])
     """

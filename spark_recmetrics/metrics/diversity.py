@@ -5,31 +5,27 @@ Notation, per user: L_k is the list cut at k, and n its length.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from spark_recmetrics.metrics.arrays import Floats, Ints, ratio, sum_by_user
 from spark_recmetrics.metrics.batch import RankedBatch, given, recommended
-from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
+from spark_recmetrics.metrics.registry import Parameter, PerChoice, Sums, quotient, register
 
+_list_metric = partial(register, users="predicted", accuracy=False)
 _DENOMINATOR = Parameter("recommended", ("recommended", "k"))
 _PER = Parameter("list", ("list", "place"))
+_FEATURES, _CATEGORIES = ("recommended", "features"), ("recommended", "categories")
 
 
-def _distance_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
-    return ("recommended", "features" if options["distance"] == "cosine" else "categories")
-
-
-@register(
+@_list_metric(
     "ild",
     options={"distance": Parameter("cosine", ("cosine", "jaccard", "hamming"))},
     aliases=("intra_list_diversity", "intra_list_distance", "diversity"),
     upper=None,
-    needs=_distance_needs,
-    users="predicted",
-    accuracy=False,
+    needs=PerChoice("distance", {"cosine": _FEATURES, "jaccard": _CATEGORIES, "hamming": _CATEGORIES}),
 )
 def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) -> Floats:
     """Mean distance between two items of L_k, over all pairs.
@@ -43,9 +39,8 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
             common categories / categories of either item. `hamming`: number of categories of exactly one of the items.
 
     Returns:
-        (U,) values: in [0, 2] for cosine, in [0, 1] for Jaccard. Undefined for a list of fewer than two items, and for a list
-        with
-            an item without features or categories.
+        (U,) values: in [0, 2] for cosine, in [0, 1] for Jaccard. Undefined for fewer than two items, and if an item has no
+            features or categories.
 
     Source:
         Ziegler et al., Improving recommendation lists through topic diversification, WWW 2005.
@@ -53,9 +48,7 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
     Example:
         Orthogonal vectors, a list of one item, and an item without a vector:
 
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["a", "b"], ["a"], ["a", "x"]], [{}, {}, {}]
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, features={"a": [1, 0], "b": [0, 2]})
+        >>> batch = RankedBatch.of([["a", "b"], ["a"], ["a", "x"]], [{}, {}, {}], features={"a": [1, 0], "b": [0, 2]})
         >>> intra_list_diversity(batch, 2, distance="cosine")
         array([ 1., nan, nan])
     """
@@ -89,7 +82,7 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
     options={"of": Parameter("catalog", ("catalog", "relevant"))},
     aliases=("subtopic_recall", "category_coverage"),
     grows_with_k=True,
-    needs=("recommended", "categories"),
+    needs=_CATEGORIES,
     accuracy=False,
 )
 def subtopic_recall(batch: RankedBatch, k: int | None, *, of: str) -> Floats:
@@ -104,39 +97,30 @@ def subtopic_recall(batch: RankedBatch, k: int | None, *, of: str) -> Floats:
         (U,) shares in [0, 1]; 0 for a user without a list. Undefined if there is no category to cover.
 
     Source:
-        Zhai, Cohen and Lafferty, Beyond independent relevance: methods and evaluation metrics for subtopic retrieval, SIGIR
-        2003.
+        Zhai et al., Beyond independent relevance: methods and evaluation metrics for subtopic retrieval, SIGIR 2003.
 
     Example:
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["a", "b"], ["x"], []], [{"a": 1}, {"a": 1}, {}]
         >>> kinds = {"a": ["war", "love"], "b": ["war"], "c": ["crime", "space"]}
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, categories=kinds)
-        >>> subtopic_recall(batch, 2, of="catalog")
-        array([0.5, 0. , 0. ])
-        >>> subtopic_recall(batch, 2, of="relevant")
-        array([ 1.,  0., nan])
+        >>> batch = RankedBatch.of([["a", "b"], ["x"], []], [{"a": 1}, {"a": 1}, {}], categories=kinds)
+        >>> subtopic_recall(batch, 2, of="catalog"), subtopic_recall(batch, 2, of="relevant")
+        (array([0.5, 0. , 0. ]), array([ 1.,  0., nan]))
     """
     items = recommended(batch)
     categories = items.table.categories
-    if of == "catalog":
-        user, item = items.top(k, "item")
-        covered = _n_bits(_union(user, categories[item], batch.size))
-        n_all = np.full(batch.size, batch.n_categories or 0)
-        return ratio(covered, n_all, defined=n_all > 0)
-    user, item = items.hits.top(k, "item")
+    user, item = (items if of == "catalog" else items.hits).top(k, "item")
     covered = _n_bits(_union(user, categories[item], batch.size))
-    n_relevant = _n_bits(_union(batch.ideal_user, categories[given(batch.ideal_item, "recommended")], batch.size))
-    return ratio(covered, n_relevant, defined=n_relevant > 0)
+    if of == "catalog":
+        n = np.full(batch.size, batch.n_categories or 0)
+    else:
+        n = _n_bits(_union(batch.ideal_user, categories[given(batch.ideal_item, "recommended")], batch.size))
+    return ratio(covered, n, defined=n > 0)
 
 
-@register(
+@_list_metric(
     "unexpectedness",
     options={"denominator": _DENOMINATOR},
     aliases=("unexpected",),
     needs=("recommended", "baseline"),
-    users="predicted",
-    accuracy=False,
 )
 def unexpectedness(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
     """Share of the list that a baseline model does not recommend: items of L_k outside the baseline's L_k / n.
@@ -153,9 +137,7 @@ def unexpectedness(batch: RankedBatch, k: int | None, *, denominator: str) -> Fl
         Adamopoulos and Tuzhilin, On unexpectedness in recommender systems, ACM TIST 5(4), 2014; this form: RePlay 0.22.0.
 
     Example:
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["a", "b"], ["x"], []], [{}, {}, {}]
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, baseline=[["b", "c"], [], ["a"]])
+        >>> batch = RankedBatch.of([["a", "b"], ["x"], []], [{}, {}, {}], baseline=[["b", "c"], [], ["a"]])
         >>> unexpectedness(batch, 2, denominator="recommended")
         array([0.5, 1. , nan])
     """
@@ -164,13 +146,11 @@ def unexpectedness(batch: RankedBatch, k: int | None, *, denominator: str) -> Fl
     return _share(batch, k, user, ~common, denominator)
 
 
-@register(
+@_list_metric(
     "unseen",
     options={"denominator": _DENOMINATOR},
     aliases=("history_novelty", "share_unseen"),
     needs=("recommended", "history"),
-    users="predicted",
-    accuracy=False,
 )
 def unseen_share(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
     """Share of the list that the user has not seen: items of L_k outside the user's training rows / n.
@@ -187,9 +167,7 @@ def unseen_share(batch: RankedBatch, k: int | None, *, denominator: str) -> Floa
         RePlay 0.22.0, its metric Novelty.
 
     Example:
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["a", "b"], ["x"], []], [{}, {}, {}]
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, history=[{"a"}, {"a"}, {"a"}])
+        >>> batch = RankedBatch.of([["a", "b"], ["x"], []], [{}, {}, {}], history=[{"a"}, {"a"}, {"a"}])
         >>> unseen_share(batch, 2, denominator="recommended")
         array([0.5, 1. , nan])
     """
@@ -251,7 +229,7 @@ def user_coverage(batch: RankedBatch, k: int | None, *, measure: str, n: float) 
     return Sums((batch.list_length(k) >= n).astype(np.float64), np.ones(batch.size))
 
 
-@register("sufficient_reco", options={"per": _PER}, aliases=("sufficient",), users="predicted", accuracy=False)
+@_list_metric("sufficient_reco", options={"per": _PER}, aliases=("sufficient",))
 def sufficient(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
     """Whether the list is full: 1 if it has k items, else 0.
 
@@ -277,14 +255,7 @@ def sufficient(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
     return ratio(n, cut_off, defined=np.ones(batch.size, dtype=bool))
 
 
-@register(
-    "unrepeated_reco",
-    options={"per": _PER},
-    aliases=("unrepeated",),
-    needs=("recommended",),
-    users="predicted",
-    accuracy=False,
-)
+@_list_metric("unrepeated_reco", options={"per": _PER}, aliases=("unrepeated",), needs=("recommended",))
 def unrepeated(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
     """Whether the list has no repeated items: 1 if all items of L_k are different, else 0.
 
@@ -302,9 +273,7 @@ def unrepeated(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
         RecTools 0.19.0, its metric UnrepeatedReco.
 
     Example:
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["a", "a"], ["x"], []], [{}, {}, {}]
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth)
+        >>> batch = RankedBatch.of([["a", "a"], ["x"], []], [{}, {}, {}], history=[])
         >>> unrepeated(batch, 2, per="list"), unrepeated(batch, 2, per="place")
         (array([ 0.,  1., nan]), array([0.5, 1. , nan]))
     """
@@ -312,7 +281,9 @@ def unrepeated(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
     key = np.sort(user * (item.max(initial=0) + 1) + item)
     repeats = key[1:][key[1:] == key[:-1]] // (item.max(initial=0) + 1)
     n, n_repeats = np.bincount(user, minlength=batch.size), np.bincount(repeats, minlength=batch.size)
-    return ratio(n_repeats == 0 if per == "list" else n - n_repeats, np.ones(batch.size) if per == "list" else n, defined=n > 0)
+    if per == "list":
+        return np.where(n > 0, n_repeats == 0, np.nan)
+    return ratio(n - n_repeats, n, defined=n > 0)
 
 
 def _share(batch: RankedBatch, k: int | None, user: Ints, which: Any, denominator: str) -> Floats:

@@ -1,7 +1,4 @@
-"""Sums over the lists of groups of users and groups of items, for group metrics: of a batch, of all batches, and the values.
-
-One pass over a batch sums for all models, cut-offs and user sets.
-"""
+"""Group metrics: their sums over the lists of a batch, in one pass for all models, cut-offs and user sets, and their values."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from spark_recmetrics.metrics.arrays import Floats, Ints, ratio, sum_by_user
 from spark_recmetrics.metrics.batch import RankedBatch, given, popularity, recommended
 from spark_recmetrics.metrics.ranking import gain_of
 from spark_recmetrics.metrics.recommended_items import ItemSummary, ItemTable
-from spark_recmetrics.metrics.registry import Metric, Parameter, score
+from spark_recmetrics.metrics.registry import Metric, score
 
 BY_POPULARITY = ("head", "tail")
 """The groups of items by popularity: short head and long tail."""
@@ -28,35 +25,21 @@ PER_ITEM = frozenset({"gain", "score", "hit_score"})
 
 
 class Grouping(NamedTuple):
-    """How items are grouped: by the values of a column, or into short head and long tail if there is no column.
-
-    Args:
-        column: The column.
-        share: The share of the training rows in the short head.
-    """
+    """How items are grouped: by the values of a column, or into short head and long tail if there is no column."""
 
     column: str | None
-    share: float = 0.0
+    share: float = 0.0  # of the training rows, in the short head
 
 
 class MeasureSpec(NamedTuple):
-    """What is summed, and over which lists.
+    """What is summed, and over which lists."""
 
-    Args:
-        measure: The measure, see `measured_rows`.
-        users: The user set.
-        k: The cut-off of the lists.
-        by: The column by which users are grouped; None for all users.
-        items: How items are grouped; None for all items.
-        detail: Options of the measure.
-    """
-
-    measure: str
-    users: str
-    k: int | None
-    by: str | None = None
-    items: Grouping | None = None
-    detail: Any = None
+    measure: str  # see `measured_rows`
+    users: str  # the user set
+    k: int | None  # the cut-off of the lists
+    by: str | None = None  # the column by which users are grouped; None for all users
+    items: Grouping | None = None  # None for all items
+    detail: Any = None  # options of the measure
 
     @property
     def per_item(self) -> bool:
@@ -65,19 +48,12 @@ class MeasureSpec(NamedTuple):
 
 
 class GroupSum(NamedTuple):
-    """A measure summed over the rows of a group of users and a group of items.
+    """A measure summed over the rows of a group of users and a group of items."""
 
-    Args:
-        n: The number of rows; for all items together, the number of users with a row.
-        total: Sum of the values of the rows; a row without a value counts 1.
-        n_items: The number of items with a row, for measures that are kept per item.
-        means: Sum over these items of their mean values.
-    """
-
-    n: int
-    total: float
-    n_items: int = 0
-    means: float = 0.0
+    n: int  # rows; for all items together, users with a row
+    total: float  # sum of the values of the rows; a row without a value counts 1
+    n_items: int = 0  # items with a row, for measures that are kept per item
+    means: float = 0.0  # sum over these items of their mean values
 
 
 SumsByGroup = Mapping[tuple[str | None, str | None], GroupSum]
@@ -86,17 +62,11 @@ SumsByGroup = Mapping[tuple[str | None, str | None], GroupSum]
 
 @dataclass(frozen=True)
 class GroupSums:
-    """The input of a group metric for one model.
+    """The input of a group metric for one model."""
 
-    Args:
-        sums: The sums by measure and groups.
-        sizes: The number of items of each group of items.
-        n_items: The number of items in the table of groups.
-    """
-
-    sums: Mapping[str, SumsByGroup]
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    n_items: int = 0
+    sums: Mapping[str, SumsByGroup]  # by measure
+    sizes: Mapping[str, int] = field(default_factory=dict)  # items of each group of items
+    n_items: int = 0  # items in the table of groups
 
     def of_items(self, measure: str) -> dict[str, GroupSum]:
         """The sums over all users by group of items, in order of the groups."""
@@ -107,7 +77,7 @@ class GroupSums:
         return {u: sums for (u, g), sums in sorted(self.sums[measure].items(), key=str) if u is not None and g is None}
 
 
-# What is asked ------------------------------------------------------------------------------------------------------------
+# The measures of metrics --------------------------------------------------------------------------------------------------
 
 
 def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str] | None]) -> dict[Metric, dict[str, str]]:
@@ -122,10 +92,8 @@ def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str
     """
     columns_of: dict[Metric, dict[str, str]] = {}
     for metric in metrics:
-        for option, source in metric.definition.options.items():
-            if not isinstance(source, Parameter) or source.column is None:
-                continue
-            table, available = TABLE_OF[source.column], columns.get(source.column) or ()
+        for option, side in metric.definition.side_options.items():
+            table, available = TABLE_OF[side], columns.get(side) or ()
             named = str(dict(metric.params).get(option, ""))
             if named and named not in available:
                 raise ConfigError(f"{metric}: no column {named!r} in {table}{near_column(named, available)}")
@@ -134,27 +102,19 @@ def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str
                 raise ConfigError(f"{metric}: expected one column with groups in {table}, found {names}")
             columns_of.setdefault(metric, {})[option] = named or available[0]
         if metric.definition.kind == "group":
-            names_of = columns_of.setdefault(metric, {})
-            if len(set(names_of.values())) < len(names_of):
-                twice = names_of["users"]
-                raise ConfigError(f"{metric}: expected columns of different names, found {twice} twice: rename one")
+            chosen = columns_of.setdefault(metric, {})
+            if len({*chosen.values()}) < len(chosen):
+                raise ConfigError(f"{metric}: expected columns of different names, found {chosen['users']} twice: rename one")
     return columns_of
 
 
 def columns_by_side(metric: Metric, columns: Mapping[str, str]) -> dict[Side, str]:
     """The columns with groups of a metric, by the side whose groups they hold."""
-    options = metric.definition.options.items()
-    return {source.column: columns[key] for key, source in options if isinstance(source, Parameter) and source.column}
+    return {side: columns[option] for option, side in metric.definition.side_options.items()}
 
 
 def specs_by_measure(metric: Metric, convention: Convention, columns: Mapping[str, str]) -> dict[str, MeasureSpec]:
-    """What is summed for a group metric, by measure.
-
-    Args:
-        metric: The metric.
-        convention: The convention.
-        columns: The columns with groups, by option.
-    """
+    """What is summed for a group metric, by measure. The columns are those of `group_columns`."""
     options, sides = metric.options(convention), columns_by_side(metric, columns)
     items = Grouping(sides["item"]) if "item" in sides else Grouping(None, options["share"]) if "share" in options else None
     specs = {}
@@ -174,15 +134,9 @@ def specs_by_measure(metric: Metric, convention: Convention, columns: Mapping[st
 def measure_specs(
     metrics: Iterable[Metric], convention: Convention, columns: Mapping[Metric, Mapping[str, str]]
 ) -> tuple[MeasureSpec, ...]:
-    """The different `MeasureSpec`s of the group metrics.
-
-    Args:
-        metrics: All metrics.
-        convention: The convention.
-        columns: The columns with groups, by metric and option.
-    """
-    of_groups = (metric for metric in metrics if metric.definition.kind == "group")
-    specs = (spec for metric in of_groups for spec in specs_by_measure(metric, convention, columns[metric]).values())
+    """The different `MeasureSpec`s of the group metrics. The columns are those of `group_columns`."""
+    group_metrics = (metric for metric in metrics if metric.definition.kind == "group")
+    specs = (spec for metric in group_metrics for spec in specs_by_measure(metric, convention, columns[metric]).values())
     return tuple(dict.fromkeys(specs))
 
 
@@ -209,24 +163,14 @@ Rows = tuple[Ints, Ints | None, Floats | None]
 
 @dataclass(frozen=True)
 class BatchUsers:
-    """The users of a batch, the users who have only training rows, and what is known about them.
-
-    Args:
-        n_models: The number of models.
-        n_users: The number of users of the batch.
-        n_known: The same, including users who have only training rows.
-        counters: (U * models,) counters of each model and user, by name.
-        groups: By column, the group of each known user, -1 for none, and the names of the groups.
-        trained: User and item of every training row.
-        table: What is known about items.
-    """
+    """The users of a batch, then the users who have only training rows, and their data."""
 
     n_models: int
-    n_users: int
-    n_known: int
-    counters: Mapping[str, Any]
-    groups: Mapping[str, tuple[Ints, Any]]
-    trained: tuple[Ints, Ints]
+    n_users: int  # users of the batch
+    n_all: int  # the same, including users who have only training rows
+    counters: Mapping[str, Any]  # (U * models,) counters of each model and user, by name
+    groups: Mapping[str, tuple[Ints, Any]]  # by column, the group of each of all users, -1 for none, and the names of groups
+    trained: tuple[Ints, Ints]  # user and item of every training row
     table: ItemTable
 
 
@@ -282,8 +226,8 @@ def measure_groups(
 
     Args:
         batch: The users of the first model, then those of the second, and so on.
-        members: What is known about these users.
-        measured: What is summed.
+        members: The data of these users.
+        measured: What is summed, at least one measure.
         convention: The convention.
         summary: The groups of items.
 
@@ -291,23 +235,23 @@ def measure_groups(
         The arrays by the names of `columns.GROUP_ARRAYS`; the group of items is -1 in entries for all items together, which
         count users. And for each of `per_item_indexes` the number of rows and the sum of their values of each model and item.
     """
-    everybody = np.zeros(members.n_known, dtype=np.int64), np.array([None], dtype=object)
+    all_users = np.zeros(members.n_all, dtype=np.int64), np.array([None], dtype=object)
     n_items = len(members.table.n_rows)
-    entries, of_items = [_entries(0, *(np.zeros(0, dtype=np.int64) for _ in range(5)))], list[tuple[Ints, Floats]]()
+    entries, per_item = list[tuple[Any, ...]](), list[tuple[Ints, Floats]]()
     for index, spec in enumerate(measured):
         trained = spec.measure == "trained"
         user, item, values = measured_rows(batch, members, spec, convention)
-        n_models, n_users = (1, members.n_known) if trained else (members.n_models, members.n_users)
-        group, names = everybody if spec.by is None else members.groups[spec.by]
-        known_user = user % n_users if n_models > 1 else user
-        kept = group[known_user] >= 0
+        n_models, n_users = (1, members.n_all) if trained else (members.n_models, members.n_users)
+        group, names = all_users if spec.by is None else members.groups[spec.by]
+        row_group = group[user % n_users if n_models > 1 else user]
+        kept = row_group >= 0
         for counter in () if trained else MEMBERS[spec.users]:
             kept &= (np.asarray(members.counters[counter]) > 0)[user]
         if not kept.all():
-            user, known_user = user[kept], known_user[kept]
+            user, row_group = user[kept], row_group[kept]
             item, values = None if item is None else item[kept], None if values is None else values[kept]
         # One number for each model and group of users.
-        key = group[known_user] + (user // n_users * len(names) if n_models > 1 else 0)
+        key = row_group + (user // n_users * len(names) if n_models > 1 else 0)
         size = n_models * len(names)
         present = np.zeros(n_models * n_users, dtype=bool)
         present[user] = True
@@ -324,7 +268,7 @@ def measure_groups(
         if spec.per_item:
             all_items = np.zeros(size * n_items, dtype=np.int64), np.zeros(size * n_items)
             all_items[0][pairs], all_items[1][pairs] = n, total
-            of_items.append(all_items)
+            per_item.append(all_items)
         else:
             row, code = _groups_of(pairs % max(n_items, 1), spec.items, batch, members.table, summary)
             n_codes = max(len(summary.groups), len(BY_POPULARITY))
@@ -332,17 +276,11 @@ def measure_groups(
             key, n, total = _sums_by(key, size * n_codes, n[row], total[row])
             key, code = key // n_codes, key % n_codes
             entries.append(_entries(index, key // len(names), names[key % len(names)], code, n, total))
-    return dict(zip(GROUP_ARRAYS, map(np.concatenate, zip(*entries, strict=True)), strict=True)), of_items
+    return dict(zip(GROUP_ARRAYS, map(np.concatenate, zip(*entries, strict=True)), strict=True)), per_item
 
 
 def _sums_by(key: Ints, size: int, *weights: Any) -> tuple[Ints, ...]:
-    """The distinct keys, ascending, and for each of the weights their sums by key; None counts rows.
-
-    Args:
-        key: (L,) numbers below the size.
-        size: The number of possible keys.
-        weights: (L,) weights, or None.
-    """
+    """The distinct keys, ascending, and the sums by key of each of the weights; None counts rows. Keys are below `size`."""
     keys = None
     if size > 4 * len(key) + 10_000:
         keys, key = np.unique(key, return_inverse=True)
@@ -363,8 +301,8 @@ def _groups_of(
         in_head = table.n_rows[items] >= popularity(batch).head_threshold(grouping.share)
         return np.arange(len(items)), np.where(in_head, 0, 1)
     position, code = table.groups_of(items)
-    of_column = np.array([column == grouping.column for column, _ in summary.groups], dtype=bool)[code]
-    return position[of_column], code[of_column]
+    in_column = np.array([column == grouping.column for column, _ in summary.groups], dtype=bool)[code]
+    return position[in_column], code[in_column]
 
 
 def _entries(index: int, model: Ints, users: Any, groups: Any, n: Any, total: Any) -> tuple[Any, ...]:
@@ -376,15 +314,10 @@ def _entries(index: int, model: Ints, users: Any, groups: Any, n: Any, total: An
 
 @dataclass(frozen=True)
 class GroupSizes:
-    """The sizes of groups of items.
+    """The sizes of groups of items."""
 
-    Args:
-        sizes: The number of items, by column and group.
-        n_items: The number of items in the table of groups.
-    """
-
-    sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    n_items: int = 0
+    sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by column and group
+    n_items: int = 0  # items in the table of groups
 
 
 def sums_from_rows(
@@ -399,42 +332,28 @@ def sums_from_rows(
         names: Column and name of each group of items.
     """
     sums: dict[tuple[int, int], dict[tuple[str | None, str | None], GroupSum]] = {}
-    of_columns = [name for _, name in names]
     for row in rows:
         code, grouping = row["group"], measured[row["place"]].items
-        groups = BY_POPULARITY if grouping is None or grouping.column is None else of_columns
-        key = row["users"], None if code < 0 else groups[code]
+        by_column = grouping is not None and grouping.column is not None
+        group = None if code < 0 else names[code][1] if by_column else BY_POPULARITY[code]
         group_sum = GroupSum(row["n"], row["total"], row["n_items"], row["means"])
-        sums.setdefault((row["model"], row["place"]), {})[key] = group_sum
+        sums.setdefault((row["model"], row["place"]), {})[row["users"], group] = group_sum
     return dict(sums)
 
 
 class PairValue(NamedTuple):
-    """The value of a group of users and a group of items.
+    """The value of a group of users and a group of items."""
 
-    Args:
-        columns: The columns of the group of users and of the group of items.
-        groups: The groups.
-        value: The value.
-        n_users: The number of users of the group.
-    """
-
-    columns: tuple[str, str]
+    columns: tuple[str, str]  # of the group of users, and of the group of items
     groups: tuple[str, str]
     value: float
-    n_users: int
+    n_users: int  # of the group
 
 
 class GroupValue(NamedTuple):
-    """The value of a group metric.
+    """The value of a group metric."""
 
-    Args:
-        value: The value, None if it is undefined.
-        n_users: The number of users.
-        pairs: The values of pairs of groups.
-    """
-
-    value: float | None
+    value: float | None  # None if it is undefined
     n_users: int
     pairs: tuple[PairValue, ...] = ()
 
@@ -454,10 +373,10 @@ def group_values(
     for metric in group_metrics:
         specs, sides = specs_by_measure(metric, convention, columns[metric]), columns_by_side(metric, columns[metric])
         # Training rows are stored with the first model.
-        models = {measure: 0 if measure == "trained" else model for measure in specs}
-        by_measure = {measure: sums.get((models[measure], measured.index(spec)), {}) for measure, spec in specs.items()}
-        of_lists = [by_group for name, by_group in by_measure.items() if name != "trained"]
-        n_users = max((sum(s.n for (_, g), s in by_group.items() if g is None) for by_group in of_lists), default=0)
+        places = {name: (0 if name == "trained" else model, measured.index(spec)) for name, spec in specs.items()}
+        by_measure = {name: sums.get(place, {}) for name, place in places.items()}
+        list_sums = [by_group for name, by_group in by_measure.items() if name != "trained"]
+        n_users = max((sum(s.n for (_, g), s in by_group.items() if g is None) for by_group in list_sums), default=0)
         pair = sides.get("user", ""), sides.get("item", "")
         group_sums = GroupSums(by_measure, sizes.sizes.get(pair[1], {}), sizes.n_items)
         value = metric.definition.compute(group_sums, **metric.options(convention))

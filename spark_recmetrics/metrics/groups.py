@@ -1,49 +1,39 @@
 """Group metrics: whether groups of items are recommended equally, and groups of users served equally well.
 
-Notation: g is a group of items, and u a group of users. An item may belong to several groups, or to none.
+Notation: g is a group of items, and u a group of users. An item may belong to several groups, or to none. The preference of u
+for g is the share of g among the items of u, divided by the share of g among all items. It is 1 if items are drawn at random.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from spark_recmetrics.metrics.group_sums import GroupSum, GroupSums
-from spark_recmetrics.metrics.registry import Need, Parameter, register
+from spark_recmetrics.metrics.registry import Parameter, PerChoice, register
 
+_group_metric = partial(register, kind="group", higher_is_better=False, upper=None, accuracy=False)
 _NOTHING = GroupSum(0, 0.0)
-_ITEM_GROUPS = Parameter("", column="item")
+_ITEM_GROUPS, _USER_GROUPS = Parameter("", column="item"), Parameter("", column="user")
 
 
-def _pool_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
-    train: tuple[Need, ...] = ("trained_groups",) if options["pool"] == "unseen" else ()
-    return ("recommended", "item_groups", *train)
-
-
-def _pool_measures(options: Mapping[str, Any]) -> tuple[str, ...]:
-    return ("shown", "trained") if options["pool"] == "unseen" else ("shown",)
-
-
-@register(
+@_group_metric(
     "rsp",
-    kind="group",
     options={"groups": _ITEM_GROUPS, "pool": Parameter("unseen", ("unseen", "all"))},
     aliases=("ranking_statistical_parity", "statistical_parity"),
-    higher_is_better=False,
-    upper=None,
-    needs=_pool_needs,
+    needs=PerChoice("pool", {"unseen": ("recommended", "trained_groups"), "all": ("recommended",)}),
     users="predicted",
-    accuracy=False,
-    measures=_pool_measures,
+    measures=PerChoice("pool", {"unseen": ("shown", "trained"), "all": ("shown",)}),
 )
 def statistical_parity(sums: GroupSums, *, groups: str, pool: str) -> float:
     """How unequally groups of items are recommended: std / mean of the rates of the groups.
 
-    The rate of a group is the number of its recommendations divided by the size of its pool. The value is 0 if all groups have
-    the same rate, and sqrt(G - 1) if only one of G groups is recommended.
+    The rate of a group is the number of its recommendations / the size of its pool. The value is 0 if all rates are equal, and
+    sqrt(G - 1) if only one of G groups is recommended.
 
     Args:
         sums: The sums by group.
@@ -55,15 +45,13 @@ def statistical_parity(sums: GroupSums, *, groups: str, pool: str) -> float:
         A value of 0 or more. Undefined for fewer than two groups with a pool, and if no group is recommended.
 
     Source:
-        Zhu, Wang and Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR
-        2020.
+        Zhu et al., Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR 2020.
 
     Example:
         4 recommendations of 2 old items and 2 of 4 new items: rates 2 and 1/2, each 3/4 away from their mean of 5/4.
 
         >>> sums = {"shown": {(None, "old"): GroupSum(4, 4), (None, "new"): GroupSum(2, 2)}}
-        >>> sums = GroupSums(sums, {"old": 2, "new": 4})
-        >>> statistical_parity(sums, groups="age", pool="all")
+        >>> statistical_parity(GroupSums(sums, {"old": 2, "new": 4}), groups="age", pool="all")
         0.6
     """
     del groups
@@ -75,22 +63,17 @@ def statistical_parity(sums: GroupSums, *, groups: str, pool: str) -> float:
     return _unevenness([shown.get(g, _NOTHING).n / n for g, n in pools.items() if n > 0])
 
 
-@register(
+@_group_metric(
     "reo",
-    kind="group",
     options={"groups": _ITEM_GROUPS},
     aliases=("ranking_equal_opportunity", "equal_opportunity"),
-    higher_is_better=False,
-    upper=None,
-    needs=("recommended", "item_groups"),
-    accuracy=False,
+    needs=("recommended",),
     measures=("hits", "relevant"),
 )
 def equal_opportunity(sums: GroupSums, *, groups: str) -> float:
     """How unequally relevant items of different groups are recommended: std / mean of the rates of the groups.
 
-    The rate of a group is the number of its hits divided by the number of its relevant items, summed over all users: its
-    recall.
+    The rate of a group is its recall: the number of its hits / the number of its relevant items, over all users.
 
     Args:
         sums: The sums by group.
@@ -100,8 +83,7 @@ def equal_opportunity(sums: GroupSums, *, groups: str) -> float:
         A value of 0 or more. Undefined for fewer than two groups with a relevant item, and if no group has a hit.
 
     Source:
-        Zhu, Wang and Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR
-        2020.
+        Zhu et al., Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR 2020.
 
     Example:
         2 hits for 2 relevant old items, and 1 hit for 3 relevant new items: rates 1 and 1/3.
@@ -116,21 +98,18 @@ def equal_opportunity(sums: GroupSums, *, groups: str) -> float:
     return _unevenness([hits.get(g, _NOTHING).n / relevant.n for g, relevant in sums.of_items("relevant").items()])
 
 
-@register(
+@_group_metric(
     "pop_reo",
-    kind="group",
     options={"share": Parameter(0.8, below=1.0)},
     aliases=("popularity_equal_opportunity", "pop_based_reo"),
-    higher_is_better=False,
+    upper=1.0,
     needs=("recommended", "popularity"),
-    accuracy=False,
     measures=("hits", "relevant"),
 )
 def popularity_opportunity(sums: GroupSums, *, share: float) -> float:
     """How unequally relevant items of the short head and of the long tail are recommended: std / mean of the two rates.
 
-    The rate of a group is the number of its hits divided by the number of its relevant items. For two rates a and b, std / mean
-    is |a - b| / (a + b).
+    The rates are those of `reo`. For two rates a and b, std / mean is |a - b| / (a + b).
 
     Args:
         sums: The sums by group.
@@ -140,12 +119,10 @@ def popularity_opportunity(sums: GroupSums, *, share: float) -> float:
         A value in [0, 1]. Undefined without a relevant item in one of the two groups, and if none has a hit.
 
     Source:
-        Zhu, Wang and Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR
-        2020; for groups by popularity: WarpRec 1.4.6.
+        Zhu et al., Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR 2020; for
+        groups by popularity: WarpRec 1.4.6.
 
     Example:
-        3 hits for 4 relevant items of the head, and 1 hit for 4 relevant items of the tail:
-
         >>> hits = {(None, "head"): GroupSum(3, 3), (None, "tail"): GroupSum(1, 1)}
         >>> relevant = {(None, "head"): GroupSum(4, 4), (None, "tail"): GroupSum(4, 4)}
         >>> popularity_opportunity(GroupSums({"hits": hits, "relevant": relevant}), share=0.8)
@@ -156,23 +133,18 @@ def popularity_opportunity(sums: GroupSums, *, share: float) -> float:
     return value
 
 
-@register(
+@_group_metric(
     "item_mad_ranking",
-    kind="group",
     options={"groups": _ITEM_GROUPS, "gain": "gain", "discount": Parameter("none", ("none", "log2_plus1"))},
     aliases=("itemmadranking",),
-    higher_is_better=False,
-    upper=None,
-    needs=("recommended", "item_groups"),
+    needs=("recommended",),
     users="predicted",
-    accuracy=False,
     measures=("gain",),
 )
 def item_mad_ranking(sums: GroupSums, *, groups: str, gain: str, discount: str) -> float:
     """Difference in gain between groups of items: mean absolute difference of the group means, over all pairs of groups.
 
-    The value of an item is its mean gain over its recommendations; a miss has gain 0. The mean of a group is over its
-    recommended items.
+    The value of an item is its mean gain over its recommendations, 0 for a miss. A group's mean is over its recommended items.
 
     Args:
         sums: The sums by group.
@@ -184,8 +156,7 @@ def item_mad_ranking(sums: GroupSums, *, groups: str, gain: str, discount: str) 
         A value of 0 or more. Undefined for fewer than two groups with a recommended item.
 
     Source:
-        Deldjoo, Anelli, Zamani, Bellogin and Di Noia, A flexible framework for evaluating user and item fairness in recommender
-        systems, User Modeling and User-Adapted Interaction 31, 2021.
+        Deldjoo et al., A flexible framework for evaluating user and item fairness in recommender systems, UMUAI 31, 2021.
 
     Example:
         Three groups of one, two and one items, with sums of mean gains of 1, 1 and 0:
@@ -195,24 +166,16 @@ def item_mad_ranking(sums: GroupSums, *, groups: str, gain: str, discount: str) 
         0.666666666667
     """
     del groups, gain, discount
-    return _mean_difference(of_group.means / of_group.n_items for of_group in sums.of_items("gain").values())
+    return _mean_difference(group.means / group.n_items for group in sums.of_items("gain").values())
 
 
-def _score_measure(options: Mapping[str, Any]) -> tuple[str, ...]:
-    return ("hit_score",) if options["over"] == "hits" else ("score",)
-
-
-@register(
+@_group_metric(
     "item_mad_rating",
-    kind="group",
     options={"groups": _ITEM_GROUPS, "over": Parameter("hits", ("hits", "recommended"))},
     aliases=("itemmadrating",),
-    higher_is_better=False,
-    upper=None,
-    needs=("recommended", "scores", "list_scores", "item_groups"),
+    needs=("recommended", "scores", "list_scores"),
     users="predicted",
-    accuracy=False,
-    measures=_score_measure,
+    measures=PerChoice("over", {"hits": ("hit_score",), "recommended": ("score",)}),
 )
 def item_mad_rating(sums: GroupSums, *, groups: str, over: str) -> float:
     """Difference in predicted rating between groups of items: mean absolute difference of the group means, over all pairs.
@@ -236,21 +199,15 @@ def item_mad_rating(sums: GroupSums, *, groups: str, over: str) -> float:
         1.0
     """
     del groups
-    (measure,) = _score_measure({"over": over})
-    return _mean_difference(of_group.means / of_group.n_items for of_group in sums.of_items(measure).values())
+    scores = sums.of_items("hit_score" if over == "hits" else "score")
+    return _mean_difference(group.means / group.n_items for group in scores.values())
 
 
-_USER_GROUPS = Parameter("", column="user")
-
-
-@register(
+@_group_metric(
     "user_mad_ranking",
-    kind="group",
     options={"groups": _USER_GROUPS, "gain": "gain", "idcg": "idcg", "discount": "discount"},
     aliases=("usermadranking",),
-    higher_is_better=False,
-    needs=("user_groups",),
-    accuracy=False,
+    upper=1.0,
     measures=("ndcg",),
 )
 def user_mad_ranking(sums: GroupSums, *, groups: str, gain: str, idcg: str, discount: str) -> float:
@@ -267,8 +224,7 @@ def user_mad_ranking(sums: GroupSums, *, groups: str, gain: str, idcg: str, disc
         A value in [0, 1]. Undefined for fewer than two groups with a user who has a value.
 
     Source:
-        Deldjoo, Anelli, Zamani, Bellogin and Di Noia, A flexible framework for evaluating user and item fairness in recommender
-        systems, User Modeling and User-Adapted Interaction 31, 2021.
+        Deldjoo et al., A flexible framework for evaluating user and item fairness in recommender systems, UMUAI 31, 2021.
 
     Example:
         Three users: two of the first group with nDCG 1 and 1/2, and one of the second with 1/4.
@@ -278,19 +234,15 @@ def user_mad_ranking(sums: GroupSums, *, groups: str, gain: str, idcg: str, disc
         0.5
     """
     del groups, gain, idcg, discount
-    return _mean_difference(of_group.total / of_group.n for of_group in sums.of_users("ndcg").values())
+    return _mean_difference(group.total / group.n for group in sums.of_users("ndcg").values())
 
 
-@register(
+@_group_metric(
     "user_mad_rating",
-    kind="group",
     options={"groups": _USER_GROUPS},
     aliases=("usermadrating",),
-    higher_is_better=False,
-    upper=None,
-    needs=("scores", "list_scores", "user_groups"),
+    needs=("scores", "list_scores"),
     users="predicted",
-    accuracy=False,
     measures=("mean_score",),
 )
 def user_mad_rating(sums: GroupSums, *, groups: str) -> float:
@@ -316,7 +268,129 @@ def user_mad_rating(sums: GroupSums, *, groups: str) -> float:
         1.5
     """
     del groups
-    return _mean_difference(of_group.total / of_group.n for of_group in sums.of_users("mean_score").values())
+    return _mean_difference(group.total / group.n for group in sums.of_users("mean_score").values())
+
+
+class Disparities(NamedTuple):
+    """The value and the number of users by group of users and group of items, and one value for all pairs."""
+
+    values: Mapping[tuple[str, str], tuple[float, int]]
+    whole: float
+
+
+_PAIR_OPTIONS = {"users": _USER_GROUPS, "items": _ITEM_GROUPS}
+_SOURCE = {"source": Parameter("train", ("train", "truth"))}
+_SOURCE_MEASURES = {"train": "trained", "truth": "relevant"}
+
+
+@_group_metric(
+    "bias_disparity_bs",
+    options=_PAIR_OPTIONS | _SOURCE,
+    aliases=("biasdisparitybs",),
+    has_cut_off=False,
+    needs=PerChoice("source", {"train": ("trained_groups",), "truth": ()}),
+    measures=PerChoice("source", {"train": ("trained",), "truth": ("relevant",)}),
+)
+def source_bias(sums: GroupSums, *, users: str, items: str, source: str) -> Disparities:
+    """How much groups of users prefer groups of items: BS = share of g in the rows of u / share of g in all items.
+
+    Args:
+        sums: The sums by group.
+        users: The column of `user_segments`.
+        items: The column of `item_groups`.
+        source: The rows: the distinct pairs of user and item in `train`, or the relevant items of `truth`.
+
+    Returns:
+        A value of 0 or more by pair of groups, and the mean of |value - 1| over all pairs. Undefined for users without a row.
+
+    Source:
+        Tsintzou, Pitoura and Tsaparas, Bias disparity in recommendation systems, arXiv:1811.01461, 2018.
+
+    Example:
+        The three users of a group have 8 rows. 6 of them, and 2 of 4 items, are of genre war:
+
+        >>> rows = {("M", None): GroupSum(3, 8), ("M", "war"): GroupSum(6, 6)}
+        >>> source_bias(GroupSums({"trained": rows}, {"war": 2}, 4), users="gender", items="genre", source="train")
+        Disparities(values={('M', 'war'): (1.5, 3)}, whole=0.5)
+    """
+    del users, items
+    return _distance_from_1(_preferences(sums, _SOURCE_MEASURES[source]))
+
+
+@_group_metric(
+    "bias_disparity_br",
+    options=_PAIR_OPTIONS,
+    aliases=("biasdisparitybr",),
+    needs=("recommended",),
+    users="predicted",
+    measures=("shown",),
+)
+def list_bias(sums: GroupSums, *, users: str, items: str) -> Disparities:
+    """How much lists of groups of users prefer groups of items: BR = share of g in the lists of u / share of g in all items.
+
+    Args:
+        sums: The sums by group.
+        users: The column of `user_segments`.
+        items: The column of `item_groups`.
+
+    Returns:
+        A value of 0 or more by pair of groups, and the mean of |value - 1| over all pairs. Undefined for users without a list.
+
+    Source:
+        Tsintzou, Pitoura and Tsaparas, Bias disparity in recommendation systems, arXiv:1811.01461, 2018.
+
+    Example:
+        The three users of a group get 10 items. All of them, and 2 of 4 items, are of genre war:
+
+        >>> lists = {("M", None): GroupSum(3, 10), ("M", "war"): GroupSum(10, 10)}
+        >>> list_bias(GroupSums({"shown": lists}, {"war": 2}, 4), users="gender", items="genre")
+        Disparities(values={('M', 'war'): (2.0, 3)}, whole=1.0)
+    """
+    del users, items
+    return _distance_from_1(_preferences(sums, "shown"))
+
+
+@_group_metric(
+    "bias_disparity_bd",
+    options=_PAIR_OPTIONS | _SOURCE,
+    aliases=("bias_disparity", "biasdisparitybd"),
+    needs=PerChoice("source", {"train": ("recommended", "trained_groups"), "truth": ("recommended",)}),
+    users="predicted",
+    measures=PerChoice("source", {"train": ("shown", "trained"), "truth": ("shown", "relevant")}),
+)
+def bias_disparity(sums: GroupSums, *, users: str, items: str, source: str) -> Disparities:
+    """How much more the lists of groups of users prefer groups of items than the users do: (BR - BS) / BS.
+
+    Args:
+        sums: The sums by group.
+        users: The column of `user_segments`.
+        items: The column of `item_groups`.
+        source: The rows of BS, as for `bias_disparity_bs`.
+
+    Returns:
+        A value of -1 or more for each pair of groups, and the mean of |value| over all pairs: 0 if the lists have the
+            preferences of the users. Undefined if BS is undefined or 0.
+
+    Source:
+        Tsintzou, Pitoura and Tsaparas, Bias disparity in recommendation systems, arXiv:1811.01461, 2018.
+
+    Example:
+        The three users of a group have 8 rows, 6 of genre war, and get 10 items, all of genre war:
+
+        >>> rows = {("M", None): GroupSum(3, 8), ("M", "war"): GroupSum(6, 6)}
+        >>> lists = {("M", None): GroupSum(3, 10), ("M", "war"): GroupSum(10, 10)}
+        >>> sums = GroupSums({"trained": rows, "shown": lists}, {"war": 2}, 4)
+        >>> round(bias_disparity(sums, users="gender", items="genre", source="train").whole, 12)
+        0.333333333333
+    """
+    del users, items
+    before, after = _preferences(sums, _SOURCE_MEASURES[source]), _preferences(sums, "shown")
+    values = {
+        pair: ((value - before[pair][0]) / before[pair][0], n_users)
+        for pair, (value, n_users) in after.items()
+        if pair in before and before[pair][0] > 0
+    }
+    return Disparities(values, _mean(abs(value) for value, _ in values.values()))
 
 
 def _unevenness(rates: Collection[float]) -> float:
@@ -334,3 +408,21 @@ def _mean_difference(values: Iterable[float]) -> float:
         return math.nan
     # Value j is the larger one in j pairs, and the smaller one in n - 1 - j pairs.
     return float(np.sum((2 * np.arange(n) - (n - 1)) * ordered) / (n * (n - 1) / 2))
+
+
+def _preferences(sums: GroupSums, measure: str) -> dict[tuple[str, str], tuple[float, int]]:
+    """The preference of u for g by pair of groups, and the number of users of u."""
+    return {
+        (u, g): (sums.sums[measure].get((u, g), _NOTHING).total / group.total / (size / sums.n_items), group.n)
+        for u, group in sums.of_users(measure).items()
+        for g, size in sorted(sums.sizes.items())
+    }
+
+
+def _distance_from_1(values: Mapping[tuple[str, str], tuple[float, int]]) -> Disparities:
+    return Disparities(values, _mean(abs(value - 1) for value, _ in values.values()))
+
+
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return math.fsum(numbers) / len(numbers) if numbers else math.nan

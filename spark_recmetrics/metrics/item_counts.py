@@ -1,7 +1,4 @@
-"""How often items are in the lists of a model, for item metrics: the counts of a batch, their sums, and the values.
-
-One pass over a batch counts for all models, cut-offs and user sets.
-"""
+"""Item metrics: how often items are in lists, in one pass over a batch for all models, cut-offs and user sets, and values."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,12 +22,9 @@ from spark_recmetrics.columns import (
 )
 from spark_recmetrics.conventions import MEMBERS, Convention
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.metrics.arrays import Floats, Ints
+from spark_recmetrics.metrics.arrays import Bools, Floats, Ints, sum_by_user
 from spark_recmetrics.metrics.batch import RankedBatch, recommended
 from spark_recmetrics.metrics.registry import Metric
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -68,52 +62,43 @@ class ItemCounts:
             for item in items:
                 lengths.setdefault(item, []).append(len(items))
         counts: dict[tuple[int, bool], int] = {}
-        for item, of_item in lengths.items():
-            key = (len(of_item), catalog is None or isinstance(catalog, int) or item in catalog)
+        for item, item_lengths in lengths.items():
+            key = (len(item_lengths), catalog is None or isinstance(catalog, int) or item in catalog)
             counts[key] = counts.get(key, 0) + 1
-        overlap = math.fsum(math.fsum(1 / math.sqrt(n) for n in of_item) ** 2 for of_item in lengths.values())
+        overlap = math.fsum(math.fsum(1 / math.sqrt(n) for n in item_lengths) ** 2 for item_lengths in lengths.values())
         n_items = catalog if catalog is None or isinstance(catalog, int) else len(set(catalog))
         return cls(dict(sorted(counts.items())), sum(len(items) > 0 for items in lists), n_items, overlap)
 
-    def histogram(self, *, of_catalog: bool = False) -> dict[int, int]:
-        """Count -> number of items, ascending. With `of_catalog`, only items of the catalog, including those in no list."""
+    def histogram(self, *, catalog_only: bool = False) -> dict[int, int]:
+        """Count -> number of items, ascending. With `catalog_only`, only items of the catalog, including those in no list."""
         n_by_count: dict[int, int] = {}
         for (count, in_catalog), n in self.counts.items():
-            if in_catalog or not of_catalog:
+            if in_catalog or not catalog_only:
                 n_by_count[count] = n_by_count.get(count, 0) + n
-        if of_catalog and self.n_items is not None and self.n_items > sum(n_by_count.values()):
+        if catalog_only and self.n_items is not None and self.n_items > sum(n_by_count.values()):
             n_by_count[0] = self.n_items - sum(n_by_count.values())
         return dict(sorted(n_by_count.items()))
 
     @property
     def n_covered(self) -> int:
         """The number of items of the catalog that are in a list."""
-        return sum(n for count, n in self.histogram(of_catalog=True).items() if count)
+        return sum(n for count, n in self.histogram(catalog_only=True).items() if count)
 
 
 @dataclass(frozen=True)
 class DistinctItems:
-    """The distinct items of U lists, and how often each is in all lists of the model.
+    """The distinct items of U lists, and how often each is in all lists of the model."""
 
-    Args:
-        user: (L,) the list of the item, as an index into the U lists.
-        times: (L,) how often the item is in this list: once, unless repeated items are kept.
-        count: (L,) how often the item is in all lists of the model.
-        in_catalog: (L,) whether the item is in the catalog.
-        weight: (L,) sum of 1 / sqrt(length) over the lists with the item.
-        n_users: U.
-    """
-
-    user: Ints
-    times: Ints
-    count: Ints
-    in_catalog: NDArray[np.bool_]
-    weight: Floats
-    n_users: int
+    user: Ints  # (L,) the list of the item, as an index into the U lists
+    times: Ints  # (L,) how often the item is in this list: once, unless repeated items are kept
+    count: Ints  # (L,) how often the item is in all lists of the model
+    in_catalog: Bools  # (L,)
+    weight: Floats  # (L,) sum of 1 / sqrt(length) over the lists with the item
+    n_users: int  # U
 
     def sum(self, values: Any) -> Floats:
         """(U,) sums over the items of each list."""
-        return np.asarray(np.bincount(self.user, weights=values, minlength=self.n_users), dtype=np.float64)
+        return sum_by_user(self.user, values, self.n_users)
 
 
 class CountSpec(NamedTuple):
@@ -184,13 +169,13 @@ def count_items(
     present = np.flatnonzero(np.sum([*counts, *rows], axis=0))
     # Without items there are no lists either.
     models = np.arange(n_models) if len(present) else np.zeros(0, dtype=np.int64)
-    item_ids = np.concatenate([ids[present % n_items], np.repeat(ids[:1], len(models))])
-    columns = [np.concatenate([values[present], n[models]]) for values, n in zip(counts, n_lists, strict=True)]
-    columns += [
-        np.concatenate([values[present], np.zeros(len(models), dtype=values.dtype)]) for values in (*weights, *rows, *totals)
+    columns = [
+        np.concatenate([ids[present % n_items], np.repeat(ids[:1], len(models))]),
+        np.concatenate([present // n_items, -1 - models]),
+        *(np.concatenate([values[present], n[models]]) for values, n in zip(counts, n_lists, strict=True)),
+        *(np.append(values[present], np.zeros(len(models), dtype=values.dtype)) for values in (*weights, *rows, *totals)),
     ]
-    codes = np.concatenate([present // n_items, -1 - models])
-    return dict(zip(item_columns(len(counted), len(summed)), [item_ids, codes, *columns], strict=True))
+    return dict(zip(item_columns(len(counted), len(summed)), columns, strict=True))
 
 
 def kept_lists(batch: RankedBatch, ids: Any, counted: Sequence[CountSpec]) -> dict[str, Any]:
@@ -228,17 +213,11 @@ def counts_of(rows: Iterable[Mapping[str, Any]], n_items: int | None) -> dict[tu
 
 
 def check_counts(counts: Mapping[tuple[int, int], ItemCounts]) -> None:
-    """Check that the lists have no more items than the catalog.
-
-    Raises:
-        DataError: They have more.
-    """
-    beyond = max(
-        (of_model.n_covered - of_model.n_items for of_model in counts.values() if of_model.n_items is not None), default=0
-    )
-    if beyond > 0:
+    """Raise DataError if the lists have more items than the catalog."""
+    excess = max((items.n_covered - items.n_items for items in counts.values() if items.n_items is not None), default=0)
+    if excess > 0:
         raise DataError(
-            f"catalog: expected the number of all items that can be recommended, found {beyond} more items in the lists"
+            f"catalog: expected the number of all items that can be recommended, found {excess} more items in the lists"
         )
 
 
@@ -250,9 +229,9 @@ def item_values(
     metrics = [metric for metric in metrics if metric.definition.kind == "item"]
     counted = count_specs(metrics, convention)
     for metric in metrics:
-        of_model = counts.get((model, counted.index(CountSpec.of(metric, convention))))
-        value = math.nan if of_model is None else metric.definition.compute(of_model, **metric.options(convention))
-        values[metric.slug] = (None if math.isnan(value) else float(value), 0 if of_model is None else of_model.n_lists)
+        model_counts = counts.get((model, counted.index(CountSpec.of(metric, convention))))
+        value = math.nan if model_counts is None else metric.definition.compute(model_counts, **metric.options(convention))
+        values[metric.slug] = (None if math.isnan(value) else float(value), 0 if model_counts is None else model_counts.n_lists)
     return values
 
 
@@ -267,7 +246,8 @@ def list_shares(
     """(U, models * metrics) the contribution of each list to the value of each item metric: (n - 1) (value - value without it).
 
     The mean of value + contribution over the n lists is the jackknife estimate of the value; over resampled lists it is a
-    bootstrap replicate of the value. A contribution is NaN for a user without a list, or if there is no value without the list.
+    bootstrap replicate of the value (Efron, The jackknife, the bootstrap and other resampling plans, SIAM 1982). A contribution
+    is NaN for a user without a list, or if there is no value without the list.
 
     Args:
         rows: Columns with an entry for each item of a list: `user`, an index into the U users; `model`; `known`, whether the
@@ -278,19 +258,13 @@ def list_shares(
         convention: The convention.
         counts: By model and index of the `CountSpec`, how often items are in all lists.
         n_models: The number of models.
-
-    Returns:
-        The contributions, with the metrics of a model in adjacent columns.
-
-    Source:
-        Efron, The jackknife, the bootstrap and other resampling plans, SIAM 1982.
     """
     shares = np.full((n_users, n_models, len(metrics)), np.nan)
     counted = count_specs(metrics, convention)
-    for (model, place), of_model in counts.items():
+    for (model, place), model_counts in counts.items():
         numbers = [number for number, metric in enumerate(metrics) if CountSpec.of(metric, convention) == counted[place]]
         entries = np.flatnonzero((rows["model"] == model) & (rows[f"{ITEM_COUNTS}{place}"] > 0))
-        if of_model.n_lists < 2 or not len(entries) or not numbers:
+        if model_counts.n_lists < 2 or not len(entries) or not numbers:
             continue
         times = np.ones(len(entries), dtype=np.int64)
         if "item" in rows:
@@ -301,9 +275,9 @@ def list_shares(
         for number in numbers:
             definition, options = metrics[number].definition, metrics[number].options(convention)
             if definition.left_out is not None:
-                value = definition.compute(of_model, **options)
-                without = definition.left_out(of_model, lists, **options)
-                shares[users, model, number] = (of_model.n_lists - 1) * (value - without)
+                value = definition.compute(model_counts, **options)
+                without = definition.left_out(model_counts, lists, **options)
+                shares[users, model, number] = (model_counts.n_lists - 1) * (value - without)
     return shares.reshape(n_users, -1)
 
 

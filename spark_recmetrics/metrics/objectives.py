@@ -17,10 +17,10 @@ from spark_recmetrics.text import brief, did_you_mean
 
 Point = Literal["utopia", "nadir"]
 
+_POINTS = get_args(Point)
+
 _LARGEST = 1e100
 """The largest coordinate of a point. Volumes of larger ones would be infinite."""
-
-_POINTS = get_args(Point)
 
 
 def equal(value: float, other: float) -> bool:
@@ -30,17 +30,11 @@ def equal(value: float, other: float) -> bool:
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric to optimize, and the points with which its value is compared.
+    """A metric to optimize, and the points with which its value is compared."""
 
-    Args:
-        metric: The metric, with its cut-off.
-        utopia: The best possible value; None if it is not known.
-        nadir: The worst acceptable value; None if it is not known.
-    """
-
-    metric: Metric
-    utopia: float | None = None
-    nadir: float | None = None
+    metric: Metric  # with its cut-off
+    utopia: float | None = None  # the best possible value
+    nadir: float | None = None  # the worst acceptable value
 
     def ahead(self, value: float, other: float) -> float:
         """By how much a value is better than another; 0 if they are `equal`."""
@@ -64,8 +58,6 @@ def euclidean_distance(values: Sequence[float], objectives: Sequence[Objective])
         WarpRec 1.4.6, its metric EucDistance.
 
     Example:
-        A model with 3/4 and 1 where 1 and 1 are possible, and a model with 0 and 0:
-
         >>> goals = [Objective(parse("ndcg@10"), utopia=1.0), Objective(parse("item_coverage@10"), utopia=1.0)]
         >>> euclidean_distance([0.75, 1.0], goals), round(euclidean_distance([0.0, 0.0], goals) ** 2, 12)
         (0.25, 2.0)
@@ -121,14 +113,9 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True)
 class Objectives:
-    """Objectives that are combined.
+    """Objectives that are combined."""
 
-    Args:
-        k: Their cut-off, None if they have no common one.
-        goals: The objectives.
-    """
-
-    k: int | None
+    k: int | None  # their common cut-off, if they have one
     goals: tuple[Objective, ...]
 
     @property
@@ -167,12 +154,10 @@ class Objectives:
         vectors = {model: self._vector(values) for model, values in models.items() if self.undefined(values) is None}
         standings = []
         for model, values in models.items():
-            better: tuple[str, ...] = ()
-            if model in vectors:
-                better = tuple(other for other, vector in vectors.items() if self._dominates(vector, vectors[model]))
+            vector, reason = vectors.get(model), self.undefined(values)
+            better = tuple(other for other, ahead in vectors.items() if vector is not None and self._dominates(ahead, vector))
             by_metric = {str(goal.metric): values.get(goal.metric) for goal in self.goals}
-            optimal = None if model not in vectors else not better
-            standings.append(Standing(self.k, model, by_metric, optimal, better, self.undefined(values)))
+            standings.append(Standing(self.k, model, by_metric, None if vector is None else not better, better, reason))
         return standings
 
     def _vector(self, values: Mapping[Metric, float | None]) -> list[float]:
@@ -197,12 +182,11 @@ def read_objectives(given: Any, metrics: Sequence[Metric]) -> tuple[Objectives, 
 
     Args:
         given: Metric -> its points, a mapping with optional `utopia` and `nadir`; None for no objectives. A missing point is
-            the bound of the metric's values, if it has one. A metric without a cut-off stands for all cut-offs of the
-            evaluation.
+            the bound of the metric's values, if it has one. A metric without a cut-off stands for all its evaluated cut-offs.
         metrics: The metrics that are evaluated.
 
     Raises:
-        ConfigError: Something is wrong; the message has a line for each error.
+        ConfigError: The message has a line for each error.
 
     Example:
         >>> evaluated = [parse(text) for text in ("ndcg@5", "ndcg@10", "gini@5", "gini@10", "rmse")]
@@ -218,7 +202,7 @@ def read_objectives(given: Any, metrics: Sequence[Metric]) -> tuple[Objectives, 
 
 
 def checked_objectives(given: Any, metrics: Sequence[Metric]) -> tuple[tuple[Objectives, ...], dict[tuple[str, ...], str]]:
-    """As `read_objectives`, but with the errors by key below `objectives` in place of an exception."""
+    """As `read_objectives`, but with the errors by key below `objectives` instead of an exception."""
     if not isinstance(given, Mapping | None):
         return (), {(): f"expected a mapping of metrics to their points, found {brief(given)}"}
     named, problems = dict[Metric, tuple[float | None, float | None]](), dict[tuple[str, ...], str]()
@@ -230,8 +214,8 @@ def checked_objectives(given: Any, metrics: Sequence[Metric]) -> tuple[tuple[Obj
             named[metric] = _points(metric, points)
         except ConfigError as error:  # noqa: PERF203 - one message for each metric
             point, _, message = str(error).partition(": ")
-            of_point = bool(message) and point in _POINTS
-            problems[(str(text), point) if of_point else (str(text),)] = message if of_point else str(error)
+            names_point = bool(message) and point in _POINTS
+            problems[(str(text), point) if names_point else (str(text),)] = message if names_point else str(error)
     return ((), problems) if problems or not named else _by_cut_off(named, metrics)
 
 
@@ -245,7 +229,7 @@ def _by_cut_off(
         for metric in named
         if metric.k is None and metric.definition.has_cut_off
     }
-    shared = [k for k in next(iter(cuts.values()), ()) if all(k in of_metric for of_metric in cuts.values())]
+    shared = [k for k in next(iter(cuts.values()), ()) if all(k in metric_cuts for metric_cuts in cuts.values())]
     if cuts and not shared:
         evaluated = "; ".join(f"{metric} at {', '.join(str(k or 'no cut-off') for k in ks)}" for metric, ks in cuts.items())
         return (), {(): f"expected a cut-off at which all of them are evaluated, found {evaluated}"}

@@ -34,8 +34,7 @@ def parse(text: str | Metric) -> Metric:
     """The metric that a string names.
 
     Args:
-        text: `name`, `name@k` or `name(operand, …, parameter=value, …)@k`, in any case; the name may be an alias.
-            A `Metric` is returned unchanged.
+        text: `name`, `name@k` or `name(operand, …, parameter=value, …)@k`, in any case, aliases included; or a `Metric`.
 
     Returns:
         The metric; its `str` is the canonical form.
@@ -126,17 +125,17 @@ class _Reader:
         kept = () if tuple(operands) == definition.operands else tuple(operands)
         return Metric(name, kept, tuple(sorted(params.items())), self.cut_off(definition))
 
-    def not_a_parameter(self, definition: Definition, found: str) -> ConfigError:
+    def not_a_parameter(self, definition: Definition, token: str) -> ConfigError:
         """An error that shows how the parameters are written."""
         if not definition.options:
-            return self.error(f"{definition.name} has no parameters: write it without (…), found {found!r}")
+            return self.error(f"{definition.name} has no parameters: write it without (…), found {token!r}")
         defaults = Metric(definition.name).options(Convention("default"))
-        *others, last = [
+        *others, last = (
             f"{key}={f'{value:g}' if isinstance(value, float) else value or 'COLUMN'}" for key, value in defaults.items()
-        ]
+        )
         forms = f"{', '.join(others)} or {last}" if others else last
         expected = "a metric or a parameter" if definition.operands else "a parameter"
-        return self.error(f"expected {expected} of {definition.name}, written {forms}, found {found!r}")
+        return self.error(f"expected {expected} of {definition.name}, written {forms}, found {token!r}")
 
     def check_no_value(self, definition: Definition, word: str) -> None:
         """Reject a word in place of an operand that is a value of a parameter; some values are also names of metrics."""
@@ -256,11 +255,7 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
 
 
 def named_populations(convention: Convention) -> Convention:
-    """The convention with the canonical names of metrics in `users_by_metric`.
-
-    Raises:
-        ConfigError: A key is not the name of a metric without parameters and cut-off.
-    """
+    """The convention with the canonical names of metrics in `users_by_metric`. Raises ConfigError if a key is not a name."""
     users = {}
     for text, population in convention.users_by_metric:
         metric = parse(text)

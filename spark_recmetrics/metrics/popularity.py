@@ -1,13 +1,12 @@
 """Metrics of the popularity of recommended items: novelty, popularity, long tail, discovery, and serendipity.
 
 Notation, per user: L_k is the list cut at k, and n its length. Per item: `rows` and `users` are its training rows and the users
-with such a row, and p is its share of all training rows, or of all users with a training row. An item without a training row is
-*cold*.
+with such a row, and p is its share of all training rows, or of all users with training rows. Items without a row are *cold*.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,17 +15,19 @@ from spark_recmetrics.conventions import CHOICES
 from spark_recmetrics.metrics.arrays import Floats, Ints, ratio, sum_by_user
 from spark_recmetrics.metrics.batch import RankedBatch, popularity, recommended
 from spark_recmetrics.metrics.ranking import gain_of
-from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
+from spark_recmetrics.metrics.registry import Parameter, PerChoice, Sums, quotient, register
 
 _OF = ("users", "rows")
+_SHARE = Parameter(0.8, below=1.0)
 _DENOMINATOR = Parameter("recommended", ("recommended", "k"))
+_POPULARITY = ("recommended", "popularity")
+_POPULARITY_OF = PerChoice("of", {"users": (*_POPULARITY, "audience"), "rows": _POPULARITY})
+
+_list_metric = partial(register, needs=_POPULARITY, users="predicted", accuracy=False)
+_hit_metric = partial(register, needs=_POPULARITY_OF, needs_relevant=True, upper=None, accuracy=False)
 
 
-def _popularity_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
-    return ("recommended", "popularity", "audience") if options["of"] == "users" else ("recommended", "popularity")
-
-
-@register(
+@_list_metric(
     "novelty",
     options={
         "of": Parameter("users", _OF),
@@ -36,17 +37,13 @@ def _popularity_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
         "average": Parameter("per_user", ("per_user", "recommendations")),
     },
     aliases={
-        "self_information": (),
-        "miuf": (),
-        "mean_inv_user_freq": (),
+        **dict.fromkeys(("self_information", "miuf", "mean_inv_user_freq"), ()),
         "surprisal": (("denominator", "k"), ("scale", "max")),
     },
     upper=None,
     pooled=quotient,
     averaged_by="average",
-    needs=_popularity_needs,
-    users="predicted",
-    accuracy=False,
+    needs=_POPULARITY_OF,
 )
 def novelty(batch: RankedBatch, k: int | None, *, of: str, cold: str, scale: str, denominator: str, average: str) -> Sums:
     """How rare the recommended items are in the training rows: mean of -log2 p over L_k.
@@ -69,14 +66,9 @@ def novelty(batch: RankedBatch, k: int | None, *, of: str, cold: str, scale: str
     Example:
         All of 4 users have "a", and one has "b":
 
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["a", "b"], ["b"], []], [{}, {}, {}]
         >>> train = [(user, "a") for user in "1234"] + [("1", "b")]
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
-        >>> total, count, _ = novelty(
-        ...     batch, 2, of="users", cold="one", scale="none", denominator="recommended", average="per_user"
-        ... )
-        >>> total, count
+        >>> batch = RankedBatch.of([["a", "b"], ["b"], []], [{}, {}, {}], train=train)
+        >>> novelty(batch, 2, of="users", cold="one", scale="none", denominator="recommended", average="per_user")[:2]
         (array([2., 2., 0.]), array([2, 1, 0]))
     """
     del average
@@ -89,18 +81,12 @@ def novelty(batch: RankedBatch, k: int | None, *, of: str, cold: str, scale: str
     return Sums(sum_by_user(user, rarity[item], batch.size), np.where(n > 0, batch.cut_off(k), 0) if denominator == "k" else n)
 
 
-@register(
+@_list_metric(
     "arp",
-    options={
-        "cold": Parameter("zero", ("zero", "one")),
-        "scale": Parameter("none", ("none", "share")),
-    },
+    options={"cold": Parameter("zero", ("zero", "one")), "scale": Parameter("none", ("none", "share"))},
     aliases=("average_recommendation_popularity", "avg_rec_popularity", "average_popularity"),
     higher_is_better=False,
     upper=None,
-    needs=("recommended", "popularity"),
-    users="predicted",
-    accuracy=False,
 )
 def recommendation_popularity(batch: RankedBatch, k: int | None, *, cold: str, scale: str) -> Floats:
     """Average popularity of the recommended items: mean number of training rows over L_k.
@@ -118,26 +104,19 @@ def recommendation_popularity(batch: RankedBatch, k: int | None, *, cold: str, s
         Yin et al., Challenging the long tail recommendation, VLDB 2012.
 
     Example:
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["a", "b"], ["x"], []], [{}, {}, {}]
         >>> train = [("1", "a"), ("2", "a"), ("3", "a"), ("1", "b")]
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
+        >>> batch = RankedBatch.of([["a", "b"], ["x"], []], [{}, {}, {}], train=train)
         >>> recommendation_popularity(batch, 2, cold="zero", scale="none")
         array([ 2.,  0., nan])
     """
     user, item = recommended(batch).top(k, "item")
+    n = np.bincount(user, minlength=batch.size)
     n_rows = np.maximum(recommended(batch).table.n_rows, 1 if cold == "one" else 0)
-    return _mean(batch, user, (n_rows / (max(popularity(batch).n_rows, 1) if scale == "share" else 1))[item])
+    divisor = max(popularity(batch).n_rows, 1) if scale == "share" else 1
+    return ratio(sum_by_user(user, (n_rows / divisor)[item], batch.size), n, defined=n > 0)
 
 
-@register(
-    "aplt",
-    options={"share": Parameter(0.8, below=1.0), "denominator": _DENOMINATOR},
-    aliases=("average_percentage_of_long_tail",),
-    needs=("recommended", "popularity"),
-    users="predicted",
-    accuracy=False,
-)
+@_list_metric("aplt", options={"share": _SHARE, "denominator": _DENOMINATOR}, aliases=("average_percentage_of_long_tail",))
 def long_tail_share(batch: RankedBatch, k: int | None, *, share: float, denominator: str) -> Floats:
     """Share of long-tail items in the list: long-tail items in L_k / n.
 
@@ -154,16 +133,13 @@ def long_tail_share(batch: RankedBatch, k: int | None, *, share: float, denomina
         (U,) shares in [0, 1]. Undefined for a user without a list.
 
     Source:
-        Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with personalized re-ranking,
-        FLAIRS 2019.
+        Abdollahpouri et al., Managing popularity bias in recommender systems with personalized re-ranking, FLAIRS 2019.
 
     Example:
         "a" holds 8 of 10 training rows, "b" and "c" one each:
 
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["a", "b"], ["b", "c"], []], [{}, {}, {}]
         >>> train = [(user, "a") for user in "12345678"] + [("1", "b"), ("2", "c")]
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
+        >>> batch = RankedBatch.of([["a", "b"], ["b", "c"], []], [{}, {}, {}], train=train)
         >>> long_tail_share(batch, 2, share=0.8, denominator="recommended")
         array([0.5, 1. , nan])
     """
@@ -171,16 +147,7 @@ def long_tail_share(batch: RankedBatch, k: int | None, *, share: float, denomina
     return ratio(n_tail, batch.cut_off(k) if denominator == "k" else n, defined=n > 0)
 
 
-@register(
-    "aclt",
-    options={"share": Parameter(0.8, below=1.0)},
-    aliases=("average_coverage_of_long_tail",),
-    upper=None,
-    grows_with_k=True,
-    needs=("recommended", "popularity"),
-    users="predicted",
-    accuracy=False,
-)
+@_list_metric("aclt", options={"share": _SHARE}, aliases=("average_coverage_of_long_tail",), upper=None, grows_with_k=True)
 def long_tail_count(batch: RankedBatch, k: int | None, *, share: float) -> Floats:
     """Number of long-tail items in L_k.
 
@@ -193,14 +160,11 @@ def long_tail_count(batch: RankedBatch, k: int | None, *, share: float) -> Float
         (U,) counts. Undefined for a user without a list.
 
     Source:
-        Abdollahpouri, Burke and Mobasher, Managing popularity bias in recommender systems with personalized re-ranking,
-        FLAIRS 2019.
+        Abdollahpouri et al., Managing popularity bias in recommender systems with personalized re-ranking, FLAIRS 2019.
 
     Example:
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["a", "b"], ["b", "c"], []], [{}, {}, {}]
         >>> train = [(user, "a") for user in "12345678"] + [("1", "b"), ("2", "c")]
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
+        >>> batch = RankedBatch.of([["a", "b"], ["b", "c"], []], [{}, {}, {}], train=train)
         >>> long_tail_count(batch, 2, share=0.8)
         array([ 1.,  2., nan])
     """
@@ -212,43 +176,38 @@ def _absolute_over_count(sums: Sums) -> Any:
     return (sums.total**2) ** 0.5 / sums.count
 
 
-@register(
+@_list_metric(
     "pop_rsp",
-    options={"share": Parameter(0.8, below=1.0)},
+    options={"share": _SHARE},
     aliases=("popularity_statistical_parity", "pop_based_rsp"),
     higher_is_better=False,
     pooled=_absolute_over_count,
-    needs=("recommended", "popularity", "catalog"),
-    users="predicted",
+    needs=(*_POPULARITY, "catalog"),
     skips_undefined=True,
-    accuracy=False,
 )
 def popularity_parity(batch: RankedBatch, k: int | None, *, share: float) -> Sums:
     """How unequally items of the short head and of the long tail are recommended: std / mean of the two rates.
 
-    The rate of a group is the number of its recommendations divided by the number of its items. For two rates a and b, std /
-    mean is |a - b| / (a + b).
+    The rate of a group is the number of its recommendations / the number of its items. For two rates a and b, std / mean is
+    |a - b| / (a + b).
 
     Args:
         batch: U users.
         k: Cut-off.
-        share: The share of the training rows in the short head, as for `aplt`. All other items of the catalog are the long
-            tail.
+        share: As for `aplt`. All items of the catalog that are not in the short head are in the long tail.
 
     Returns:
         a - b and a + b, (U,) each. Undefined without a list, and if one of the groups has no item.
 
     Source:
-        Zhu, Wang and Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR
-        2020; for groups by popularity: WarpRec 1.4.6.
+        Zhu et al., Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR 2020; for
+        groups by popularity: WarpRec 1.4.6.
 
     Example:
         "a" is one of 4 items and holds 8 of 10 rows. It is recommended twice, the others once: rates 2 and 1/3:
 
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["a", "b"], ["a"], []], [{}, {}, {}]
         >>> train = [(user, "a") for user in "12345678"] + [("1", "b"), ("2", "c")]
-        >>> batch = with_items(RankedBatch.of(lists, truth, n_items=4), lists, truth, train=train)
+        >>> batch = RankedBatch.of([["a", "b"], ["a"], []], [{}, {}, {}], n_items=4, train=train)
         >>> total, count, _ = popularity_parity(batch, 2, share=0.8)
         >>> round(float(abs(total.sum()) / count.sum()), 6)
         0.714286
@@ -262,14 +221,10 @@ def popularity_parity(batch: RankedBatch, k: int | None, *, share: float) -> Sum
     return Sums(head - rate, head + rate)
 
 
-@register(
+@_hit_metric(
     "efd",
     options={"of": Parameter("rows", _OF), "gain": Parameter("binary", CHOICES["gain"])},
     aliases=("expected_free_discovery",),
-    upper=None,
-    needs_relevant=True,
-    needs=_popularity_needs,
-    accuracy=False,
 )
 def expected_free_discovery(batch: RankedBatch, k: int | None, *, of: str, gain: str) -> Floats:
     """Discounted novelty of the hits: sum of gain_i (-log2 p_i) / log2(i + 1) over L_k / sum of 1 / log2(i + 1) up to k.
@@ -289,24 +244,18 @@ def expected_free_discovery(batch: RankedBatch, k: int | None, *, of: str, gain:
     Example:
         "b" has one of 4 rows, and is at rank 1 or at rank 2:
 
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["b"], ["x", "b"], []], [{"b": 1}, {"b": 1}, {}]
         >>> train = [("1", "a"), ("2", "a"), ("3", "a"), ("1", "b")]
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
+        >>> batch = RankedBatch.of([["b"], ["x", "b"], []], [{"b": 1}, {"b": 1}, {}], train=train)
         >>> expected_free_discovery(batch, 1, of="rows", gain="binary")
         array([ 2.,  0., nan])
     """
     return _discounted(batch, k, of, gain, novel=True)
 
 
-@register(
+@_hit_metric(
     "epc",
     options={"of": Parameter("users", _OF), "gain": Parameter("binary", CHOICES["gain"])},
     aliases=("expected_popularity_complement",),
-    upper=None,
-    needs_relevant=True,
-    needs=_popularity_needs,
-    accuracy=False,
 )
 def expected_popularity_complement(batch: RankedBatch, k: int | None, *, of: str, gain: str) -> Floats:
     """Discounted rarity of the hits: sum of gain_i (1 - p_i) / log2(i + 1) over L_k / sum of 1 / log2(i + 1) up to k.
@@ -324,26 +273,18 @@ def expected_popularity_complement(batch: RankedBatch, k: int | None, *, of: str
         Vargas and Castells, Rank and relevance in novelty and diversity metrics for recommender systems, RecSys 2011.
 
     Example:
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["b"], ["a"], []], [{"b": 1}, {"a": 1}, {}]
         >>> train = [("1", "a"), ("2", "a"), ("3", "a"), ("4", "b")]
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=train)
+        >>> batch = RankedBatch.of([["b"], ["a"], []], [{"b": 1}, {"a": 1}, {}], train=train)
         >>> expected_popularity_complement(batch, 1, of="users", gain="binary")
         array([0.75, 0.25,  nan])
     """
     return _discounted(batch, k, of, gain, novel=False)
 
 
-def _serendipity_needs(options: Mapping[str, Any]) -> tuple[Need, ...]:
-    return ("recommended", "popularity" if options["against"] == "popularity" else "baseline", "catalog")
-
-
-@register(
+@_list_metric(
     "serendipity",
     options={"against": Parameter("popularity", ("popularity", "baseline"))},
-    needs=_serendipity_needs,
-    users="predicted",
-    accuracy=False,
+    needs=PerChoice("against", {name: ("recommended", name, "catalog") for name in ("popularity", "baseline")}),
 )
 def serendipity(batch: RankedBatch, k: int | None, *, against: str) -> Floats:
     """Hits that a simple recommender ranks lower: sum of max(P(i) - P0(i), 0) h_i over L_k / n, with P(i) = (N + 1 - i) / N.
@@ -365,10 +306,8 @@ def serendipity(batch: RankedBatch, k: int | None, *, against: str) -> Floats:
     Example:
         "a" and then "b" are the most popular of 4 items. P(1) = 1, and P0 of "a", "b" and a cold item is 1, 3/4 and 0:
 
-        >>> from spark_recmetrics.metrics.batch import with_items
-        >>> lists, truth = [["b"], ["x"], []], [{"b": 1}, {"x": 1}, {}]
         >>> train = [("1", "a"), ("2", "a"), ("1", "b")]
-        >>> batch = with_items(RankedBatch.of(lists, truth, n_items=4), lists, truth, train=train)
+        >>> batch = RankedBatch.of([["b"], ["x"], []], [{"b": 1}, {"x": 1}, {}], n_items=4, train=train)
         >>> serendipity(batch, 1, against="popularity")
         array([0.25, 1.  ,  nan])
     """
@@ -382,12 +321,6 @@ def serendipity(batch: RankedBatch, k: int | None, *, against: str) -> Floats:
         expected_rank = np.where(listed, baseline_rank, np.inf)
     gained = np.maximum((n_items + 1 - rank) - np.maximum(n_items + 1 - expected_rank, 0), 0) / n_items
     return ratio(sum_by_user(user, gained, batch.size), n, defined=n > 0)
-
-
-def _mean(batch: RankedBatch, user: Ints, values: Floats) -> Floats:
-    """(U,) mean of the values over the rows of each user, NaN without a row."""
-    n = np.bincount(user, minlength=batch.size)
-    return ratio(sum_by_user(user, values, batch.size), n, defined=n > 0)
 
 
 def _shares(batch: RankedBatch, of: str) -> Floats:
@@ -408,7 +341,7 @@ def _long_tail(batch: RankedBatch, k: int | None, share: float) -> tuple[Floats,
     items = recommended(batch)
     user, item = items.top(k, "item")
     tail = items.table.n_rows < popularity(batch).head_threshold(share)
-    return sum_by_user(user, tail[item].astype(np.float64), batch.size), np.bincount(user, minlength=batch.size)
+    return sum_by_user(user, tail[item], batch.size), np.bincount(user, minlength=batch.size)
 
 
 def _discounted(batch: RankedBatch, k: int | None, of: str, gain: str, *, novel: bool) -> Floats:

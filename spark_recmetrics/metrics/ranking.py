@@ -74,8 +74,7 @@ def recall(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
 def f_beta(first: Floats, second: Floats, *, beta: float) -> Floats:
     """Weighted harmonic mean of two metrics: (1 + beta^2) a b / (beta^2 a + b), and 0 where a = b = 0.
 
-    The default metrics are precision and recall; others are written as `f1(ndcg, map)@10`. A beta above 1 favors the second
-    metric.
+    The default metrics are precision and recall; write others as `f1(ndcg, map)@10`. A beta above 1 favors the second metric.
 
     Args:
         first: (U,) values of the first metric.
@@ -197,16 +196,12 @@ def r_precision(batch: RankedBatch, k: int | None) -> Floats:
         >>> r_precision(batch, None)
         array([0.5, 0. , nan])
     """
-    within = (batch.hit_rank <= batch.n_relevant[batch.hit_user]).astype(np.float64)
+    within = batch.hit_rank <= batch.n_relevant[batch.hit_user]
     return ratio(batch.sum_hits(within, k), batch.n_relevant, defined=batch.n_relevant > 0)
 
 
 @register(
-    "rbp",
-    options={"p": Parameter(0.8, below=1.0)},
-    aliases=("rank_biased_precision",),
-    needs_relevant=True,
-    grows_with_k=True,
+    "rbp", options={"p": Parameter(0.8, below=1.0)}, aliases=("rank_biased_precision",), needs_relevant=True, grows_with_k=True
 )
 def rank_biased_precision(batch: RankedBatch, k: int | None, *, p: float) -> Floats:
     """Rank-biased precision: (1 - p) sum of h_i p^(i-1) over i <= k.
@@ -315,8 +310,6 @@ def discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain: str, 
         2^r - 1 Burges et al., Learning to rank using gradient descent, ICML 2005.
 
     Example:
-        Hits at ranks 1 and 3, a miss, and no relevant item:
-
         >>> batch = RankedBatch.of(lists=[["a", "x", "b"], ["x"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
         >>> discounted_cumulative_gain(batch, 3, gain="binary", discount="log2_plus1")
         array([1.5, 0. , 0. ])
@@ -350,8 +343,6 @@ def ideal_discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain:
         Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20(4), 2002.
 
     Example:
-        Two relevant items, one, and none:
-
         >>> batch = RankedBatch.of(lists=[["a", "x", "b"], ["x"], ["a"]], truth=[{"a": 1, "b": 1}, {"y": 1}, {}])
         >>> ideal_discounted_cumulative_gain(batch, 3, gain="binary", idcg="at_k", discount="log2_plus1").round(6)
         array([1.63093, 1.     , 0.     ])
@@ -375,11 +366,8 @@ def ideal_discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain:
     "ndcg",
     options={"gain": "gain", "idcg": "idcg", "discount": "discount"},
     aliases={
-        "normalized_dcg": (),
-        "normalised_dcg": (),
-        "normalized_discounted_cumulative_gain": (),
-        "ndcg_rendle2020": (("gain", "binary"),),
-        "ndcgrendle2020": (("gain", "binary"),),
+        **dict.fromkeys(("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain"), ()),
+        **dict.fromkeys(("ndcg_rendle2020", "ndcgrendle2020"), (("gain", "binary"),)),
     },
     needs_relevant=True,
 )
@@ -417,10 +405,7 @@ LARGEST_GAIN = 2.0**1000
 
 
 def gain_of(rating: Floats, gain: str) -> Floats:
-    """Gain of relevant items by their ratings, from 0 to `LARGEST_GAIN`.
-
-    Negative gains count as 0, because an ideal list would leave those items out.
-    """
+    """Gain by rating, up to `LARGEST_GAIN`. Negative gains count as 0, because an ideal list would leave those items out."""
     return np.clip(raw_gain(rating, gain), 0.0, LARGEST_GAIN)
 
 

@@ -3,7 +3,7 @@
 The formulas use arithmetic only, so that moments may be numbers, numpy arrays or Spark columns. The option `average` selects
 the moments. `pairs`: the moments of all pairs of all users. `per_user`: the moments of each user; the value of a model is the
 mean of the users' values, so for `rmse` a mean of roots. `users`: the sum over all pairs divided by the number of users; for
-`r2` and `explained_variance` the same as `pairs`.
+`r2` and `explained_variance` the same as `pairs`. The examples have three pairs with ratings 5, 4, 3 and errors 1, 2, 3.
 """
 
 from __future__ import annotations
@@ -50,11 +50,7 @@ class Moments(NamedTuple):
     sum_squared_rating: Any
 
 
-@_error(
-    "mae",
-    aliases=("mean_absolute_error",),
-    pooled=quotient,
-)
+@_error("mae", aliases=("mean_absolute_error",), pooled=quotient)
 def mean_absolute_error(moments: Moments) -> Sums:
     """Mean absolute error: (1/n) sum |p - r|, in units of the rating.
 
@@ -68,19 +64,13 @@ def mean_absolute_error(moments: Moments) -> Sums:
         Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22(1), 2004.
 
     Example:
-        Three users with ratings 5, 4, 3 and errors 1, 2, 3:
-
         >>> quotient(mean_absolute_error(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0)))
         2.0
     """
     return Sums(moments.sum_absolute_error, moments.n_pairs)
 
 
-@_error(
-    "mse",
-    aliases=("mean_squared_error",),
-    pooled=quotient,
-)
+@_error("mse", aliases=("mean_squared_error",), pooled=quotient)
 def mean_squared_error(moments: Moments) -> Sums:
     """Mean squared error: (1/n) sum (p - r)^2, in squared units of the rating.
 
@@ -94,19 +84,13 @@ def mean_squared_error(moments: Moments) -> Sums:
         Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22(1), 2004.
 
     Example:
-        Three users with ratings 5, 4, 3 and errors 1, 2, 3:
-
         >>> round(quotient(mean_squared_error(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0))), 4)
         4.6667
     """
     return Sums(moments.sum_squared_error, moments.n_pairs)
 
 
-@_error(
-    "rmse",
-    aliases=("root_mean_squared_error",),
-    pooled=_root_of_quotient,
-)
+@_error("rmse", aliases=("root_mean_squared_error",), pooled=_root_of_quotient)
 def root_mean_squared_error(moments: Moments) -> Sums:
     """Root mean squared error: sqrt((1/n) sum (p - r)^2), in units of the rating.
 
@@ -120,18 +104,13 @@ def root_mean_squared_error(moments: Moments) -> Sums:
         Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22(1), 2004.
 
     Example:
-        Three users with ratings 5, 4, 3 and errors 1, 2, 3:
-
         >>> round(quotient(root_mean_squared_error(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0))) ** 0.5, 4)
         2.1602
     """
     return Sums(moments.sum_squared_error, moments.n_pairs)
 
 
-@_share(
-    "r2",
-    aliases=("r_squared", "rsquared", "r2_score"),
-)
+@_share("r2", aliases=("r_squared", "rsquared", "r2_score"))
 def r_squared(moments: Moments) -> Sums:
     """Coefficient of determination: 1 - sum (p - r)^2 / sum (r - mean r)^2.
 
@@ -147,18 +126,13 @@ def r_squared(moments: Moments) -> Sums:
         Kvålseth, Cautionary note about R2, The American Statistician 39(4), 1985, its formula 1.
 
     Example:
-        Three users with ratings 5, 4, 3 and errors 1, 2, 3:
-
         >>> 1 - quotient(r_squared(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0)))
         -6.0
     """
     return Sums(moments.sum_squared_error, *_deviation(moments))
 
 
-@_share(
-    "explained_variance",
-    aliases=("exp_var", "expvar", "explained_variance_score"),
-)
+@_share("explained_variance", aliases=("exp_var", "expvar", "explained_variance_score"))
 def explained_variance(moments: Moments) -> Sums:
     """Explained variance: `r2` after the mean error is subtracted: 1 - Var(p - r) / Var(r).
 
@@ -173,8 +147,6 @@ def explained_variance(moments: Moments) -> Sums:
         scikit-learn, its explained_variance_score.
 
     Example:
-        Three users with ratings 5, 4, 3 and errors 1, 2, 3:
-
         >>> 1 - quotient(explained_variance(Moments(3, 6.0, 14.0, 6.0, 12.0, 50.0)))
         0.0
     """

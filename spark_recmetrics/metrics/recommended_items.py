@@ -1,4 +1,4 @@
-"""The recommended items of a batch, and what is known about items: popularity, history, features, categories, groups."""
+"""The recommended items of a batch, and information on items: popularity, history, features, categories, groups."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.metrics.arrays import Floats, Ints, RankedRows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from spark_recmetrics.metrics.arrays import Bools, Floats, Ints, RankedRows, positions_of
 
 CATEGORIES_A_BLOCK = 62
 """How many categories fit into one integer of `ItemTable.categories`."""
@@ -25,11 +22,6 @@ CATEGORIES_A_BLOCK = 62
 class Popularity:
     """Distribution of the training rows over items, as a histogram whose size does not depend on the number of items.
 
-    Args:
-        counts: (C,) the different numbers of rows of an item, ascending.
-        n_items: (C,) number of items with that many rows.
-        n_users: Number of users with a row; 0 if no metric needs it.
-
     Example:
         Two items with one row each, and one with 8:
 
@@ -38,9 +30,9 @@ class Popularity:
         (10, 8, array([ 1.,  2., inf]))
     """
 
-    counts: tuple[int, ...]
-    n_items: tuple[int, ...]
-    n_users: int = 0
+    counts: tuple[int, ...]  # (C,) the different numbers of rows of an item, ascending
+    n_items: tuple[int, ...]  # (C,) items with that many rows
+    n_users: int = 0  # users with a row; 0 if no metric needs it
 
     @cached_property
     def n_rows(self) -> int:
@@ -49,11 +41,7 @@ class Popularity:
 
     @classmethod
     def of_train(cls, counts: Sequence[int], n_items: Sequence[int], n_users: int) -> Popularity:
-        """The popularity of items in training rows.
-
-        Raises:
-            DataError: There are no rows, so that all items would be equally rare.
-        """
+        """The popularity of items in training rows. Raises DataError without rows: all items would be equally rare."""
         if not counts:
             raise DataError("train: expected rows with a user and an item, found none: without them no item is popular")
         return cls(tuple(counts), tuple(n_items), n_users)
@@ -63,12 +51,12 @@ class Popularity:
 
         Equally popular items are in the short head if the more popular items hold less than the share.
         """
-        held, lowest = 0, 1
-        wanted = math.ceil(Fraction(str(share)) * self.n_rows)  # in floats, 0.55 * 100 > 55
+        n_above, lowest = 0, 1
+        limit = math.ceil(Fraction(str(share)) * self.n_rows)  # in floats, 0.55 * 100 > 55
         for count, n in zip(reversed(self.counts), reversed(self.n_items), strict=True):
-            if held >= wanted:
+            if n_above >= limit:
                 break
-            held, lowest = held + count * n, count
+            n_above, lowest = n_above + count * n, count
         return lowest
 
     def n_head(self, share: float) -> int:
@@ -84,31 +72,14 @@ class Popularity:
 
 @dataclass(frozen=True)
 class ItemTable:
-    """What is known about the I items of a batch, by their numbers. Columns that no metric needs are not filled.
+    """Information on the I items of a batch, by their numbers. Columns that no metric needs are not filled."""
 
-    Args:
-        n_rows: (I,) training rows of the item.
-        n_users: (I,) users with a training row of the item.
-        features: (I, D) feature vector of the item, NaN if it has none.
-        categories: (I, B) categories of the item as bits, `CATEGORIES_A_BLOCK` in an integer; 0 if it has none.
-        group_starts: (I + 1,) the start of the item's groups in `groups`, and the end of the last item's groups.
-        groups: The groups of the items, as indexes into `ItemSummary.groups`.
-    """
-
-    n_rows: Ints
-    n_users: Ints
-    features: Floats
-    categories: Ints
-    group_starts: Ints
-    groups: Ints
-
-    @classmethod
-    def of(cls, size: int, **columns: Any) -> ItemTable:
-        """A table of this many items; the other columns are empty."""
-        empty: dict[str, Any] = {name: np.zeros(size, dtype=np.int64) for name in ("n_rows", "n_users")}
-        empty |= {"features": np.zeros((size, 0)), "categories": np.zeros((size, 0), dtype=np.int64)}
-        empty |= {"group_starts": np.zeros(size + 1, dtype=np.int64), "groups": np.zeros(0, dtype=np.int64)}
-        return cls(**{**empty, **columns})
+    n_rows: Ints  # (I,) training rows of the item
+    n_users: Ints  # (I,) users with a training row of the item
+    features: Floats  # (I, D) feature vector of the item, NaN if it has none
+    categories: Ints  # (I, B) categories of the item as bits, `CATEGORIES_A_BLOCK` in an integer; 0 if it has none
+    group_starts: Ints  # (I + 1,) the start of the item's groups in `groups`, and the end of the last item's groups
+    groups: Ints  # the groups of the items, as indexes into `ItemSummary.groups`
 
     @cached_property
     def unit_features(self) -> Floats:
@@ -136,26 +107,15 @@ class ItemTable:
 
 @dataclass(frozen=True)
 class RecommendedItems(RankedRows):
-    """All recommended items, by user and rank, with what is known about them. Columns that no metric needs are not filled.
+    """All recommended items, by user and rank, with information on them. Columns that no metric needs are not filled."""
 
-    Args:
-        user: (L,) index into the batch, ascending.
-        rank: (L,) rank from 1, ascending within a user.
-        item: (L,) the number of the item in the table.
-        rating: (L,) rating of a relevant item, NaN if the item is not relevant.
-        score: (L,) score of the recommendation, NaN if it is missing.
-        seen: (L,) whether the user has a training row of the item.
-        baseline_rank: (L,) rank of the item in the user's list of the baseline model, 0 if it is not in there.
-        table: What is known about items.
-    """
-
-    user: Ints
-    rank: Ints
-    item: Ints
-    rating: Floats
-    score: Floats
-    seen: NDArray[np.bool_]
-    baseline_rank: Ints
+    user: Ints  # (L,) index into the batch, ascending
+    rank: Ints  # (L,) rank from 1, ascending within a user
+    item: Ints  # (L,) the number of the item in the table
+    rating: Floats  # (L,) rating of a relevant item, NaN if the item is not relevant
+    score: Floats  # (L,) score of the recommendation, NaN if it is missing
+    seen: Bools  # (L,) whether the user has a training row of the item
+    baseline_rank: Ints  # (L,) rank of the item in the user's list of the baseline model, 0 if it is not in there
     table: ItemTable
 
     @classmethod
@@ -199,19 +159,12 @@ class RecommendedItems(RankedRows):
 
 @dataclass(frozen=True)
 class ItemSummary:
-    """What is known about all items together.
-
-    Args:
-        popularity: Distribution of the training rows over items.
-        n_features: Length D of the feature vectors.
-        n_categories: Number of different categories.
-        groups: The groups of items, by column and name.
-    """
+    """Information on all items together."""
 
     popularity: Popularity | None = None
-    n_features: int = 0
+    n_features: int = 0  # the length D of the feature vectors
     n_categories: int = 0
-    groups: tuple[tuple[str, str], ...] = ()
+    groups: tuple[tuple[str, str], ...] = ()  # the groups of items, by column and name
 
     @property
     def n_blocks(self) -> int:
@@ -222,21 +175,13 @@ class ItemSummary:
 def baseline_ranks(cell: Ints, rank: Ints, item: Ints, n_users: int, baseline: int) -> Ints:
     """(L,) the rank of each item in the baseline model's list for the same user, 0 if it is not in there.
 
-    Args:
-        cell: (L,) index into the batch, by model and then by user.
-        rank: (L,) rank.
-        item: (L,) number of the item.
-        n_users: Users of a model.
-        baseline: Index of the baseline among the models.
+    A cell is an index into the batch, by model and then by user. `baseline` is the index of the model.
     """
     key = cell % max(n_users, 1) * (item.max(initial=0) + 1) + item
-    of_baseline = np.flatnonzero(cell // max(n_users, 1) == baseline)
-    of_baseline = of_baseline[np.lexsort((rank[of_baseline], key[of_baseline]))]
-    if not len(of_baseline):
-        return np.zeros(len(key), dtype=np.int64)
-    position = np.searchsorted(key[of_baseline], key)
-    position[position == len(of_baseline)] = 0
-    return np.where(key[of_baseline][position] == key, rank[of_baseline][position], 0)
+    baseline_rows = np.flatnonzero(cell // max(n_users, 1) == baseline)
+    baseline_rows = baseline_rows[np.lexsort((rank[baseline_rows], key[baseline_rows]))]
+    position = positions_of(key, key[baseline_rows])
+    return np.where(position >= 0, np.append(rank[baseline_rows], 0)[position], 0)
 
 
 def category_bits(categories: Sequence[Collection[str]], names: Sequence[str]) -> Ints:
@@ -244,6 +189,6 @@ def category_bits(categories: Sequence[Collection[str]], names: Sequence[str]) -
     bits = np.zeros((len(categories), -(-len(names) // CATEGORIES_A_BLOCK)), dtype=np.int64)
     for number, name in enumerate(names):
         block, bit = divmod(number, CATEGORIES_A_BLOCK)
-        has_category = np.array([name in of_item for of_item in categories], dtype=np.int64)
+        has_category = np.array([name in item_categories for item_categories in categories], dtype=np.int64)
         bits[:, block] |= has_category.reshape(len(categories)) << bit
     return bits

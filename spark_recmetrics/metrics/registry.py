@@ -21,26 +21,9 @@ from spark_recmetrics.metrics.batch import RankedBatch
 from spark_recmetrics.text import brief
 
 Kind = Literal["ranking", "rating", "item", "group", "objective"]
-Need = Literal[
-    "catalog",
-    "unseen_candidates",
-    "candidates",
-    "ties",
-    "matched",
-    "list_scores",
-    "scores",
-    "propensity",
-    "recommended",
-    "popularity",
-    "audience",
-    "history",
-    "features",
-    "categories",
-    "baseline",
-    "item_groups",
-    "user_groups",
-    "trained_groups",
-]
+RowNeed = Literal["candidates", "unseen_candidates", "ties", "matched", "list_scores", "scores", "propensity"]
+ItemNeed = Literal["catalog", "recommended", "popularity", "audience", "history", "features", "categories", "baseline"]
+Need = Literal[RowNeed, ItemNeed, "item_groups", "user_groups", "trained_groups"]
 
 DEFAULT_METRICS = ("precision", "recall", "ndcg", "map", "mrr", "hit")
 """The default metrics."""
@@ -96,6 +79,18 @@ def quotient(sums: Sums) -> Any:
     return sums.total / sums.count
 
 
+@dataclass(frozen=True)
+class PerChoice:
+    """The `needs` or `measures` of a metric by the value of one of its options."""
+
+    option: str
+    choices: Mapping[str, tuple[Any, ...]]
+
+    def __call__(self, options: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The needs or measures under these options."""
+        return self.choices[options[self.option]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Definition:
     """What a metric is: its formula, and what it declares about itself. Every `Metric` carries its definition.
@@ -103,10 +98,10 @@ class Definition:
     Args:
         name: Canonical name, lower case.
         compute: The formula. It takes what belongs to the kind, and the options as keywords.
-        kind: `ranking` metrics take a `RankedBatch` and a cut-off, `rating` metrics take `Moments`; both return (U,) values, or
-            the `Sums` of a pooled metric. `item` metrics take `ItemCounts` and `group` metrics `GroupSums` of all lists of a
-            model, and have no value per user. `objective` metrics take the values of other metrics, and are in `COMBINED`.
-        options: Parameter in the text -> the field of `Convention` that it overrides and that is its default, or a `Parameter`.
+        kind: `ranking` takes a `RankedBatch` and a cut-off, `rating` takes `Moments`; both return (U,) values, or the `Sums` of
+            a pooled metric. `item` takes `ItemCounts` and `group` takes `GroupSums` of all lists of a model; they have no value
+            per user. `objective` takes the values of other metrics; these metrics are in `COMBINED`.
+        options: Option -> the field of `Convention` that has its default, or a `Parameter`.
         operands: The default operands of a metric that combines others.
         aliases: Other names -> parameters that the alias fixes.
         higher_is_better: Direction.
@@ -115,18 +110,17 @@ class Definition:
         needs_relevant: Undefined for a user without a relevant item.
         grows_with_k: A longer list never has a smaller value, under the default options.
         has_cut_off: Whether the metric can be cut at k. Rating metrics, and metrics of the full list, cannot.
-        pooled: For a metric whose formula returns `Sums`: from the sums of one user or of many to the value. It uses arithmetic
-            only, so that sums may be numbers, arrays or Spark columns.
-        averaged_by: The option that decides how the value of a model is made: for `per_user` and `uniform` it is the mean of
-            the users' values, else it is made of the sums. A pooled metric without such an option is always pooled.
-        needs: The inputs of the formula in addition to hits, see `Need`; a function of the options where these decide.
-        users: The metric's own population, where it does not follow the convention's `users`.
+        pooled: For a formula that returns `Sums`: from sums of one user or of many to the value, by arithmetic only, so that
+            sums may be numbers, arrays or Spark columns.
+        averaged_by: The option that decides whether the value of a model is the mean of the users' values (`per_user`,
+            `uniform`) or computed from the sums. A pooled metric without such an option is always pooled.
+        needs: The inputs of the formula in addition to hits, see `Need`; a function of the options if they decide.
+        users: The metric's population, if it does not follow the convention's `users`.
         skips_undefined: Undefined users are left out under every convention, because 0 would not be the worst value.
         across_users: The value of a model is the ROC AUC of the matched pairs of all users, which is no mean or sum over users.
         divides_by_pairs: The count of a rating metric is the number of pairs; `rating_average=users` divides by users instead.
         accuracy: The metric compares lists with the ground truth, so that the perfect list has the best value.
-        measures: What a metric of groups sums over lists, by the names of `group_sums.measured_rows`; a function of the options
-            where these decide.
+        measures: What a group metric sums over lists, see `group_sums.measured_rows`; a function of the options if they decide.
         left_out: For an item metric: from `ItemCounts` and the `DistinctItems` of U lists to the (U,) values without each of
             these lists. Without it the metric has no resampled confidence interval.
     """
@@ -160,10 +154,15 @@ class Definition:
         return self.kind in ("ranking", "rating")
 
     @property
+    def side_options(self) -> dict[str, Side]:
+        """The options that name a column with groups, and whether these are groups of users or of items."""
+        sources = self.options.items()
+        return {option: source.column for option, source in sources if isinstance(source, Parameter) and source.column}
+
+    @property
     def by_pair(self) -> bool:
         """Whether the metric has a value for each pair of a user group and an item group."""
-        sides = {source.column for source in self.options.values() if isinstance(source, Parameter)}
-        return {"user", "item"} <= sides
+        return {"user", "item"} <= {*self.side_options.values()}
 
     @property
     def empty_is_zero(self) -> bool:
@@ -183,12 +182,11 @@ class Definition:
     def needs_of(self, options: Mapping[str, Any]) -> frozenset[Need]:
         """The inputs that the formula needs under these options: also the tables whose columns its options name."""
         groups: dict[Side, Need] = {"user": "user_groups", "item": "item_groups"}
-        sides = (source.column for source in self.options.values() if isinstance(source, Parameter))
         needs = self.needs(options) if callable(self.needs) else self.needs
-        return frozenset({*needs, *(groups[side] for side in sides if side is not None)})
+        return frozenset({*needs, *(groups[side] for side in self.side_options.values())})
 
     def measures_of(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """What a metric of groups sums under these options."""
+        """What a group metric sums under these options."""
         return tuple(self.measures(options) if callable(self.measures) else self.measures)
 
 
@@ -260,8 +258,8 @@ class Metric:
         operands: The metrics that it combines (F-beta), if not the default ones.
         params: (parameter, value) pairs that override the convention, in order of the parameter's name.
         k: Cut-off; None for the full list, and for rating metrics.
-        definition: What is registered under the name. Spark sends it to the workers together with the metric, because a metric
-            that a notebook registers is known on the driver only.
+        definition: What is registered under the name. Spark sends it to the workers with the metric, because only the driver
+            has the metrics that a notebook registers.
     """
 
     name: str
@@ -276,7 +274,7 @@ class Metric:
 
     def __str__(self) -> str:
         inside = [str(operand) for operand in self.operands]
-        inside += [f"{key}={_number(value) if isinstance(value, float) else value}" for key, value in self.params]
+        inside += [f"{key}={str(value).removesuffix('.0')}" for key, value in self.params]
         text = f"{self.name}({', '.join(inside)})" if inside else self.name
         return text if self.k is None else f"{text}@{self.k}"
 
@@ -323,30 +321,23 @@ class Metric:
         return needs.union(*(part.needs(convention) for part in self.parts()))
 
     def average(self, convention: Convention) -> str:
-        """How users' values become the value of a model.
+        """How the value of a model is computed from those of users.
 
         Returns:
             `per_user` for their mean, `total` for their sum, `pairs` or `users` for the pooled sums divided by that number.
         """
         if self.definition.averaged_by is None:
             return "per_user" if self.definition.pooled is None else "pairs"
-        average: str = self.options(convention)[self.definition.averaged_by]
-        averages = {
-            "uniform": "per_user",
-            "per_user": "per_user",
-            "fraction": "per_user",
-            "count": "total",
-            "users": "users" if self.definition.divides_by_pairs else "pairs",
-        }
-        return averages.get(average, "pairs")
+        average = self.options(convention)[self.definition.averaged_by]
+        if average in ("per_user", "uniform", "fraction"):
+            return "per_user"
+        if average == "count":
+            return "total"
+        return "users" if average == "users" and self.definition.divides_by_pairs else "pairs"
 
     def users(self, convention: Convention) -> str:
         """The user set over which the metric is averaged."""
         return convention.users_of(self.name, self.definition.users)
-
-
-def _number(value: float) -> str:
-    return repr(value).removesuffix(".0")
 
 
 def fold(name: str) -> str:
