@@ -421,7 +421,7 @@ def _environment() -> Environment:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ImportError as error:
         raise ConfigError(without_extra("HTML reports need jinja2", "report")) from error
-    folder = files("spark_recmetrics").joinpath("templates")  # may be inside a zip file
+    folder = files("spark_recmetrics.reports").joinpath("templates")  # may be inside a zip file
     environment = Environment(
         loader=FunctionLoader(lambda name: folder.joinpath(name).read_text(encoding="utf-8")),
         autoescape=True,
