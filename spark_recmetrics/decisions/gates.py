@@ -413,12 +413,8 @@ _Z = NormalDist().inv_cdf(1 - ALPHA / 2)
 
 
 def _pair_of(gate: Gate, row: Row, comparison: Sequence[Row]) -> Row | None:
-    """The row of COMPARISON with the model and its baseline."""
     models = (gate.baseline, row["model"])
     return next((pair for pair in comparison if same_metric(pair, row) and (pair["model_a"], pair["model_b"]) == models), None)
-
-
-# Reasons ------------------------------------------------------------------------------------------------------------------
 
 
 def _compared(gate: Gate, row: Row, reference: Reference, other: float) -> str:
@@ -450,7 +446,7 @@ def _change(gate: Gate, change: float, reference: float) -> tuple[str, str]:
 
 
 def _digits(value: float, other: float, fewest: int = 4) -> int:
-    """The fewest decimals with which two numbers that differ look different."""
+    """The fewest decimals with which two different numbers look different."""
     if abs(value - other) <= _slack(value):
         return fewest
     return next((n for n in range(fewest, 15) if round(value, n) != round(other, n)), 15)
