@@ -79,7 +79,7 @@ class Look(NamedTuple):
 
     color: str
     marker: str
-    line: str
+    line: Any
 
 
 def looks_of(models: Sequence[str]) -> dict[str, Look]:

@@ -226,11 +226,7 @@ class Page:
 
     def _standings(self, limit: int) -> dict[str, Any]:
         """For each cut-off of the objectives a table of models, their values, and the models that dominate them."""
-        rows = [
-            row._replace(model=_shortened(row.model), dominated_by=tuple(map(_shortened, row.dominated_by)))
-            for row in self.standings
-        ]
-        tables = pareto_cells(rows)
+        tables = pareto_cells(self.standings)
         return {"tables": [_cut(table, limit) for table in tables[:limit]], "more": len(tables) - limit}
 
     def _pairs_of_groups(self, limit: int) -> dict[str, Any]:
@@ -255,13 +251,13 @@ class Page:
 
 
 _NO_VALUES: dict[str, Any] = {
-    **dict.fromkeys(("groups", "together", "beyond", "slice_findings"), ()),
-    **{key: {"tables": (), "more": 0} for key in ("standings", "pairs")},
-    "differences": {"figures": (), "more_figures": 0, "lines": (), "more": 0},
+    "standings": {"tables": ()},
+    "differences": {"lines": ()},
     "slices": {"figure": None},
-    "history": {"figures": (), "more": 0},
+    "history": {"figures": ()},
+    "beyond": (),
 }
-"""The sections of a run without values."""
+"""What the template reads of the sections of a run without values."""
 
 _RANKING, _RATINGS, _TOGETHER, _BEYOND = "Ranking", "Ratings", "Several metrics at once", "Coverage, popularity and diversity"
 _GROUPS = (_RANKING, _RATINGS, _TOGETHER, _BEYOND)
@@ -288,9 +284,6 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:  # noqa: PERF203 - a cluster may provide it without metadata
             continue
     return versions
-
-
-# Tables ---------------------------------------------------------------------------------------------------------------------
 
 
 def _cut(table: Sequence[Sequence[str]], limit: int) -> dict[str, Any]:
@@ -357,9 +350,6 @@ def _text(value: Any) -> str:
     if isinstance(value, tuple | Mapping):
         return ", ".join(f"{key}: {item}" for key, item in dict(value).items()) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-# Figures --------------------------------------------------------------------------------------------------------------------
 
 
 class _Figures:

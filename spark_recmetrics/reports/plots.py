@@ -34,7 +34,7 @@ from spark_recmetrics.reports.drawing import (
     wrapped,
 )
 from spark_recmetrics.reports.formatting import SMALL_NOTE, Row, difference_text, finite, interval_text, result_text, value_text
-from spark_recmetrics.reports.selection import best_models, best_pairs_first, by_slice, changes_of, models_of, of_all_users
+from spark_recmetrics.reports.selection import best_models, best_pairs_first, by_slice, models_of, of_all_users, run_changes
 from spark_recmetrics.runs.order import newest_runs
 from spark_recmetrics.text import brief, counted, did_you_mean, printable
 
@@ -280,7 +280,7 @@ def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequen
         title = wrapped(metric, _TITLE)
         figure, (panel,) = panels_of(1, 1, (WIDE, 2.7 + _TEXT_LINE * title.count("\n")), looks)
         changed = []
-        for position, what in enumerate(changes_of(runs)):
+        for position, what in enumerate(run_changes(runs)):
             if what:
                 panel.axvline(position - 0.5, color=MUTED, linewidth=0.9, linestyle=":")
                 changed.append(f"Changed on {printable(labels[position])}: {' and '.join(what)}.")

@@ -45,7 +45,7 @@ def by_slice(rows: Iterable[Row], metric: str) -> list[tuple[str, dict[str, Row]
     return [(printable(slice_name(next(iter(by_model.values())))), by_model) for by_model in lines.values()]
 
 
-def changes_of(runs: Iterable[tuple[str, Mapping[str, Row]]]) -> list[list[str]]:
+def run_changes(runs: Iterable[tuple[str, Mapping[str, Row]]]) -> list[list[str]]:
     """What has changed in each of the `newest_runs` since the run before it; nothing in the first run."""
     rows = [next(iter(by_model.values())) for _, by_model in runs]
     return [[], *(changes(before, now) for before, now in pairwise(rows))]

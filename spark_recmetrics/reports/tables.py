@@ -22,9 +22,9 @@ from spark_recmetrics.reports.selection import (
     best_values,
     by_metric,
     by_slice,
-    changes_of,
     models_of,
     of_all_users,
+    run_changes,
     value_lines,
 )
 from spark_recmetrics.request.slices import slice_name
@@ -84,8 +84,8 @@ def comparison_table(rows: Sequence[Row], alpha: float) -> str:
     blocks = [_comparison_block(of_all_users(rows), alpha)]
     sliced = [row for row in rows if row["slice"] != "all"]
     for name, sentence in zip(dict.fromkeys(row["slice"] for row in sliced), slice_findings(rows), strict=True):
-        of_slice = [row for row in sliced if row["slice"] == name]
-        shown = [row for row in of_slice if row["winner"] is not None and row["metric"] == of_slice[0]["metric"]]
+        compared = [row for row in sliced if row["slice"] == name]
+        shown = [row for row in compared if row["winner"] is not None and row["metric"] == compared[0]["metric"]]
         blocks += [_comparison_block(shown, alpha)] if shown else []
         blocks.append(f"{sentence}{f', {len(shown)} shown' if shown else ''}")
     return "\n\n".join(blocks)
@@ -117,7 +117,7 @@ def history_table(rows: Sequence[Row], last: int) -> str:
     runs = newest_runs(rows, last)
     models = list(dict.fromkeys(model for _, by_model in runs for model in sorted(by_model)))
     table = [["as_of", *map(printable, models), "changed"]]
-    for (as_of, by_model), changed in zip(runs, changes_of(runs), strict=True):
+    for (as_of, by_model), changed in zip(runs, run_changes(runs), strict=True):
         values = [value_text(by_model[model]["value"]) if model in by_model else "" for model in models]
         table.append([printable(as_of), *values, " and ".join(changed)])
     sparklines = []
