@@ -3,7 +3,7 @@
 Every function takes a result, or rows of its table: a list of mappings, the output of `collect()`, or a pandas frame. Only
 `score_calibration` may start a Spark job. The label of a figure, `figure.get_label()`, describes its content in words. A model
 has the same color, marker and line style in all figures of a result. Color-blind readers can distinguish the colors, and
-markers are different without color.
+the markers distinguish models without color.
 """
 
 from __future__ import annotations
@@ -431,5 +431,6 @@ def _room(n_characters: int) -> int:
 
 
 def _scale(metric: str) -> str:
+    """Metrics with the same scale share an axis."""
     definition = parse(metric).definition
     return "share" if (definition.lower, definition.upper) == (0.0, 1.0) else definition.name
