@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = [path for folder in ("spark_recmetrics", "jobs", "examples") for path in (ROOT / folder).rglob("*.py")]
-TEMPLATES = list((ROOT / "spark_recmetrics" / "templates").glob("*.html"))
+TEMPLATES = list((ROOT / "spark_recmetrics" / "reports" / "templates").glob("*.html"))
 SETTINGS = [
     ROOT / "databricks.yml",
     *(

@@ -1,4 +1,4 @@
-"""Compare models on the users that they share: is the difference more than chance, and which is better?"""
+"""Compare models on the users that they share: which is better, and is the difference statistically significant?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.decisions.differences import Asked, differences_in_memory
+from spark_recmetrics.decisions.differences import DifferenceSpec, differences_in_memory
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import DEFAULT_N_BUCKETS, expand
 from spark_recmetrics.reports.tables import comparison_table
@@ -36,42 +36,17 @@ if TYPE_CHECKING:
     from spark_recmetrics.metrics import Metric
 
 
-COLUMNS = (
-    "model_a",
-    "model_b",
-    "slice",
-    "slice_value",
-    "metric",
-    "k",
-    "mean_a",
-    "mean_b",
-    "diff",
-    "ci_low",
-    "ci_high",
-    "test",
-    "statistic",
-    "p_value",
-    "p_adjusted",
-    "effect_size",
-    "wins",
-    "ties",
-    "losses",
-    "n_users",
-    "smallest_difference",
-    "winner",
-    "reason",
-    "seed",
-)
-"""The columns of COMPARISON."""
+_ALL = ("all", "all")
+"""The slice and value of all users."""
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What `compare` found. Its text, also in a notebook, is a table; `not significant` does not mean `equal`.
+    """The result of `compare`. Its text is a table. `not significant` does not mean `equal`.
 
     Args:
         rows: The rows of COMPARISON.
-        alpha: Level of the tests, which `winner` is told at, by the adjusted p.
+        alpha: Significance level. A row has a `winner` if its adjusted p value is at most alpha.
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -81,15 +56,14 @@ class Comparison:
         """COMPARISON as a pandas frame."""
         import pandas as pd
 
-        return pd.DataFrame(list(self.rows), columns=list(COLUMNS))
+        return pd.DataFrame(list(self.rows))
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """COMPARISON as a Spark frame."""
         from spark_recmetrics.storage.schemas import COMPARISON
 
         rows = [tuple(row[name] for name in COMPARISON.names) for row in self.rows]
-        found: DataFrame = spark.createDataFrame(rows, COMPARISON)
-        return found
+        return spark.createDataFrame(rows, COMPARISON)
 
     def __str__(self) -> str:
         return comparison_table(self.rows, self.alpha)
@@ -97,7 +71,7 @@ class Comparison:
     __repr__ = __str__
 
     def _repr_html_(self) -> str | None:
-        """How a notebook shows it. Without jinja2 it is the text."""
+        """The HTML for a notebook; None without jinja2, so that the notebook shows the text."""
         from spark_recmetrics.reports.page import differences_fragment
 
         try:
@@ -117,25 +91,25 @@ def compare(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> Comparison:
-    """Which model of a result is better, and is it more than chance? The models are paired by user.
+    """Compare the models of a result, paired by user: which is better, and is the difference statistically significant?
 
-    The slices of the result are compared, too. All users are one family of the correction, and each slice is another, so that
-    a further slice changes no other p. Values of a slice over fewer users than `min_users` of the result are not tested.
+    The slices of the result are compared, too. p values are corrected within all users and within each slice, so that another
+    slice does not change them. Values of a slice over fewer users than `min_users` of the result are not tested.
 
     Args:
-        result: Of `evaluate`, with at least two models.
-        baseline: The model that all others are compared with; None: all pairs.
-        metrics: Texts of metrics of the result; None: all that have a value per user.
-        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`, see `stats`. Which model is better is told by what it looks at: the
-            mean, the rank sums, or the number of users.
-        correction: For testing many pairs, metrics and values of a slice at once: `holm`, `bonferroni`, `benjamini_hochberg`
-            or `none`.
-        alpha: Level of the tests, and of the intervals.
-        n_resamples: Of the bootstrap, from 100.
-        seed: Of the bootstrap: the same users have the same weights for every pair and metric, on every cluster.
+        result: The result of `evaluate` with at least two models.
+        baseline: The model that all others are compared with. None: all pairs.
+        metrics: Metrics of the result. None: all metrics with a value for each user.
+        test: `paired_t`, `wilcoxon`, `sign` or `bootstrap`, see `stats`. The winner has the better mean, the better rank sum
+            (`wilcoxon`) or the better value for more users (`sign`).
+        correction: Correction for the number of pairs, metrics and slice values: `holm`, `bonferroni`, `benjamini_hochberg` or
+            `none`.
+        alpha: Significance level of the tests; the confidence intervals have level 1 - alpha.
+        n_resamples: Number of bootstrap replicates, at least 100.
+        seed: Seed of the bootstrap. A user has the same weights for every pair and metric, and on every cluster.
 
     Raises:
-        ConfigError: There is no such model, metric or option.
+        ConfigError: A model, metric or option is invalid.
 
     Example:
         >>> from spark_recmetrics.evaluation.stages import evaluate
@@ -151,13 +125,13 @@ def compare(
     if evaluated is None:
         raise ConfigError("result: expected the result of srm.evaluate, found values without their users")
     request = evaluated.request
-    known = {str(metric): metric for metric in request.metrics}
+    names = list(map(str, request.metrics))
     chosen = expand(metrics, None) if metrics is not None else [metric for metric in request.metrics if metric.has_users]
     if not chosen:
-        raise ConfigError(f"metrics: expected at least one with a value for each user, found {', '.join(known)}")
-    for metric in chosen:
-        if str(metric) not in known:
-            raise ConfigError(f"metrics: {metric} was not evaluated{did_you_mean(str(metric), known)}")
+        raise ConfigError(f"metrics: expected at least one with a value for each user, found {', '.join(names)}")
+    for name in map(str, chosen):
+        if name not in names:
+            raise ConfigError(f"metrics: {name} was not evaluated{did_you_mean(name, names)}")
     options = TestOptions(test, correction, alpha, n_resamples, seed)
     question = Question(
         evaluated.known.models, tuple(chosen), request.convention, baseline, options, request.slices.slices, request.min_users
@@ -167,13 +141,9 @@ def compare(
 
 @dataclass(frozen=True)
 class TestOptions:
-    """How differences are tested. The arguments are those of `compare`.
+    """How differences are tested: arguments of `compare`."""
 
-    Raises:
-        ConfigError: An option is wrong.
-    """
-
-    __test__ = False  # pytest takes the name for that of a test
+    __test__ = False  # otherwise pytest collects the class as a test
 
     test: Test = "paired_t"
     correction: Correction = "holm"
@@ -187,23 +157,10 @@ class TestOptions:
 
 @dataclass(frozen=True)
 class Question:
-    """What is compared.
-
-    Args:
-        models: The models, at least two.
-        metrics: Metrics with a value per user. A pooled metric, such as RMSE over pairs, is tested by its values per user.
-        convention: Whose users are averaged, and what an undefined value counts.
-        baseline: The model a of every pair; None: all pairs, the earlier name being a.
-        options: How differences are tested.
-        slices: The slices, whose columns and rows PER_USER has.
-        min_users: Values of a slice over fewer users are not tested.
-
-    Raises:
-        ConfigError: There is no such model, or a metric has no value per user.
-    """
+    """Which models and metrics are compared, and how."""
 
     models: Sequence[str]
-    metrics: Sequence[Metric]
+    metrics: Sequence[Metric]  # those pooled over users, such as RMSE over pairs, are tested by their values per user
     convention: Convention
     baseline: str | None = None
     options: TestOptions = TestOptions()
@@ -211,43 +168,42 @@ class Question:
     min_users: int = MIN_USERS
 
     def __post_init__(self) -> None:
-        _check(self.models, self.baseline)
+        if len(self.models) < 2:
+            raise ConfigError(f"models: expected at least two to compare, found {', '.join(self.models) or 'none'}")
+        if self.baseline is not None and not isinstance(self.baseline, str):
+            raise ConfigError(f"baseline: expected the name of a model, found {brief(self.baseline)}")
+        if self.baseline is not None and self.baseline not in self.models:
+            raise ConfigError(f"baseline: unknown model {self.baseline!r}{did_you_mean(self.baseline, self.models)}")
         for metric in self.metrics:
             if not metric.has_users:
                 raise ConfigError(f"{metric}: expected a metric with a value for each user, found one without")
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The models a and b of every pair."""
+        """The models a and b of each pair: a is the baseline or, without one, the earlier model."""
         if self.baseline:
             return [(self.baseline, other) for other in self.models if other != self.baseline]
         return list(combinations(self.models, 2))
 
     @property
-    def differences(self) -> Asked:
-        """What has to be known of the differences."""
+    def differences(self) -> DifferenceSpec:
+        """The differences that the tests need."""
         options = self.options
         columns = tuple(tallies(metric, self.convention)[0] for metric in self.metrics)
         n_replicates = options.n_resamples if options.test == "bootstrap" else 0
-        return Asked(tuple(self.pairs), columns, tuple(self.slices), options.test == "wilcoxon", n_replicates, options.seed)
+        return DifferenceSpec(
+            tuple(self.pairs), columns, tuple(self.slices), options.test == "wilcoxon", n_replicates, options.seed
+        )
 
 
 def compared(per_user: Any, question: Question, *, n_parts: int = DEFAULT_N_BUCKETS) -> Comparison:
-    """Test the differences of models, metric by metric, on the users whom both have a value for.
-
-    Args:
-        per_user: PER_USER of these models and metrics, a Spark frame or one of pandas.
-        question: What is compared.
-        n_parts: Groups of users on Spark.
-    """
-    sums: dict[tuple[str, str], dict[tuple[int, int], Any]] = {("all", "all"): {}}
+    """Test the differences on the users for whom both models have a value; PER_USER may be a frame of Spark or pandas."""
+    sums: dict[tuple[str, str], dict[tuple[int, int], Any]] = {_ALL: {}}
     for row in _differences(per_user, question.differences, n_parts):
-        of_all = row["slice"] == ALL_USERS
-        key = ("all", "all") if of_all else (str(question.slices[row["slice"]]), row["slice_value"])
-        sums.setdefault(key, {})[row["pair"], row["column"]] = row
+        group = _ALL if row["slice"] == ALL_USERS else (str(question.slices[row["slice"]]), row["slice_value"])
+        sums.setdefault(group, {})[row["pair"], row["column"]] = row
     families: dict[str, list[_Tested]] = {}
-    groups = [("all", "all"), *in_order(question.slices, {key: own for key, own in sums.items() if key[0] != "all"})]
-    for group in groups:
+    for group in (_ALL, *in_order(question.slices, sums.keys() - {_ALL})):
         families.setdefault(group[0], []).extend(_tests_of(group, sums[group], question))
     options, rows = question.options, []
     for family in families.values():
@@ -256,17 +212,15 @@ def compared(per_user: Any, question: Question, *, n_parts: int = DEFAULT_N_BUCK
     return Comparison(tuple(rows), options.alpha)
 
 
-def _differences(per_user: Any, asked: Asked, n_parts: int) -> Iterable[Mapping[str, Any]]:
+def _differences(per_user: Any, spec: DifferenceSpec, n_parts: int) -> Iterable[Mapping[str, Any]]:
     if not hasattr(per_user, "sparkSession"):
-        return differences_in_memory(per_user, asked)
-    from spark_recmetrics.decisions.differences_spark import collected_differences
+        return differences_in_memory(per_user, spec)
+    from spark_recmetrics.decisions.differences_spark import differences_on_spark
 
-    return collected_differences(per_user, asked, n_parts=n_parts)
+    return differences_on_spark(per_user, spec, n_parts=n_parts)
 
 
 class _Tested(NamedTuple):
-    """One test of a comparison."""
-
     group: tuple[str, str]
     models: tuple[str, str]
     metric: Metric
@@ -275,47 +229,38 @@ class _Tested(NamedTuple):
 
 
 def _tests_of(group: tuple[str, str], sums: Mapping[tuple[int, int], Any], question: Question) -> Iterator[_Tested]:
-    """The tests of all pairs and metrics, over all users or over those of a slice."""
+    """The tests of all pairs and metrics, over all users or over the users of a slice."""
     for pair, models in enumerate(question.pairs):
         for column, metric in enumerate(question.metrics):
-            known = sums.get((pair, column))
-            if group[0] != "all" and (known is None or not known["n"]):
+            row = sums.get((pair, column))
+            if group != _ALL and (row is None or not row["n"]):
                 continue
-            result = _tested(known, question.options.test, question.options.alpha, listed=metric.definition.kind == "ranking")
-            if group[0] != "all" and result.n < question.min_users and result.reason != "no_list":
+            result = _test(row, metric, question.options)
+            if group != _ALL and result.n < question.min_users and result.reason != "no_list":
                 result = replace(result, statistic=None, p_value=None, reason="small_slice")
-            yield _Tested(group, models, metric, known, result)
+            yield _Tested(group, models, metric, row, result)
 
 
-def _check(models: Sequence[str], baseline: str | None) -> None:
-    if len(models) < 2:
-        raise ConfigError(f"models: expected at least two to compare, found {', '.join(models) or 'none'}")
-    if baseline is not None and not isinstance(baseline, str):
-        raise ConfigError(f"baseline: expected the name of a model, found {brief(baseline)}")
-    if baseline is not None and baseline not in models:
-        raise ConfigError(f"baseline: unknown model {baseline!r}{did_you_mean(baseline, models)}")
-
-
-def _tested(known: Any, test: str, alpha: float, *, listed: bool) -> TestResult:
-    # A model without a single list was not there: as in SUMMARY, its values are undefined and not 0.
-    absent = known is not None and listed and not (known["n_lists_a"] and known["n_lists_b"])
-    if known is None or absent:
-        nobody = t_from_moments(0, None, None, alpha=alpha)
-        return replace(nobody, test=test, wins=0, ties=0, losses=0, reason="no_list" if absent else nobody.reason)
-    n, mean, variance = known["n"], known["mean"], known["variance"]
-    wins, losses = known["wins"], known["losses"]
+def _test(sums: Any, metric: Metric, options: TestOptions) -> TestResult:
+    test, alpha = options.test, options.alpha
+    # As in SUMMARY, the values of a model without any list are undefined and not 0.
+    is_list_missing = sums is not None and metric.definition.kind == "ranking" and 0 in (sums["n_lists_a"], sums["n_lists_b"])
+    if sums is None or is_list_missing:
+        empty = t_from_moments(0, None, None, alpha=alpha)
+        return replace(empty, test=test, wins=0, ties=0, losses=0, reason="no_list" if is_list_missing else empty.reason)
+    n, mean, variance, wins, losses = (sums[key] for key in ("n", "mean", "variance", "wins", "losses"))
     ties = n - wins - losses
     if test == "wilcoxon":
-        ranks = RankSums(wins, losses, known["plus"], known["minus"], known["tied"])
+        ranks = RankSums(wins, losses, sums["plus"], sums["minus"], sums["tied"])
         result = wilcoxon_from_rank_sums(ranks, ties=ties, mean=mean, variance=variance, alpha=alpha)
     elif test == "sign":
         result = sign_from_counts(wins, losses, ties=ties, mean=mean, variance=variance, alpha=alpha)
     elif test == "bootstrap":
-        replicates = np.array(known["replicates"], dtype=np.float64)  # Spark gives None for one that drew nobody
+        replicates = np.array(sums["replicates"], dtype=np.float64)  # Spark has None for a replicate without users
         result = bootstrap_from_replicates(mean, replicates, n=n, variance=variance, alpha=alpha)
     else:
         result = t_from_moments(n, mean, variance, alpha=alpha)
-    return replace(result, wins=wins, ties=ties, losses=losses, n_left_out=known["n_left_out"])
+    return replace(result, wins=wins, ties=ties, losses=losses, n_left_out=sums["n_left_out"])
 
 
 def _row(tested: _Tested, p_adjusted: float | None, options: TestOptions) -> dict[str, Any]:
@@ -326,7 +271,7 @@ def _row(tested: _Tested, p_adjusted: float | None, options: TestOptions) -> dic
     if p_adjusted is not None and p_adjusted <= options.alpha and result.direction:
         winner = b if (result.direction > 0) == higher else a
     wins, losses = (result.wins, result.losses) if higher else (result.losses, result.wins)
-    row = {
+    return {
         "model_a": a,
         "model_b": b,
         "slice": tested.group[0],
@@ -352,4 +297,3 @@ def _row(tested: _Tested, p_adjusted: float | None, options: TestOptions) -> dic
         "reason": result.reason,
         "seed": options.seed if options.test == "bootstrap" else None,
     }
-    return {name: row[name] for name in COLUMNS}

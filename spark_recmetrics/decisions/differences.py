@@ -1,4 +1,4 @@
-"""What the tests of two models have to know of the differences of their users: PER_USER in, one row per pair and metric out."""
+"""The sums that tests need of the differences between two models: PER_USER in, one row per pair, metric and slice value out."""
 
 from __future__ import annotations
 
@@ -22,102 +22,86 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-LISTED = MEMBERS["predicted"]
-
 KEY = ("pair", "column", "slice", "slice_value")
 
-_N_LISTS = ("n_lists_a", "n_lists_b")
-
 LARGEST = 2.0**500
-"""Users with a larger value than this, or an infinite one, are not compared: nothing could be said of the spread."""
+"""Users with a larger value, or an infinite one, are left out: the sum of squares would be infinite."""
+
+_LISTED = MEMBERS["predicted"]
 
 
-class Asked(NamedTuple):
-    """What is to be compared.
+class DifferenceSpec(NamedTuple):
+    """Which differences are summed, and what their tests need."""
 
-    Args:
-        pairs: The models, a and b, of each pair.
-        tallies: The columns, their user sets, and whether undefined values count as 0.
-        slices: The slices that are compared, too.
-        ranks: Whether rank sums of |d| are wanted.
-        n_replicates: How many bootstrap replicates are wanted, 0 for none.
-        seed: Of the bootstrap.
-    """
-
-    pairs: tuple[tuple[str, str], ...]
-    tallies: tuple[Tally, ...]
+    pairs: tuple[tuple[str, str], ...]  # the models a and b
+    tallies: tuple[Tally, ...]  # the columns of the metrics, and their user sets
     slices: tuple[Slice, ...] = ()
-    ranks: bool = False
-    n_replicates: int = 0
+    ranks: bool = False  # whether the histograms of |d| are needed
+    n_replicates: int = 0  # of the bootstrap
     seed: int = 0
 
+    @property
+    def models(self) -> list[str]:
+        """The models of all pairs."""
+        return sorted({model for pair in self.pairs for model in pair})
 
-def differences_in_memory(per_user: pd.DataFrame, asked: Asked) -> list[dict[str, Any]]:
-    """One row per pair, column and value of a slice, as `whole_differences` gives them."""
-    names = {model for pair in asked.pairs for model in pair}
-    rows = per_user[per_user["model"].isin(names)]
+    @property
+    def columns(self) -> list[str]:
+        """The columns of PER_USER with values, and those that decide which users are in a user set."""
+        counters = {counter for tally in self.tallies for counter in MEMBERS[tally.users]}
+        return sorted(counters.union(_LISTED, (tally.column for tally in self.tallies)))
+
+
+def differences_in_memory(per_user: pd.DataFrame, spec: DifferenceSpec) -> list[dict[str, Any]]:
+    """The rows of `whole_differences`, for PER_USER as a pandas frame."""
+    rows = per_user[per_user["model"].isin(spec.models)]
     if not len(rows):
         return []
-    parts = part_differences(rows.assign(user_hash=user_hashes(rows["user"], kind_of(per_user))), asked)
-    return [
-        dict(zip(map(str, whole), row, strict=True))
-        for part in rows_by(parts, KEY)
-        for whole in [whole_differences(part, asked)]
-        for row in whole.itertuples(index=False, name=None)
-    ]
+    parts = part_differences(rows.assign(user_hash=user_hashes(rows["user"], kind_of(per_user))), spec)
+    return [whole_differences(part, spec) for part in rows_by(parts, KEY)]
 
 
-def part_differences(rows: pd.DataFrame, asked: Asked) -> pd.DataFrame:
-    """The sums of some users.
-
-    Args:
-        rows: All rows of PER_USER of these users, with `user_hash`.
-        asked: What is to be compared.
-
-    Returns:
-        `schema.PART_DIFFERENCES`: one row per pair, column and value of a slice, with the histogram of |d| and the replicates
-        if they are wanted.
-    """
+def part_differences(rows: pd.DataFrame, spec: DifferenceSpec) -> pd.DataFrame:
+    """`storage.schemas.PART_DIFFERENCES` for a part of the users, from all of their rows of PER_USER, with `user_hash`."""
     import pandas as pd
 
-    return pd.concat([_of_groups(own, groups, asked) for own, groups in grouped(rows, asked.slices)], ignore_index=True)
+    return pd.concat([_sums_by_group(part, groups, spec) for part, groups in grouped(rows, spec.slices)], ignore_index=True)
 
 
 class _Users:
-    """Some users of PER_USER, one row of each model per user, and the values that are compared."""
+    """The users of a part of PER_USER with at most one row per model and user, and their values."""
 
-    def __init__(self, rows: pd.DataFrame, asked: Asked) -> None:
+    def __init__(self, rows: pd.DataFrame, spec: DifferenceSpec) -> None:
         (self.number,), users = numbered(rows["user"])
         self.size = len(users)
         model = rows["model"].to_numpy()
-        self.row = {name: np.full(self.size, -1) for name in {name for pair in asked.pairs for name in pair}}
+        self.row = {name: np.full(self.size, -1) for name in spec.models}
         for name, row in self.row.items():
             rows_of_model = np.flatnonzero(model == name)
             row[self.number[rows_of_model]] = rows_of_model
-        counters = {*LISTED, *(counter for tally in asked.tallies for counter in MEMBERS[tally.users])}
-        self.values = {name: rows[name].to_numpy(np.float64) for name in counters | {tally.column for tally in asked.tallies}}
+        self.values = {name: rows[name].to_numpy(np.float64) for name in spec.columns}
         self.hashes = np.zeros(self.size, dtype=np.uint64)
         self.hashes[self.number] = rows["user_hash"].to_numpy(np.int64).view(np.uint64)
 
     def lists(self, model: str) -> NDArray[np.int64]:
-        """(U,) 1 for each user with a list of the model: without any, the model was not there at all."""
+        """(U,) 1 for each user with a list of the model, else 0."""
         row, lists = self.row[model], np.zeros(self.size, dtype=np.int64)
-        lists[row >= 0] = np.all([self.values[counter][row[row >= 0]] > 0 for counter in LISTED], axis=0)
+        lists[row >= 0] = np.all([self.values[counter][row[row >= 0]] > 0 for counter in _LISTED], axis=0)
         return lists
 
-    def compared(self, pair: tuple[str, str], tally: Tally) -> tuple[Any, Any, Any, Any]:
-        """The users with rows of both models, the values of a and of b, which are members, and which can be compared."""
+    def paired(self, pair: tuple[str, str], tally: Tally) -> tuple[Any, Any, Any, Any]:
+        """The users with rows of both models, the values of a and of b, who is in the user set, and who is compared."""
         rows = self.row[pair[0]], self.row[pair[1]]
         both = np.flatnonzero((rows[0] >= 0) & (rows[1] >= 0))
         member = np.ones(len(both), dtype=bool)
         for counter in MEMBERS[tally.users]:
             member &= (self.values[counter][rows[0][both]] > 0) & (self.values[counter][rows[1][both]] > 0)
         values = [self.values[tally.column][row[both]] for row in rows]
-        old, new = (np.nan_to_num(own, nan=0.0) if tally.as_zero else own for own in values)
-        return both, (old, new), member, member & (np.abs(old) < LARGEST) & (np.abs(new) < LARGEST)
+        a, b = (np.nan_to_num(value, nan=0.0) if tally.as_zero else value for value in values)
+        return both, (a, b), member, member & (np.abs(a) < LARGEST) & (np.abs(b) < LARGEST)
 
     def in_groups(self, groups: Sequence[Group]) -> list[tuple[int, str, Any]]:
-        """By slice and value, (U,) which users belong to it."""
+        """For each value of a slice its position and text, and (U,) which users belong to it."""
         members: list[tuple[int, str, Any]] = []
         for group in groups:
             code = np.zeros(self.size, dtype=np.int64)
@@ -126,120 +110,90 @@ class _Users:
         return members
 
 
-def _of_groups(rows: pd.DataFrame, groups: Sequence[Group], asked: Asked) -> pd.DataFrame:
-    """The sums of some users, by the values of slices."""
+def _sums_by_group(rows: pd.DataFrame, groups: Sequence[Group], spec: DifferenceSpec) -> pd.DataFrame:
     import pandas as pd
 
-    users = _Users(rows, asked)
+    users = _Users(rows, spec)
     members, sums, differences = users.in_groups(groups), [], []
     lists = {model: users.lists(model) for model in users.row}
-    for number, pair in enumerate(asked.pairs):
-        for column, tally in enumerate(asked.tallies):
-            both, (old, new), member, comparable = users.compared(pair, tally)
-            for position, text, of_group in members:
-                inside = of_group[both]
-                kept, n_left_out = comparable & inside, int((member & ~comparable & inside).sum())
-                n_lists = [int(lists[model][of_group].sum()) for model in pair]
-                sums.append((number, column, position, text, *n_lists, *_sums(old[kept], new[kept], n_left_out=n_left_out)))
+    for number, pair in enumerate(spec.pairs):
+        for column, tally in enumerate(spec.tallies):
+            both, (a, b), member, compared = users.paired(pair, tally)
+            for position, text, in_group in members:
+                inside = in_group[both]
+                row = dict(zip(KEY, (number, column, position, text), strict=True))
+                row |= {f"n_lists_{end}": int(lists[model][in_group].sum()) for end, model in zip("ab", pair, strict=True)}
+                row["n_left_out"] = int((member & ~compared & inside).sum())
+                sums.append(row | _sums(a[compared & inside], b[compared & inside], ranks=spec.ranks))
             differences.append(np.full(users.size, np.nan))
-            differences[-1][both[comparable]] = _difference(old[comparable], new[comparable])
-    frame = pd.DataFrame(sums, columns=[*KEY, *_N_LISTS, *_Sums._fields])
+            differences[-1][both[compared]] = _difference(a[compared], b[compared])
+    frame = pd.DataFrame(sums)
     frame["sums"] = frame["counts"] = None
-    if asked.n_replicates:
-        weights = poisson_weights(users.hashes, asked.n_replicates, asked.seed)
+    if spec.n_replicates:
+        weights = poisson_weights(users.hashes, spec.n_replicates, spec.seed)
         table = np.column_stack(differences)
-        drawn = [bootstrap_sums(table[of_group], weights[:, of_group]) for _, _, of_group in members]
+        drawn = [bootstrap_sums(table[in_group], weights[:, in_group]) for _, _, in_group in members]
         order = [(group, column) for column in range(len(differences)) for group in range(len(members))]
-        for of, name in enumerate(("sums", "counts")):
-            frame[name] = pd.Series([drawn[group][of][:, column] for group, column in order], dtype=object)
-    if not asked.ranks:
-        frame["magnitudes"] = frame["n_positive"] = frame["n_negative"] = None
+        for part, name in enumerate(("sums", "counts")):
+            frame[name] = pd.Series([drawn[group][part][:, column] for group, column in order], dtype=object)
     return frame
 
 
-class _Sums(NamedTuple):
-    n: int
-    n_left_out: int
-    sum_a: float
-    sum_b: float
-    total: float
-    deviation: float
-    low: float
-    high: float
-    noise: float
-    wins: int
-    losses: int
-    magnitudes: Any
-    n_positive: Any
-    n_negative: Any
-
-
-def _difference(old: Any, new: Any) -> Any:
-    """B - a, 0 where it is no more than rounding of the values."""
-    difference = new - old
-    difference[np.abs(difference) <= _noise(old, new)] = 0.0
+def _difference(a: Any, b: Any) -> Any:
+    """B - a, and 0 where it is only a rounding error of the values."""
+    difference = b - a
+    difference[np.abs(difference) <= _noise(a, b)] = 0.0
     return difference
 
 
-def _noise(old: Any, new: Any) -> Any:
-    return ROUNDING * np.maximum(np.abs(old), np.abs(new))
+def _noise(a: Any, b: Any) -> Any:
+    return ROUNDING * np.maximum(np.abs(a), np.abs(b))
 
 
-def _sums(old: Any, new: Any, *, n_left_out: int) -> _Sums:
-    difference = _difference(old, new)
+def _sums(a: Any, b: Any, *, ranks: bool) -> dict[str, Any]:
+    difference = _difference(a, b)
     mean = difference.mean() if len(difference) else 0.0
-    size, group = np.unique(np.abs(difference), return_inverse=True)
-    up, down = (np.bincount(group[side], minlength=len(size)) for side in (difference > 0, difference < 0))
-    some = size > 0
-    return _Sums(
-        n=len(difference),
-        n_left_out=n_left_out,
-        sum_a=float(old.sum()),
-        sum_b=float(new.sum()),
-        total=float(difference.sum()),
-        deviation=float(((difference - mean) ** 2).sum()),
-        low=float(difference.min(initial=math.inf)),
-        high=float(difference.max(initial=-math.inf)),
-        noise=float(_noise(old, new).max(initial=0.0)),
-        wins=int(up.sum()),
-        losses=int(down.sum()),
-        magnitudes=size[some],
-        n_positive=up[some],
-        n_negative=down[some],
-    )
+    sums = {
+        "n": len(difference),
+        "sum_a": float(a.sum()),
+        "sum_b": float(b.sum()),
+        "total": float(difference.sum()),
+        "deviation": float(((difference - mean) ** 2).sum()),
+        "low": float(difference.min(initial=math.inf)),
+        "high": float(difference.max(initial=-math.inf)),
+        "noise": float(_noise(a, b).max(initial=0.0)),
+        "wins": int((difference > 0).sum()),
+        "losses": int((difference < 0).sum()),
+    }
+    if not ranks:
+        return sums | dict.fromkeys(("magnitudes", "n_positive", "n_negative"))
+    sizes, code = np.unique(np.abs(difference[difference != 0]), return_inverse=True)
+    positive = difference[difference != 0] > 0
+    counts = [np.bincount(code[side], minlength=len(sizes)) for side in (positive, ~positive)]
+    return sums | {"magnitudes": sizes, "n_positive": counts[0], "n_negative": counts[1]}
 
 
-def whole_differences(parts: pd.DataFrame, asked: Asked) -> pd.DataFrame:
-    """The sums of all users of one pair, column and value of a slice.
-
-    Args:
-        parts: Rows of `part_differences`.
-        asked: What is to be compared.
-
-    Returns:
-        One row of `schema.DIFFERENCES`; its sums are 0 where no user has both values.
-    """
-    import pandas as pd
-
+def whole_differences(parts: pd.DataFrame, spec: DifferenceSpec) -> dict[str, Any]:
+    """A row of `storage.schemas.DIFFERENCES`, from the parts with its `KEY`. Means are 0 if no user has both values."""
     n = int(parts["n"].sum())
-    known = parts[parts["n"] > 0]
-    total = math.fsum(known["total"])
+    filled = parts[parts["n"] > 0]
+    total = math.fsum(filled["total"])
     mean = total / n if n else 0.0
-    spread = math.fsum([*known["deviation"], *(known["n"] * (known["total"] / known["n"] - mean) ** 2)])
-    # Differences that are apart by no more than rounding of the values are the same, as `stats` has it for arrays.
-    if n and known["high"].max() - known["low"].min() <= known["noise"].max():
-        spread = 0.0
+    squares = math.fsum([*filled["deviation"], *(filled["n"] * (filled["total"] / filled["n"] - mean) ** 2)])
+    # As in `stats`, differences are equal if rounding errors of the values explain how far they are apart.
+    if n and filled["high"].max() - filled["low"].min() <= filled["noise"].max():
+        squares = 0.0
     row: dict[str, Any] = {name: parts[name].iloc[0] for name in KEY} | {"n": n}
-    row |= {name: int(parts[name].sum()) for name in (*_N_LISTS, "n_left_out", "wins", "losses")}
+    row |= {name: int(parts[name].sum()) for name in ("n_lists_a", "n_lists_b", "n_left_out", "wins", "losses")}
     row |= {"mean_a": math.fsum(parts["sum_a"]) / max(n, 1), "mean_b": math.fsum(parts["sum_b"]) / max(n, 1)}
-    row |= {"mean": mean, "variance": spread / max(n - 1, 1)}
+    row |= {"mean": mean, "variance": squares / max(n - 1, 1)}
     row |= {"plus": None, "minus": None, "tied": None, "replicates": None}
-    if asked.ranks:
+    if spec.ranks:
         histogram = (np.concatenate([np.zeros(0), *parts[name]]) for name in ("magnitudes", "n_positive", "n_negative"))
         ranks = rank_sums(*histogram)
         row |= {"plus": ranks.plus, "minus": ranks.minus, "tied": ranks.tied}
-    if asked.n_replicates:
+    if spec.n_replicates:
         sums, counts = (np.sum(np.stack(list(parts[name])), axis=0) for name in ("sums", "counts"))
         with np.errstate(invalid="ignore"):
             row["replicates"] = sums / counts
-    return pd.DataFrame([row])
+    return row

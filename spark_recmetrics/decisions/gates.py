@@ -25,15 +25,14 @@ from spark_recmetrics.runs.references import (
     variance_of,
 )
 from spark_recmetrics.stats import confidence_sequence, false_alarm_rate
+from spark_recmetrics.stats.result import count, number
 from spark_recmetrics.text import brief, did_you_mean, printable
 
 Severity = Literal["fail", "warn"]
 Missing = Literal["pass", "fail"]
 Significant = Literal[False, True, "all_runs"]
 
-_AGAINST = re.compile(
-    r"(?P<kind>previous)|(?P<median>median)\((?P<n>[1-9]\d{0,2})\)|(?P<run>run|model)\((?P<name>.+)\)", re.DOTALL
-)
+_AGAINST = re.compile(r"previous|median\((?P<n>[1-9]\d{0,2})\)|(?P<kind>run|model)\((?P<name>.+)\)", re.DOTALL)
 
 ALPHA = 0.05
 """Significance level: of the test in one run, and of the confidence sequence over all runs."""
@@ -79,7 +78,8 @@ class Gate:
             a run by its id; or `model(NAME)`, another model of the same run.
         significant: Whether a drop against `model(NAME)` must also be statistically significant to fail. True: the drop of this
             run, by a paired t test at 5 %. `all_runs`: the 95 % confidence sequence of the mean drop over all runs of the job
-            must lie above the allowed drop. At most 5 % of such gates ever fail by chance, whatever the number of runs.
+            must be above the allowed drop. If the true mean drop is allowed, at most 5 % of such gates ever fail, however
+            many runs there are.
         min_users: Fewest evaluated users that the value needs.
         missing: Result if there is no reference (first run), or `all_runs` has fewer than 30 runs: `pass` or `fail`.
         severity: `fail` ends the job with exit code 3, `warn` only reports.
@@ -123,16 +123,13 @@ class Gate:
             raise ConfigError(f"significant: expected true, false or all_runs, found {self.significant!r}")
         if self.model is not None and (not isinstance(self.model, str) or not self.model):
             raise ConfigError(f"model: expected the name of a model, found {brief(self.model)}")
-        if isinstance(self.min_users, bool) or not isinstance(self.min_users, int) or self.min_users < 0:
-            raise ConfigError(f"min_users: expected an integer of at least 0, found {self.min_users!r}")
+        count(self.min_users, "min_users")
 
     def _check_limits(self) -> None:
         if not self.limits:
             raise ConfigError(f"expected one of {', '.join(_LIMITS)}, found none")
         for name, limit in self.limits.items():
-            if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
-                raise ConfigError(f"{name}: expected a finite number, found {limit!r}")
-            if name.startswith("max_drop") and limit < 0:
+            if number(limit, name) < 0 and name.startswith("max_drop"):
                 raise ConfigError(f"{name}: expected a number of at least 0, found {limit!r}")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ConfigError(f"min: expected at most max, which is {self.max:g}, found {self.min:g}")
@@ -158,7 +155,7 @@ class Gate:
     def baseline(self) -> str | None:
         """The name in `against: model(NAME)`."""
         match = _AGAINST.fullmatch(self.against or "")
-        return match["name"] if match and match["run"] == "model" else None
+        return match["name"] if match and match["kind"] == "model" else None
 
     @property
     def needs_history(self) -> bool:
@@ -168,8 +165,7 @@ class Gate:
     @property
     def needs_pairs(self) -> bool:
         """Whether the gate compares two models user by user, for its test or its false alarm rate."""
-        has_users = parse(self.metric).has_users
-        return has_users and self.baseline is not None and self.significant != "all_runs"
+        return parse(self.metric).has_users and self.baseline is not None and self.significant != "all_runs"
 
     @property
     def text(self) -> str:
@@ -290,13 +286,16 @@ def check_gates(
     results = []
     for gate in gates:
         models = {row["model"] for row in rows} - {gate.baseline} if gate.model is None else {gate.model}
-        if not models:
-            other = "" if gate.baseline is None else f" other than {gate.baseline}"
-            results.append(_result(gate, None, None, _Decision(f"the run has no model{other} to check", failed=True)))
-        for model in sorted(models):
-            wanted = {"metric": gate.metric, "slice": "all", "model": model}
-            row = next((row for row in rows if all(row[key] == value for key, value in wanted.items())), None)
-            results.append(_result(gate, model, row, _decide(gate, row, rows, history, comparison)))
+        for model in sorted(models) or [None]:
+            row = next(
+                (row for row in rows if (row["model"], row["metric"], row["slice"]) == (model, gate.metric, "all")), None
+            )
+            problem = _problem_of_value(gate, model, row)
+            if row is None or problem:
+                decision = _Decision(problem, failed=True)
+            else:
+                decision = _decide(gate, row, rows, history, comparison)
+            results.append(_result(gate, model, row, decision))
     return results
 
 
@@ -309,10 +308,7 @@ def _result(gate: Gate, model: str | None, row: Row | None, decision: _Decision)
     )
 
 
-def _decide(gate: Gate, row: Row | None, rows: Sequence[Row], history: Sequence[Row], comparison: Sequence[Row]) -> _Decision:
-    problem = _problem_of_value(gate, row)
-    if row is None or problem is not None:
-        return _Decision(problem or "", failed=True)
+def _decide(gate: Gate, row: Row, rows: Sequence[Row], history: Sequence[Row], comparison: Sequence[Row]) -> _Decision:
     if gate.against is None:
         return _Decision(f"{row['value']:.4f} is within bounds", failed=False)
     reference = _reference(gate, row, rows, history)
@@ -328,8 +324,10 @@ def _decide(gate: Gate, row: Row | None, rows: Sequence[Row], history: Sequence[
     return _decide_this_run(gate, row, reference, reference.value, comparison)
 
 
-def _problem_of_value(gate: Gate, row: Row | None) -> str | None:
-    """Why the value alone fails the gate."""
+def _problem_of_value(gate: Gate, model: str | None, row: Row | None) -> str:
+    """Why the value alone fails the gate; empty if it does not."""
+    if model is None:
+        return f"the run has no model{f' other than {gate.baseline}' if gate.baseline else ''} to check"
     if row is None:
         return "no value: the run has no such model or metric"
     if not has_value(row):
@@ -341,14 +339,14 @@ def _problem_of_value(gate: Gate, row: Row | None) -> str | None:
         return f"{value:.{_digits(value, gate.min)}f} is below min {gate.min:g}"
     if gate.max is not None and value > gate.max + _slack(value):
         return f"{value:.{_digits(value, gate.max)}f} is above max {gate.max:g}"
-    return None
+    return ""
 
 
 def _reference(gate: Gate, row: Row, rows: Sequence[Row], history: Sequence[Row]) -> Reference:
     if gate.baseline is not None:
         return model_reference(row, rows, gate.baseline)
     match = _AGAINST.fullmatch(gate.against or "")
-    if match is not None and match["run"]:
+    if match is not None and match["kind"]:
         return run_reference(row, history, match["name"])
     return last_reference(row, history, int(match["n"] or 1) if match is not None else 1)
 
@@ -415,12 +413,8 @@ _Z = NormalDist().inv_cdf(1 - ALPHA / 2)
 
 
 def _pair_of(gate: Gate, row: Row, comparison: Sequence[Row]) -> Row | None:
-    """The row of COMPARISON with the model and its baseline."""
     models = (gate.baseline, row["model"])
     return next((pair for pair in comparison if same_metric(pair, row) and (pair["model_a"], pair["model_b"]) == models), None)
-
-
-# Reasons ------------------------------------------------------------------------------------------------------------------
 
 
 def _compared(gate: Gate, row: Row, reference: Reference, other: float) -> str:
@@ -452,7 +446,7 @@ def _change(gate: Gate, change: float, reference: float) -> tuple[str, str]:
 
 
 def _digits(value: float, other: float, fewest: int = 4) -> int:
-    """The fewest decimals with which two numbers that differ look different."""
+    """The fewest decimals with which two different numbers look different."""
     if abs(value - other) <= _slack(value):
         return fewest
     return next((n for n in range(fewest, 15) if round(value, n) != round(other, n)), 15)

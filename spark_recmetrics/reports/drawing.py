@@ -1,4 +1,4 @@
-"""Parts of figures: colors, panels, lines and texts; and the conversion of a figure to an SVG element of a page."""
+"""Parts of figures: colors, panels, lines and texts; and figures as SVG."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 from spark_recmetrics.errors import ConfigError, without_extra
-from spark_recmetrics.reports.formatting import Row
+from spark_recmetrics.reports.formatting import Row, finite
 from spark_recmetrics.text import counted, printable
 
 if TYPE_CHECKING:
@@ -25,12 +25,11 @@ INK, MUTED, RULE = "#1d2329", "#5b6570", "#d9dee3"
 COLORS = ("#0072b2", "#d55e00", "#4b0082", "#cc79a7", "#5a3315", "#14213d")
 """Colors of models, in their order. After the last color they repeat, with other markers."""
 
-MOST_MODELS, MOST_LINES = 12, 40
-"""Most models, and most lines of dots, in a figure. Tables have the others."""
+MOST_MODELS, MOST_LINES = 12, 40  # in a figure; tables have the others
+WIDE = 4.6  # inches; texts stay readable on a phone
 
 _MARKERS, _LINES = "osD^vPX", ("-", "--", "-.", ":")
 _LONGEST, _MOST_TEXT_LINES = 30, 3
-WIDE = 4.6  # inches; texts stay readable on a phone
 
 _STYLE: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -76,7 +75,7 @@ def drawing() -> Iterator[None]:
 
 
 class Look(NamedTuple):
-    """Color, marker and line style of a model."""
+    """How a model looks in all figures."""
 
     color: str
     marker: str
@@ -84,7 +83,7 @@ class Look(NamedTuple):
 
 
 def looks_of(models: Sequence[str]) -> dict[str, Look]:
-    """The look of each model."""
+    """How each model looks."""
     return {
         model: Look(COLORS[n % len(COLORS)], _MARKERS[n % len(_MARKERS)], _LINES[n % len(_LINES)])
         for n, model in enumerate(models)
@@ -94,7 +93,7 @@ def looks_of(models: Sequence[str]) -> dict[str, Look]:
 def panels_of(
     n_rows: int, n_columns: int, size: tuple[float, float], looks: Mapping[str, Look], heights: Any = None
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of this size in inches, with room for the legend above, and its panels."""
+    """A figure of this size in inches plus room for a legend above it, and its panels."""
     # Not pyplot, which keeps every figure and selects a window system.
     from matplotlib.figure import Figure
 
@@ -133,7 +132,7 @@ def name_lines(panel: Axes, names: Sequence[str]) -> None:
 
 
 def finished(figure: Figure, text: str, looks: Mapping[str, Look], left_out: Mapping[str, int] | None = None) -> Figure:
-    """The figure, laid out, with `text` as its label, a legend if there are several models, and a note on what is left out."""
+    """The figure with its layout, a label, a legend if there are several models, and a note on what is left out."""
     from matplotlib.lines import Line2D
 
     if len(looks) > 1:
@@ -164,15 +163,7 @@ def short(text: str, longest: int = _LONGEST) -> str:
 
 
 def wrapped(text: str, longest: int) -> str:
-    """The text of a metric on up to three lines, split between its options; longer lines are cut in the middle.
-
-    Example:
-        >>> print(wrapped("bias_disparity_br(items=genre, users=gender)@10", 30))
-        bias_disparity_br(items=genre,
-        users=gender)@10
-        >>> wrapped("intra_list_diversity(features=genre_of_the_item)@10", 30)
-        'intra_list_diversi…he_item)@10'
-    """
+    """The text of a metric on up to three lines, split between its options; longer lines are cut in the middle."""
     lines: list[str] = []
     for piece in re.split(r"(?<=,) ", printable(text)):
         if lines and len(lines[-1]) + 1 + len(piece) <= longest:
@@ -184,14 +175,9 @@ def wrapped(text: str, longest: int) -> str:
     return "\n".join(line if len(line) <= longest else f"{line[: longest - 12]}…{line[-11:]}" for line in lines)
 
 
-def finite(value: float | None) -> float | None:
-    """The value, or None if it is missing or infinite."""
-    return value if value is not None and math.isfinite(value) else None
-
-
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-_VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", "#000000": "--ink"}
-_VARIABLES |= {color: f"--model-{n}" for n, color in enumerate(COLORS)}
+_VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", "#000000": "var(--ink)"}
+_VARIABLES |= {color: f"var(--model-{n})" for n, color in enumerate(COLORS)}
 
 
 def svg(figure: Figure, prefix: str) -> Markup:
@@ -218,17 +204,12 @@ def svg(figure: Figure, prefix: str) -> Markup:
             elif key == f"{{{XLINK}}}href":
                 element.set(key, f"#{prefix}-{value.removeprefix('#')}")
             else:
-                element.set(key, re.sub(r"#[0-9a-f]{6}\b", _variable, value.replace("url(#", f"url(#{prefix}-")))
+                prefixed = value.replace("url(#", f"url(#{prefix}-")
+                element.set(key, re.sub(r"#[0-9a-f]{6}\b", lambda color: _VARIABLES.get(color[0], color[0]), prefixed))
     width = float(root.get("width", "0").removesuffix("pt")) * 4 / 3
     for key in ("width", "height", "version"):
         root.attrib.pop(key, None)
-    root.set("style", f"max-width: {width:.0f}px")
-    root.set("role", "img")
-    root.set("aria-label", str(figure.get_label()))
+    root.attrib.update({"style": f"max-width: {width:.0f}px", "role": "img", "aria-label": str(figure.get_label())})
     ET.register_namespace("", SVG)
     ET.register_namespace("xlink", XLINK)
     return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - escaped by ElementTree
-
-
-def _variable(color: re.Match[str]) -> str:
-    return f"var({_VARIABLES[color[0]]})" if color[0] in _VARIABLES else color[0]

@@ -1,4 +1,4 @@
-"""The lists of one user as text, row by row. Rendering computes nothing."""
+"""The lists of one user as text. Rendering computes nothing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from collections.abc import Mapping, Sequence
 from spark_recmetrics.reports.formatting import SHOWN, Row, aligned, shortened, value_text, width_of
 from spark_recmetrics.text import printable
 
-_LINE = 128
-"""Width that tables keep to, if their columns let them."""
-
-_PROPERTIES = ("score", "n_tied", "seen", "judged", "rating", "hit", "gain")
-"""Columns of a row of a list, after its rank and item."""
+_LINE = 128  # width of a table, unless its columns need more
+_PROPERTIES = ("score", "n_tied", "seen", "judged", "rating", "hit", "gain")  # columns after rank and item
 
 
 def explanation_text(
@@ -20,9 +17,8 @@ def explanation_text(
     """The lists of one user, row by row, for each model; `tables` are those of an `Explanation`, by their names."""
     blocks = []
     for model in models:
-        lists, counts, values, missed, pairs = (
-            _of(model, tables[name]) for name in ("rows", "counts", "values", "missed", "pairs")
-        )
+        names = ("rows", "counts", "values", "missed", "pairs")
+        lists, counts, values, missed, pairs = ([row for row in tables[name] if row["model"] == model] for name in names)
         lines = [f"user {printable(user)}, model {printable(model)}, convention {printable(convention)}"]
         lines += [f"list of {n['n_recommended']}, ground truth {n['n_truth']}, relevant {n['n_relevant']}" for n in counts]
         blocks.append("\n".join(lines))
@@ -36,10 +32,6 @@ def explanation_text(
         blocks += [f"relevant and not shown: {shortened(below)}"] if below else []
         blocks += [_pair_table(pairs)] if pairs else []
     return "\n\n".join([*blocks, *map(printable, notes)])
-
-
-def _of(model: str, rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if row["model"] == model]
 
 
 def _list_tables(rows: Sequence[Row], values: Mapping[str, float | None], metrics: Sequence[str]) -> list[str]:

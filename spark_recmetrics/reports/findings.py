@@ -9,17 +9,11 @@ from spark_recmetrics.reports.formatting import Row, interval_text, p_text, valu
 from spark_recmetrics.reports.selection import best_pairs_first, by_metric, headline_of, of_all_users
 from spark_recmetrics.text import counted, printable
 
-_NAMED = 6
-"""How many models a sentence names, and how many pairs of models have a sentence."""
+_NAMED = 6  # most models that a sentence names, and most pairs of models with a sentence
 
 
 def gates_summary(gate_results: Sequence[Row]) -> tuple[str, str]:
-    """The worst result in rows of GATES, `none` if there are no rows, and a sentence with its count.
-
-    Example:
-        >>> gates_summary([{"result": "pass"}, {"result": "fail"}])
-        ('fail', 'gates failed: 1 of 2')
-    """
+    """The worst result in rows of GATES, `none` if there are no rows, and a sentence with its count."""
     if not gate_results:
         return "none", "no gates were checked"
     n = {level: sum(row["result"] == level for row in gate_results) for level in ("pass", "warn", "fail")}
@@ -29,14 +23,7 @@ def gates_summary(gate_results: Sequence[Row]) -> tuple[str, str]:
 
 
 def findings(rows: Sequence[Row], comparison: Sequence[Row], confidence: float, alpha: float) -> list[str]:
-    """The best model by the headline over all users, and which differences are significant.
-
-    Example:
-        >>> row = {"slice": "all", "metric": "hit@1", "model": "a", "value": 0.25, "higher_is_better": True}
-        >>> row |= {"ci_low": 0.125, "ci_high": 0.375, "n_users": 40}
-        >>> print(*findings([row, {**row, "model": "b", "value": 0.125}], [], 0.95, 0.05))
-        hit@1: a is best with 0.2500 (95 % confidence interval [0.1250, 0.3750], 40 evaluated users), followed by b with 0.1250.
-    """
+    """The best model by the headline metric over all users, and which differences are significant."""
     overall = of_all_users(rows)
     metric = headline_of(overall)
     ranked = [row for row in by_metric(overall)[metric].values() if row["value"] is not None]
@@ -89,13 +76,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def slice_findings(comparison: Sequence[Row]) -> list[str]:
-    """For each slice, how many of its comparisons are significant.
-
-    Example:
-        >>> row = {"slice": "gender", "winner": None, "reason": "small_slice"}
-        >>> slice_findings([row, {**row, "winner": "als", "reason": None}])
-        ['gender: 1 of 2 comparisons significant, 1 with too few users to test']
-    """
+    """For each slice, how many of its comparisons are significant."""
     sliced = [row for row in comparison if row["slice"] != "all"]
     sentences = []
     for name in dict.fromkeys(row["slice"] for row in sliced):

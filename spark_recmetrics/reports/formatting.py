@@ -1,7 +1,8 @@
-"""How values, intervals and tables look as text."""
+"""Values, confidence intervals and tables as text."""
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,42 +13,34 @@ Row = Mapping[str, Any]
 RESULT_MARK = "RECMETRICS_RESULT"
 """First word of the last line of a job, before its JSON. No other line begins with it."""
 
-UNDEFINED = "undefined"
-
-SHOWN = 50
-"""How many items a line or table names."""
+SHOWN = 50  # most items that a line or table names
 
 SMALL_NOTE = "~ too few users for a conclusion"
 
 
 def unmarked(text: str) -> str:
-    r"""The text with a blank before every line that begins with `RESULT_MARK`, which may be the name of a model or job.
-
-    Example:
-        >>> unmarked("a\nRECMETRICS_RESULT {}")
-        'a\n RECMETRICS_RESULT {}'
-    """
+    """The text with a blank before every line that begins with `RESULT_MARK`, such as the name of a model."""
     return "\n".join(f" {line}" if line.startswith(RESULT_MARK) else line for line in text.split("\n"))
+
+
+def finite(value: float | None) -> float | None:
+    """The value, or None if it is missing or infinite."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def value_text(value: float | None) -> str:
     """A value of a metric."""
-    return UNDEFINED if value is None else f"{value:.4f}"
+    return "undefined" if value is None else f"{value:.4f}"
 
 
 def interval_text(row: Row) -> str:
-    """The confidence interval of a value or difference; empty if there is none.
-
-    Example:
-        >>> interval_text({"ci_low": 0.125, "ci_high": 0.25})
-        '[0.1250, 0.2500]'
-    """
+    """The confidence interval of a value or difference; empty if there is none."""
     defined = row["ci_low"] is not None and row["ci_high"] is not None
     return f"[{row['ci_low']:.4f}, {row['ci_high']:.4f}]" if defined else ""
 
 
 def difference_text(row: Row) -> str:
-    """The mean difference of a row of COMPARISON, with its sign; empty if there is none."""
+    """The mean difference in a row of COMPARISON; empty if there is none."""
     return "" if row["diff"] is None else f"{row['diff']:+.4f}"
 
 
@@ -67,25 +60,21 @@ def result_text(row: Row) -> str:
     return "not significant" + ("" if least is None else f" (minimum detectable effect {least:.4f})")
 
 
-def shortened(texts: Sequence[str]) -> str:
-    """The first texts, and how many more there are."""
-    n_more = len(texts) - SHOWN
-    return ", ".join(texts[:SHOWN]) + (f" and {n_more} more" if n_more > 0 else "")
+def shortened(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    n_more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {n_more} more" if n_more > 0 else "")
 
 
 def aligned(table: Sequence[Sequence[str]], *, n_left: int, n_last_left: int = 0) -> str:
     """The table as text: its first and last columns are flush left, the others flush right."""
-    n = len(table[0])
-    widths = [max(width_of(line[column]) for line in table) for column in range(n)]
-    lines = (
-        "  ".join(
-            cell + " " * (width - width_of(cell))
-            if column < n_left or column >= n - n_last_left
-            else " " * (width - width_of(cell)) + cell
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in table
-    )
+    widths = [max(map(width_of, column)) for column in zip(*table, strict=True)]
+    lines = []
+    for line in table:
+        padding = [" " * (width - width_of(cell)) for cell, width in zip(line, widths, strict=True)]
+        is_left = [n < n_left or n >= len(line) - n_last_left for n in range(len(line))]
+        cells = (cell + pad if left else pad + cell for cell, pad, left in zip(line, padding, is_left, strict=True))
+        lines.append("  ".join(cells).rstrip())
     return unmarked("\n".join(lines))
 
 

@@ -29,15 +29,6 @@ def as_markdown(
     """A result as GitHub Markdown: summary, gates, values, objectives, differences, warnings. Slices are left out.
 
     Names are escaped: they cannot be links, mentions or HTML.
-
-    Example:
-        >>> row = {"slice": "all", "metric": "hit@1", "model": "a|b", "value": 0.25, "higher_is_better": True}
-        >>> print(as_markdown([row | {"ci_low": 0.125, "ci_high": 0.375, "n_users": 40}]), end="")
-        - hit@1: a&#124;b has 0.2500 (95 % confidence interval [0.1250, 0.3750], 40 evaluated users).
-        <BLANKLINE>
-        | metric | users | a&#124;b |
-        | --- | ---: | ---: |
-        | hit@1 | 40 | 0.2500 [0.1250, 0.3750] |
     """
     overall = of_all_users(rows)
     models = models_of(overall)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from importlib.util import find_spec
@@ -21,7 +20,7 @@ from spark_recmetrics.errors import ConfigError, without_extra
 from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.reports import plots
-from spark_recmetrics.reports.drawing import MOST_MODELS, svg
+from spark_recmetrics.reports.drawing import MOST_MODELS, short, svg
 from spark_recmetrics.reports.findings import findings, gates_summary, slice_findings
 from spark_recmetrics.reports.formatting import SMALL_NOTE, Row
 from spark_recmetrics.reports.selection import (
@@ -52,20 +51,11 @@ LARGEST_PAGE = 1_000_000
 _LIMITS = (150, 50, 15, 5)
 """Most lines of a table. The page uses the first limit with which it is small enough."""
 
-_FIGURES = 12
-"""Most figures of a kind."""
-
-_FAILED = 3
-"""Most failed gates in the summary; the table of gates has all of them."""
-
-_HISTORIES = 4
-"""Most metrics that are drawn over the last runs."""
-
-_LONGEST = 120
-"""Most characters of a name."""
-
-_NOTEBOOK = 50
-"""Most lines of a table in a notebook."""
+_FIGURES = 12  # most figures of a kind
+_FAILED = 3  # most failed gates in the summary; the table of gates has all of them
+_HISTORIES = 4  # most metrics that are drawn over the last runs
+_LONGEST = 120  # most characters of a name
+_NOTEBOOK = 50  # most lines of a table in a notebook
 
 _PACKAGES = ("pyspark", "numpy", "pandas", "pyarrow", "scipy", "matplotlib")
 
@@ -90,11 +80,7 @@ class Page:
     ended: str | None = None  # how a run without values ended
 
     def html(self) -> str:
-        """The page.
-
-        Raises:
-            ConfigError: jinja2 or matplotlib is not installed.
-        """
+        """The page. Raises `ConfigError` if jinja2 or matplotlib is not installed."""
         template = _environment().get_template("report.html")
         text, draw = "", _Figures()
         for limit in _LIMITS:
@@ -104,15 +90,11 @@ class Page:
         return text
 
     def fragment(self) -> str:
-        """The summary and the values, for a notebook.
-
-        Raises:
-            ConfigError: jinja2 is not installed.
-        """
+        """The summary and the values, for a notebook. Raises `ConfigError` if jinja2 is not installed."""
         return _fragment(
             findings=self._head()["findings"],
             groups=self._groups(_NOTEBOOK),
-            note=f"★ best value in the row. Convention {_name(self.convention)}.",
+            note=f"★ best value in the row. Convention {_shortened(self.convention)}.",
             warnings=self.warnings,
         )
 
@@ -141,20 +123,21 @@ class Page:
         most, models = min(limit, _FIGURES), best_models(self.rows, MOST_MODELS, self._baseline)
         for group in groups:
             rows = group.pop("rows")
-            drawn, n_left_out = ([], 0) if group["name"] == _TOGETHER else draw.curves(rows, most, models)
-            group |= {"figures": drawn, "more_figures": n_left_out}
+            names = [] if group["name"] == _TOGETHER else list(plots.curves_by_metric(rows))
+            group["figures"] = [draw(name, plots.metric_by_k, rows, name, models) for name in names[:most]]
+            group["more_figures"] = len(names[most:])
         sliced = any(row["slice"] != "all" and row["metric"] == metric for row in self.rows)
         return {
             "groups": [group for group in groups if group["name"] in (_RANKING, _RATINGS)],
             "together": [group for group in groups if group["name"] == _TOGETHER],
-            "standings": self._standings(limit),
             "beyond": [group for group in groups if group["name"] == _BEYOND],
+            "standings": self._standings(limit),
             "pairs": self._pairs_of_groups(limit),
             "differences": self._differences(limit, draw),
             "slice_findings": slice_findings(self.comparison),
             "slices": {
                 **self._by_slice(self.rows, metric, limit),
-                "figure": draw.slices(self.rows, metric, models) if sliced else None,
+                "figure": draw("slices", plots.slices, self.rows, metric, models) if sliced else None,
             },
             "history": self._history(draw, models),
         }
@@ -171,14 +154,15 @@ class Page:
 
     def _differences(self, limit: int, draw: _Figures) -> dict[str, Any]:
         """Figures and a table of pairs of models; of many pairs those of the best models."""
-        by_pair: dict[tuple[str, str], list[Row]] = {}
         rows = _leading_differences(self.comparison, limit)
+        by_pair: dict[tuple[str, str], list[Row]] = {}
         for row in rows:
             by_pair.setdefault((row["model_a"], row["model_b"]), []).append(row)
-        drawable = [of_pair for of_pair in by_pair.values() if any(row["diff"] is not None for row in of_pair)]
+        drawable = [(pair, group) for pair, group in by_pair.items() if any(row["diff"] is not None for row in group)]
+        most = min(limit, _FIGURES)
         return {
-            "figures": [draw.differences(of_pair) for of_pair in drawable[: min(limit, _FIGURES)]],
-            "more_figures": len(drawable) - min(limit, _FIGURES),
+            "figures": [draw(pair, plots.differences, group) for pair, group in drawable[:most]],
+            "more_figures": len(drawable) - most,
             **_cut(comparison_cells(rows, self.alpha), limit),
         }
 
@@ -186,7 +170,7 @@ class Page:
         several = len({row["as_of"] for row in self.history}) > 1
         # A metric needs a model of this run: others would have an empty figure.
         metrics = list(by_metric(row for row in self.history if row["model"] in models)) if several else []
-        shown = [draw.history(self.history, name, models) for name in metrics[:_HISTORIES]]
+        shown = [draw(name, plots.history, self.history, name, models=models) for name in metrics[:_HISTORIES]]
         return {"figures": shown, "more": len(metrics) - len(shown)}
 
     @property
@@ -211,18 +195,18 @@ class Page:
         ]
         if len(failed) > _FAILED:
             failed[_FAILED:] = [f"{counted(len(failed) - _FAILED, 'more failed gate')} below."]
-        computed: datetime = self.run["computed_at"]
+        computed = f"{self.run['computed_at']:%Y-%m-%d %H:%M} UTC"
         return {
             "level": level,
             "title": self.run["job"] or "Evaluation",
             "as_of": self.run["as_of"],
             "summary": summary[0].upper() + summary[1:],
             "findings": [*self.emptiness, *failed, *sentences],
-            "computed": f"{computed:%Y-%m-%d %H:%M} UTC",
+            "computed": computed,
             "run": {
                 "run": self.run["run_id"],
                 "as of": self.run["as_of"],
-                "computed at": f"{computed:%Y-%m-%d %H:%M} UTC",
+                "computed at": computed,
                 "configuration": self.run["config_hash"],
                 "ground truth": self.run["data_hash"],
                 "convention": str(self.convention),
@@ -242,9 +226,7 @@ class Page:
 
     def _standings(self, limit: int) -> dict[str, Any]:
         """For each cut-off of the objectives a table of models, their values, and the models that dominate them."""
-        rows = self.standings
-        short = [row._replace(model=_name(row.model), dominated_by=tuple(map(_name, row.dominated_by))) for row in rows]
-        tables = pareto_cells(short)
+        tables = pareto_cells(self.standings)
         return {"tables": [_cut(table, limit) for table in tables[:limit]], "more": len(tables) - limit}
 
     def _pairs_of_groups(self, limit: int) -> dict[str, Any]:
@@ -260,23 +242,22 @@ class Page:
         """Models across, and a line for each metric or slice."""
         lines = list(lines)
         shown = best_models(self._overall, max(2, limit // 5), self._baseline)
-        n_more = len(models_of(self._overall)) - len(shown)
         return {
             "models": shown,
             "lines": value_lines(lines[:limit], shown),
             "more": len(lines) - limit,
-            "more_models": n_more,
+            "more_models": len(models_of(self._overall)) - len(shown),
         }
 
 
 _NO_VALUES: dict[str, Any] = {
-    **dict.fromkeys(("groups", "together", "beyond", "slice_findings"), ()),
-    **{key: {"tables": (), "more": 0} for key in ("standings", "pairs")},
-    "differences": {"figures": (), "more_figures": 0, "lines": (), "more": 0},
+    "standings": {"tables": ()},
+    "differences": {"lines": ()},
     "slices": {"figure": None},
-    "history": {"figures": (), "more": 0},
+    "history": {"figures": ()},
+    "beyond": (),
 }
-"""The sections of a run without values."""
+"""What the template reads of the sections of a run without values."""
 
 _RANKING, _RATINGS, _TOGETHER, _BEYOND = "Ranking", "Ratings", "Several metrics at once", "Coverage, popularity and diversity"
 _GROUPS = (_RANKING, _RATINGS, _TOGETHER, _BEYOND)
@@ -286,9 +267,7 @@ def _group(metric: str) -> str:
     definition = parse(metric).definition
     if not definition.accuracy:
         return _BEYOND
-    if definition.kind == "objective":
-        return _TOGETHER
-    return _RATINGS if definition.kind == "rating" else _RANKING
+    return {"objective": _TOGETHER, "rating": _RATINGS}.get(definition.kind, _RANKING)
 
 
 def can_be_made() -> bool:
@@ -307,9 +286,6 @@ def versions() -> dict[str, str]:
     return versions
 
 
-# Tables ---------------------------------------------------------------------------------------------------------------------
-
-
 def _cut(table: Sequence[Sequence[str]], limit: int) -> dict[str, Any]:
     """The header and the first lines of a table, and how many more lines there are."""
     header, *lines = table
@@ -317,11 +293,7 @@ def _cut(table: Sequence[Sequence[str]], limit: int) -> dict[str, Any]:
 
 
 def differences_fragment(comparison: Sequence[Row], alpha: float) -> str:
-    """The rows of a COMPARISON at this significance level, for a notebook.
-
-    Raises:
-        ConfigError: jinja2 is not installed.
-    """
+    """The rows of COMPARISON for a notebook. Raises `ConfigError` if jinja2 is not installed."""
     return _fragment(
         findings=slice_findings(comparison),
         differences=_cut(comparison_cells(_leading_differences(comparison, _NOTEBOOK), alpha), _NOTEBOOK),
@@ -380,38 +352,16 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-# Figures --------------------------------------------------------------------------------------------------------------------
-
-
 class _Figures:
     """Makes the figures of a page, each with an id and only once, because they take most of the time."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, ...], Markup] = {}
+        self._made: dict[tuple[str, object], Markup] = {}
 
-    def curves(self, rows: Sequence[Row], most: int, models: Sequence[str]) -> tuple[list[Markup], int]:
-        """A figure for each metric with two cut-offs or more, and how many are left out."""
-        cuts: dict[str, set[int]] = {}
-        for row in rows:
-            if row["k"] is not None:
-                cuts.setdefault(plots.without_k(row["metric"]), set()).add(row["k"])
-        names = [name for name, values in cuts.items() if len(values) > 1]
-        made = [self._once(("curves", name), partial(plots.metric_by_k, rows, name, models)) for name in names[:most]]
-        return made, len(names) - len(made)
-
-    def differences(self, rows: Sequence[Row]) -> Markup:
-        pair = ("differences", rows[0]["model_a"], rows[0]["model_b"])
-        return self._once(pair, partial(plots.differences, rows))
-
-    def slices(self, rows: Sequence[Row], metric: str, models: Sequence[str]) -> Markup:
-        return self._once(("slices", metric), partial(plots.slices, rows, metric, models))
-
-    def history(self, rows: Sequence[Row], metric: str, models: Sequence[str]) -> Markup:
-        return self._once(("history", metric), partial(plots.history, rows, metric, models=models))
-
-    def _once(self, key: tuple[str, ...], draw: Callable[[], Figure]) -> Markup:
+    def __call__(self, name: object, plot: Callable[..., Figure], *args: Any, **kwargs: Any) -> Markup:
+        key = (plot.__name__, name)
         if key not in self._made:
-            self._made[key] = svg(draw(), f"f{len(self._made)}")
+            self._made[key] = svg(plot(*args, **kwargs), f"f{len(self._made)}")
         return self._made[key]
 
 
@@ -421,7 +371,7 @@ def _environment() -> Environment:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ImportError as error:
         raise ConfigError(without_extra("HTML reports need jinja2", "report")) from error
-    folder = files("spark_recmetrics").joinpath("templates")  # may be inside a zip file
+    folder = files("spark_recmetrics.reports").joinpath("templates")  # may be inside a zip file
     environment = Environment(
         loader=FunctionLoader(lambda name: folder.joinpath(name).read_text(encoding="utf-8")),
         autoescape=True,
@@ -429,10 +379,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["name"] = _name
+    environment.filters["name"] = _shortened
     return environment
 
 
-def _name(value: object) -> str:
-    text = printable(str(value))
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+def _shortened(value: object) -> str:
+    return short(str(value), _LONGEST)

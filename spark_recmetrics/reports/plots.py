@@ -2,8 +2,8 @@
 
 Every function takes a result, or rows of its table: a list of mappings, the output of `collect()`, or a pandas frame. Only
 `score_calibration` may start a Spark job. The label of a figure, `figure.get_label()`, describes its content in words. A model
-has the same color, marker and line style in all figures of a result. The colors can be told apart by color-blind readers, and
-the markers without color.
+has the same color, marker and line style in all figures of a result. Color-blind readers can distinguish the colors, and
+the markers distinguish models without color.
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ from spark_recmetrics.reports.drawing import (
     dot,
     drawing,
     finished,
-    finite,
     looks_of,
     name_lines,
     panels_of,
     short,
     wrapped,
 )
-from spark_recmetrics.reports.formatting import SMALL_NOTE, Row, difference_text, interval_text, result_text, value_text
-from spark_recmetrics.reports.selection import best_models, best_pairs_first, by_slice, models_of, of_all_users
-from spark_recmetrics.runs.order import changes, newest_runs
+from spark_recmetrics.reports.formatting import SMALL_NOTE, Row, difference_text, finite, interval_text, result_text, value_text
+from spark_recmetrics.reports.selection import best_models, best_pairs_first, by_slice, models_of, of_all_users, run_changes
+from spark_recmetrics.runs.order import newest_runs
 from spark_recmetrics.text import brief, counted, did_you_mean, printable
 
 if TYPE_CHECKING:
@@ -46,11 +45,9 @@ if TYPE_CHECKING:
 
 __all__ = ["differences", "history", "metric_by_k", "score_calibration", "slices"]
 
-_TEXT_LINE, _TITLE = 0.15, 40
-"""Height of a line of text in inches, and how many characters of a title fit over one panel."""
-
-_LABEL = 1.3
-"""How many characters of a label fit in the width of one character of a title, which is larger and bold."""
+_TEXT_LINE = 0.15  # height of a line of text in inches
+_TITLE = 40  # how many characters of a title fit over one panel
+_LABEL = 1.3  # how many characters of a label fit in the width of a character of a title, which is larger and bold
 
 
 def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None, models: Sequence[str] | None = None) -> Figure:
@@ -71,23 +68,21 @@ def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None, models:
         hit by cut-off k. als: 0.2500 at 1, 0.5000 at 5.
     """
     rows = of_all_users(_rows(result, "a result, or rows of SUMMARY", *_SUMMARY))
-    by_name: dict[str, list[Row]] = {}
-    for row in rows:
-        if row["k"] is not None:
-            by_name.setdefault(without_k(row["metric"]), []).append(row)
-    curves = {name: points for name, points in by_name.items() if len({row["k"] for row in points}) > 1}
+    curves = curves_by_metric(rows)
     asked = [metrics] if isinstance(metrics, str) else list(curves if metrics is None else metrics)
     for name in asked:
         if name not in curves:
-            raise ConfigError(f"metrics: expected a metric with two cut-offs or more, found {name!r}{_hint(name, curves)}")
+            raise ConfigError(
+                f"metrics: expected a metric with two cut-offs or more, found {name!r}{did_you_mean(str(name), curves)}"
+            )
     if not asked:
         raise ConfigError("metrics: expected a metric with two cut-offs or more, found none: evaluate with k=[5, 10]")
     looks, left_out = _looks(rows, models)
     n_columns = min(3, len(asked))
-    n_rows = math.ceil(len(asked) / n_columns)
     sentences, titles = [], [wrapped(name, 30) for name in asked]
     with drawing():
         height = 2.5 + _TEXT_LINE * max(title.count("\n") for title in titles)
+        n_rows = math.ceil(len(asked) / n_columns)
         figure, panels = panels_of(n_rows, n_columns, (3.3 * n_columns, height * n_rows), looks)
         for name, title, panel in zip(asked, titles, panels, strict=False):
             texts = []
@@ -102,8 +97,7 @@ def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None, models:
                 panel.set_xscale("log")
             panel.set_xticks(cuts, [str(k) for k in cuts])
             panel.minorticks_off()
-            panel.set_title(title)
-            panel.set_xlabel("k")
+            panel.set(title=title, xlabel="k")
         for panel in panels[len(asked) :]:
             panel.remove()
         return finished(figure, " ".join(sentences), looks, left_out)
@@ -135,7 +129,7 @@ def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> 
     asked = [metrics] if isinstance(metrics, str) else compared if metrics is None else metrics
     for name in asked:
         if name not in compared:
-            raise ConfigError(f"metrics: {name!r} was not compared{_hint(name, compared)}")
+            raise ConfigError(f"metrics: {name!r} was not compared{did_you_mean(str(name), compared)}")
     drawable = [row for row in rows if row["diff"] is not None and row["metric"] in asked]
     if not drawable:
         raise ConfigError("comparison: expected a difference over all users, found none")
@@ -146,11 +140,11 @@ def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> 
     texts: dict[tuple[str, str], list[str]] = {}
     with drawing():
         names = {group: [wrapped(row["metric"], 28) for row in members] for group, members in groups.items()}
-        room = _room(max(len(line) for of_group in names.values() for name in of_group for line in name.split("\n")))
+        room = _room(max(len(line) for lines in names.values() for name in lines for line in name.split("\n")))
         titles = {group: _minus(*group[:2], room) for group in groups}
         heights = [
-            0.9 + _TEXT_LINE * titles[group].count("\n") + sum(0.11 + _TEXT_LINE * (1 + name.count("\n")) for name in of_group)
-            for group, of_group in names.items()
+            0.9 + _TEXT_LINE * titles[group].count("\n") + sum(0.11 + _TEXT_LINE * (1 + name.count("\n")) for name in lines)
+            for group, lines in names.items()
         ]
         figure, panels = panels_of(len(groups), 1, (WIDE, sum(heights) + 0.2), {}, heights)
         for (group, members), panel in zip(groups.items(), panels, strict=True):
@@ -160,20 +154,19 @@ def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> 
                 result = result_text({**row, "winner": row["winner"] and short(row["winner"])})
                 difference = f"{difference_text(row)} {interval_text(row)}".rstrip()
                 texts.setdefault(group[:2], []).append(f"{row['metric']}: {difference}, {result}")
-            lower = [not parse(row["metric"]).definition.higher_is_better for row in members]
-            name_lines(panel, [f"{name}{' ↓' if below else ''}" for name, below in zip(names[group], lower, strict=True)])
-            panel.set_title(titles[group])
+            arrows = ["" if parse(row["metric"]).definition.higher_is_better else " ↓" for row in members]
+            name_lines(panel, [f"{name}{arrow}" for name, arrow in zip(names[group], arrows, strict=True)])
             has_bars = any(_detectable(row) is not None for row in members)
             note = fill("| minimum detectable effect", int(_LABEL * room)) if has_bars else ""
-            panel.set_xlabel(f"difference{' (↓ lower is better)' if any(lower) else ''}\n{note}".rstrip("\n"))
+            label = f"difference{' (↓ lower is better)' if any(arrows) else ''}\n{note}".rstrip("\n")
+            panel.set(title=titles[group], xlabel=label)
             panel.margins(x=0.08)
             panel.locator_params(axis="x", nbins=5)
-        text = " ".join(f"{short(b)} minus {short(a)}. {'; '.join(lines)}." for (a, b), lines in texts.items())
+        text = " ".join(f"{short(b)} minus {short(a)}. {'; '.join(sentences)}." for (a, b), sentences in texts.items())
         return finished(figure, text, {}, {"difference": len(drawable) - len(rows)})
 
 
 def _draw_difference(panel: Axes, position: int, row: Row) -> None:
-    """A dot, filled if the difference is significant, else with bars at the minimum detectable effect."""
     significant, least = row["winner"] is not None, _detectable(row)
     dot(panel, row["diff"], position, row, COLORS[0] if significant else MUTED, "o", filled=significant)
     if least is not None:
@@ -209,7 +202,7 @@ def slices(result: Any, metric: str | None = None, models: Sequence[str] | None 
         raise ConfigError("slices: expected values of slices, found none: evaluate with slices=[...]")
     metric = sliced[0] if metric is None else metric
     if metric not in sliced:
-        raise ConfigError(f"metric: {metric!r} was not evaluated by slice{_hint(metric, sliced)}")
+        raise ConfigError(f"metric: {metric!r} was not evaluated by slice{did_you_mean(str(metric), sliced)}")
     looks, left_out = _looks(rows, models)
     lines = by_slice((row for row in rows if row["model"] in looks), metric)
     left_out["line"] = len(lines) - MOST_LINES
@@ -219,19 +212,19 @@ def slices(result: Any, metric: str | None = None, models: Sequence[str] | None 
         height = 0.16 + 0.08 * min(len(looks), 4)
         figure, (panel,) = panels_of(1, 1, (WIDE, 0.9 + height * len(lines)), looks)
         step = 0.6 / max(1, len(looks))
-        for position, (name, of_model) in enumerate(lines):
+        for position, (name, by_model) in enumerate(lines):
             values = []
             for nth, (model, look) in enumerate(looks.items()):
-                if (row := of_model.get(model)) is None:
+                if (row := by_model.get(model)) is None:
                     continue
                 values.append(f"{model} {value_text(row['value'])}")
                 if finite(row["value"]) is not None:
                     level = position + step * (nth - (len(looks) - 1) / 2)
                     dot(panel, row["value"], level, row, look.color, look.marker, filled=not row["small"])
-            few = any(row["small"] for row in of_model.values())
-            names.append(short(name, 32) + (" ~" if few else ""))
-            texts.append(f"{name}{' (too few users for a conclusion)' if few else ''}: {', '.join(values)}")
-            slice_ = next(iter(of_model.values()))["slice"]
+            is_small = any(row["small"] for row in by_model.values())
+            names.append(short(name, 32) + (" ~" if is_small else ""))
+            texts.append(f"{name}{' (too few users for a conclusion)' if is_small else ''}: {', '.join(values)}")
+            slice_ = next(iter(by_model.values()))["slice"]
             if previous not in (None, slice_):
                 panel.axhline(position - 0.5, color=RULE, linewidth=0.9)
             previous = slice_
@@ -272,27 +265,27 @@ def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequen
     metrics = list(dict.fromkeys(row["metric"] for row in summary))
     metric = metrics[0] if metric is None and metrics else metric
     if metric is None or metric not in metrics:
-        raise ConfigError(f"metric: expected rows of {metric or 'a metric'}, found none{_hint(metric or '', metrics)}")
+        raise ConfigError(
+            f"metric: expected rows of {metric or 'a metric'}, found none{did_you_mean(str(metric or ''), metrics)}"
+        )
     runs = newest_runs([row for row in summary if row["metric"] == metric], last)
     # A model of the newest run keeps its color even if it has no value of this metric.
-    shown = {model for _, of_run in runs for model in of_run}
+    shown = {model for _, by_model in runs for model in by_model}
     if models and not isinstance(models, str) and not shown.intersection(models):
-        raise ConfigError(f"models: expected one with a run that has {metric}, found none{_hint(models[0], sorted(shown))}")
+        raise ConfigError(f"models: expected one with a run that has {metric}, found none{did_you_mean(str(models[0]), shown)}")
     looks, left_out = _looks([*_newest_first(summary, runs), *({"model": model} for model in models or ())], models)
     looks = {model: look for model, look in looks.items() if model in shown}
     labels, texts = [as_of for as_of, _ in runs], []
     with drawing():
         title = wrapped(metric, _TITLE)
         figure, (panel,) = panels_of(1, 1, (WIDE, 2.7 + _TEXT_LINE * title.count("\n")), looks)
-        changed, previous = [], None
-        for position, (as_of, of_run) in enumerate(runs):
-            row = next(iter(of_run.values()))
-            if previous is not None and (what := changes(previous, row)):
+        changed = []
+        for position, what in enumerate(run_changes(runs)):
+            if what:
                 panel.axvline(position - 0.5, color=MUTED, linewidth=0.9, linestyle=":")
-                changed.append(f"Changed on {printable(as_of)}: {' and '.join(what)}.")
-            previous = row
+                changed.append(f"Changed on {printable(labels[position])}: {' and '.join(what)}.")
         for model, look in looks.items():
-            points = [of_run.get(model) for _, of_run in runs]
+            points = [by_model.get(model) for _, by_model in runs]
             curve(panel, list(range(len(points))), points, look)
             values = [value_text(row["value"]) for row in points if row is not None and finite(row["value"]) is not None]
             text = f"from {values[0]} to {values[-1]}" if len(values) > 1 else values[0] if values else "undefined"
@@ -300,10 +293,8 @@ def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequen
         every = max(1, math.ceil(len(labels) / 4))
         ticks = list(range(len(labels) - 1, -1, -every))[::-1]
         panel.set_xticks(ticks, [short(labels[position], 16) for position in ticks])
-        panel.set_xlim(-0.5, len(labels) - 0.5)
-        panel.set_title(title)
-        if changed:
-            panel.set_xlabel("dotted: ground truth or configuration changed")
+        note = "dotted: ground truth or configuration changed" if changed else ""
+        panel.set(xlim=(-0.5, len(labels) - 0.5), title=title, xlabel=note)
         span = f"{printable(labels[0])} to {printable(labels[-1])}" if len(labels) > 1 else printable(labels[0])
         head = f"{metric} over {counted(len(runs), 'run')}, {span}."
         return finished(figure, " ".join([head, f"{'; '.join(texts)}.", *changed]), looks, left_out)
@@ -348,13 +339,11 @@ def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figur
             if is_rating or all(0 <= row["mean_score"] <= 1 for row in rows):
                 panel.axline((scores[0], scores[0]), slope=1, color=MUTED, linewidth=0.9, linestyle=":")
             panel.plot(scores, [row["value"] for row in bins], color=look.color, marker=look.marker, linestyle=look.line)
-            panel.set_ylim(*((lowest - 0.2, highest + 0.2) if is_rating else (0, 1.08 * highest or 1)))
-            panel.set_title(short(model, 22))
+            limits = (lowest - 0.2, highest + 0.2) if is_rating else (0, 1.08 * highest or 1)
+            panel.set(ylim=limits, title=short(model, 22), ylabel="" if nth % n_columns else what)
             panel.tick_params(labelbottom=False)
             below.vlines(scores, 0, [row["n_rows"] for row in bins], color=look.color)
-            below.set(xlim=panel.get_xlim(), ylim=(0, None), xlabel="score")
-            panel.set_ylabel("" if nth % n_columns else what)
-            below.set_ylabel("" if nth % n_columns else "rows")
+            below.set(xlim=panel.get_xlim(), ylim=(0, None), xlabel="score", ylabel="" if nth % n_columns else "rows")
             values = (f"{row['value']:.4f} at score {row['mean_score']:.4g} ({counted(row['n_rows'], 'row')})" for row in bins)
             texts.append(f"{printable(str(model))}: {', '.join(values)}")
         for panel in panels:
@@ -367,13 +356,17 @@ def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figur
 
 
 def without_k(metric: str) -> str:
-    """The text of a metric without its cut-off.
-
-    Example:
-        >>> without_k("f1(beta=0.5)@20"), without_k("rmse")
-        ('f1(beta=0.5)', 'rmse')
-    """
+    """The text of a metric without its cut-off, such as `f1(beta=0.5)`."""
     return str(parse(metric).at(None))
+
+
+def curves_by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The rows of each metric with two cut-offs or more, by its text without cut-off."""
+    curves: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["k"] is not None:
+            curves.setdefault(without_k(row["metric"]), []).append(row)
+    return {name: points for name, points in curves.items() if len({row["k"] for row in points}) > 1}
 
 
 _SUMMARY = ("metric", "model", "slice")
@@ -381,8 +374,12 @@ _SUMMARY = ("metric", "model", "slice")
 
 def _rows(given: Any, expected: str, *columns: str) -> list[Row]:
     """The rows of a result or comparison, or of a table as a list or pandas frame, checked to have these columns."""
-    has_rows = hasattr(given, "rows") and not callable(given.rows)
-    rows = list(given.rows) if has_rows else _records(given)
+    if hasattr(given, "sparkSession"):
+        raise ConfigError("rows: expected rows, found a Spark frame: pass its .collect() or .toPandas()")
+    if hasattr(given, "rows") and not callable(given.rows):
+        rows = list(given.rows)
+    else:
+        rows = _records(given.to_dict("records") if hasattr(given, "iloc") else given)
     for column in columns:
         if any(row.get(column) is None for row in rows):
             raise ConfigError(f"rows: expected {expected}, found one without {column}")
@@ -390,31 +387,23 @@ def _rows(given: Any, expected: str, *columns: str) -> list[Row]:
 
 
 def _records(given: Any) -> list[Row]:
-    if hasattr(given, "sparkSession"):
-        raise ConfigError("rows: expected rows, found a Spark frame: pass its .collect() or .toPandas()")
-    records = given.to_dict("records") if hasattr(given, "iloc") else given
-    if isinstance(records, str | bytes | Mapping) or not hasattr(records, "__iter__"):
+    is_list = hasattr(given, "__iter__") and not isinstance(given, str | bytes | Mapping)
+    rows = [row.asDict() if hasattr(row, "asDict") else row for row in given] if is_list else []
+    if not rows or not all(isinstance(row, Mapping) for row in rows):
         raise ConfigError(f"rows: expected a result, or rows of its table, found {brief(given)}")
-    mappings = [row.asDict() if hasattr(row, "asDict") else row for row in records]
-    if not mappings or not all(isinstance(row, Mapping) for row in mappings):
-        raise ConfigError(f"rows: expected a result, or rows of its table, found {brief(records)}")
     # pandas stores missing values as NaN, and a cut-off of 5 in a column with NaN as 5.0.
-    rows = [{key: None if value != value else value for key, value in row.items()} for row in mappings]
+    rows = [{key: None if value != value else value for key, value in row.items()} for row in rows]
     return [row if (k := row.get("k")) is None else {**row, "k": int(k)} for row in rows]
-
-
-def _hint(name: str, choices: Iterable[str]) -> str:
-    return did_you_mean(str(name), dict.fromkeys(choices))
 
 
 def _looks(rows: Sequence[Row], asked: Sequence[str] | None) -> tuple[dict[str, Look], dict[str, int]]:
     """How each model that is drawn looks, and how many models are left out."""
     models = models_of(rows)
     if asked is not None and (isinstance(asked, str) or not asked):
-        raise ConfigError(f"models: expected a list of names, found {brief(asked)}{_hint(str(asked), models)}")
+        raise ConfigError(f"models: expected a list of names, found {brief(asked)}{did_you_mean(str(asked), models)}")
     for model in asked or ():
         if model not in models:
-            raise ConfigError(f"models: expected a model of the rows, found {brief(model)}{_hint(model, models)}")
+            raise ConfigError(f"models: expected a model of the rows, found {brief(model)}{did_you_mean(str(model), models)}")
     if asked is None:
         asked = best_models(rows, MOST_MODELS) if "metric" in rows[0] else models[:MOST_MODELS]
     looks = looks_of(asked)
@@ -423,16 +412,15 @@ def _looks(rows: Sequence[Row], asked: Sequence[str] | None) -> tuple[dict[str, 
 
 def _newest_first(rows: Sequence[Row], runs: Sequence[tuple[str, Mapping[str, Row]]]) -> list[Row]:
     """Rows of the newest run, and after them rows of previous runs for models that it lacks."""
-    as_of, of_run = runs[-1]
-    run_id = next(iter(of_run.values()))["run_id"]
+    as_of, by_model = runs[-1]
+    run_id = next(iter(by_model.values()))["run_id"]
     newest = [row for row in rows if (row["as_of"], row["run_id"]) == (as_of, run_id)]
     models = set(models_of(newest))
-    previous = [row for _, of_run in reversed(runs) for row in of_run.values() if row["model"] not in models]
+    previous = [row for _, by_model in reversed(runs) for row in by_model.values() if row["model"] not in models]
     return [*newest, *({**row, "value": None} for row in previous)]
 
 
 def _minus(a: str, b: str, room: int) -> str:
-    """The title of a panel of differences, on two lines if the names are long."""
     one_line = f"{short(b)} minus {short(a)}"
     return one_line if len(one_line) <= room else f"{short(b, room)}\nminus {short(a, room - 6)}"
 

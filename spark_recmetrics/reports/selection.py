@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.metrics.objectives import equal
 from spark_recmetrics.reports.formatting import Row, interval_text, value_text
 from spark_recmetrics.request.slices import slice_name
+from spark_recmetrics.runs.order import changes
 from spark_recmetrics.text import counted, printable
 
 if TYPE_CHECKING:
@@ -40,7 +42,13 @@ def by_slice(rows: Iterable[Row], metric: str) -> list[tuple[str, dict[str, Row]
     for row in rows:
         if row["metric"] == metric:
             lines.setdefault((row["slice"], row["slice_value"]), {})[row["model"]] = row
-    return [(printable(slice_name(next(iter(of_model.values())))), of_model) for of_model in lines.values()]
+    return [(printable(slice_name(next(iter(by_model.values())))), by_model) for by_model in lines.values()]
+
+
+def run_changes(runs: Iterable[tuple[str, Mapping[str, Row]]]) -> list[list[str]]:
+    """What has changed in each of the `newest_runs` since the run before it; nothing in the first run."""
+    rows = [next(iter(by_model.values())) for _, by_model in runs]
+    return [[], *(changes(before, now) for before, now in pairwise(rows))]
 
 
 class Cell(NamedTuple):
@@ -65,16 +73,17 @@ class Line(NamedTuple):
 def value_lines(lines: Iterable[tuple[str, Mapping[str, Row]]], models: Sequence[str]) -> list[Line]:
     """The lines of a table of values, from their names and their rows by model."""
     table = []
-    for name, of_model in lines:
-        rows = list(of_model.values())
+    for name, by_model in lines:
+        rows = list(by_model.values())
         counts = sorted({row["n_users"] for row in rows})
+        differ = len(counts) > 1
         # The preference of a group of users for a group of items is neither good nor bad.
         ranked = rows[0]["slice"] == "all" or not parse(rows[0]["metric"]).definition.by_pair
-        best, differ = best_values(rows) if ranked else set(), len(counts) > 1
+        best = best_values(rows) if ranked else set()
         users = f"{counts[0]} to {counts[-1]}" if differ else str(counts[0])
-        small = any(row.get("small") for row in rows)
-        cells = [_cell(of_model.get(model), best, with_users=differ) for model in models]
-        table.append(Line(name, users, small, ranked and not rows[0]["higher_is_better"], cells))
+        cells = [_cell(by_model.get(model), best, with_users=differ) for model in models]
+        lower = ranked and not rows[0]["higher_is_better"]
+        table.append(Line(name, users, any(row.get("small") for row in rows), lower, cells))
     return table
 
 
@@ -94,12 +103,7 @@ def best_values(rows: Sequence[Row]) -> set[float]:
 
 
 def headline_of(rows: Iterable[Row]) -> str:
-    """The metric that represents a result.
-
-    Example:
-        >>> headline_of([{"metric": "arp@10", "model": "als"}, {"metric": "ndcg@10", "model": "als"}])
-        'ndcg@10'
-    """
+    """The metric that represents a result."""
     return str(headline_metric([parse(metric) for metric in by_metric(rows)]))
 
 
@@ -107,28 +111,21 @@ def headline_metric(metrics: Sequence[Metric]) -> Metric:
     """The first ranking metric of accuracy; else the first other metric of accuracy, ranking metric, or metric at all."""
 
     def priority(metric: Metric) -> int:
-        ranking, accurate = metric.definition.kind == "ranking", metric.definition.accuracy
-        if metric.definition.kind == "objective":
+        kind, accurate = metric.definition.kind, metric.definition.accuracy
+        if kind == "objective":
             return 3
-        return 0 if ranking and accurate else 1 if accurate else 2 if ranking else 3
+        return 0 if kind == "ranking" and accurate else 1 if accurate else 2 if kind == "ranking" else 3
 
     return min(metrics, key=priority)
 
 
 def best_models(rows: Sequence[Row], most: int, keep: Collection[str] = ()) -> list[str]:
-    """At most so many models, in their order: those to keep, and those with the best values of the headline over all users.
-
-    Example:
-        >>> row = {"slice": "all", "metric": "mrr@10"}
-        >>> values = {"a": 0.25, "b": None, "c": 0.5, "d": 1.0}
-        >>> rows = [{**row, "model": model, "value": value} for model, value in values.items()]
-        >>> best_models(rows, 2), best_models(rows, 2, keep=["b"])
-        (['c', 'd'], ['b', 'd'])
-    """
+    """At most so many models, in their order: those to keep, then those with the best headline values over all users."""
     models = models_of(rows)
     if len(models) <= most:
         return models
-    metric = headline_of(overall := of_all_users(rows))
+    overall = of_all_users(rows)
+    metric = headline_of(overall)
     values = {row["model"]: row["value"] for row in overall if row["metric"] == metric}
     ranked = [model for model in models if values.get(model) is not None]
     ranked.sort(key=lambda model: values[model], reverse=parse(metric).definition.higher_is_better)

@@ -52,3 +52,9 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
 def test_importing_plots_does_not_load_matplotlib():
     code = "import sys; from spark_recmetrics.reports import page, plots; print({'matplotlib', 'jinja2'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+
+
+def test_a_long_metric_is_split_between_its_options_and_else_cut():
+    text = "bias_disparity_br(items=genre, users=gender)@10"
+    assert canvas.wrapped(text, 30) == "bias_disparity_br(items=genre,\nusers=gender)@10"
+    assert canvas.wrapped("intra_list_diversity(features=genre_of_the_item)@10", 30) == "intra_list_diversi…he_item)@10"

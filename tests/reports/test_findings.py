@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from report_data import many_models, small_comparison, small_result
 
-from spark_recmetrics.reports.findings import findings, gates_summary
+from spark_recmetrics.reports.findings import findings, gates_summary, slice_findings
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,17 @@ def test_the_pairs_of_the_best_models_are_named_and_the_others_counted():
 )
 def test_the_summary_of_gates_is_the_worst_result(results, expected):
     assert gates_summary([{"result": result} for result in results]) == expected
+
+
+def test_the_best_model_is_named_with_its_interval():
+    row = {"slice": "all", "metric": "hit@1", "model": "a", "value": 0.25, "higher_is_better": True}
+    row |= {"ci_low": 0.125, "ci_high": 0.375, "n_users": 40}
+    interval = "95 % confidence interval [0.1250, 0.3750], 40 evaluated users"
+    expected = [f"hit@1: a is best with 0.2500 ({interval}), followed by b with 0.1250."]
+    assert findings([row, {**row, "model": "b", "value": 0.125}], [], 0.95, 0.05) == expected
+
+
+def test_significant_comparisons_of_a_slice_are_counted():
+    row = {"slice": "gender", "winner": None, "reason": "small_slice"}
+    expected = ["gender: 1 of 2 comparisons significant, 1 with too few users to test"]
+    assert slice_findings([row, {**row, "winner": "als", "reason": None}]) == expected

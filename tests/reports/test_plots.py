@@ -329,3 +329,7 @@ def test_any_name_of_a_model_is_plain_text(name):
         figure.savefig(io.BytesIO(), format="svg")
     shown = texts_of(figure) - {"popularity", "mrr", "k"}
     assert not name or canvas.short(name) in shown
+
+
+def test_the_name_of_a_metric_without_cut_off():
+    assert [plots.without_k(metric) for metric in ("f1(beta=0.5)@20", "rmse")] == ["f1(beta=0.5)", "rmse"]

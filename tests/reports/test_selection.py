@@ -1,10 +1,10 @@
-"""Which metric represents a result."""
+"""Which metric represents a result, and which models are shown."""
 
 from __future__ import annotations
 
 from report_data import small_result
 
-from spark_recmetrics.reports.selection import headline_of
+from spark_recmetrics.reports.selection import best_models, headline_of
 
 
 def test_the_headline_is_a_metric_of_accuracy():
@@ -17,3 +17,10 @@ def test_the_headline_is_a_metric_of_accuracy():
         (["item_coverage@2"], "item_coverage@2"),
     ):
         assert headline_of([{"metric": metric, "model": "als"} for metric in metrics]) == expected
+
+
+def test_the_best_models_are_shown_in_their_order():
+    values = {"a": 0.25, "b": None, "c": 0.5, "d": 1.0}
+    rows = [{"slice": "all", "metric": "mrr@10", "model": model, "value": value} for model, value in values.items()]
+    assert best_models(rows, 2) == ["c", "d"]
+    assert best_models(rows, 2, keep=["b"]) == ["b", "d"]
