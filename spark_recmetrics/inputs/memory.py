@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_recmetrics.columns import DECIMAL_COMMA, Columns, WrongTypeError, is_decimal_comma
+from spark_recmetrics.columns import NUMBER, Columns, WrongTypeError
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs import rules
@@ -23,7 +23,6 @@ from spark_recmetrics.inputs.contract import BIGINT, STRING, ChosenColumns, Colu
 from spark_recmetrics.inputs.hashing import xxhash64
 from spark_recmetrics.inputs.tables import CanonicalTables, Tables
 from spark_recmetrics.metrics.arrays import position_in_user
-from spark_recmetrics.text import brief, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,22 +228,14 @@ def example_in_errors() -> Iterator[None]:
     try:
         yield
     except WrongTypeError as error:
-        raise DataError(_with_example(error)) from None
+        raise DataError(error.with_examples(_first_word, lambda column: not len(column))) from None
 
 
-def _with_example(error: WrongTypeError) -> str:
-    """The message with a string that is not a number."""
-    message = error.problem
-    for table, column in error.samples.items():
-        if not len(column):
-            return f"{table}: expected rows, found none, so its columns are read as strings: check its location and filters"
-        strings = column.drop_null().unique()
-        words = strings.filter(pc.invert(pc.match_substring_regex(strings, r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")))
-        if len(words) and is_decimal_comma(words[0].as_py()):
-            return f"{message}, e.g. {brief(words[0].as_py())} in {table}, with {DECIMAL_COMMA}"
-        if len(words):
-            message += f", e.g. {printable(brief(words[0].as_py()))} in {table}"
-    return f"{message}: {error.advice}"
+def _first_word(column: pa.ChunkedArray) -> str | None:
+    """The first string that is not a number."""
+    strings = column.drop_null().unique()
+    words = strings.filter(pc.invert(pc.match_substring_regex(strings, NUMBER)))
+    return words[0].as_py() if len(words) else None
 
 
 def _ids(source: MemoryTable, columns: Columns, chosen: ChosenColumns) -> dict[str, pa.ChunkedArray]:
