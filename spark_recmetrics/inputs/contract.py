@@ -37,7 +37,7 @@ class ColumnType:
 
     Args:
         kind: How its values can be used. `empty`: the column has no value, so it can be used as any kind.
-        name: The type as Spark writes it, for messages.
+        name: The type as Spark writes it.
         element: The type of the elements of an array.
         fields: Names and types of the fields of a struct.
         whole: The values are floats but all integers. pandas stores integers next to a missing value as floats.
@@ -61,7 +61,7 @@ class TableSchema:
         table: The name of the argument.
         names: The names of all columns.
         read_type: Returns the type of a column. It is called only for columns that are read.
-        sample: Returns the values of a column of strings, for an example in a message.
+        sample: Returns a column of strings, for an example in a message.
     """
 
     table: str
@@ -70,11 +70,7 @@ class TableSchema:
     sample: Callable[[str], Any]
 
     def type_of(self, key: str | None, name: str, reason: str = "") -> ColumnType:
-        """The type of a column. The key is None if the column is not named by `Columns`.
-
-        Raises:
-            DataError: The column is missing, or several names differ only in case.
-        """
+        """The type of a column. The key is None if the column is not named by `Columns`."""
         twins = [column for column in self.names if column.lower() == name.lower()]
         if len(twins) > 1:
             where = f"{self.table}: expected one column named {name!r}{_named_by(key)}, in any case"
@@ -84,11 +80,7 @@ class TableSchema:
         return self.read_type(name)
 
     def typed(self, key: str | None, name: str, kinds: Sequence[Kind], expected: str, reason: str = "") -> ColumnType:
-        """The type of a column that must be of one of these kinds.
-
-        Raises:
-            DataError: The column is missing or has another type.
-        """
+        """The type of a column that must be of one of these kinds."""
         column_type = self.type_of(key, name, reason)
         if column_type.whole and "integer" in kinds and "float" not in kinds:
             return BIGINT
@@ -130,11 +122,11 @@ class ListColumns:
     """The columns that are read from a table of predictions.
 
     Args:
-        items: The type of its item ids.
-        model: The table has a column of models.
-        rank: The column of ranks. None: the rows have no rank, or come from arrays, whose positions are the ranks.
+        items: The type of item ids.
+        model: Whether the table has models.
+        rank: None: the rows have no rank, or come from arrays, whose positions are the ranks.
         score: The column of scores, or the field of the structs in an array.
-        arrays: Each row is a user with an array of items.
+        arrays: Whether each row is a user with an array of items.
         item_field: The field of the structs in an array that holds the item.
     """
 
@@ -148,15 +140,7 @@ class ListColumns:
 
 @dataclass(frozen=True)
 class ChosenColumns:
-    """The columns that are read from the caller's tables.
-
-    Args:
-        users: The type of user ids in the evaluation.
-        items: The type of item ids in the evaluation.
-        lists: By table, the columns of predictions.
-        has_ratings: The ground truth has ratings.
-        propensity: The ground truth has propensities, and they are read.
-    """
+    """The columns that are read, and the types of ids in the evaluation. `lists` has the tables of predictions."""
 
     users: ColumnType
     items: ColumnType
@@ -212,17 +196,10 @@ def common_id(
     cast_ids: str | None = None,
     types: Mapping[str, ColumnType] = {},
 ) -> ColumnType:
-    """The common type of the ids of several tables.
-
-    Args:
-        key: The key of the column in `Columns`.
-        schemas: The tables.
-        name: The name of the column.
-        cast_ids: `string`: ids of different types become strings.
-        types: By table, types that have been read before.
+    """The common type of the ids of several tables. `types`: by table, types that have been read before.
 
     Raises:
-        DataError: Ids have different types, and so would never be equal; or a column is missing or cannot hold ids.
+        DataError: Ids of different types would never be equal; or a column is missing or cannot hold ids.
     """
     kinds = {schema: types.get(schema.table) or schema.id_type(key, name) for schema in schemas}
     kinds = {schema: column_type for schema, column_type in kinds.items() if column_type.kind != "empty"}

@@ -10,13 +10,7 @@ from spark_recmetrics.text import counted, printable
 
 
 class Meaning(NamedTuple):
-    """The meaning of a check.
-
-    Args:
-        unit: What is counted. Empty for checks that report that something is missing.
-        finding: What is wrong.
-        fix: What to do.
-    """
+    """What a check counts (nothing if it reports that something is missing), what is wrong, and what to do."""
 
     unit: str
     finding: str

@@ -42,13 +42,7 @@ class Number(NamedTuple):
 
 
 class RowColumns(NamedTuple):
-    """The columns of canonical rows.
-
-    Args:
-        names: The names of the columns.
-        null: By name, whether the value is null.
-        number: By name, the column as doubles.
-    """
+    """The names of the columns of canonical rows; by name, whether the value is null, and the column as doubles."""
 
     names: Collection[str]
     null: Callable[[str], Any]
@@ -108,12 +102,9 @@ def left_out(faults: Mapping[str, Any], convention: Convention, policies: Mappin
 
 
 def is_relevant(rating: Number, convention: Convention, *, single: bool) -> Any:
-    """Whether a row of a ground truth with ratings is relevant.
+    """Whether a rating is relevant. A NaN is relevant under `truthy`, a null only under `present`.
 
-    Args:
-        rating: Its ratings.
-        convention: Its option `relevance`. A NaN is relevant under `truthy`, a null only under `present`.
-        single: The ratings are stored in single precision, so the threshold is, too: the float 4.1 is below the double 4.1.
+    If ratings are of single precision, so is the threshold: the float 4.1 is below the double 4.1.
     """
     if convention.relevance == "present":
         return rating.null | ~rating.null

@@ -12,20 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    NullType,
-    StringType,
-    StructType,
-    UserDefinedType,
-)
+from pyspark.sql import types as T
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
@@ -111,27 +98,27 @@ def schema_of(table: str, frame: DataFrame) -> TableSchema:
     )
 
 
-_KINDS: dict[type[DataType], Kind] = {
-    IntegralType: "integer",
-    FloatType: "float",
-    DoubleType: "float",
-    DecimalType: "decimal",
-    StringType: "string",
-    BooleanType: "boolean",
-    DateType: "date",
-    ArrayType: "array",
-    StructType: "struct",
-    NullType: "empty",
+_KINDS: dict[type[T.DataType], Kind] = {
+    T.IntegralType: "integer",
+    T.FloatType: "float",
+    T.DoubleType: "float",
+    T.DecimalType: "decimal",
+    T.StringType: "string",
+    T.BooleanType: "boolean",
+    T.DateType: "date",
+    T.ArrayType: "array",
+    T.StructType: "struct",
+    T.NullType: "empty",
 }
 
 
-def column_type(spark_type: DataType) -> ColumnType:
+def column_type(spark_type: T.DataType) -> ColumnType:
     """The type of a Spark column."""
     name = spark_type.simpleString()
-    if isinstance(spark_type, UserDefinedType):
+    if isinstance(spark_type, T.UserDefinedType):
         return ColumnType("vector" if name == "vector" else "other", name)
-    element = column_type(spark_type.elementType) if isinstance(spark_type, ArrayType) else None
-    struct_fields = spark_type.fields if isinstance(spark_type, StructType) else ()
+    element = column_type(spark_type.elementType) if isinstance(spark_type, T.ArrayType) else None
+    struct_fields = spark_type.fields if isinstance(spark_type, T.StructType) else ()
     fields = tuple((struct_field.name, column_type(struct_field.dataType)) for struct_field in struct_fields)
     kind: Kind = next((kind for base, kind in _KINDS.items() if isinstance(spark_type, base)), "other")
     return ColumnType(kind, name, element, fields)
@@ -154,7 +141,7 @@ def _canonical(
         selected.append(column_of(frame, read.rank).cast("bigint").alias("rank"))
     if read.score is not None:
         # In its own type: close integers or decimals would be ties as doubles.
-        score, untyped = column_of(frame, read.score), isinstance(frame.schema[read.score].dataType, NullType)
+        score, untyped = column_of(frame, read.score), isinstance(frame.schema[read.score].dataType, T.NullType)
         selected.append((score.cast("double") if untyped else score).alias("score"))
     return frame.select(*selected)
 
@@ -196,33 +183,27 @@ def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, 
         table: `predictions` or `rating_predictions`.
         frames: By model, its table. A model column in it is not read.
         columns: The caller's column names, also of the result.
-        cast_ids: As for `evaluate`.
+        cast_ids: See `evaluate`.
 
     Raises:
         DataError: An id column is missing or its type differs between the tables.
     """
-    schemas = {model: schema_of(f"{table} of {model}", frame) for model, frame in frames.items()}
-    users = contract.common_id("user", list(schemas.values()), columns.user, cast_ids)
-    numbers: dict[str, str] = {}
-    if all(schema.has_arrays(columns) for schema in schemas.values()):
-        items = None
-    else:
-        items = contract.common_id("item", list(schemas.values()), columns.item, cast_ids)
+    schemas = [schema_of(f"{table} of {model}", frame) for model, frame in frames.items()]
+    ids, others = {columns.user: contract.common_id("user", schemas, columns.user, cast_ids)}, [columns.items]
+    if not all(schema.has_arrays(columns) for schema in schemas):
+        ids[columns.item] = contract.common_id("item", schemas, columns.item, cast_ids)
         numbers = {"rank": columns.rank} if columns.rank and table == "predictions" else {"score": columns.score}
-        if "rank" in numbers and all(columns.score in frame.columns for frame in frames.values()):
+        if all(columns.score in schema.names for schema in schemas):
             numbers["score"] = columns.score
+        for schema in schemas:
+            for key, name in numbers.items():
+                schema.number(key, name)
+        others = list(numbers.values())
     parts = []
     for model, frame in frames.items():
-        for key, name in numbers.items():
-            schemas[model].number(key, name)
-        ids = column_of(frame, columns.items) if items is None else column_of(frame, columns.item).cast(items.name)
-        selected = [
-            column_of(frame, columns.user).cast(users.name).alias(columns.user),
-            ids.alias(columns.items if items is None else columns.item),
-            *(column_of(frame, name).alias(name) for name in numbers.values()),
-            F.lit(model).alias(columns.model),
-        ]
-        parts.append(frame.select(*selected))
+        cast = [column_of(frame, name).cast(id_type.name).alias(name) for name, id_type in ids.items()]
+        kept = [column_of(frame, name).alias(name) for name in others]
+        parts.append(frame.select(*cast, *kept, F.lit(model).alias(columns.model)))
     return reduce(DataFrame.union, parts)
 
 
@@ -322,7 +303,7 @@ def _without(rows: DataFrame, faults: Sequence[Column]) -> DataFrame:
 def _relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool) -> Column:
     if not has_ratings:
         return F.lit(True)
-    single = isinstance(truth.schema["rating"].dataType, FloatType)
+    single = isinstance(truth.schema["rating"].dataType, T.FloatType)
     relevant: Column = rules.is_relevant(number_of(F.col("rating")), convention, single=single)
     return relevant
 
@@ -331,8 +312,8 @@ def _relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool) ->
 
 
 def typed_column(
-    table: str, frame: DataFrame, key: str | None, name: str, kinds: tuple[type[DataType], ...], expected: str
-) -> tuple[Column, DataType]:
+    table: str, frame: DataFrame, key: str | None, name: str, kinds: tuple[type[T.DataType], ...], expected: str
+) -> tuple[Column, T.DataType]:
     """A column of one of these Spark types, and its type. The key is None if `Columns` does not name it.
 
     Raises:
