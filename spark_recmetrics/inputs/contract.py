@@ -40,14 +40,14 @@ class ColumnType:
         name: The type as Spark writes it.
         element: The type of the elements of an array.
         fields: Names and types of the fields of a struct.
-        whole: The values are floats but all integers. pandas stores integers next to a missing value as floats.
+        integral: The values are floats but all integers. pandas stores integers next to a missing value as floats.
     """
 
     kind: Kind
     name: str
     element: ColumnType | None = None
     fields: tuple[tuple[str, ColumnType], ...] = ()
-    whole: bool = False
+    integral: bool = False
 
 
 BIGINT, STRING = ColumnType("integer", "bigint"), ColumnType("string", "string")
@@ -82,7 +82,7 @@ class TableSchema:
     def typed(self, key: str | None, name: str, kinds: Sequence[Kind], expected: str, reason: str = "") -> ColumnType:
         """The type of a column that must be of one of these kinds."""
         column_type = self.type_of(key, name, reason)
-        if column_type.whole and "integer" in kinds and "float" not in kinds:
+        if column_type.integral and "integer" in kinds and "float" not in kinds:
             return BIGINT
         if column_type.kind not in kinds:
             raise self.wrong_type(key, name, expected, column_type)

@@ -27,6 +27,13 @@ class DataCheck(NamedTuple):
     share: float | None
     example: str | None
 
+    @classmethod
+    def of(
+        cls, check: str, table: str, level: str, n_rows: int, total: int | None = None, example: str | None = None
+    ) -> DataCheck:
+        """The row of a check, with the share of the rows in a total."""
+        return cls(check, table, level, n_rows, n_rows / total if total else None, example)
+
     def line(self) -> str:
         """The result of the check and what to do about it, on one line."""
         unit, finding, fix = MEANINGS.get(self.check, Meaning("row", ""))
@@ -66,13 +73,13 @@ class Levels(NamedTuple):
         policy = getattr(self.convention, option) if option else self.policies.get(check, "error")
         return policy if policy in ("error", "warn", "info") else "warn"
 
-    def unwanted(self, check: str, table: str, n_rows: int, of: int | None = None, example: str | None = None) -> DataCheck:
+    def unwanted(self, check: str, table: str, n_rows: int, total: int | None = None, example: str | None = None) -> DataCheck:
         """A check of rows that should not exist: `info` if there are none."""
-        return DataCheck(check, table, self.level(check) if n_rows else "info", n_rows, n_rows / of if of else None, example)
+        return DataCheck.of(check, table, self.level(check) if n_rows else "info", n_rows, total, example)
 
-    def required(self, check: str, table: str, n_rows: int, of: int | None, example: str | None = None) -> DataCheck:
+    def required(self, check: str, table: str, n_rows: int, total: int | None, example: str | None = None) -> DataCheck:
         """A check of rows that must exist: `info` if there are any."""
-        return DataCheck(check, table, "info" if n_rows else self.level(check), n_rows, n_rows / of if of else None, example)
+        return DataCheck.of(check, table, "info" if n_rows else self.level(check), n_rows, total, example)
 
     def fault(self, check: str, table: str, counts: Mapping[str, Any]) -> DataCheck:
         """A check of faulty rows, from the counts of a table."""
@@ -148,10 +155,9 @@ def truth_checks(counts: Mapping[str, Any], levels: Levels, *, has_ratings: bool
 def train_checks(counts: Mapping[str, Any]) -> list[DataCheck]:
     """The checks of training rows. None of them is an error."""
     rows, n_null = counts.get("rows") or 0, counts.get("null_ids") or 0
-    share = n_null / rows if rows else None
     return [
-        DataCheck("rows", "train", "info" if rows else "warn", rows, None, None),
-        DataCheck("null_ids", "train", "warn" if n_null else "info", n_null, share, counts.get("null_ids_example")),
+        DataCheck.of("rows", "train", "info" if rows else "warn", rows),
+        DataCheck.of("null_ids", "train", "warn" if n_null else "info", n_null, rows, counts.get("null_ids_example")),
     ]
 
 
@@ -159,15 +165,15 @@ def model_checks(model: str, sums: Mapping[str, Any], levels: Levels, *, rated: 
     """The checks of the lists and users of a model, for those totals of PER_USER that it has."""
     table, users = f"predictions/{model}", sums.get("users_all", 0)
 
-    def unwanted(check: str, name: str, of: int | None = None) -> DataCheck:
-        return levels.unwanted(check, table, sums[name], of, _example_users(sums, name))
+    def unwanted(check: str, name: str, total: int | None = None) -> DataCheck:
+        return levels.unwanted(check, table, sums[name], total, _example_users(sums, name))
 
     for check in ("duplicates", "pair_duplicates", "rank_faults", "negative_gains", "beyond_catalog", "beyond_length"):
         if sums.get(f"n_{check}") is not None:
             yield unwanted(check, f"n_{check}")
     yield levels.required("users", table, users, None)
     if sums.get("n_recommended") is not None:
-        listed, recommended = sums["users_predicted"], sums["n_recommended"]
+        listed = sums["users_predicted"]
         yield levels.required("users_with_relevant", table, sums["users_relevant"], users)
         yield levels.required("users_with_list", table, listed, users)
         both = levels.required("users_in_both", table, sums["users_truth_and_predicted"], users)
@@ -177,8 +183,7 @@ def model_checks(model: str, sums: Mapping[str, Any], levels: Levels, *, rated: 
         yield unwanted("users_without_truth", "users_without_truth", users)
         yield unwanted("short_lists", "users_with_short_list", listed)
         yield unwanted("tied_at_cut", "users_with_tie_at_cut", listed)
-        matched = sums["n_matched"]
-        yield DataCheck("matched", table, "info", matched, matched / recommended if recommended else None, None)
+        yield DataCheck.of("matched", table, "info", sums["n_matched"], sums["n_recommended"])
     if rated:
         yield levels.required("users_rated", table, sums.get("users_rated", 0), users)
 

@@ -62,8 +62,8 @@ class MemoryTable:
         if self.is_pandas and column_type.kind == "float" and column.null_count:
             # pandas stores integers next to a missing value as floats.
             numbers = column.drop_null().to_numpy()
-            whole = np.isfinite(numbers).all() and np.abs(numbers).max() < 2.0**63 and not (numbers % 1 != 0).any()
-            return replace(column_type, whole=bool(whole))
+            integral = np.isfinite(numbers).all() and np.abs(numbers).max() < 2.0**63 and not (numbers % 1 != 0).any()
+            return replace(column_type, integral=bool(integral))
         return column_type
 
     def column(self, name: str) -> pa.ChunkedArray:
@@ -302,8 +302,8 @@ def _canonical(
 
 
 def _with_catalog_flag(rows: pa.Table, catalog: pa.ChunkedArray) -> pa.Table:
-    known = pc.is_in(rows["item"], catalog.combine_chunks())
-    return rows.append_column("in_catalog", pc.if_else(known, True, pa.scalar(None, pa.bool_())))
+    in_catalog = pc.is_in(rows["item"], catalog.combine_chunks())
+    return rows.append_column("in_catalog", pc.if_else(in_catalog, True, pa.scalar(None, pa.bool_())))
 
 
 def _truth_counts(rows: pa.Table, convention: Convention, *, has_ratings: bool) -> dict[str, Any]:

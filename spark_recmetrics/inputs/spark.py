@@ -308,17 +308,13 @@ def _relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool) ->
     return relevant
 
 
-# Other packages read single columns of Spark tables with the same error messages.
+# For other packages, which check single columns of Spark tables: `DataError` if one is missing or has another type.
 
 
 def typed_column(
     table: str, frame: DataFrame, key: str | None, name: str, kinds: tuple[type[T.DataType], ...], expected: str
 ) -> tuple[Column, T.DataType]:
-    """A column of one of these Spark types, and its type. The key is None if `Columns` does not name it.
-
-    Raises:
-        DataError: The column does not exist, or has another type.
-    """
+    """A column of one of these Spark types, and its type. The key is None if `Columns` does not name it."""
     schema = schema_of(table, frame)
     actual = schema.type_of(key, name)
     spark_type = frame.schema[name].dataType
@@ -331,15 +327,11 @@ def column_of_kind(
     table: str, frame: DataFrame, key: str | None, name: str, kinds: Sequence[Kind], expected: str
 ) -> tuple[Column, ColumnType]:
     """A column of one of these kinds of `contract`, and its type."""
-    of = schema_of(table, frame).typed(key, name, kinds, expected)
-    return column_of(frame, name), of
+    type_of_kind = schema_of(table, frame).typed(key, name, kinds, expected)
+    return column_of(frame, name), type_of_kind
 
 
 def id_column(table: str, frame: DataFrame, key: str, name: str) -> Column:
-    """A column of ids.
-
-    Raises:
-        DataError: The column does not exist, or its type cannot be used for ids.
-    """
+    """A column of ids."""
     schema_of(table, frame).id_type(key, name)
     return column_of(frame, name)

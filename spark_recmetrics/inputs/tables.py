@@ -104,10 +104,9 @@ class CanonicalTables(Generic[Rows, Source]):
 
 
 def engine_of(name: str, table: object) -> str:
-    """The engine that reads a table. Spark reads its DataFrames even if they can export Arrow data.
+    """The engine that reads a table. `ConfigError` if it is not a table, or is a stream.
 
-    Raises:
-        ConfigError: The argument is not a table, or it is a stream.
+    Spark reads its DataFrames even if they can export Arrow data.
     """
     # Frames of Spark Connect 3.5 are of another class, so they are recognized by their attributes.
     if hasattr(table, "sparkSession") and hasattr(table, "isStreaming"):
@@ -122,11 +121,7 @@ def engine_of(name: str, table: object) -> str:
 
 
 def column_names(name: str, table: Any) -> list[str]:
-    """The names of the columns of a table.
-
-    Raises:
-        ConfigError: A pandas object is not a DataFrame.
-    """
+    """The names of the columns of a table. `ConfigError` if a pandas object is not a DataFrame."""
     # A pyarrow table has a list. In other frames such an attribute is a column, which Spark Connect finds for any name.
     if isinstance(names := getattr(table, "column_names", None), list):
         return names
