@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from spark_recmetrics.errors import ConfigError, DataError
-from spark_recmetrics.text import brief, did_you_mean
+from spark_recmetrics.text import brief, did_you_mean, printable
 
 Side = Literal["user", "item"]
 
@@ -171,6 +171,18 @@ class WrongTypeError(DataError):
         super().__init__(f"{problem}: {advice}")
         self.problem, self.advice, self.samples = problem, advice, samples
 
+    def with_examples(self, first_word: Callable[[Any], str | None], is_empty: Callable[[Any], bool]) -> str:
+        """The message with the first string of each sample that does not match `NUMBER`, or that a table has no rows."""
+        message = self.problem
+        for table, sample in self.samples.items():
+            word = first_word(sample)
+            if word is None and is_empty(sample):
+                return f"{table}: expected rows, found none, so its columns are read as strings: check its location and filters"
+            if word is not None and is_decimal_comma(word):
+                return f"{message}, e.g. {brief(word)} in {table}, with {_DECIMAL_COMMA}"
+            message += "" if word is None else f", e.g. {printable(brief(word))} in {table}"
+        return f"{message}: {self.advice}"
+
 
 def near_column(name: str, columns: Sequence[str]) -> str:
     """The end of a message about a missing column: the most similar column, or that a CSV was read with a wrong separator."""
@@ -184,7 +196,10 @@ def near_column(name: str, columns: Sequence[str]) -> str:
     )
 
 
-DECIMAL_COMMA = "a decimal comma: write decimal points, or configure the reader (docs/inputs.md#decimal-commas)"
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+"""A string that is a number, as a pattern of Java and RE2."""
+
+_DECIMAL_COMMA = "a decimal comma: write decimal points, or configure the reader (docs/inputs.md#decimal-commas)"
 """The advice for a string that would be a number if it had a decimal point."""
 
 

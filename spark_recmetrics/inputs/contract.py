@@ -1,9 +1,9 @@
-"""Which columns of the caller's tables are read, and whether their types can be used: the same rules for both engines."""
+"""The columns that an evaluation reads from the caller's tables, and their types. Both engines use these rules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_recmetrics.columns import Columns, WrongTypeError, near_column
@@ -17,7 +17,7 @@ Kind = Literal["integer", "float", "decimal", "string", "boolean", "date", "arra
 ID_KINDS: tuple[Kind, ...] = ("integer", "decimal", "string", "empty")
 NUMBER_KINDS: tuple[Kind, ...] = ("integer", "float", "decimal", "empty")
 PLAIN_KINDS: tuple[Kind, ...] = ("string", "integer", "decimal", "boolean", "date", "empty")
-"""Types whose values name groups and slices."""
+"""Types of columns whose values are names of groups and slices."""
 
 CATEGORY_KINDS: tuple[Kind, ...] = ("string", "integer", "boolean", "empty")
 
@@ -28,31 +28,29 @@ _MODEL_KINDS: tuple[Kind, ...] = (*PLAIN_KINDS, "float")
 
 _LISTS = ("predictions", "rating_predictions")
 
-_ID = "a whole number or a string as an id"
+_ID = "an integer or a string as an id"
 
 
 @dataclass(frozen=True)
 class ColumnType:
-    """The type of a column, whichever engine holds it.
+    """The type of a column in either engine.
 
     Args:
-        kind: What can be done with its values. `empty`: the column has no value, so that any kind is right.
-        name: The type as Spark writes it, for messages.
-        single: Numbers of single precision.
-        element: Type of the elements of an array.
+        kind: How its values can be used. `empty`: the column has no value, so it can be used as any kind.
+        name: The type as Spark writes it.
+        element: The type of the elements of an array.
         fields: Names and types of the fields of a struct.
-        whole: Floats that are integers, which pandas makes of integers next to a missing value.
+        integral: The values are floats but all integers. pandas stores integers next to a missing value as floats.
     """
 
     kind: Kind
     name: str
-    single: bool = False
     element: ColumnType | None = None
     fields: tuple[tuple[str, ColumnType], ...] = ()
-    whole: bool = False
+    integral: bool = False
 
 
-BIGINT, STRING, DOUBLE = ColumnType("integer", "bigint"), ColumnType("string", "string"), ColumnType("float", "double")
+BIGINT, STRING = ColumnType("integer", "bigint"), ColumnType("string", "string")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +60,8 @@ class TableSchema:
     Args:
         table: The name of the argument.
         names: The names of all columns.
-        read_type: The type of a column, which is looked at only when the column is read.
-        sample: Values of a column, as the engine looks for an example in a column of strings.
+        read_type: Returns the type of a column. It is called only for columns that are read.
+        sample: Returns a column of strings, for an example in a message.
     """
 
     table: str
@@ -72,11 +70,7 @@ class TableSchema:
     sample: Callable[[str], Any]
 
     def type_of(self, key: str | None, name: str, reason: str = "") -> ColumnType:
-        """The type of a column. The key is None where the column is not named by `Columns`.
-
-        Raises:
-            DataError: There is no such column, or several that differ in case only.
-        """
+        """The type of a column. The key is None if the column is not named by `Columns`."""
         twins = [column for column in self.names if column.lower() == name.lower()]
         if len(twins) > 1:
             where = f"{self.table}: expected one column named {name!r}{_named_by(key)}, in any case"
@@ -86,13 +80,9 @@ class TableSchema:
         return self.read_type(name)
 
     def typed(self, key: str | None, name: str, kinds: Sequence[Kind], expected: str, reason: str = "") -> ColumnType:
-        """The type of a column that has to be of one of these kinds.
-
-        Raises:
-            DataError: There is no such column, or it has another type.
-        """
+        """The type of a column that must be of one of these kinds."""
         column_type = self.type_of(key, name, reason)
-        if column_type.whole and "integer" in kinds and "float" not in kinds:
+        if column_type.integral and "integer" in kinds and "float" not in kinds:
             return BIGINT
         if column_type.kind not in kinds:
             raise self.wrong_type(key, name, expected, column_type)
@@ -104,23 +94,22 @@ class TableSchema:
 
     def number(self, key: str, name: str, reason: str = "") -> ColumnType:
         """The type of a column of numbers; a rank is an integer."""
-        if key == "rank":
-            return self.typed(key, name, ("integer", "empty"), "a whole number", reason)
-        return self.typed(key, name, NUMBER_KINDS, "a number", reason)
+        kinds, expected = (("integer", "empty"), "an integer") if key == "rank" else (NUMBER_KINDS, "a number")
+        return self.typed(key, name, kinds, expected, reason)
 
     def missing(self, key: str | None, name: str, reason: str = "") -> DataError:
-        """The error for a column that is not there."""
+        """The error for a missing column."""
         reason = f" ({reason})" if reason else ""
         return DataError(f"{self.table}: no column {name!r}{_named_by(key)}{reason}{near_column(name, self.names)}")
 
     def wrong_type(self, key: str | None, name: str, expected: str, actual: ColumnType) -> WrongTypeError:
-        """The error for a column of another type."""
+        """The error for a column of the wrong type."""
         message = f"{self.table}: column {name!r}{_named_by(key)}: expected {expected}, found {actual.name}"
         samples = {self.table: self.sample(name)} if actual.kind == "string" and name in self.names else {}
         return WrongTypeError(message, "cast it first", samples)
 
     def has_arrays(self, columns: Columns) -> bool:
-        """Whether there is one row per user, with an array of items."""
+        """Whether each row is a user with an array of items."""
         return columns.item not in self.names and columns.items in self.names
 
 
@@ -130,19 +119,17 @@ def _named_by(key: str | None) -> str:
 
 @dataclass(frozen=True)
 class ListColumns:
-    """What is read of a table of predictions.
+    """The columns that are read from a table of predictions.
 
     Args:
-        table: Its name.
-        items: The type of its items.
-        model: Whether it has a column of models.
-        rank: The column of ranks. None: the rows have no rank, or come from arrays, whose positions are the ranks.
+        items: The type of item ids.
+        model: Whether the table has models.
+        rank: None: the rows have no rank, or come from arrays, whose positions are the ranks.
         score: The column of scores, or the field of the structs in an array.
-        arrays: There is one row per user, with an array of items.
-        item_field: The field of the structs in an array that is the item.
+        arrays: Whether each row is a user with an array of items.
+        item_field: The field of the structs in an array that holds the item.
     """
 
-    table: str
     items: ColumnType
     model: bool
     rank: str | None = None
@@ -153,32 +140,20 @@ class ListColumns:
 
 @dataclass(frozen=True)
 class ChosenColumns:
-    """What is read of the caller's tables.
-
-    Args:
-        users: The type that user ids have in the evaluation.
-        items: The same of item ids.
-        lists: By table, what is read of predictions.
-        ratings: The type of the ratings; None: the ground truth has none.
-        propensity: Whether the ground truth has propensities that are read.
-    """
+    """The columns that are read, and the types of ids in the evaluation. `lists` has the tables of predictions."""
 
     users: ColumnType
     items: ColumnType
     lists: Mapping[str, ListColumns]
-    ratings: ColumnType | None
+    has_ratings: bool
     propensity: bool
 
 
 def choose_columns(schemas: Mapping[str, TableSchema], request: Request) -> ChosenColumns:
-    """Check the columns that an evaluation reads.
-
-    Args:
-        schemas: The tables that are read, by the name of the argument.
-        request: What is asked.
+    """Check the columns that an evaluation reads from these tables.
 
     Raises:
-        DataError: A column is missing or has a type that cannot be used; the message names table, column and key.
+        DataError: A column is missing or has the wrong type. The message names table, column and key.
     """
     columns, cast = request.columns, request.cast_ids
     with_users = ("predictions", "rating_predictions", "truth", "train", "user_segments")
@@ -187,32 +162,31 @@ def choose_columns(schemas: Mapping[str, TableSchema], request: Request) -> Chos
     with_items = (*_LISTS, "truth", "train", "catalog", "item_groups", "item_features")
     types = {table: read.items for table, read in lists.items()}
     items = common_id("item", [schemas[table] for table in with_items if table in schemas], columns.item, cast, types)
-    truth, ratings = schemas["truth"], None
+    truth = schemas["truth"]
     needs_ratings = request.needs_ratings or ("a name that is given" if columns.rating != Columns.rating else None)
-    if columns.rating in truth.names or needs_ratings:
-        ratings = truth.number("rating", columns.rating, f"{needs_ratings} needs it" if needs_ratings else "")
-    _check_models({table: schemas[table] for table in lists}, columns, lists)
-    reasons = request.needs_score
+    has_ratings = columns.rating in truth.names or needs_ratings is not None
+    if has_ratings:
+        truth.number("rating", columns.rating, f"{needs_ratings} needs it" if needs_ratings else "")
+    _check_models(schemas, columns, lists)
     lists = {
-        table: _with_numbers(schemas[table], read, columns, reasons.get(table), reads_scores=request.reads_scores)
+        table: _with_numbers(schemas[table], read, columns, request.needs_score.get(table), reads_scores=request.reads_scores)
         for table, read in lists.items()
     }
     propensity = request.needs.first_with("propensity")
     if propensity is not None:
         truth.number("propensity", columns.propensity, f"{propensity} needs it")
-    return ChosenColumns(users, items, lists, ratings, propensity is not None)
+    return ChosenColumns(users, items, lists, has_ratings, propensity is not None)
 
 
 def choose_list_columns(schema: TableSchema, columns: Columns) -> ChosenColumns:
-    """The same for predictions alone, with their scores where there are any.
+    """Check the columns of a single table of predictions. Scores are read if it has any.
 
     Raises:
-        DataError: A column is missing or has a type that cannot be used.
+        DataError: A column is missing or has the wrong type.
     """
     users = schema.id_type("user", columns.user)
-    read = _list_columns(schema, columns)
-    lists = {schema.table: _with_numbers(schema, read, columns, None, reads_scores=True)}
-    return ChosenColumns(users, read.items, lists, None, propensity=False)
+    read = _with_numbers(schema, _list_columns(schema, columns), columns, None, reads_scores=True)
+    return ChosenColumns(users, read.items, {schema.table: read}, has_ratings=False, propensity=False)
 
 
 def common_id(
@@ -222,17 +196,10 @@ def common_id(
     cast_ids: str | None = None,
     types: Mapping[str, ColumnType] = {},
 ) -> ColumnType:
-    """The type that the ids of all tables can have.
-
-    Args:
-        key: The key of the column in `Columns`.
-        schemas: The tables.
-        name: The name of the column.
-        cast_ids: `string`: ids of different types become strings.
-        types: By table, types that are known already.
+    """The common type of the ids of several tables. `types`: by table, types that have been read before.
 
     Raises:
-        DataError: There is none, because ids of different types are never equal; or a column cannot hold ids.
+        DataError: Ids of different types would never be equal; or a column is missing or cannot hold ids.
     """
     kinds = {schema: types.get(schema.table) or schema.id_type(key, name) for schema in schemas}
     kinds = {schema: column_type for schema, column_type in kinds.items() if column_type.kind != "empty"}
@@ -251,10 +218,10 @@ def common_id(
 
 
 def _list_columns(schema: TableSchema, columns: Columns) -> ListColumns:
-    """What a table of predictions holds: rows, or arrays of items or of structs (item, score)."""
+    """The columns of predictions without their ranks: rows, or arrays of items or of structs (item, score)."""
     model = columns.model in schema.names
     if not schema.has_arrays(columns):
-        return ListColumns(schema.table, schema.id_type("item", columns.item), model)
+        return ListColumns(schema.id_type("item", columns.item), model)
     expected = "an array of items or of structs (item, score)"
     array = schema.typed("items", columns.items, ("array",), expected)
     element, item_field, score = array.element or array, None, None
@@ -270,7 +237,7 @@ def _list_columns(schema: TableSchema, columns: Columns) -> ListColumns:
         element = fields[item_field]
     if element.kind not in ID_KINDS:
         raise schema.wrong_type("item", columns.item, _ID, element)
-    return ListColumns(schema.table, element, model, score=score, arrays=True, item_field=item_field)
+    return ListColumns(element, model, score=score, arrays=True, item_field=item_field)
 
 
 def _check_models(schemas: Mapping[str, TableSchema], columns: Columns, lists: Mapping[str, ListColumns]) -> None:
@@ -285,27 +252,25 @@ def _check_models(schemas: Mapping[str, TableSchema], columns: Columns, lists: M
 def _with_numbers(
     schema: TableSchema, read: ListColumns, columns: Columns, reason: str | None, *, reads_scores: bool
 ) -> ListColumns:
-    """The same with the columns of ranks and scores. The reason is that of a metric that cannot do without scores."""
+    """The columns with those of ranks and scores. `reason`: the metric that needs scores, for messages."""
     if read.model:
         schema.typed("model", columns.model, _MODEL_KINDS, "a string, an integer, a boolean or a date as the name of a model")
-    has_score = read.score is not None if read.arrays else columns.score in schema.names
     rank = columns.rank if schema.table == "predictions" and not read.arrays else None
-    by_rank = read.arrays or rank is not None
     if rank is not None:
         schema.number("rank", rank)
+    has_score = read.score is not None if read.arrays else columns.score in schema.names
+    in_order = read.arrays or rank is not None
     score = None
-    if not by_rank or reason is not None or (reads_scores and has_score):
-        why = reason or "or name a rank in columns.rank"
-        if read.arrays:
-            score = _array_score(schema, read, columns, why)
-        else:
-            schema.number("score", columns.score, why)
-            score = columns.score
-    return ListColumns(read.table, read.items, read.model, rank, score, read.arrays, read.item_field)
+    if not in_order or reason is not None or (reads_scores and has_score):
+        score = _score_column(schema, read, columns, reason or "or name a rank in columns.rank")
+    return replace(read, rank=rank, score=score)
 
 
-def _array_score(schema: TableSchema, read: ListColumns, columns: Columns, reason: str) -> str:
-    """The field of the structs that is the score."""
+def _score_column(schema: TableSchema, read: ListColumns, columns: Columns, reason: str) -> str:
+    """The column of scores, or the field of the structs that holds the score."""
+    if not read.arrays:
+        schema.number("score", columns.score, reason)
+        return columns.score
     if read.score is None:
         raise schema.missing("score", columns.score, reason)
     array = schema.read_type(columns.items)

@@ -1,4 +1,4 @@
-"""DATA_REPORT: what was counted in the input, what it means, and how to fix it."""
+"""DATA_REPORT: the data checks of the input, what they mean, and how to fix their findings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,7 @@ from spark_recmetrics.text import counted, printable
 
 
 class Meaning(NamedTuple):
-    """What a check reports.
-
-    Args:
-        unit: What is counted. Empty for checks that report only that there is nothing to count.
-        finding: What is wrong with these, or that there is none.
-        fix: What to do.
-    """
+    """What a check counts (nothing if it reports that something is missing), what is wrong, and what to do."""
 
     unit: str
     finding: str
@@ -32,6 +26,13 @@ class DataCheck(NamedTuple):
     n_rows: int
     share: float | None
     example: str | None
+
+    @classmethod
+    def of(
+        cls, check: str, table: str, level: str, n_rows: int, total: int | None = None, example: str | None = None
+    ) -> DataCheck:
+        """The row of a check, with the share of the rows in a total."""
+        return cls(check, table, level, n_rows, n_rows / total if total else None, example)
 
     def line(self) -> str:
         """The result of the check and what to do about it, on one line."""
@@ -67,29 +68,21 @@ class Levels(NamedTuple):
     scores_are_numbers: Collection[str] = ()
 
     def level(self, check: str) -> str:
-        """The level of a check that has found something."""
-        options = self.convention
-        of_convention = {
-            "nan_scores": options.nan_scores,
-            "nan_ratings": options.nan_scores,
-            "duplicates": options.duplicates,
-            "truth_duplicates": options.duplicates,
-            "pair_duplicates": options.duplicates,
-            "negative_gains": options.negative_gains,
-        }
-        policy = of_convention.get(check) or self.policies.get(check, "error")
+        """The level of a check with a finding."""
+        option = _OPTIONS.get(check)
+        policy = getattr(self.convention, option) if option else self.policies.get(check, "error")
         return policy if policy in ("error", "warn", "info") else "warn"
 
-    def unwanted(self, check: str, table: str, n_rows: int, of: int | None = None, example: str | None = None) -> DataCheck:
-        """A check of rows that should not exist: it has its level if there is at least one."""
-        return DataCheck(check, table, self.level(check) if n_rows else "info", n_rows, n_rows / of if of else None, example)
+    def unwanted(self, check: str, table: str, n_rows: int, total: int | None = None, example: str | None = None) -> DataCheck:
+        """A check of rows that should not exist: `info` if there are none."""
+        return DataCheck.of(check, table, self.level(check) if n_rows else "info", n_rows, total, example)
 
-    def required(self, check: str, table: str, n_rows: int, of: int | None, example: str | None = None) -> DataCheck:
-        """A check of rows that must exist: it has its level, an error by default, if there is none."""
-        return DataCheck(check, table, "info" if n_rows else self.level(check), n_rows, n_rows / of if of else None, example)
+    def required(self, check: str, table: str, n_rows: int, total: int | None, example: str | None = None) -> DataCheck:
+        """A check of rows that must exist: `info` if there are any."""
+        return DataCheck.of(check, table, "info" if n_rows else self.level(check), n_rows, total, example)
 
     def fault(self, check: str, table: str, counts: Mapping[str, Any]) -> DataCheck:
-        """A check of faulty rows, from the counts of their table."""
+        """A check of faulty rows, from the counts of a table."""
         return self.unwanted(check, table, counts.get(check) or 0, counts.get("rows"), counts.get(f"{check}_example"))
 
 
@@ -109,21 +102,13 @@ def data_report(
         counts: By table, the number of rows and of each fault. `truth` is always there, `train` only if it is counted.
         totals: By model, the totals of its rows of PER_USER. A model may have none.
         models: The evaluated models.
-        levels: What decides the level of a check.
-        has_ratings: Whether the ground truth has a rating column.
-        rated: Whether there are rating metrics.
+        levels: Decides the level of a check.
+        has_ratings: The ground truth has a rating column.
+        rated: There are rating metrics.
         in_both: For models that share no pair with the ground truth: how many of its items they predict, and how many it has.
     """
-    checks = [
-        check
-        for table in counts
-        if table not in ("truth", "train")
-        for check in prediction_checks(table, counts[table], levels)
-    ]
-    # If rows of a list are missing, its ranks have gaps for this reason alone.
-    has_gaps = any(
-        check.check in ("null_ids", "bad_ranks") and check.table == "predictions" and check.n_rows for check in checks
-    )
+    tables = [table for table in counts if table not in ("truth", "train")]
+    checks = [check for table in tables for check in prediction_checks(table, counts[table], levels)]
     checks += truth_checks(counts["truth"], levels, has_ratings=has_ratings)
     checks += train_checks(counts["train"]) if "train" in counts else []
     # Every model is scored against the same ground truth. Without a ranking metric, only its rows with a prediction are read.
@@ -132,9 +117,11 @@ def data_report(
         most = max(with_repeats, key=lambda sums: sums["n_truth_duplicates"])
         example = _example_users(most, "n_truth_duplicates")
         checks.append(levels.unwanted("truth_duplicates", "truth", most["n_truth_duplicates"], None, example))
+    # If rows of a list are missing, its ranks have gaps for this reason alone.
+    has_gaps = any(counts.get("predictions", {}).get(check) for check in ("null_ids", "bad_ranks"))
     for model in models:
-        of_model = model_checks(model, totals.get(model, {}), levels, rated=rated)
-        checks += [check for check in of_model if not (has_gaps and check.check == "rank_faults")]
+        by_model = model_checks(model, totals.get(model, {}), levels, rated=rated)
+        checks += [check for check in by_model if not (has_gaps and check.check == "rank_faults")]
         if model in in_both:
             checks.append(levels.required("items_in_both", f"predictions/{model}", *in_both[model]))
     return checks
@@ -148,7 +135,7 @@ def prediction_checks(table: str, counts: Mapping[str, Any], levels: Levels) -> 
         levels.required("rows", table, counts.get("rows") or 0, None),
         *(levels.fault(check, table, counts) for check in ("null_ids", "nan_scores", "bad_ranks")),
         infinite._replace(level="info") if harmless else infinite,
-        *_unknown_items(table, counts, levels),
+        *_counted_faults(("unknown_items",), table, counts, levels),
     ]
 
 
@@ -156,13 +143,13 @@ def truth_checks(counts: Mapping[str, Any], levels: Levels, *, has_ratings: bool
     """The checks of the rows of the ground truth."""
     rows, lowest, highest = counts.get("rows") or 0, counts.get("lowest"), counts.get("highest")
     # Adding 0.0 turns -0.0 into 0.0. Spark and numpy return either of the two as the smallest value.
-    ratings = None if not has_ratings or lowest is None else f"ratings {lowest + 0.0:g} to {highest + 0.0:g}"
+    has_range = has_ratings and lowest is not None and highest is not None
+    ratings = f"ratings {lowest + 0.0:g} to {highest + 0.0:g}" if has_range else None
     return [
         levels.required("rows", "truth", rows, None, ratings),
         levels.fault("null_ids", "truth", counts),
         levels.fault("nan_ratings", "truth", counts),
-        *([levels.fault("bad_propensities", "truth", counts)] if "bad_propensities" in counts else []),
-        *_unknown_items("truth", counts, levels),
+        *_counted_faults(("bad_propensities", "unknown_items"), "truth", counts, levels),
         levels.required("relevant", "truth", counts.get("relevant") or 0, rows, ratings),
     ]
 
@@ -170,26 +157,25 @@ def truth_checks(counts: Mapping[str, Any], levels: Levels, *, has_ratings: bool
 def train_checks(counts: Mapping[str, Any]) -> list[DataCheck]:
     """The checks of training rows. None of them is an error."""
     rows, n_null = counts.get("rows") or 0, counts.get("null_ids") or 0
-    share, example = n_null / rows if rows else None, counts.get("null_ids_example")
     return [
-        DataCheck("rows", "train", "info" if rows else "warn", rows, None, None),
-        DataCheck("null_ids", "train", "warn" if n_null else "info", n_null, share, example),
+        DataCheck.of("rows", "train", "info" if rows else "warn", rows),
+        DataCheck.of("null_ids", "train", "warn" if n_null else "info", n_null, rows, counts.get("null_ids_example")),
     ]
 
 
 def model_checks(model: str, sums: Mapping[str, Any], levels: Levels, *, rated: bool) -> Iterator[DataCheck]:
-    """The checks of the lists and users of a model, from the totals of its rows of PER_USER, as far as it has them."""
+    """The checks of the lists and users of a model, for those totals of PER_USER that it has."""
     table, users = f"predictions/{model}", sums.get("users_all", 0)
 
-    def unwanted(check: str, name: str, of: int | None = None) -> DataCheck:
-        return levels.unwanted(check, table, sums[name], of, _example_users(sums, name))
+    def unwanted(check: str, name: str, total: int | None = None) -> DataCheck:
+        return levels.unwanted(check, table, sums[name], total, _example_users(sums, name))
 
     for check in ("duplicates", "pair_duplicates", "rank_faults", "negative_gains", "beyond_catalog", "beyond_length"):
         if sums.get(f"n_{check}") is not None:
             yield unwanted(check, f"n_{check}")
     yield levels.required("users", table, users, None)
     if sums.get("n_recommended") is not None:
-        listed, recommended = sums["users_predicted"], sums["n_recommended"]
+        listed = sums["users_predicted"]
         yield levels.required("users_with_relevant", table, sums["users_relevant"], users)
         yield levels.required("users_with_list", table, listed, users)
         both = levels.required("users_in_both", table, sums["users_truth_and_predicted"], users)
@@ -199,15 +185,13 @@ def model_checks(model: str, sums: Mapping[str, Any], levels: Levels, *, rated: 
         yield unwanted("users_without_truth", "users_without_truth", users)
         yield unwanted("short_lists", "users_with_short_list", listed)
         yield unwanted("tied_at_cut", "users_with_tie_at_cut", listed)
-        yield DataCheck(
-            "matched", table, "info", sums["n_matched"], sums["n_matched"] / recommended if recommended else None, None
-        )
+        yield DataCheck.of("matched", table, "info", sums["n_matched"], sums["n_recommended"])
     if rated:
         yield levels.required("users_rated", table, sums.get("users_rated", 0), users)
 
 
-def _unknown_items(table: str, counts: Mapping[str, Any], levels: Levels) -> list[DataCheck]:
-    return [levels.fault("unknown_items", table, counts)] if "unknown_items" in counts else []
+def _counted_faults(checks: Collection[str], table: str, counts: Mapping[str, Any], levels: Levels) -> list[DataCheck]:
+    return [levels.fault(check, table, counts) for check in checks if check in counts]
 
 
 def _example_users(sums: Mapping[str, Any], name: str) -> str | None:
@@ -216,10 +200,17 @@ def _example_users(sums: Mapping[str, Any], name: str) -> str | None:
 
 
 EMPTINESS = ("rows", "relevant", "users", "users_with_relevant", "users_with_list", "users_rated")
-"""Checks whose level `error` means that there is nothing to average, not that rows are wrong."""
+"""Checks that are errors if there is nothing to average, not if rows are wrong."""
 
 DIFFERENT_IDS = ("users_in_both", "items_in_both")
-"""Checks that report ids without a match in the other table, which would look like a bad model."""
+"""Checks that ids match between predictions and ground truth. If none does, the model only looks bad."""
+
+_OPTIONS = {
+    **dict.fromkeys(("nan_scores", "nan_ratings"), "nan_scores"),
+    **dict.fromkeys(("duplicates", "truth_duplicates", "pair_duplicates"), "duplicates"),
+    "negative_gains": "negative_gains",
+}
+"""By check, the option of the convention that decides its level."""
 
 _SAME_IDS = "Check that {} have the same ids in predictions and ground truth"
 

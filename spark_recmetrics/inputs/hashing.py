@@ -1,33 +1,29 @@
-"""Spark's 64-bit hash of rows in numpy, so that resampled users and fingerprints are the same in memory as on Spark."""
+"""Spark's hash function `xxhash64` in numpy. Resampled users and hashes of the ground truth are the same in both engines."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    Words = NDArray[np.uint64]
+Words = NDArray[np.uint64]
+Ints = NDArray[np.int64]
 
 _SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(prime)
     for prime in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
 )
-"""Yann Collet, xxHash: XXH64."""
+"""The primes of XXH64 (Yann Collet, xxHash)."""
 
 _LONG_DIGITS = 18
-"""Spark hashes decimals of up to so many digits as integers, and others as bytes."""
+"""Spark hashes decimals with at most this number of digits as integers, and others as bytes."""
 
 
 def xxhash64(*columns: pa.ChunkedArray) -> Words:
-    """(R,) the hash of each row, as `xxhash64` of Spark gives it: a null leaves the hash of the columns before it.
+    """(R,) the hash of each row, like Spark's `xxhash64`. A null does not change the hash of the columns before it.
 
-    Args:
-        columns: Integers, decimals, doubles or strings.
+    Columns are integers, decimals, doubles or strings.
     """
     hashed = np.full(len(columns[0]), _SEED, dtype=np.uint64)
     with np.errstate(over="ignore"):
@@ -41,8 +37,6 @@ def xxhash64(*columns: pa.ChunkedArray) -> Words:
 
 
 def _hash_values(values: pa.Array, seed: Words) -> Words:
-    import pyarrow as pa
-
     kind = values.type
     if pa.types.is_string(kind):
         strings = values.cast(pa.large_binary())
@@ -55,13 +49,13 @@ def _hash_values(values: pa.Array, seed: Words) -> Words:
         unscaled = [int.from_bytes(data[start : start + 16], "little", signed=True) for start in starts]
         if kind.precision <= _LONG_DIGITS:
             return _hash_long(np.array(unscaled, dtype=np.int64).view(np.uint64), seed)
-        # As few bytes as the number and its sign need.
+        # The fewest bytes that hold the number and its sign.
         words = [number.to_bytes((number ^ (number >> 127)).bit_length() // 8 + 1, "big", signed=True) for number in unscaled]
         size = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
         return _hash_bytes(np.frombuffer(b"".join(words), dtype=np.uint8), np.cumsum(size) - size, size, seed)
     numbers = values.to_numpy(zero_copy_only=False)
     if numbers.dtype == np.float64:
-        numbers = np.where(np.isnan(numbers), np.nan, numbers) + 0.0  # -0.0 is 0.0, and there is one NaN
+        numbers = np.where(np.isnan(numbers), np.nan, numbers) + 0.0  # -0.0 becomes 0.0, and all NaN are equal
         return _hash_long(numbers.view(np.uint64), seed)
     if numbers.dtype.itemsize <= 4:
         return _hash_int(numbers.astype(np.int32).view(np.uint32).astype(np.uint64), seed)
@@ -94,17 +88,10 @@ def _hash_int(words: Words, seed: Words) -> Words:
     return _finished(_with_int(seed + _P5 + np.uint64(4), words))
 
 
-def _hash_bytes(data: NDArray[np.uint8], start: Any, size: Any, seed: Words) -> Words:
-    """(R,) the hashes of byte strings, those of the same length at once.
-
-    Args:
-        data: The bytes of all strings.
-        start: (R,) where each string starts.
-        size: (R,) its length.
-        seed: (R,) the hash before it.
-    """
+def _hash_bytes(data: NDArray[np.uint8], start: Ints, size: Ints, seed: Words) -> Words:
+    """(R,) the hashes of byte strings, from the start and size of each string in the data."""
     hashed = np.empty(len(size), dtype=np.uint64)
-    for length in np.unique(size):
+    for length in np.unique(size):  # strings of the same length at once
         rows = np.flatnonzero(size == length)
         hashed[rows] = _hash_table(data[start[rows][:, None] + np.arange(length)], seed[rows])
     return hashed

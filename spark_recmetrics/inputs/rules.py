@@ -1,27 +1,29 @@
-"""Which rows are faulty, and which are relevant: the same rules for columns of Spark and arrays of numpy.
+"""Which rows are faulty, left out, or relevant: the same rules for Spark columns and numpy arrays.
 
-Both have comparisons and the operators `&`, `|` and `~`. `Number` hides what they write differently.
+Both have comparisons and the operators `&`, `|` and `~`. `RowColumns` and `Number` hide the differences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from spark_recmetrics.conventions import Convention
+from spark_recmetrics.inputs.tables import CanonicalTables, Rows
+
+if TYPE_CHECKING:
+    from spark_recmetrics.request.request import Request
+
+IDS = ("model", "user", "item")
+"""Columns of canonical rows that must not be null."""
 
 
 class Number(NamedTuple):
-    """A column of numbers.
-
-    Args:
-        value: The numbers.
-        null: Whether the value is missing.
-        nan: Whether it is NaN.
-        infinite: Whether it is infinite.
-    """
+    """A column of doubles, and whether each value is null, NaN or infinite."""
 
     value: Any
     null: Any
@@ -39,29 +41,47 @@ class Number(NamedTuple):
         return self.missing | self.infinite
 
 
-def any_null(nulls: Mapping[str, Any]) -> Any:
+class RowColumns(NamedTuple):
+    """The names of the columns of canonical rows; by name, whether the value is null, and the column as doubles."""
+
+    names: Collection[str]
+    null: Callable[[str], Any]
+    number: Callable[[str], Number]
+
+
+def faults_by_table(
+    tables: CanonicalTables[Rows, Any], request: Request, columns_of: Callable[[Rows], RowColumns]
+) -> dict[str, tuple[Rows, dict[str, Any]]]:
+    """By table that is counted, its rows, and by check, whether a row fails it."""
+    faults = {"truth": (tables.truth, truth_faults(columns_of(tables.truth)))}
+    if tables.train is not None and request.counts_train:
+        faults["train"] = (tables.train, {"null_ids": null_ids(columns_of(tables.train))})
+    return faults | {table: (rows, prediction_faults(columns_of(rows))) for table, rows in tables.predicted.items()}
+
+
+def null_ids(rows: RowColumns) -> Any:
     """Whether the model, user or item of a row is null."""
-    return reduce(or_, nulls.values())
+    return reduce(or_, (rows.null(name) for name in IDS if name in rows.names))
 
 
-def prediction_faults(nulls: Mapping[str, Any], rank: Number | None, score: Number | None) -> dict[str, Any]:
-    """By check, whether a row of predictions fails it.
-
-    Args:
-        nulls: By name of an id column, whether it is null.
-        rank: The ranks, if there are any.
-        score: The scores, if there are any.
-    """
-    faults = {"null_ids": any_null(nulls)}
-    if rank is not None:
+def prediction_faults(rows: RowColumns) -> dict[str, Any]:
+    """By check, whether a row of predictions fails it."""
+    faults = {"null_ids": null_ids(rows)}
+    if "rank" in rows.names:
+        rank = rows.number("rank")
         faults["bad_ranks"] = rank.null | (rank.value < 1)
-    return faults if score is None else faults | {"nan_scores": score.missing, "infinite_scores": score.infinite}
+    if "score" in rows.names:
+        score = rows.number("score")
+        faults |= {"nan_scores": score.missing, "infinite_scores": score.infinite}
+    return faults | _unknown_items(rows)
 
 
-def truth_faults(nulls: Mapping[str, Any], rating: Number, propensity: Number | None) -> dict[str, Any]:
+def truth_faults(rows: RowColumns) -> dict[str, Any]:
     """By check, whether a row of the ground truth fails it."""
-    faults = {"null_ids": any_null(nulls), "nan_ratings": rating.unusable}
-    return faults if propensity is None else faults | {"bad_propensities": bad_propensity(propensity)}
+    faults = {"null_ids": null_ids(rows), "nan_ratings": rows.number("rating").unusable}
+    if "propensity" in rows.names:
+        faults["bad_propensities"] = bad_propensity(rows.number("propensity"))
+    return faults | _unknown_items(rows)
 
 
 def bad_propensity(propensity: Number) -> Any:
@@ -69,16 +89,27 @@ def bad_propensity(propensity: Number) -> Any:
     return propensity.missing | (propensity.value <= 0) | (propensity.value > 1)
 
 
-def is_relevant(rating: Number, convention: Convention, threshold: Any) -> Any:
-    """Whether a row of a ground truth with ratings is relevant.
+def _unknown_items(rows: RowColumns) -> dict[str, Any]:
+    return {"unknown_items": ~rows.null("item") & rows.null("in_catalog")} if "in_catalog" in rows.names else {}
 
-    Args:
-        rating: Its ratings.
-        convention: Its option `relevance`. A NaN is relevant under `truthy`, a null only under `present`.
-        threshold: The threshold in the type of the ratings: 4.1 stored as a float is below 4.1 as a double.
+
+def left_out(faults: Mapping[str, Any], convention: Convention, policies: Mapping[str, str]) -> list[Any]:
+    """The faults whose rows are left out: null ids, impossible ranks, and those that a policy drops."""
+    checks = {"null_ids", "bad_ranks", *(check for check, policy in policies.items() if policy == "drop")}
+    if convention.nan_scores == "drop":
+        checks |= {"nan_scores", "nan_ratings"}
+    return [fault for check, fault in faults.items() if check in checks]
+
+
+def is_relevant(rating: Number, convention: Convention, *, single: bool) -> Any:
+    """Whether a rating is relevant. A NaN is relevant under `truthy`, a null only under `present`.
+
+    If ratings are of single precision, so is the threshold: the float 4.1 is below the double 4.1.
     """
     if convention.relevance == "present":
         return rating.null | ~rating.null
     if convention.relevance == "truthy":
         return ~rating.null & (rating.nan | (rating.value != 0))
-    return ~rating.missing & (rating.value > 0 if convention.relevance == "positive" else rating.value >= threshold)
+    if convention.relevance == "positive":
+        return ~rating.missing & (rating.value > 0)
+    return ~rating.missing & (rating.value >= (float(np.float32(convention.threshold)) if single else convention.threshold))

@@ -1,18 +1,28 @@
-"""The caller's tables: Spark DataFrames, or tables of pandas, polars, pyarrow and others that export Arrow data."""
+"""The caller's tables as they are given, and in canonical form."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_recmetrics.errors import ConfigError
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 SPARK, MEMORY = "Spark", "memory"
+
+Rows = TypeVar("Rows")
+"""Canonical rows of an engine."""
+
+Source = TypeVar("Source")
+"""A table of the caller as an engine reads it."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The caller's tables, see `evaluate`."""
+    """The caller's tables, see `evaluate`: Spark DataFrames, or tables of pandas, polars, pyarrow and other Arrow data."""
 
     predictions: Any
     truth: Any
@@ -39,23 +49,64 @@ class Tables:
         Raises:
             ConfigError: A table is missing, is something else, or needs the other engine.
         """
-        engines = {}
-        for name in ("predictions", "truth", *self.by_name):
-            engines[name] = engine_of(name, getattr(self, name))
+        engines = {name: engine_of(name, getattr(self, name)) for name in ("predictions", "truth", *self.by_name)}
         chosen = engines["predictions"]
         for name, engine in engines.items():
             if engine != chosen:
                 expected = "a Spark DataFrame" if chosen == SPARK else "a pandas, polars or pyarrow table"
-                found = _type_name(getattr(self, name))
-                raise ConfigError(f"{name}: expected {expected} like predictions, found {found}")
+                raise ConfigError(f"{name}: expected {expected} like predictions, found {_type_name(getattr(self, name))}")
         return chosen
 
 
-def engine_of(name: str, table: object) -> str:
-    """The engine that reads a table. Spark reads its DataFrames even if they can export Arrow data.
+@dataclass(frozen=True)
+class CanonicalTables(Generic[Rows, Source]):
+    """The caller's tables in canonical form.
 
-    Raises:
-        ConfigError: The argument is not a table, or it is a stream.
+    Canonical predictions have the columns `user, item`, and `score`, `rank` or both. They have `model`, its name, if there are
+    several models. Canonical ground truth has `user, item, rating`, and `propensity` if it is needed. With a catalog, both have
+    `in_catalog`, which is null if the catalog does not have the item.
+
+    Args:
+        predicted: By table (`predictions`, and `rating_predictions` if given), canonical predictions.
+        truth: Canonical ground truth.
+        has_ratings: The ground truth has a rating column.
+        train: `user, item` of the training rows, if they are needed.
+        catalog: The items of the catalog, if there is a table.
+        segments: The caller's table of users, if it is needed.
+        groups: The caller's table of items, if it is needed.
+        features: The caller's table of item features, if it is needed.
+        counts: By table, the numbers of rows and of faults.
+    """
+
+    predicted: Mapping[str, Rows]
+    truth: Rows
+    has_ratings: bool
+    train: Rows | None = None
+    catalog: Any = None
+    segments: Source | None = None
+    groups: Source | None = None
+    features: Source | None = None
+    counts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_rank(self) -> bool:
+        """Predictions have ranks."""
+        return "rank" in column_names("predictions", self.predicted["predictions"])
+
+    def has_scores(self, table: str) -> bool:
+        """A table of predictions has scores that are read."""
+        return "score" in column_names(table, self.predicted[table])
+
+    def filtered(self, table: str, keep: Callable[[Rows], Rows]) -> Self:
+        """The kept rows of each table, with the lists of one table as predictions."""
+        train = None if self.train is None else keep(self.train)
+        return replace(self, predicted={"predictions": keep(self.predicted[table])}, truth=keep(self.truth), train=train)
+
+
+def engine_of(name: str, table: object) -> str:
+    """The engine that reads a table. `ConfigError` if it is not a table, or is a stream.
+
+    Spark reads its DataFrames even if they can export Arrow data.
     """
     # Frames of Spark Connect 3.5 are of another class, so they are recognized by their attributes.
     if hasattr(table, "sparkSession") and hasattr(table, "isStreaming"):
@@ -64,18 +115,14 @@ def engine_of(name: str, table: object) -> str:
         return SPARK
     if hasattr(table, "__arrow_c_stream__") or _type_name(table).startswith("pandas."):
         return MEMORY
-    or_size = ", or the number of items" if name == "catalog" else ""
-    expected = f"a Spark DataFrame, a table of pandas, polars or pyarrow{or_size}"
+    expected = "a Spark DataFrame, a table of pandas, polars or pyarrow"
+    expected += ", or the number of items" if name == "catalog" else ""
     raise ConfigError(f"{name}: expected {expected}, found {_type_name(table)}")
 
 
 def column_names(name: str, table: Any) -> list[str]:
-    """The names of the columns of a table.
-
-    Raises:
-        ConfigError: A pandas object is not a DataFrame.
-    """
-    # A table of pyarrow has a list. In other frames such an attribute is a column, which Spark Connect finds for any name.
+    """The names of the columns of a table. `ConfigError` if a pandas object is not a DataFrame."""
+    # A pyarrow table has a list. In other frames such an attribute is a column, which Spark Connect finds for any name.
     if isinstance(names := getattr(table, "column_names", None), list):
         return names
     if not hasattr(table, "columns"):

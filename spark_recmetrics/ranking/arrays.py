@@ -1,31 +1,30 @@
-"""Rank the rows of lists in numpy: by score, in a total order."""
+"""Rank the rows of lists in numpy, in the same total order as the window function of Spark."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.metrics.arrays import Floats, Ints, position_in_user, tie_edges
+from spark_recmetrics.metrics.arrays import Floats, Ints, RankedRows, position_in_user, tie_edges
 from spark_recmetrics.request.scoring import Scoring
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
-class Ranks:
-    """Ranked rows of a frame of lists, sorted by list and rank if they were ranked here.
+class Ranks(RankedRows):
+    """Ranked rows of a frame of lists. `rank_rows` sorts them by list and rank.
 
     Args:
         row: (L,) the position of the row in its frame.
-        rank: (L,) rank from 1.
-        before_tie: (L,) the next row has the same score.
-        after_tie: (L,) the previous row has the same score.
+        rank: (L,) the rank, from 1.
+        before_tie: (L,) whether the next row has the same score.
+        after_tie: (L,) whether the previous row has the same score.
     """
 
     row: Ints
@@ -35,18 +34,14 @@ class Ranks:
 
     @classmethod
     def given(cls, frame: pd.DataFrame) -> Ranks:
-        """The rows of a frame with ranks, and with `before_tie` if they were computed from a score."""
+        """The rows of a frame with ranks, and `before_tie` if the ranks come from a score."""
         no_tie = np.zeros(len(frame), dtype=bool)
         before = frame["before_tie"].to_numpy(dtype=bool) if "before_tie" in frame else no_tie
         return cls(np.arange(len(frame)), frame["rank"].to_numpy(np.int64), before, no_tie)
 
-    def kept(self, which: Any) -> Self:
-        """The rows that a mask or an index selects."""
-        return replace(self, **{column.name: getattr(self, column.name)[which] for column in fields(self)})
-
     @cached_property
     def ties(self) -> tuple[Ints, Ints]:
-        """For each row of full lists, the positions of the first and of the last row with the same score."""
+        """For each row of full lists, the positions of the first and the last row with the same score."""
         return tie_edges(self.after_tie, self.before_tie)
 
 
@@ -55,11 +50,11 @@ class ListRows(Ranks):
     """Ranked rows with their items, ground truth and scores.
 
     Args:
-        cell: (L,) model and user, as a number.
+        cell: (L,) the number of the model and user.
         item: (L,) the number of the item.
-        truth_row: (L,) the position of the pair in the ground truth, -1 if it has no such row.
-        score: (L,) score, NaN if it is missing.
-        seen: (L,) the user has a training row of the item. False if no metric needs it.
+        truth_row: (L,) the position of the pair in the ground truth, -1 if it is not there.
+        score: (L,) the score, NaN if it is missing.
+        seen: (L,) whether the user has a training row of the item. False if no metric needs it.
     """
 
     cell: Ints
@@ -70,42 +65,41 @@ class ListRows(Ranks):
 
     @classmethod
     def of(cls, ranks: Ranks, **columns: Any) -> ListRows:
-        """Ranked rows with further columns in the same order."""
+        """The ranked rows with further columns in the same order."""
         return cls(**{column.name: getattr(ranks, column.name) for column in fields(ranks)}, **columns)
 
     @cached_property
     def unseen_position(self) -> Ints:
-        """(L,) the number of rows of the list, up to this one, that the user has not seen in training."""
-        so_far = np.cumsum(~self.seen)
+        """(L,) the number of rows of the list, up to this row, that the user has not seen in training."""
+        n_unseen = np.cumsum(~self.seen)
         start = np.flatnonzero(np.append(True, ~_same_as_previous(self.cell))[: len(self.cell)])
-        before: Ints = np.repeat(np.append(0, so_far)[start], np.diff(np.append(start, len(self.cell))))
-        return so_far - before
+        before: Ints = np.repeat(np.append(0, n_unseen)[start], np.diff(np.append(start, len(self.cell))))
+        return n_unseen - before
 
 
 def rank_rows(
     frame: pd.DataFrame, cell: Ints, item: Ints, judged: NDArray[np.bool_] | None, items: Any, scoring: Scoring
 ) -> Ranks:
-    """Rank the rows of full lists, as the window function of Spark does.
+    """The rows of full lists by cell and rank. If the convention drops repeats, only the first row of each item.
 
     Args:
-        frame: Rows in any order with `rank`, or `score`, which is null or NaN if it is missing, or both.
-        cell: (L,) model and user, as a number.
+        frame: Rows in any order, with `rank`, `score` (null or NaN if it is missing), or both.
+        cell: (L,) the number of the model and user.
         item: (L,) the number of the item.
-        judged: (L,) the row has ground truth, if only such rows compete. They come before all others.
-        items: The ids of items by number.
+        judged: (L,) whether the row has ground truth, if only such rows compete. They come before all others.
+        items: (I,) the item ids by number.
         scoring: The convention, and whether ranks are given.
-
-    Returns:
-        The rows by cell and rank. If the convention drops repeats, only the first row of each item.
     """
     convention, by_rank = scoring.convention, "rank" in frame
     group = cell if judged is None else cell * 2 + ~judged
     value = frame["rank"].to_numpy(np.int64) if by_rank else _descending(frame["score"], convention.nan_scores)
+    # numpy sorts 16-bit integers by radix, in a tenth of the time.
+    group = group.astype(np.uint16) if group.max(initial=0) < 2**16 else group
     order = np.argsort(value)
-    order = order[_stable_order(group[order])]
+    order = order[np.argsort(group[order], kind="stable")]
     tied = _same_as_previous(group[order]) & _same_as_previous(value[order])
     if tied.any():
-        # Only rows of equal value are compared by their items.
+        # Only tied rows are compared by their items.
         positions = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
         rows = order[positions]
         tie = np.cumsum(np.append(True, ~tied))[positions]
@@ -117,43 +111,35 @@ def rank_rows(
         tied = _same_as_previous(group[order]) & _same_as_previous(value[order])
     cell, size = cell[order], len(order)
     rank = value[order] if scoring.given_ranks else position_in_user(cell, int(cell.max(initial=-1)) + 1)
-    # Given ranks have no ties.
-    tied = tied & (not by_rank)
+    tied = tied & (not by_rank)  # given ranks have no ties
     return Ranks(order, rank, np.append(tied, False)[:size], np.append(False, tied)[:size])
 
 
 def scores_of(frame: pd.DataFrame) -> Floats:
-    """(L,) the scores of rows as doubles, NaN if they are missing."""
+    """(L,) the scores as doubles, NaN if they are missing."""
     return frame["score"].to_numpy(np.float64) if "score" in frame else np.full(len(frame), np.nan)
 
 
 def _descending(score: pd.Series[Any], missing: str) -> Any:
-    """(L,) numbers that ascend where scores descend. Missing scores come last, or first if `missing` is `first`."""
+    """(L,) numbers in ascending order of descending scores. Missing scores are last, or first if `missing` is `first`."""
     present = score.notna().to_numpy()
     if score.dtype.kind == "f" and present.all():
         return -score.to_numpy()
-    # Close integers or decimals would be ties as doubles, so they are replaced by their rank among all scores.
+    # Close integers or decimals would be ties as doubles. Their ranks among all scores replace them.
     value = np.full(len(score), -1 if missing == "first" else len(score), dtype=np.int64)
     different, rank = np.unique(score[present].to_numpy(), return_inverse=True)
     value[present] = len(different) - 1 - rank
     return value
 
 
-def _stable_order(group: Ints) -> Ints:
-    """The order of ascending groups that keeps the order within a group."""
-    # numpy sorts 16-bit integers by radix, in a tenth of the time.
-    small = group.max(initial=0) < 2**16
-    return np.argsort(group.astype(np.uint16) if small else group, kind="stable")
-
-
 def _same_as_previous(values: Any) -> NDArray[np.bool_]:
-    """(L - 1,) whether a value equals the one before it."""
+    """(L - 1,) whether a value equals the value before it."""
     same: NDArray[np.bool_] = values[1:] == values[:-1]
     return same
 
 
 def _item_order(items: Any, ties: str) -> Ints:
-    """(I,) by number of the item, its position in the order that breaks ties."""
+    """(I,) by item number, its position in the order that breaks ties."""
     order = np.empty(len(items), dtype=np.int64)
     order[np.argsort(items, kind="stable")] = np.arange(len(items))
     return -order if ties == "item_desc" else order

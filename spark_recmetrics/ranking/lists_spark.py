@@ -1,4 +1,4 @@
-"""Lists of items: ranked by score, or recommended by a fitted ALS model."""
+"""Ranked lists from scores, and recommendations of a fitted ALS model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rank_items(
     nan_scores: str = "error",
     model_name: str = "model",
 ) -> DataFrame:
-    """The ranked lists of each model and user, by score or by given ranks.
+    """The ranked lists of each model and user, by score or given rank. No job runs.
 
     Args:
         predictions: One row per (model, user, item) with a score or a rank.
@@ -38,9 +38,8 @@ def rank_items(
         model_name: Name of the model if there is no model column.
 
     Returns:
-        RANKED: `model, user, item, rank, score`, where `rank` is from 1 to k without gaps. `score` is only there if the input
-        has scores, and null for NaN. No job has run yet. Rows with a null id or a rank below 1 are left out. Duplicates are not
-        detected.
+        RANKED: `model, user, item, rank, score`. `rank` is from 1 to k without gaps. `score` is there if the input has scores,
+        and null for NaN. Rows with a null id or a rank below 1 are left out. Duplicates are not detected.
 
     Raises:
         ConfigError: An argument is wrong.
@@ -79,13 +78,12 @@ def from_als(model: Any, users: DataFrame | None = None, k: int = 10, *, columns
 
     Args:
         model: A fitted `pyspark.ml.recommendation.ALSModel`.
-        users: The users to recommend to, in a column named like the model's user column or like `columns.user`; None: all users
-            of the model.
+        users: The users, in a column named like the model's user column or `columns.user`; None: all users of the model.
         k: Length of the lists.
         columns: Column names of the result. Use those of the ground truth that you compare it with.
 
     Returns:
-        `user_id, items`, or the names in `columns`: one row per user; `items` is an array of structs (item_id, score), the best
+        `user_id, items`, or the names in `columns`: one row per user. `items` is an array of structs (item_id, score), best
         first.
 
     Raises:

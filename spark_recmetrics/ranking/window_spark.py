@@ -1,10 +1,10 @@
-"""Rank the lists of all users in a window function over (model, user): by score, in a total order."""
+"""Rank lists by a window function over (model, user), in a total order."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_recmetrics.conventions import Convention
@@ -13,34 +13,35 @@ from spark_recmetrics.conventions import Convention
 def top_rows(
     rows: DataFrame, *, k: int | None, convention: Convention, trust_rank: bool, cuts: Collection[int] = ()
 ) -> DataFrame:
-    """The first k rows of each list, with their `rank`.
+    """The first k rows of each list with their `rank`, and with `before_tie`: the next row has the same score.
 
     Args:
-        rows: Clean predictions, with `bucket` if they are partitioned by it, and with `judged` if only judged items compete.
-            These are ranked first, and all of them are kept.
-        k: Length at which lists are cut, None for full lists.
-        convention: Its `ties` (`input` is the same as `item_asc`), and `nan_scores`, the position of null scores.
+        rows: Clean predictions. They have `bucket` if they are partitioned by it, and `judged` if only judged items compete.
+            Judged items are ranked first, and all of them are kept.
+        k: The maximum length of the lists; None: full lists.
+        convention: Its options `ties` (`input` is the same as `item_asc`) and `nan_scores`, the position of null scores.
         trust_rank: Keep given ranks. Otherwise they only decide the order.
-        cuts: Ranks up to k at which ties are marked.
-
-    Returns:
-        The rows with `rank`, from 1 unless it is trusted. With cuts also `before_tie`: the next row has the same score. Given
-        ranks have no ties.
+        cuts: Ranks up to k at which ties are reported. Without them, and with given ranks, there is no `before_tie`.
     """
-    judged = "judged" in rows.columns
-    first = [F.col("judged").desc()] if judged else []
-    by_score, in_order = "rank" not in rows.columns, _lists(rows).orderBy(*first, _order(rows, convention), _tie(convention))
+    judged, by_score = "judged" in rows.columns, "rank" not in rows.columns
+    # With the bucket as a key, the window needs no further shuffle.
+    lists = Window.partitionBy("user", *(key for key in ("bucket", "model") if key in rows.columns))
+    best_score = F.desc_nulls_first("score") if convention.nan_scores == "first" else F.desc_nulls_last("score")
+    best = best_score if by_score else F.col("rank").asc()
+    item = F.col("item").desc() if convention.ties == "item_desc" else F.col("item").asc()
+    in_order = lists.orderBy(*([F.col("judged").desc()] if judged else []), best, item)
     if not trust_rank:
         rows = rows.withColumn("rank", F.row_number().over(in_order))
     if k is None and not judged:
         return rows
     within = F.lit(True) if k is None else F.col("rank") <= k
-    # Judged items are few, and those after rank k are relevant items that the list misses.
-    within = F.col("judged") | within if judged else within
+    if judged:
+        # Judged items are few. Those after rank k are relevant items that the list misses.
+        within = F.col("judged") | within
     if not (by_score and cuts):
         return rows.where(within).drop("judged")
-    # Spark drops rows beyond a limit before it ranks, if a window computes only the rank. The few remaining rows are already
-    # in order for the second window.
+    # If a window computes only the rank, Spark drops rows beyond a limit before it ranks. The few remaining rows are already in
+    # order for the second window.
     rows = rows if judged or k is None else rows.where(F.col("rank") <= k + 1)
     same = F.lead("item").over(in_order).isNotNull() & F.lead("score").over(in_order).eqNullSafe(F.col("score"))
     same = same & (F.lead("judged").over(in_order) == F.col("judged")) if judged else same
@@ -48,7 +49,7 @@ def top_rows(
 
 
 def first_after(rows: DataFrame, k: int) -> DataFrame:
-    """Of each list with given ranks, the first row after rank k. There must be k rows before it."""
+    """The first row after rank k of each list with given ranks."""
     lists = [column for column in ("bucket", "model", "user") if column in rows.columns]
     others = [column for column in rows.columns if column not in (*lists, "rank")]
     first = (
@@ -60,7 +61,7 @@ def first_after(rows: DataFrame, k: int) -> DataFrame:
 
 
 def without_repeats(rows: DataFrame, convention: Convention) -> DataFrame:
-    """One row per (model, user, item): the one with the best rank or score, with `n_left_out`, the number of its repeats."""
+    """The row with the best rank or score of each (model, user, item), with `n_left_out`, the number of its repeats."""
     by = [column for column in rows.columns if column not in ("score", "rank")]
     others = (F.count(F.lit(1)) - 1).cast("int").alias("n_left_out")
     if "rank" not in rows.columns:
@@ -70,18 +71,3 @@ def without_repeats(rows: DataFrame, convention: Convention) -> DataFrame:
         return rows.groupBy(*by).agg(best.alias("score"), others)
     scores = [F.min_by("score", "rank").alias("score")] if "score" in rows.columns else []
     return rows.groupBy(*by).agg(F.min("rank").alias("rank"), *scores, others)
-
-
-def _lists(rows: DataFrame) -> WindowSpec:
-    # With the bucket as a key, the window needs no further shuffle.
-    return Window.partitionBy("user", *(key for key in ("bucket", "model") if key in rows.columns))
-
-
-def _order(rows: DataFrame, convention: Convention) -> Column:
-    if "rank" in rows.columns:
-        return F.col("rank").asc()
-    return F.desc_nulls_first("score") if convention.nan_scores == "first" else F.desc_nulls_last("score")
-
-
-def _tie(convention: Convention) -> Column:
-    return F.col("item").desc() if convention.ties == "item_desc" else F.col("item").asc()

@@ -9,19 +9,15 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_recmetrics.columns import DECIMAL_COMMA, WrongTypeError, is_decimal_comma
+from spark_recmetrics.columns import NUMBER, WrongTypeError
 from spark_recmetrics.errors import DataError, reason_of
 from spark_recmetrics.storage import csv_files
 from spark_recmetrics.storage.actions import NOT_FOUND
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.identifiers import quoted, quoted_part
 from spark_recmetrics.storage.locations import Location
-from spark_recmetrics.text import brief, printable
 
 _log = logging.getLogger(__name__)
-
-_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-"""A string that is a number, as a Java pattern."""
 
 
 def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, ids: Sequence[str] = ()) -> DataFrame:
@@ -64,22 +60,15 @@ def example_in_errors() -> Iterator[None]:
         yield
     except WrongTypeError as error:
         try:
-            message = _with_example(error)
+            message = error.with_examples(_first_word, lambda strings: not strings.limit(1).collect())
         except Exception as failure:  # noqa: BLE001 - without an example the message still helps
             _log.debug("no example: %s", reason_of(failure))
             message = str(error)
         raise DataError(message) from None
 
 
-def _with_example(error: WrongTypeError) -> str:
-    message = error.problem
-    for table, strings in error.samples.items():
-        string = F.col(quoted_part(strings.columns[0]))
-        rows = strings.where(string.isNotNull() & ~string.rlike(_NUMBER)).limit(1).collect()
-        if rows and is_decimal_comma(rows[0][0]):
-            return f"{message}, e.g. {brief(rows[0][0])} in {table}, with {DECIMAL_COMMA}"
-        if rows:
-            message += f", e.g. {printable(brief(rows[0][0]))} in {table}"
-        elif not strings.limit(1).collect():
-            return f"{table}: expected rows, found none, so its columns are read as strings: check its location and filters"
-    return f"{message}: {error.advice}"
+def _first_word(strings: DataFrame) -> str | None:
+    """The first string that is not a number."""
+    string = F.col(quoted_part(strings.columns[0]))
+    rows = strings.where(string.isNotNull() & ~string.rlike(NUMBER)).limit(1).collect()
+    return rows[0][0] if rows else None

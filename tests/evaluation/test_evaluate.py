@@ -628,7 +628,7 @@ def test_k9_a_threshold_above_the_scale(spark):
     ("columns", "message"),
     [
         ("user_id string, item_id string, scor double", r"predictions: no column 'score' .*did you mean 'scor'\?"),
-        ("user_id double, item_id string, score double", "expected a whole number or a string as an id, found double"),
+        ("user_id double, item_id string, score double", "expected an integer or a string as an id, found double"),
         ("User_id string, item_id string, score double", r"no column 'user_id' \(columns.user\); did you mean 'User_id'"),
     ],
 )

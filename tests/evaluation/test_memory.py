@@ -364,7 +364,7 @@ def test_users_of_several_kinds_are_refused():
 )
 def test_ids_that_spark_would_refuse(ids, found):
     rows = pd.DataFrame({"user_id": 1, "item_id": ids})
-    told = f"predictions: column 'item_id' (columns.item): expected a whole number or a string as an id, found {found}: cast it"
+    told = f"predictions: column 'item_id' (columns.item): expected an integer or a string as an id, found {found}: cast it"
     with pytest.raises(srm.DataError, match=re.escape(told)):
         srm.evaluate(rows.assign(score=[0.9, 0.8]), rows)
     if not isinstance(ids[0], list | pd.Timestamp):

@@ -301,7 +301,7 @@ def test_i1_ids_of_two_types(spark):
     with pytest.raises(srm.ConfigError, match="cast_ids: expected 'string' or None, found 'bigint'"):
         run(spark, lists, truth, cast_ids="bigint")
     floats = lists.withColumn("item_id", F.lit(10.0))
-    with pytest.raises(srm.DataError, match="expected a whole number or a string as an id, found double"):
+    with pytest.raises(srm.DataError, match="expected an integer or a string as an id, found double"):
         run(spark, floats, truth, cast_ids="string")
 
 
