@@ -398,7 +398,7 @@ def test_tables_of_groups_with_repeats_are_refused(table, id_col):
         of_groups(["reo", "user_mad_rating"], **{table: rows})
 
 
-GROUPS = "column 'kind': expected a text, a whole number, true or false, or a date, found {}: cast it first"
+GROUPS = "column 'kind': expected a string, an integer, a boolean or a date, found {}: cast it first"
 
 
 @pytest.mark.parametrize(
@@ -616,12 +616,12 @@ PLACES = (
     "found {} others: an item without features has null"
 )
 VECTOR = (
-    "item_features: column 'about' (columns.features): expected an array of numbers, a vector, or size, indices and values "
-    "of a sparse one, found {}: cast it first"
+    "item_features: column 'about' (columns.features): expected an array of numbers, a vector, or a struct of size, "
+    "indices and values, found {}: cast it first"
 )
 ARROW = "item_features: column 'about': expected values that Arrow can hold, found {}: cast them first"
 CATEGORY = (
-    "item_features: column 'about' (columns.categories): expected a text, a whole number, or an array of these, found {}: "
+    "item_features: column 'about' (columns.categories): expected a string, an integer, or an array of these, found {}: "
     "cast it first"
 )
 # Metric, type on Spark, what items have, the whole message; and the type in it.
