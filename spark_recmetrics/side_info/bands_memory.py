@@ -106,12 +106,7 @@ def read_bands(
 ) -> pd.DataFrame:
     """The ids of a table, each once, and `Band.column` for each band: a string, a list of strings, or None.
 
-    Args:
-        side: `user` or `item`.
-        table: The caller's table.
-        ids: The name of its id column, and the type of ids in the evaluation.
-        bands: The bands.
-        key: The argument that names the columns: `slices` or `groups`.
+    `ids` are the name of the id column, and the type of ids in the evaluation.
 
     Raises:
         DataError: A column has a type that cannot be used, or an id is repeated.

@@ -120,17 +120,7 @@ def _value(side: Side, table: DataFrame, band: Band, key: str) -> Column:
 
 
 def _check_bands(side: Side, rows: DataFrame, slices: Sequence[Slice], key: str = "slices") -> int:
-    """The number of ids, after a check that ids are unique and that no slice, and no column with groups, has too many values.
-
-    Args:
-        side: `user` or `item`.
-        rows: The ids and the values of the bands.
-        slices: The slices, or the columns with groups.
-        key: The argument that names them: `slices` or `groups`.
-
-    Raises:
-        DataError: An id is repeated, or there are too many values.
-    """
+    """The number of ids. Raises `DataError` if an id is repeated, or a slice or a column with groups has too many values."""
     counted = actions.collect_rows(_value_counts(side, rows, slices, key))
     counts: dict[int, tuple[int, int]] = {row["place"]: (row["rows"], row["values"]) for row in counted}
     n_rows, n_ids = counts.get(_ALL_IDS, (0, 0))  # a table without rows has no counts

@@ -42,11 +42,7 @@ _GROUPS_FORM = "a string, an integer, a boolean or a date"
 def band_type(schema: TableSchema, side: Side, band: Band, key: str) -> ColumnType:
     """The type of a column with the values of a slice or with groups. Only items can have several values, in an array.
 
-    Args:
-        schema: The table.
-        side: Whose table it is.
-        band: The column.
-        key: The argument that names the column: `slices` or `groups`.
+    The key is the argument that names the column: `slices` or `groups`.
 
     Raises:
         DataError: The column does not exist, or has another type.
@@ -93,17 +89,7 @@ def _is_sparse(column_type: ColumnType) -> bool:
 
 
 def check_once(table: str, side: Side, n_repeated: int, examples: str) -> None:
-    """Check that a table has one row for each id.
-
-    Args:
-        table: The name of the table.
-        side: Whose ids they are.
-        n_repeated: The number of rows minus the number of ids.
-        examples: Ids with several rows.
-
-    Raises:
-        DataError: An id has several rows.
-    """
+    """Raise `DataError` if a table has rows in addition to one row for each id."""
     if n_repeated:
         found = f"{n_repeated} more, e.g. {side}s {printable(examples)}"
         raise DataError(f"{table}: expected one row for each {side}, found {found}: decide which row counts")
@@ -123,16 +109,7 @@ def repeated_ids(ids: Collection[Any]) -> tuple[int, str]:
 
 
 def check_values(key: str, slice_: Slice, n_values: int) -> None:
-    """Check that a slice, or a column with groups, has at most `MOST_VALUES` values.
-
-    Args:
-        key: The argument that names it: `slices` or `groups`.
-        slice_: The slice. A column with groups is a slice of one column.
-        n_values: The number of its values.
-
-    Raises:
-        DataError: It has more.
-    """
+    """Raise `DataError` if a slice, or a column with groups (the key is `groups`), has more than `MOST_VALUES` values."""
     if n_values > MOST_VALUES:
         name, edges = slice_.names, ""
         if key == "slices":

@@ -95,12 +95,7 @@ def item_summary(popularity: Popularity | None, described: Descriptions | None, 
 
 
 def models_of(request: Request, tables: Sequence[Frame], read_names: Callable[[Frame], Iterable[str]]) -> tuple[str, ...]:
-    """The evaluated models.
-
-    Args:
-        request: The request.
-        tables: The tables of predictions that have a model column.
-        read_names: Reads the names of the models in a table. It is called only if the request names no models.
+    """The evaluated models. Their names are read from the tables with a model column only if the request names none.
 
     Raises:
         ConfigError: Several models are requested, and there is no model column; or the baseline is none of the models.
