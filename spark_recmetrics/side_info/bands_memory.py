@@ -16,9 +16,9 @@ from spark_recmetrics.inputs.memory import MemoryInputs, MemoryTable, cast_ids, 
 from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.metrics.group_sums import GroupSizes, user_columns
 from spark_recmetrics.request.request import Request, SliceRequest
-from spark_recmetrics.request.slices import COUNTED, NO_VALUE, Band, Slice, bands_of, steps_of
+from spark_recmetrics.request.slices import NO_VALUE, Band, Slice, bands_of, steps_of
 from spark_recmetrics.side_info.checks import band_type, check_once, check_values, repeated_ids
-from spark_recmetrics.side_info.known import Bands, GroupRows, group_names, group_slices, item_group_columns
+from spark_recmetrics.side_info.known import Bands, GroupRows, counted_bands, group_names, group_slices, item_group_columns
 from spark_recmetrics.side_info.vectors import arrays_of_strings, plain_strings
 
 if TYPE_CHECKING:
@@ -41,11 +41,7 @@ def with_bands(rows: pd.DataFrame, bands: Bands) -> pd.DataFrame:
 
 
 def learn_bands(inputs: MemoryInputs, request: SliceRequest, columns: Columns) -> dict[Side, Bands]:
-    """The values of the slices.
-
-    Raises:
-        DataError: An id is repeated, a slice has too many values, or a column has a type that cannot be used.
-    """
+    """The values of the slices."""
     return {side: _bands_of(side, inputs, request, columns) for side, slices in request.by_side.items() if slices}
 
 
@@ -60,12 +56,12 @@ def _bands_of(side: Side, inputs: MemoryInputs, request: SliceRequest, columns: 
             has_arrays = any(isinstance(value, list) for value in rows[band.column])
             defaults[band.column] = [NO_VALUE] if has_arrays else NO_VALUE
         parts.append(rows)
-    counted = [band for band in request.counted if band.name == COUNTED[side]]
+    counted = counted_bands(request, side)
     if counted and inputs.train is not None:
         counts = clean_train(inputs.train)[side].value_counts()
         n_rows = counts.field("counts").to_numpy()
         values = {band.column: _counted(band, n_rows) for band in counted}
-        defaults |= {band.column: band.labels[bisect_right(band.edges, 0)] for band in counted}
+        defaults |= {band.column: label for band, label in counted.items()}
         parts.append(pd.DataFrame({side: ids_to_pandas(counts.field("values")), **values}))
     codes, ids = numbered(*(part[side] for part in parts))
     joined = pd.DataFrame({side: ids})
@@ -106,10 +102,7 @@ def read_bands(
 ) -> pd.DataFrame:
     """The ids of a table, each once, and `Band.column` for each band: a string, a list of strings, or None.
 
-    `ids` are the name of the id column, and the type of ids in the evaluation.
-
-    Raises:
-        DataError: A column has a type that cannot be used, or an id is repeated.
+    `ids` are the name of the id column, and the type of ids in the evaluation. An id that is repeated raises `DataError`.
     """
     import pandas as pd
 
@@ -139,11 +132,7 @@ def _values(side: Side, table: MemoryTable, band: Band, key: str) -> list[Any]:
 
 
 def _check_bands(rows: pd.DataFrame, slices: Sequence[Slice], key: str = "slices") -> None:
-    """Check that no slice, and no column with groups, has too many values.
-
-    Raises:
-        DataError: One has.
-    """
+    """Raise `DataError` if a slice or a column with groups has too many values."""
     for slice_ in slices:
         cells = [[_cell(value, key) for value in rows[band.column]] for band in slice_.bands]
         check_values(key, slice_, len({values for row in zip(*cells, strict=True) for values in product(*row)}))
@@ -156,11 +145,7 @@ def _cell(value: Any, key: str) -> list[str]:
 
 
 def learn_groups(inputs: MemoryInputs, request: Request) -> GroupRows:
-    """The groups of users and items for group metrics, and the number of items of each.
-
-    Raises:
-        DataError: A column has a type that cannot be used or too many values, or an id is repeated.
-    """
+    """The groups of users and items for group metrics, and the number of items of each."""
     import pandas as pd
 
     users, items = user_columns(request.measured), item_group_columns(request.measured)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,9 @@ from spark_recmetrics.columns import ITEM_GROUPS, TABLE_OF, Columns, Side
 from spark_recmetrics.inputs.spark import clean_train, column_of, schema_of
 from spark_recmetrics.metrics.group_sums import GroupSizes, user_columns
 from spark_recmetrics.request.request import Request, SliceRequest
-from spark_recmetrics.request.slices import COUNTED, NO_VALUE, Band, Slice, bands_of, steps_of
+from spark_recmetrics.request.slices import NO_VALUE, Band, Slice, bands_of, steps_of
 from spark_recmetrics.side_info.checks import band_type, check_once, check_values
-from spark_recmetrics.side_info.known import Bands, GroupRows, group_slices, item_group_columns
+from spark_recmetrics.side_info.known import Bands, GroupRows, counted_bands, group_slices, item_group_columns
 from spark_recmetrics.storage import actions
 
 if TYPE_CHECKING:
@@ -37,11 +36,7 @@ def with_bands(rows: DataFrame, bands: Bands) -> DataFrame:
 
 
 def learn_bands(inputs: Inputs, request: SliceRequest, columns: Columns) -> dict[Side, Bands]:
-    """The values of the slices. Small jobs check that ids are unique and that slices have few values.
-
-    Raises:
-        DataError: An id is repeated, a slice has too many values, or a column has a type that cannot be used.
-    """
+    """The values of the slices. Small jobs check that ids are unique and that slices have few values."""
     return {side: _bands_of(side, inputs, request, columns) for side, slices in request.by_side.items() if slices}
 
 
@@ -53,14 +48,14 @@ def _bands_of(side: Side, inputs: Inputs, request: SliceRequest, columns: Column
         for band in of_table:
             defaults[band.column] = [NO_VALUE] if _has_arrays(rows, band) else NO_VALUE
         parts.append(rows)
-    counted = [band for band in request.counted if band.name == COUNTED[side]]
+    counted = counted_bands(request, side)
     if counted and inputs.train is not None:
         counts = clean_train(inputs.train).groupBy(side).agg(F.count(F.lit(1)).alias(_N_TRAIN))
         n_by_count = dict[int, int]()
         if not all(band.edges for band in counted):
             histogram = counts.groupBy(_N_TRAIN).agg(F.count(F.lit(1)).alias("n"))
             n_by_count = {row[_N_TRAIN]: row["n"] for row in actions.collect_rows(histogram)}
-        defaults |= {band.column: band.labels[bisect_right(band.edges, 0)] for band in counted}
+        defaults |= {band.column: label for band, label in counted.items()}
         parts.append(counts.select(side, *(_counted(band, n_by_count).alias(band.column) for band in counted)))
     rows = reduce(lambda left, right: left.join(right, side, "full"), parts)
     _check_bands(side, rows, request.by_side[side])
@@ -92,11 +87,7 @@ def _banded(number: Column, band: Band) -> Column:
 
 
 def _read(side: Side, inputs: Inputs, columns: Columns, bands: Sequence[Band], key: str = "slices") -> DataFrame:
-    """The ids of the caller's table, and `Band.column` for each band: a string or an array of strings. Ids may be repeated.
-
-    Raises:
-        DataError: A column has a type that cannot be used.
-    """
+    """The ids of the caller's table, and `Band.column` for each band: a string or an array of strings. Ids may be repeated."""
     table = inputs.segments if side == "user" else inputs.groups
     if table is None:
         raise ValueError(f"there is no table of {side}s")
@@ -163,11 +154,7 @@ def _combined(combinations: Column, values: Column) -> Column:
 
 
 def learn_groups(inputs: Inputs, request: Request) -> GroupRows:
-    """The groups of users and items for group metrics. Only the sizes of the groups of items reach the driver.
-
-    Raises:
-        DataError: A column has a type that cannot be used or too many values, or an id is repeated.
-    """
+    """The groups of users and items for group metrics. Only the sizes of the groups of items reach the driver."""
     users, items = user_columns(request.measured), item_group_columns(request.measured)
     segments = None
     if users:

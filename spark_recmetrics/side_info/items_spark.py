@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField, StructType, UserDefinedType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, LongType, StructField, StructType, UserDefinedType
 
 from spark_recmetrics.columns import ABOUT_ITEM, ITEM_GROUPS
 from spark_recmetrics.inputs.contract import ColumnType
@@ -64,11 +64,7 @@ def trained_items(inputs: Inputs, needs: Collection[str], resources: ExitStack) 
 
 
 def learn_popularity(trained: DataFrame | None, inputs: Inputs, needs: Collection[str]) -> Popularity | None:
-    """The popularity of all items; None if no metric needs it.
-
-    Raises:
-        DataError: There are no training rows.
-    """
+    """The popularity of all items; None if no metric needs it."""
     train, audience = inputs.train, "audience" in needs
     if trained is None or train is None:
         return None
@@ -83,14 +79,10 @@ def learn_popularity(trained: DataFrame | None, inputs: Inputs, needs: Collectio
 
 
 def learn_descriptions(inputs: Inputs, needs: Collection[str], columns: Columns) -> Descriptions | None:
-    """Features and categories of items; None if no metric needs them.
-
-    Raises:
-        DataError: A column of item features is missing or has another type, an item is repeated, or vectors cannot be compared.
-    """
+    """Features and categories of items, after small jobs have checked them; None if no metric needs them."""
     if inputs.features is None:
         return None
-    rows = _described_items(inputs, columns, needs)
+    rows = _described_items(inputs.features, columns, inputs.truth.schema["item"].dataType, needs)
     counts = actions.collect_rows(_description_counts(rows))[0].asDict()
     check_item_features(counts, example_ids(rows, "item") if counts["rows"] > counts["items"] else "")
     names: tuple[str, ...] = ()
@@ -113,13 +105,10 @@ def _description_counts(described: DataFrame) -> DataFrame:
     return described.agg(*counts)
 
 
-def _described_items(inputs: Inputs, columns: Columns, needs: Collection[str]) -> DataFrame:
+def _described_items(table: DataFrame, columns: Columns, id_type: DataType, needs: Collection[str]) -> DataFrame:
     """`item`, and the columns that are needed: `features, length, misplaced`, see `_vector`; and `categories`, an array."""
-    table = inputs.features
-    if table is None:
-        raise ValueError("there are no item features")
     schema = schema_of("item_features", table)
-    selected = [column_of(table, columns.item).cast(inputs.truth.schema["item"].dataType).alias("item")]
+    selected = [column_of(table, columns.item).cast(id_type).alias("item")]
     if "features" in needs:
         vector_type, vector = features_type(schema, columns.features), column_of(table, columns.features)
         spark_type = table.schema[columns.features].dataType
@@ -128,8 +117,8 @@ def _described_items(inputs: Inputs, columns: Columns, needs: Collection[str]) -
         parts = zip(_vector(vector, vector_type), ("features", "length", "misplaced"), strict=True)
         selected += [part.alias(name) for part, name in parts]
     if "categories" in needs:
-        categories_are, categories = categories_type(schema, columns.categories), column_of(table, columns.categories)
-        arrays = categories if categories_are.kind == "array" else F.when(categories.isNotNull(), F.array(categories))
+        category_type, categories = categories_type(schema, columns.categories), column_of(table, columns.categories)
+        arrays = categories if category_type.kind == "array" else F.when(categories.isNotNull(), F.array(categories))
         selected.append(F.filter(arrays.cast("array<string>"), lambda name: name.isNotNull()).alias("categories"))
     return table.select(*selected).where(F.col("item").isNotNull())
 

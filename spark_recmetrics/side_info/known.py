@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -10,11 +11,11 @@ from spark_recmetrics.columns import Side
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.metrics.group_sums import GroupSizes, MeasureSpec, groupings_of
 from spark_recmetrics.metrics.recommended_items import ItemSummary, Popularity
-from spark_recmetrics.request.slices import Band, Slice, parse_slices
+from spark_recmetrics.request.slices import COUNTED, Band, Slice, parse_slices
 from spark_recmetrics.text import did_you_mean
 
 if TYPE_CHECKING:
-    from spark_recmetrics.request.request import Request
+    from spark_recmetrics.request.request import Request, SliceRequest
 
 Frame = TypeVar("Frame")
 
@@ -122,6 +123,11 @@ def catalog_size(request: Request, catalog: Frame | None, count: Callable[[Frame
     if n_items == 0:
         raise DataError("catalog: expected rows with an item, found none: check its location and filters")
     return n_items
+
+
+def counted_bands(request: SliceRequest, side: Side) -> dict[Band, str]:
+    """The bands of the number of training rows of users or items, and the label of 0 rows in each."""
+    return {band: band.labels[bisect_right(band.edges, 0)] for band in request.counted if band.name == COUNTED[side]}
 
 
 def item_group_columns(measured: Iterable[MeasureSpec]) -> list[str]:

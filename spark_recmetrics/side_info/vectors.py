@@ -28,11 +28,7 @@ class Vector(NamedTuple):
 
 
 def feature_vectors(table: MemoryTable, name: str) -> list[Vector]:
-    """The feature vector of each row.
-
-    Raises:
-        DataError: There is no such column, or it has another type.
-    """
+    """The feature vector of each row."""
     import pyarrow.compute as pc
 
     column_type, column = features_type(table.schema, name), table.column(name)
@@ -65,11 +61,7 @@ def _of_struct(size: int | None, indices: Any, values: Any, vector_type: int | N
 
 
 def categories_of(table: MemoryTable, name: str) -> list[list[str]]:
-    """The categories of each row.
-
-    Raises:
-        DataError: There is no such column, or it has another type.
-    """
+    """The categories of each row."""
     column_type, column = categories_type(table.schema, name), table.column(name)
     if column_type.kind != "array":
         return [[] if value is None else [value] for value in plain_strings(column)]
