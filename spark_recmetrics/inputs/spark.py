@@ -434,14 +434,6 @@ def typed_column(
     return column_of(frame, name), spark_type
 
 
-def column_of_kind(
-    table: str, frame: DataFrame, key: str | None, name: str, kinds: Sequence[Kind], expected: str
-) -> tuple[Column, ColumnType]:
-    """A column of one of these kinds of `contract`, and its type."""
-    of = schema_of(table, frame).typed(key, name, kinds, expected)
-    return column_of(frame, name), of
-
-
 def id_column(table: str, frame: DataFrame, key: str, name: str) -> Column:
     """A column of ids.
 
