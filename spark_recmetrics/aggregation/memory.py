@@ -119,12 +119,12 @@ def sums_by_group(per_user: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def means_by_group(
-    items: pd.DataFrame, known: pd.DataFrame, measured: Sequence[MeasureSpec], names: Sequence[tuple[str, str]]
+    items: pd.DataFrame, properties: pd.DataFrame, measured: Sequence[MeasureSpec], names: Sequence[tuple[str, str]]
 ) -> list[dict[str, Any]]:
     """The same for the measures that are summed per item, from `counted_items` and `Known.items`."""
     of_lists = items[items["model"] >= 0]
-    (item, grouped_item), _ = numbered(of_lists["item"], known["item"])
-    of_items = of_lists.assign(item=item).merge(known[[ITEM_GROUPS]].assign(item=grouped_item), on="item")
+    (item, grouped_item), _ = numbered(of_lists["item"], properties["item"])
+    of_items = of_lists.assign(item=item).merge(properties[[ITEM_GROUPS]].assign(item=grouped_item), on="item")
     opened = of_items.explode(ITEM_GROUPS).dropna(subset=[ITEM_GROUPS])
     rows: list[dict[str, Any]] = []
     for place, n_col, total_col, groups in sums_of_items(measured, names):

@@ -169,10 +169,10 @@ def sums_by_group(per_user: DataFrame) -> DataFrame:
 
 
 def means_by_group(
-    items: DataFrame, known: DataFrame, measured: Sequence[MeasureSpec], names: Sequence[tuple[str, str]]
+    items: DataFrame, properties: DataFrame, measured: Sequence[MeasureSpec], names: Sequence[tuple[str, str]]
 ) -> DataFrame:
     """The same for the measures that are summed per item, from `counted_items` and `Known.items`."""
-    grouped = items.where(F.col("model") >= 0).join(known.select("item", ITEM_GROUPS), "item")
+    grouped = items.where(F.col("model") >= 0).join(properties.select("item", ITEM_GROUPS), "item")
     opened = grouped.withColumn("group", F.explode(ITEM_GROUPS))
     parts = []
     for place, n_col, total_col, groups in sums_of_items(measured, names):

@@ -91,8 +91,8 @@ def _is_sparse(column_type: ColumnType) -> bool:
 def check_once(table: str, side: Side, n_repeated: int, examples: str) -> None:
     """Raise `DataError` if a table has rows in addition to one row for each id."""
     if n_repeated:
-        found = f"{n_repeated} more, e.g. {side}s {printable(examples)}"
-        raise DataError(f"{table}: expected one row for each {side}, found {found}: decide which row counts")
+        extra = f"{n_repeated} more, e.g. {side}s {printable(examples)}"
+        raise DataError(f"{table}: expected one row for each {side}, found {extra}: decide which row counts")
 
 
 def repeated_ids(ids: Collection[Any]) -> tuple[int, str]:
@@ -134,19 +134,19 @@ def check_item_features(counts: Mapping[str, Any], examples: str) -> None:
     if counts.get("misplaced"):
         raise DataError(
             "item_features: expected sparse vectors with as many indices as values, and different indices from 0 to size - 1, "
-            f"found {counts['misplaced']} others: an item without features has null"
+            f"found {counts['misplaced']} others: use null for an item without features"
         )
     shortest, longest = counts.get("shortest"), counts.get("longest")
     if shortest != longest or longest == 0 or (longest or 0) > MOST_FEATURES:
         lengths = f"{shortest}" if shortest == longest else f"{shortest} to {longest}"
         raise DataError(
             f"item_features: expected feature vectors of one length from 1 to {MOST_FEATURES}, found {lengths}: "
-            "fill or shorten them; an item without features has null"
+            "fill or shorten them; use null for an item without features"
         )
     if counts.get("broken"):
         raise DataError(
             f"item_features: expected finite numbers as features, found {counts['broken']} vectors with others: "
-            "an item without features has null"
+            "use null for an item without features"
         )
 
 

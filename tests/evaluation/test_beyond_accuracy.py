@@ -607,13 +607,15 @@ def sparse(size, indices, values):
 
 
 LENGTHS = (
-    "item_features: expected feature vectors of one length from 1 to 1024, found {}: fill or shorten them; an item without "
-    "features has null"
+    "item_features: expected feature vectors of one length from 1 to 1024, found {}: fill or shorten them; use null for "
+    "an item without features"
 )
-NUMBERS = "item_features: expected finite numbers as features, found 1 vectors with others: an item without features has null"
+NUMBERS = (
+    "item_features: expected finite numbers as features, found 1 vectors with others: use null for an item without features"
+)
 PLACES = (
     "item_features: expected sparse vectors with as many indices as values, and different indices from 0 to size - 1, "
-    "found {} others: an item without features has null"
+    "found {} others: use null for an item without features"
 )
 VECTOR = (
     "item_features: column 'about' (columns.features): expected an array of numbers, a vector, or a struct of size, "
