@@ -1,4 +1,4 @@
-"""Confidence intervals of metrics of items: what each list adds to a value, over users drawn anew."""
+"""Confidence intervals of item metrics: the contribution of each list to a value, resampled over users."""
 
 from __future__ import annotations
 
@@ -21,23 +21,20 @@ if TYPE_CHECKING:
 
     from spark_recmetrics.request.scoring import Scoring
 
-SHARE_COLUMNS = ["place", "sums", "counts", "total", "n"]
-END_COLUMNS = ["place", "low", "high"]
-
-USERS_AT_ONCE = 4096
-"""How many users are resampled at once: their weights are a byte for each replicate."""
+_USERS_AT_ONCE = 4096
+"""How many users are resampled at once. Their weights take one byte for each replicate."""
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What is to be known of the lists of users.
+    """The item metrics with resampled confidence intervals.
 
     Args:
-        metrics: Metrics of items.
-        convention: Their options.
-        counts: By model and place among what is counted, how often items stand in all lists.
+        metrics: The metrics.
+        convention: The convention.
+        counts: By model and index of the `CountSpec`, how often items are in all lists.
         n_models: The number of models.
-        intervals: How intervals are computed.
+        intervals: How confidence intervals are computed.
     """
 
     metrics: tuple[Metric, ...]
@@ -48,7 +45,7 @@ class Shared:
 
     @classmethod
     def of(cls, scoring: Scoring | None, counts: Mapping[tuple[int, int], ItemCounts], intervals: Intervals) -> Shared | None:
-        """The metrics of items that have resampled intervals; None where there is none."""
+        """None if there are no such metrics, or nothing is resampled."""
         if scoring is None or not scoring.keeps_lists or not counts:
             return None
         metrics = tuple(metric for metric in scoring.item_metrics if metric.definition.left_out is not None)
@@ -56,14 +53,9 @@ class Shared:
 
 
 def part_shares(batches: Iterator[pa.RecordBatch], shared: Shared) -> Iterator[pa.RecordBatch]:
-    """What some lists add to the values: in every replicate the weighted sum, and the weights that it is over.
+    """The contribution of some rows of `listed_items`: in each replicate, the weighted sum and the sum of the weights.
 
-    Args:
-        batches: Rows of `listed_items`.
-        shared: What is to be known.
-
-    Yields:
-        `schema.PART_SHARES`, once for all batches.
+    This is one batch of `schemas.PART_SHARES`. The place of a metric is model * metrics + metric.
     """
     import pyarrow as pa
 
@@ -71,43 +63,38 @@ def part_shares(batches: Iterator[pa.RecordBatch], shared: Shared) -> Iterator[p
     sums, counts = np.zeros((n, n_columns)), np.zeros((n, n_columns), dtype=np.int64)
     totals, n_lists = np.zeros(n_columns), np.zeros(n_columns, dtype=np.int64)
     for batch in batches:
-        for start in range(0, batch.num_rows, USERS_AT_ONCE):
-            some = batch.slice(start, USERS_AT_ONCE)
+        for start in range(0, batch.num_rows, _USERS_AT_ONCE):
+            users = batch.slice(start, _USERS_AT_ONCE)
             shares = list_shares(
-                *_entries(some.column("rows")), shared.metrics, shared.convention, shared.counts, shared.n_models
+                *_entries(users.column("rows")), shared.metrics, shared.convention, shared.counts, shared.n_models
             )
-            hashes = some.column("user_hash").to_numpy().view(np.uint64)
-            found = bootstrap_sums(shares, poisson_weights(hashes, n, shared.intervals.seed))
-            sums, counts = sums + found[0], counts + found[1]
+            hashes = users.column("user_hash").to_numpy().view(np.uint64)
+            drawn, weights = bootstrap_sums(shares, poisson_weights(hashes, n, shared.intervals.seed))
+            sums, counts = sums + drawn, counts + weights
             totals, n_lists = totals + np.nansum(shares, axis=0), n_lists + np.sum(~np.isnan(shares), axis=0)
-    some_lists = np.flatnonzero(n_lists)
-    columns = [some_lists.astype(np.int32), list(sums.T[some_lists]), list(counts.T[some_lists])]
-    columns += [totals[some_lists], n_lists[some_lists]]
-    kinds = [pa.int32(), pa.list_(pa.float64()), pa.list_(pa.int64()), pa.float64(), pa.int64()]
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
-    yield pa.RecordBatch.from_arrays(arrays, names=SHARE_COLUMNS)
+    present = np.flatnonzero(n_lists)
+    columns = {
+        "place": pa.array(present, pa.int32()),
+        "sums": pa.array(list(sums.T[present]), pa.list_(pa.float64())),
+        "counts": pa.array(list(counts.T[present]), pa.list_(pa.int64())),
+        "total": pa.array(totals[present], pa.float64()),
+        "n": pa.array(n_lists[present], pa.int64()),
+    }
+    yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
 def _entries(rows: Any) -> tuple[dict[str, Any], int]:
-    """The columns of an array of arrays of structs, with the number of the user of each entry, and how many users there are."""
+    """The columns of an array of arrays of structs, with the index of the user of each entry; and the number of users."""
     user = np.repeat(np.arange(len(rows)), rows.value_lengths().to_numpy())
-    flat = rows.flatten()
-    names = [field.name for field in flat.type]
-    return {"user": user, **{name: flat.field(name).to_numpy(zero_copy_only=False) for name in names}}, len(rows)
+    entries = rows.flatten()
+    names = [field.name for field in entries.type]
+    return {"user": user, **{name: entries.field(name).to_numpy(zero_copy_only=False) for name in names}}, len(rows)
 
 
 def share_ends(parts: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """How far the ends of the interval of one model and metric lie from its value.
-
-    Args:
-        parts: Rows of `part_shares` of one place.
-        confidence: Of the interval.
-
-    Returns:
-        A row of `schema.SHARE_ENDS`, or none.
-    """
+    """From rows of `part_shares` of one place: the confidence limits as distances from the value, in a row or none."""
     import pandas as pd
 
     sums, counts = (np.sum(np.stack(list(parts[name])), axis=0) for name in ("sums", "counts"))
     ends = resampled_ends(sums, counts, float(parts["total"].sum()), int(parts["n"].sum()), confidence)
-    return pd.DataFrame([] if ends is None else [(parts["place"].iloc[0], *ends)], columns=END_COLUMNS)
+    return pd.DataFrame([] if ends is None else [(parts["place"].iloc[0], *ends)], columns=["place", "low", "high"])

@@ -1,4 +1,4 @@
-"""The values of a model: from the totals over its users to means, pooled values and their spread. No Spark is needed here."""
+"""From the totals over users to the values of a model: means, pooled values and their spread; and values of resampled users."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Mean:
 
     Args:
         metric: The metric.
-        value: Mean over the population; None where it is undefined.
-        n_users: Users that the value is the mean of.
-        n_undefined: Users of the population whose own value is 0/0: left out, or counted as 0, as the convention says.
-        std: Standard deviation over these users (n - 1); None for pooled values, below two users, and where it is infinite.
-        ci_low: Lower end of the interval of the value, None where there is none.
-        ci_high: Upper end.
-        ci_method: How the interval was computed.
+        value: Mean over the users; None if it is undefined.
+        n_users: Number of users that the value is the mean of.
+        n_undefined: Number of users whose value is 0/0. As the convention says, they are left out or count as 0.
+        std: Standard deviation over the users (n - 1); None for pooled values, below two users, and if it is infinite.
+        ci_low: Lower confidence limit, None without a confidence interval.
+        ci_high: Upper confidence limit.
+        ci_method: How the confidence interval was computed.
     """
 
     metric: Metric
@@ -51,7 +51,7 @@ class Mean:
     ci_method: str | None = None
 
     def around(self, ends: tuple[float, float] | None) -> Mean:
-        """The value with a resampled interval, whose ends lie so far from it; as it is without them, or without a value."""
+        """With a resampled confidence interval, whose limits are given as distances from the value."""
         if ends is None or self.value is None:
             return self
         return replace(self, ci_low=self.value + ends[0], ci_high=self.value + ends[1], ci_method="bootstrap")
@@ -60,58 +60,58 @@ class Mean:
 def combined(parts: Iterable[Sequence[Any]]) -> dict[Any, dict[str, Any]]:
     """By model, the totals of all parts: a number for each user set, counter and moment, a mapping for each tally.
 
-    Under `…_example` stand some users, as text, of what is perhaps to be reported.
-    Sums are exact before they are rounded, so the order of the parts changes nothing.
+    Keys that end with `_example` have examples of users for the data checks. Sums are exact before they are rounded, so the
+    order of the parts, rows of `part_totals`, changes nothing.
     """
-    found: dict[Any, dict[str, list[Sequence[Any]]]] = {}
+    numbers: dict[Any, dict[str, list[Sequence[Any]]]] = {}
     examples: dict[Any, dict[str, list[str]]] = {}
-    for model, name, *numbers, users in parts:
-        found.setdefault(model, {}).setdefault(name, []).append(numbers)
+    for model, name, *part, users in parts:
+        numbers.setdefault(model, {}).setdefault(name, []).append(part)
         examples.setdefault(model, {}).setdefault(f"{name}_example", []).extend(users)
     return {
-        model: {name: _whole(name, own) for name, own in names.items()}
+        model: {name: _total(name, of_name) for name, of_name in by_name.items()}
         | {name: first_users(users) for name, users in examples[model].items() if users}
-        for model, names in found.items()
+        for model, by_name in numbers.items()
     }
 
 
-def _added(numbers: Iterable[float]) -> float:
-    """The sum, exact before it is rounded; NaN where infinite numbers cancel."""
+def _exact_sum(numbers: Iterable[float]) -> float:
+    """The sum, exact before it is rounded; NaN if infinite numbers cancel."""
     numbers = list(numbers)
-    if beyond := [number for number in numbers if not math.isfinite(number)]:
-        return sum(beyond)
+    if infinite := [number for number in numbers if not math.isfinite(number)]:
+        return sum(infinite)
     try:
         return math.fsum(numbers)
-    except OverflowError:  # on the way, perhaps, and not at its end
+    except OverflowError:  # a partial sum is too large, the whole sum may not be
         return math.fsum(number * 2.0**-64 for number in numbers) * 2.0**64
 
 
-def _whole(name: str, parts: list[Sequence[Any]]) -> Any:
-    # NaN comes back from Spark as null.
+def _total(name: str, parts: list[Sequence[Any]]) -> Any:
+    # Spark returns NaN as null.
     parts = [[math.nan if number is None else number for number in part] for part in parts]
     n = sum(part[0] for part in parts)
     if name == SCORE_EDGES:
-        # Quantiles of the parts' quantiles; any scores will do, so long as the ranges between them are of like size.
+        # Quantiles of the parts' quantiles: any scores will do if the ranges between them have about the same size.
         n_ranges = min(math.ceil(n / PAIRS_A_RANGE), MOST_RANGES)
         steps = np.arange(1, n_ranges) / n_ranges
         return sorted(set(np.quantile([part[1] for part in parts], steps, method="lower").tolist()))
-    total = _added(part[1] for part in parts)
+    total = _exact_sum(part[1] for part in parts)
     if name.startswith("users_"):
         return n
     if " " not in name:
-        whole = None if n == 0 else total
-        return int(whole) if whole is not None and name.startswith("n_") else whole
-    mean = total / n if n else None
+        if n == 0:
+            return None
+        return int(total) if name.startswith("n_") else total
+    mean = total / n if n else math.nan
     std = None
-    if mean is not None and math.isnan(mean):
-        mean = None
-    if mean is not None and n > 1:
-        off = [(part[0], part[1] / part[0] - mean) for part in parts if part[0]]
-        spread = _added([*(part[2] for part in parts if part[0]), *(size * (away * away) for size, away in off)])
-        std = math.sqrt(spread / (n - 1)) if math.isfinite(spread) else None
+    if n > 1 and not math.isnan(mean):
+        distances = [(part[0], part[1] / part[0] - mean) for part in parts if part[0]]
+        squares = (size * (distance * distance) for size, distance in distances)
+        deviation = _exact_sum([*(part[2] for part in parts if part[0]), *squares])
+        std = math.sqrt(deviation / (n - 1)) if math.isfinite(deviation) else None
     undefined = sum(part[3] for part in parts)
-    pooled = {of: _added(part[place] for part in parts) for place, of in ((4, "total"), (5, "count"))}
-    return {"mean": mean, "n": n, "std": std, "undefined": undefined, **pooled}
+    pooled = {key: _exact_sum(part[place] for part in parts) for place, key in ((4, "total"), (5, "count"))}
+    return {"mean": None if math.isnan(mean) else mean, "n": n, "std": std, "undefined": undefined, **pooled}
 
 
 def means(
@@ -121,68 +121,62 @@ def means(
     across: Mapping[str, tuple[float | None, int]],
     confidence: float = Intervals.confidence,
 ) -> list[Mean]:
-    """The values of one model.
+    """The values of one model, from its totals, see `combined`.
 
-    Args:
-        totals: By the name of a tally, its numbers; the sums of `Moments`; and `users_…`, how many users there are in a set.
-        metrics: The metrics to name.
-        convention: Their definitions.
-        across: By slug, value and number of users of metrics of items and groups, and of those that compare the pairs of
-            different users.
-        confidence: Of the normal intervals.
+    `across` has, by slug, value and number of users of the metrics that have no value per user: those of items and groups, and
+    those that compare pairs of different users.
     """
-    # A model without a single list was not there: its values are undefined, not 0.
+    # A model without lists is absent: its values are undefined, not 0.
     absent = totals["users_predicted"] == 0
-    found = []
+    values = []
     for metric in metrics:
-        if absent and metric.definition.kind != "rating":
-            found += nothing([metric], convention)
-        elif not metric.definition.by_user:
-            value, n_users = across[metric.slug]
-            found.append(nothing([metric], convention)[0] if value is None else Mean(metric, value, n_users, 0))
-        elif metric.definition.across_users:
-            value, n_users = across[metric.slug]
-            n_undefined = totals[tallies(metric, convention)[0].name]["undefined"]
-            none = replace(nothing([metric], convention)[0], n_undefined=n_undefined)
-            found.append(none if value is None else Mean(metric, value, n_users, n_undefined))
+        definition = metric.definition
+        if absent and definition.kind != "rating":
+            values.append(without_users(metric, convention))
+        elif definition.by_user and not definition.across_users:
+            values.append(_mean(totals, metric, convention, confidence))
         else:
-            found.append(_mean(totals, metric, convention, confidence))
-    return found
+            value, n_users = across[metric.slug]
+            n_undefined = totals[tallies(metric, convention)[0].name]["undefined"] if definition.by_user else 0
+            undefined = without_users(metric, convention, n_undefined)
+            values.append(undefined if value is None else Mean(metric, value, n_users, n_undefined))
+    return values
 
 
-def nothing(metrics: Sequence[Metric], convention: Convention) -> list[Mean]:
-    """The values where there is nobody to average: 0 at most where that is the worst value, and never the best."""
-    zero = convention.empty == "zero"
-    return [Mean(metric, 0.0 if zero and metric.definition.empty_is_zero else None, 0, 0) for metric in metrics]
+def without_users(metric: Metric, convention: Convention, n_undefined: int = 0) -> Mean:
+    """The value without users: undefined, or 0 if the convention says so and 0 is the worst value."""
+    is_zero = convention.empty == "zero" and metric.definition.empty_is_zero
+    return Mean(metric, 0.0 if is_zero else None, 0, n_undefined)
 
 
 def _mean(totals: Mapping[str, Any], metric: Metric, convention: Convention, confidence: float) -> Mean:
-    own, *parts = (totals[tally.name] for tally in tallies(metric, convention))
+    total, *parts = (totals[tally.name] for tally in tallies(metric, convention))
     average = metric.average(convention)
     if metric.definition.kind == "rating" and average != "per_user":
         return _pooled_rating(totals, metric, convention, average)
-    n_users, n_undefined = own["n"], own["undefined"]
+    n_users, n_undefined = total["n"], total["undefined"]
     if n_users == 0:
-        return replace(nothing([metric], convention)[0], n_undefined=n_undefined)
+        return without_users(metric, convention, n_undefined)
     if average == "total":
-        return Mean(metric, own["total"], n_users, n_undefined)
+        return Mean(metric, total["total"], n_users, n_undefined)
     if average != "per_user":
-        return _pooled(metric, convention, Sums(own["total"], own["count"]), n_users, n_undefined)
+        return _pooled(metric, convention, Sums(total["total"], total["count"]), n_users, n_undefined)
     if parts:
-        values = (np.array([np.nan if part["mean"] is None else part["mean"]]) for part in parts)
-        value = float(metric.definition.compute(*values, **metric.options(convention))[0])
+        part_means = (np.array([np.nan if part["mean"] is None else part["mean"]]) for part in parts)
+        value = float(metric.definition.compute(*part_means, **metric.options(convention))[0])
         return Mean(metric, None if math.isnan(value) else value, n_users, n_undefined)
-    if own["std"] is None:
-        return Mean(metric, own["mean"], n_users, n_undefined)
-    half = NormalDist().inv_cdf((1 + confidence) / 2) * own["std"] / math.sqrt(n_users)
-    return Mean(metric, own["mean"], n_users, n_undefined, own["std"], own["mean"] - half, own["mean"] + half, "normal")
+    mean, std = total["mean"], total["std"]
+    if std is None:
+        return Mean(metric, mean, n_users, n_undefined)
+    half = NormalDist().inv_cdf((1 + confidence) / 2) * std / math.sqrt(n_users)
+    return Mean(metric, mean, n_users, n_undefined, std, mean - half, mean + half, "normal")
 
 
 def _pooled_rating(totals: Mapping[str, Any], metric: Metric, convention: Convention, average: str) -> Mean:
-    """A rating metric of the sums over all users: per pair, or per user where the convention divides by users."""
+    """A rating metric of the sums over all users: per pair, or per user if the convention divides by users."""
     n_users, n_undefined = totals[f"users_{RATED}"], totals[tallies(metric, convention)[0].name]["undefined"]
     if not n_users:
-        return nothing([metric], convention)[0]
+        return without_users(metric, convention)
     sums: Sums = metric.definition.compute(Moments(*(totals[moment] for moment in Moments._fields)))
     return _pooled(metric, convention, sums._replace(count=n_users) if average == "users" else sums, n_users, n_undefined)
 
@@ -190,17 +184,17 @@ def _pooled_rating(totals: Mapping[str, Any], metric: Metric, convention: Conven
 def _pooled(metric: Metric, convention: Convention, sums: Sums, n_users: int, n_undefined: int) -> Mean:
     pooled = metric.definition.pooled
     if pooled is None or sums.count <= sums.floor:
-        return replace(nothing([metric], convention)[0], n_undefined=n_undefined)
+        return without_users(metric, convention, n_undefined)
     value = float(pooled(sums))
     return Mean(metric, None if math.isnan(value) else value, n_users, n_undefined)
 
 
 class Drawn(NamedTuple):
-    """A column of PER_USER that is resampled: its weighted sum, and the weights that it is over.
+    """A column of PER_USER that is resampled.
 
     Args:
-        column: The column.
-        users: The user set that it is over.
+        column: The name of the column.
+        users: The user set.
         as_zero: Missing values count as 0.
     """
 
@@ -210,60 +204,51 @@ class Drawn(NamedTuple):
 
 
 def drawn_of(metric: Metric, convention: Convention) -> list[Drawn]:
-    """The columns that a replicate of the metric's value is made of; those of its parts come behind its own."""
+    """The columns that a replicate of the metric is computed from: those of the metric, then those of its parts."""
     if metric.definition.kind == "rating" and metric.average(convention) != "per_user":
         return [Drawn(moment, RATED) for moment in Moments._fields]
-    found = []
+    columns = []
     for tally in tallies(metric, convention):
-        sums = [f"{tally.column}_{of}" for of in ("total", "count")] if tally.pooled else []
-        found += [Drawn(tally.column, tally.users, tally.as_zero), *(Drawn(name, tally.users) for name in sums)]
-    return found
+        pooled = [f"{tally.column}_{part}" for part in ("total", "count")] if tally.pooled else []
+        columns += [Drawn(tally.column, tally.users, tally.as_zero), *(Drawn(name, tally.users) for name in pooled)]
+    return columns
 
 
 def drawn_values(rows: Mapping[str, Any], drawn: Drawn) -> Any:
-    """(R,) the values of a column, NaN where a user is not in the user set or has none.
-
-    Args:
-        rows: Columns of PER_USER.
-        drawn: The column.
-    """
+    """(R,) the values of a column of PER_USER, NaN if a user is not in the user set or has no value."""
     values = as_doubles(rows[drawn.column])
     return np.where(in_population(rows, drawn.users), np.nan_to_num(values, nan=0.0) if drawn.as_zero else values, np.nan)
 
 
 def replicated(metric: Metric, convention: Convention, sums: Mapping[Drawn, Any], counts: Mapping[Drawn, Any]) -> Any:
-    """(B,) the value of the metric in every replicate, NaN where it has drawn nobody.
+    """(B,) the value of the metric in each bootstrap replicate, NaN for a replicate without users.
 
-    Args:
-        metric: The metric.
-        convention: Its definitions.
-        sums: (B,) the weighted sum of each column of `drawn_of`.
-        counts: (B,) the weights that it is over.
+    For each column of `drawn_of`, the sums are its (B,) weighted sums, and the counts the (B,) sums of its weights.
     """
     columns, average = drawn_of(metric, convention), metric.average(convention)
-    # A replicate without anybody is 0/0.
+    # A replicate without users is 0/0.
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         if metric.definition.kind == "rating" and average != "per_user":
-            found: Sums = metric.definition.compute(Moments(*(sums[column] for column in columns)))
-            return finished(metric, found._replace(count=counts[columns[0]] * 1.0) if average == "users" else found)
+            pooled: Sums = metric.definition.compute(Moments(*(sums[column] for column in columns)))
+            return finished(metric, pooled._replace(count=counts[columns[0]] * 1.0) if average == "users" else pooled)
         if average == "total":
             return sums[columns[1]]
         if average != "per_user":
             return finished(metric, Sums(*(sums[column] for column in columns[1:3])))
-        own, *parts = (Drawn(tally.column, tally.users, tally.as_zero) for tally in tallies(metric, convention))
-        by_tally = [sums[column] / counts[column] for column in (parts or [own])]
+        first, *parts = (Drawn(tally.column, tally.users, tally.as_zero) for tally in tallies(metric, convention))
+        by_tally = [sums[column] / counts[column] for column in (parts or [first])]
         return metric.definition.compute(*by_tally, **metric.options(convention)) if parts else by_tally[0]
 
 
 def resampled_ends(sums: Any, counts: Any, total: float, n: int, confidence: float) -> tuple[float, float] | None:
-    """Of the mean of n shares over users drawn anew, how far the percentiles lie from the mean; None without a replicate.
+    """The confidence limits of the mean of n contributions, as distances from the mean; None without replicates.
 
     Args:
-        sums: (B,) the weighted sum of the shares in every replicate.
-        counts: (B,) the weights that it is over.
-        total: The sum of the shares.
-        n: How many there are.
-        confidence: Of the interval.
+        sums: (B,) the weighted sum of the contributions in each bootstrap replicate.
+        counts: (B,) the sum of the weights.
+        total: The sum of the contributions.
+        n: Their number.
+        confidence: The confidence level.
     """
     drawn = counts > 0
     if n < 2 or not drawn.any():

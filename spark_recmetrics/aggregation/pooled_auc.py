@@ -1,4 +1,4 @@
-"""ROC AUC over the matched pairs of all users: scores of different users compared with one another."""
+"""ROC AUC over the matched pairs of all users, which compares scores of different users."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 
 
 def pooled_auc(ranges: Iterable[Sequence[Any]], cut: int) -> dict[str, float]:
-    """By model, how often a relevant pair has a higher score than one that is not; none if all are relevant or none is.
+    """By model, the probability that a relevant pair has a higher score than a non-relevant one; none if one kind is missing.
 
     Args:
-        ranges: Rows of `won_in_ranges`.
-        cut: Place of the cut-off.
+        ranges: Rows of `comparisons_won`.
+        cut: Position of the cut-off.
 
     Example:
-        Two relevant pairs and one other below, where one of two comparisons is won; above them one that is relevant:
+        Two relevant pairs and a non-relevant one in the lower range, where one of two comparisons is won, and a relevant pair
+        in the upper range:
 
         >>> pooled_auc([("als", 1, 0, 1, 0, 0.0), ("als", 0, 0, 2, 1, 1.0), ("pop", 0, 0, 3, 0, 0.0)], 0)
         {'als': 0.6666666666666666}
@@ -29,23 +30,23 @@ def pooled_auc(ranges: Iterable[Sequence[Any]], cut: int) -> dict[str, float]:
     for model, _, place, relevant, others, won in sorted(ranges, key=lambda row: (row[0], row[1])):
         if place == cut:
             by_model.setdefault(model, []).append((relevant, others, won))
-    found = {}
-    for model, own in by_model.items():
+    values = {}
+    for model, of_model in by_model.items():
         below, won = 0, []
-        for relevant, others, within in own:
+        for relevant, others, within in of_model:
             won += [within, float(relevant * below)]
             below += others
-        compared = below * sum(relevant for relevant, _, _ in own)
+        compared = below * sum(relevant for relevant, _, _ in of_model)
         if compared:
-            found[model] = math.fsum(won) / compared
-    return found
+            values[model] = math.fsum(won) / compared
+    return values
 
 
 def comparisons_won(pairs: pd.DataFrame, cuts: Sequence[int | None]) -> pd.DataFrame:
-    """The counts of `pooled_auc` for one model and range of scores.
+    """For one model and range of scores: the relevant and the other pairs by cut-off, and the comparisons that are won.
 
     Args:
-        pairs: `model, range, score, rank`, the rank negative where the item is not relevant.
+        pairs: `model, range, score, rank`. The rank is negative if the item is not relevant.
         cuts: Cut-offs of the ranks, None for full lists.
     """
     import pandas as pd
@@ -55,10 +56,10 @@ def comparisons_won(pairs: pd.DataFrame, cuts: Sequence[int | None]) -> pd.DataF
     rows = []
     for cut, k in enumerate(cuts):
         kept = np.abs(rank) <= (np.inf if k is None else k)
-        relevant, own = rank[kept] > 0, score[kept]
-        start = np.flatnonzero(np.append(True, own[1:] != own[:-1])[: len(own)])
-        size = np.diff(start, append=len(own))
-        hits = np.add.reduceat(relevant.astype(np.int64), start) if len(own) else size
+        relevant, scores = rank[kept] > 0, score[kept]
+        start = np.flatnonzero(np.append(True, scores[1:] != scores[:-1])[: len(scores)])
+        size = np.diff(start, append=len(scores))
+        hits = np.add.reduceat(relevant.astype(np.int64), start) if len(scores) else size
         others = size - hits
         won = float((hits * (np.cumsum(others) - others + others / 2)).sum())
         rows.append((pairs["model"].iloc[0], pairs["range"].iloc[0], cut, int(hits.sum()), int(others.sum()), won))

@@ -1,10 +1,11 @@
-"""The values of slices, and of all users resampled: from PER_USER, in parts that are put together. No Spark is needed here."""
+"""The values of slices, and of resampled users, from PER_USER: parts of the rows first, then each value of a slice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,28 +26,28 @@ if TYPE_CHECKING:
     from spark_recmetrics.request.request import Request
 
 PART_KEYS = ["model", "slice", "slice_value", "metric"]
-PART_COLUMNS = ["model", "slice", "slice_value", "metric", "totals", "sums", "counts"]
-MEAN_COLUMNS = ["model", "slice", "slice_value", "metric", "value", "n_users", "n_undefined", "std", "ci_low", "ci_high"]
+_PART_COLUMNS = [*PART_KEYS, "totals", "sums", "counts"]
+MEAN_COLUMNS = [*PART_KEYS, "value", "n_users", "n_undefined", "std", "ci_low", "ci_high"]
 
 SliceValues = dict[tuple[str, str], dict[str, list[Mean]]]
 """By slice and value, then by model, the values of the metrics."""
 
-TOTALLED = -1
-"""The number of no metric, in rows that have the totals of all."""
+_TOTALED = -1
+"""The number of the metric in rows that have the totals of all metrics."""
 
-MOST_DRAWN = 1 << 16
-"""How many users are resampled at once: their weights, one byte each, are held for all slices."""
+_MOST_DRAWN = 1 << 16
+"""How many users are resampled at once. Their weights, one byte for each replicate, are used for all slices."""
 
 
 @dataclass(frozen=True)
 class Sliced:
-    """What is to be known of slices.
+    """The requested slices and the metrics that have values in them.
 
     Args:
-        slices: The slices, of users and of items.
-        metrics: Metrics with a value per user.
-        convention: Their definitions.
-        intervals: How intervals are computed. Where values are resampled, all users are a slice, too.
+        slices: The slices of users and of items.
+        metrics: The metrics with a value per user.
+        convention: The convention.
+        intervals: How confidence intervals are computed. If values are resampled, all users are a slice, too.
     """
 
     slices: tuple[Slice, ...]
@@ -56,9 +57,9 @@ class Sliced:
 
     @classmethod
     def of(cls, request: Request) -> Sliced | None:
-        """What is asked of slices and resampling; None where there is neither.
+        """None if there are no slices and nothing is resampled.
 
-        A metric of items, or of the pairs of different users, has no value in a slice.
+        A metric of items, or of pairs of different users, has no value in a slice.
         """
         metrics = tuple(metric for metric in request.metrics if metric.has_users)
         if not metrics or not (request.slices.slices or request.intervals.method == "bootstrap"):
@@ -72,47 +73,41 @@ class Sliced:
 
     @cached_property
     def drawn(self) -> list[list[Drawn]]:
-        """Of each metric, the columns that a replicate of its value is made of."""
+        """For each metric, the columns that a replicate is computed from."""
         return [drawn_of(metric, self.convention) for metric in self.metrics]
 
 
 def part_slices(rows: pd.DataFrame, sliced: Sliced) -> Iterator[pd.DataFrame]:
-    """What a part of the rows of PER_USER adds to the values of slices.
+    """The contribution of some rows of PER_USER (with `user_hash` if values are resampled) to the values of slices.
 
-    Args:
-        rows: Some rows of PER_USER; where values are resampled, with `user_hash`.
-        sliced: What is to be known.
-
-    Yields:
-        `schema.PART_SLICES`: for each slice and value, a row of totals per model, and a row of sums per model and metric.
+    The frames are `schemas.PART_SLICES`: for each slice and value, a row of totals per model, and of sums per model and metric.
     """
-    for own, groups in grouped(rows, sliced.slices):
-        yield from _part_totals(own, groups, sliced)
+    for part, groups in grouped(rows, sliced.slices):
+        yield from _part_totals(part, groups, sliced)
         if sliced.resamples:
-            (user,), users = numbered(own["user"])
-            for start in range(0, len(users), MOST_DRAWN):
-                some = (user >= start) & (user < start + MOST_DRAWN)
-                taken = [group._replace(code=group.code[some]) for group in groups]
-                yield from _resampled(own[some], user[some] - start, taken, sliced)
+            (user,), users = numbered(part["user"])
+            for start in range(0, len(users), _MOST_DRAWN):
+                inside = (user >= start) & (user < start + _MOST_DRAWN)
+                groups_inside = [group._replace(code=group.code[inside]) for group in groups]
+                yield from _resampled(part[inside], user[inside] - start, groups_inside, sliced)
 
 
 def _part_totals(rows: pd.DataFrame, groups: Sequence[Group], sliced: Sliced) -> Iterator[pd.DataFrame]:
-    """The rows of totals."""
     import pandas as pd
 
-    wanted = SumSpec.of(sliced.metrics, sliced.convention)
+    sums = SumSpec.of(sliced.metrics, sliced.convention)
     for place, code, values in groups:
         if place == ALL_USERS:
-            continue  # the totals of all users are known
+            continue  # the totals of all users are aggregated separately
         for number, value in enumerate(values):
-            totals = part_totals(rows[code == number], wanted)
+            totals = part_totals(rows[code == number], sums)
             by_model = ((part["model"].iloc[0], part) for part in rows_by(totals, ["model"]))
-            own = [(m, place, value, TOTALLED, part.to_dict("records"), None, None) for m, part in by_model]
-            yield pd.DataFrame(own, columns=PART_COLUMNS)
+            parts = [(model, place, value, _TOTALED, part.to_dict("records"), None, None) for model, part in by_model]
+            yield pd.DataFrame(parts, columns=_PART_COLUMNS)
 
 
 def _resampled(rows: pd.DataFrame, user: Any, groups: Sequence[Group], sliced: Sliced) -> Iterator[pd.DataFrame]:
-    """The rows of sums: in every replicate, the weighted sum of each column, and the weights that it is over."""
+    """In each bootstrap replicate, the weighted sum of each column, and the sum of the weights."""
     import pandas as pd
 
     n_users = int(user.max(initial=-1)) + 1
@@ -120,102 +115,86 @@ def _resampled(rows: pd.DataFrame, user: Any, groups: Sequence[Group], sliced: S
     hashes[user] = rows["user_hash"].to_numpy(np.int64).view(np.uint64)
     weights = poisson_weights(hashes, sliced.intervals.n_resamples, sliced.intervals.seed)
     model, models = numbered_values(rows["model"])
-    columns = {drawn: place for place, drawn in enumerate(dict.fromkeys(one for own in sliced.drawn for one in own))}
-    # The models stand side by side, so that the weights of a user are multiplied once.
+    columns = {drawn: place for place, drawn in enumerate(dict.fromkeys(chain.from_iterable(sliced.drawn)))}
+    # All models of a user are in one row, so that the weights are multiplied once.
     table = np.full((n_users, len(models), len(columns)), np.nan)
     values_by_name = {str(name): column.to_numpy() for name, column in rows.items()}
     for drawn, place in columns.items():
         table[user, model, place] = drawn_values(values_by_name, drawn)
     for place, code, values in groups:
-        of_user = np.zeros(n_users, dtype=np.int64)
-        of_user[user] = code
+        code_of_user = np.zeros(n_users, dtype=np.int64)
+        code_of_user[user] = code
         for number, value in enumerate(values):
-            members = np.flatnonzero(of_user == number) if len(values) > 1 else slice(None)
-            own = table[members].reshape(-1, len(models) * len(columns))
-            if not len(own):
+            members = np.flatnonzero(code_of_user == number) if len(values) > 1 else slice(None)
+            of_members = table[members].reshape(-1, len(models) * len(columns))
+            if not len(of_members):
                 continue
-            sums, counts = bootstrap_sums(own, weights[:, members])
-            found = []
-            for m, name in enumerate(models):
+            sums, counts = bootstrap_sums(of_members, weights[:, members])
+            parts = []
+            for model_number, name in enumerate(models):
                 for metric, drawn_columns in enumerate(sliced.drawn):
-                    wanted = [m * len(columns) + columns[drawn] for drawn in drawn_columns]
-                    found.append((name, place, value, metric, None, sums[:, wanted].T.ravel(), counts[:, wanted].T.ravel()))
-            yield pd.DataFrame(found, columns=PART_COLUMNS)
+                    places = [model_number * len(columns) + columns[drawn] for drawn in drawn_columns]
+                    resampled = sums[:, places].T.ravel(), counts[:, places].T.ravel()
+                    parts.append((name, place, value, metric, None, *resampled))
+            yield pd.DataFrame(parts, columns=_PART_COLUMNS)
 
 
 def whole_slice(parts: pd.DataFrame, sliced: Sliced) -> pd.DataFrame:
-    """The values of one model for one value of a slice; or the interval of one of them.
-
-    Args:
-        parts: Rows of `part_slices` of one model, slice, value and metric.
-        sliced: What is to be known.
-
-    Returns:
-        Rows of `schema.SLICE_MEANS`.
-    """
+    """From rows of `part_slices` with the same `PART_KEYS`: the values of all metrics, or the confidence interval of one."""
     import pandas as pd
 
-    key = tuple(parts[name].iloc[0] for name in ("model", "slice", "slice_value"))
-    place = int(parts["metric"].iloc[0])
-    if place == TOTALLED:
-        rows = (tuple(row[name] for name in PartTotal._fields) for part in parts["totals"] for row in part)
-        totals = combined(rows)[key[0]]
-        found = means(totals, sliced.metrics, sliced.convention, {}, sliced.intervals.confidence)
-        return pd.DataFrame(
-            [(*key, metric, m.value, m.n_users, m.n_undefined, m.std, m.ci_low, m.ci_high) for metric, m in enumerate(found)],
-            columns=MEAN_COLUMNS,
-        )
-    columns = sliced.drawn[place]
+    *key, number = (parts[name].iloc[0] for name in PART_KEYS)
+    if number == _TOTALED:
+        totals = combined(tuple(row[name] for name in PartTotal._fields) for part in parts["totals"] for row in part)
+        values = means(totals[key[0]], sliced.metrics, sliced.convention, {}, sliced.intervals.confidence)
+        rows = [(*key, n, m.value, m.n_users, m.n_undefined, m.std, m.ci_low, m.ci_high) for n, m in enumerate(values)]
+        return pd.DataFrame(rows, columns=MEAN_COLUMNS)
+    metric, columns = sliced.metrics[number], sliced.drawn[number]
     sums, counts = (np.sum(np.stack(list(parts[name])), axis=0).reshape(len(columns), -1) for name in ("sums", "counts"))
     by_column = [dict(zip(columns, numbers, strict=True)) for numbers in (sums, counts)]
-    values = np.asarray(replicated(sliced.metrics[place], sliced.convention, *by_column))
-    values = values[np.isfinite(values)]
+    replicates = np.asarray(replicated(metric, sliced.convention, *by_column))
+    replicates = replicates[np.isfinite(replicates)]
     tail = (1 - sliced.intervals.confidence) / 2
-    ends = np.quantile(values, [tail, 1 - tail]) if len(values) else (None, None)
-    return pd.DataFrame([(*key, place, None, None, None, None, *ends)], columns=MEAN_COLUMNS)
+    ends = np.quantile(replicates, [tail, 1 - tail]) if len(replicates) else (None, None)
+    return pd.DataFrame([(*key, number, None, None, None, None, *ends)], columns=MEAN_COLUMNS)
 
 
 def sliced_values(
     rows: Iterable[Mapping[str, Any]], sliced: Sliced, request: Request, of_all: Mapping[str, list[Mean]]
 ) -> tuple[dict[str, list[Mean]], SliceValues]:
-    """The values of all users, with their confidence intervals where these are resampled, and those of the slices.
+    """The values of all users, with their confidence intervals if these are resampled, and those of the slices.
 
     Args:
         rows: Rows of `whole_slice`.
-        sliced: What was asked for.
-        request: The evaluation.
-        of_all: The values of all users, by model, with the intervals that need no resampling.
+        sliced: The slices.
+        request: The request.
+        of_all: By model, the values of all users. Their confidence intervals are replaced if values are resampled.
     """
     rows, slices = list(rows), request.slices.slices
-    values: SliceValues = {}
+    values: dict[tuple[int, str], dict[str, list[Mean]]] = {(ALL_USERS, ""): dict(of_all)}
     for row in sorted((row for row in rows if row["n_users"] is not None), key=lambda row: row["metric"]):
         slice_, metric = slices[row["slice"]], sliced.metrics[row["metric"]]
         if slice_ in request.slices.by_side["item"] and metric.definition.kind == "rating" and not request.rates_in_lists:
-            continue  # errors of predicted ratings that are not in the lists are not known for some items alone
+            continue  # errors of ratings that are not predicted in the lists are known for all items only
         numbers = {name: row[name] for name in ("value", "n_users", "n_undefined", "std", "ci_low", "ci_high")}
         mean = Mean(metric, **numbers, ci_method=None if row["ci_low"] is None else "normal")
-        values.setdefault((str(slice_), row["slice_value"]), {}).setdefault(row["model"], []).append(mean)
+        values.setdefault((row["slice"], row["slice_value"]), {}).setdefault(row["model"], []).append(mean)
     if sliced.resamples:
-        ends = {
-            (row["slice"], row["slice_value"], row["model"], sliced.metrics[row["metric"]]): (row["ci_low"], row["ci_high"])
-            for row in rows
-            if row["n_users"] is None
-        }
-        number = {str(slice_): place for place, slice_ in enumerate(slices)}
-
-        def resampled(place: int, value: str, by_model: Mapping[str, list[Mean]]) -> dict[str, list[Mean]]:
-            return {
-                model: [_resampled_mean(mean, ends.get((place, value, model, mean.metric), (None, None))) for mean in means_]
-                for model, means_ in by_model.items()
-            }
-
-        of_all = resampled(ALL_USERS, "", of_all)
-        values = {(text, value): resampled(number[text], value, by_model) for (text, value), by_model in values.items()}
-    in_order = {key: {model: by_model[model] for model in of_all if model in by_model} for key, by_model in values.items()}
-    return dict(of_all), in_order
+        intervals = (row for row in rows if row["n_users"] is None)
+        ends = {tuple(row[name] for name in PART_KEYS): (row["ci_low"], row["ci_high"]) for row in intervals}
+        number = {metric: position for position, metric in enumerate(sliced.metrics)}
+        for (place, value), by_model in values.items():
+            for model, of_model in by_model.items():
+                keys = [(model, place, value, number.get(mean.metric)) for mean in of_model]
+                by_model[model] = [_resampled_mean(mean, ends.get(key)) for mean, key in zip(of_model, keys, strict=True)]
+    all_users = values.pop((ALL_USERS, ""))
+    return all_users, {
+        (str(slices[place]), value): {model: by_model[model] for model in all_users if model in by_model}
+        for (place, value), by_model in values.items()
+    }
 
 
-def _resampled_mean(mean: Mean, ends: tuple[float | None, float | None]) -> Mean:
-    """The value with its resampled interval: none below two users, whose replicates are all the same."""
-    low, high = ends if mean.value is not None and mean.n_users > 1 else (None, None)
+def _resampled_mean(mean: Mean, ends: tuple[float | None, float | None] | None) -> Mean:
+    """The value with its resampled confidence interval: none below two users, whose replicates are all the same."""
+    low, high = ends if ends is not None and mean.value is not None and mean.n_users > 1 else (None, None)
     return replace(mean, ci_low=low, ci_high=high, ci_method=None if low is None else "bootstrap")

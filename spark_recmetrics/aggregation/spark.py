@@ -1,4 +1,4 @@
-"""From PER_USER on Spark to the sums that the values of a model are made of. Little reaches the driver, however many users."""
+"""From PER_USER on Spark to the sums that the values of a model are computed from. Their size does not depend on the users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics.aggregation.item_intervals import Shared, part_shares, share_ends
 from spark_recmetrics.aggregation.pooled_auc import comparisons_won
-from spark_recmetrics.aggregation.slices import Sliced, part_slices, whole_slice
+from spark_recmetrics.aggregation.slices import PART_KEYS, Sliced, part_slices, whole_slice
+from spark_recmetrics.aggregation.values import sums_of_items
 from spark_recmetrics.columns import (
     COUNTERS,
     GROUP_ARRAYS,
@@ -19,9 +20,7 @@ from spark_recmetrics.columns import (
     ITEM_GROUPS,
     ITEM_IDS,
     ITEM_MODELS,
-    ITEM_ROWS,
     ITEM_SLICE,
-    ITEM_TOTALS,
     ITEM_VALUE,
     ITEM_WEIGHTS,
     LIST_ITEMS,
@@ -32,8 +31,8 @@ from spark_recmetrics.columns import (
     TRANSIENT,
 )
 from spark_recmetrics.conventions import MEMBERS
-from spark_recmetrics.metrics.group_sums import MeasureSpec, per_item_indexes
-from spark_recmetrics.metrics.item_counts import CountSpec, item_columns
+from spark_recmetrics.metrics.group_sums import MeasureSpec
+from spark_recmetrics.metrics.item_counts import CountSpec
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.slices import bands_of
@@ -48,10 +47,10 @@ _RANGES = "model string, range int, cut int, relevant bigint, others bigint, won
 
 
 def user_totals(per_user: DataFrame, sums: SumSpec) -> DataFrame:
-    """The rows of `part_totals`, whose number does not depend on that of users.
+    """The rows of `part_totals`.
 
-    The workers that score also sum what they score. Where PER_USER is joined of two tables, its rows go to Python once more:
-    hundreds of aggregates as Spark expressions take longer to plan than all users take in numpy.
+    The workers that score users also aggregate them. If PER_USER is the join of two tables, its rows go to Python again: Spark
+    needs more time to plan hundreds of aggregates than numpy needs for all users.
     """
     if PART_TOTALS in per_user.columns:
         return per_user.select(F.inline(PART_TOTALS))
@@ -64,7 +63,7 @@ def user_totals(per_user: DataFrame, sums: SumSpec) -> DataFrame:
 
 
 def _used(per_user: DataFrame, sums: SumSpec, others: Sequence[str]) -> list[str]:
-    """The columns of PER_USER that `part_totals` looks at, and others."""
+    """The columns of PER_USER that `part_totals` reads, and others."""
     values = {tally.column for tally in sums.tallies}
     pooled = {f"{tally.column}_{of}" for tally in sums.tallies for of in ("total", "count") if tally.pooled}
     used = {"model", "user", *others, *COUNTERS, *Moments._fields, *values, *pooled}
@@ -72,15 +71,9 @@ def _used(per_user: DataFrame, sums: SumSpec, others: Sequence[str]) -> list[str
 
 
 def slice_means(per_user: DataFrame, sliced: Sliced) -> DataFrame:
-    """The values of every model for every value of a slice, with their confidence intervals, in one pass over PER_USER.
+    """`schemas.SLICE_MEANS`: the values of every model for every value of a slice, in one pass over PER_USER.
 
-    Args:
-        per_user: PER_USER with the columns of the slices of users, and the rows of those of items.
-        sliced: What is asked for.
-
-    Returns:
-        `schemas.SLICE_MEANS`: a row for each model, slice, value and metric; and a further row with the interval alone where
-        values are resampled.
+    If values are resampled, each confidence interval is in another row.
     """
     sums = SumSpec.of(sliced.metrics, sliced.convention)
     kept = _used(per_user, sums, [ITEM_SLICE, ITEM_VALUE, *(band.column for band in bands_of(sliced.slices))])
@@ -97,16 +90,13 @@ def slice_means(per_user: DataFrame, sliced: Sliced) -> DataFrame:
         return whole_slice(parts, sliced)
 
     parts = per_user.select(*kept, *hashed).mapInPandas(of_part, PART_SLICES)
-    return parts.groupBy("model", "slice", "slice_value", "metric").applyInPandas(together, SLICE_MEANS)
+    return parts.groupBy(*PART_KEYS).applyInPandas(together, SLICE_MEANS)
 
 
 def won_in_ranges(per_user: DataFrame, cuts: Sequence[int | None], edges: Mapping[str, Sequence[float]]) -> DataFrame:
-    """Within ranges of scores, the rows that `pooled_auc` reads.
+    """The rows that `pooled_auc` reads, for each model and range of scores.
 
-    Args:
-        per_user: PER_USER with arrays of matched pairs.
-        cuts: Cut-offs of the ranks, None for full lists.
-        edges: By model, where its ranges end. They change nothing except how much work a task has.
+    The edges of the ranges, by model, only change the amount of work per task.
     """
     position = F.lit(0)
     for model, ends in edges.items():
@@ -120,7 +110,7 @@ def won_in_ranges(per_user: DataFrame, cuts: Sequence[int | None], edges: Mappin
 
 
 def _range(ends: Sequence[float], first: int) -> Column:
-    """The number of the range that a score falls into, found by halving."""
+    """The number of the range of a score, by binary search."""
     if not ends:
         return F.lit(first)
     half = len(ends) // 2
@@ -129,14 +119,14 @@ def _range(ends: Sequence[float], first: int) -> Column:
 
 
 def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFrame | None, n_parts: int) -> DataFrame:
-    """How often each item stands in the lists: `model, item, known`, and the numbers of `metrics.item_counts.item_columns`.
+    """How often each item is in the lists: `model, item, known`, and the numbers of `item_counts.item_columns`.
 
-    Of a model -1 - m they are about its lists, not about the item.
+    A model of -1 - m marks a row about the lists of m, not about an item.
 
     Args:
-        per_user: PER_USER with the arrays of `metrics.item_counts.count_items`; `model` is the place of the model.
-        columns: `metrics.item_counts.item_columns`.
-        catalog: `item` of the catalogue, where there is a table of it; else every item is known.
+        per_user: PER_USER with the arrays of `item_counts.count_items`.
+        columns: `item_counts.item_columns`.
+        catalog: `item` of the catalog. None without a table: then every item is known.
         n_parts: Number of partitions.
     """
     rows = per_user.where(F.col(ITEM_IDS).isNotNull()).select(F.inline(F.arrays_zip(*columns)))
@@ -150,13 +140,9 @@ def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFram
 
 
 def item_histogram(items: DataFrame, n_counted: int) -> DataFrame:
-    """How many items a model lists how often: `model, place, count, known, n, together`, as `item_counts.counts_of` reads it.
+    """How many items are how often in the lists of a model: the rows that `item_counts.counts_of` reads.
 
-    Its size does not depend on the number of items: there are at most about sqrt(2 rows) different counts.
-
-    Args:
-        items: The rows of `counted_items`.
-        n_counted: How many things are counted.
+    The size does not depend on the number of items: there are at most about sqrt(2 rows) different counts.
     """
     parts = [
         F.struct(
@@ -173,62 +159,38 @@ def item_histogram(items: DataFrame, n_counted: int) -> DataFrame:
     )
 
 
-_KEYS = ("place", "model", "users", "group")
-
-
 def sums_by_group(per_user: DataFrame) -> DataFrame:
-    """What groups have in the lists of each model: the rows that `metrics.group_sums.sums_from_rows` reads.
-
-    Args:
-        per_user: PER_USER with the arrays of `metrics.group_sums.measure_groups`.
-    """
+    """The sums of groups in the lists of each model: the rows that `group_sums.sums_from_rows` reads."""
+    keys = ("place", "model", "users", "group")
     opened = per_user.where(F.col(GROUP_ARRAYS[0]).isNotNull()).select(F.inline(F.arrays_zip(*GROUP_ARRAYS)))
-    rows = opened.toDF(*_KEYS, "n", "total")
-    added = rows.groupBy(*_KEYS).agg(F.sum("n").alias("n"), F.sum("total").alias("total"))
-    return added.withColumns({"n_items": F.lit(0).cast("long"), "means": F.lit(0.0)})
+    rows = opened.toDF(*keys, "n", "total")
+    summed = rows.groupBy(*keys).agg(F.sum("n").alias("n"), F.sum("total").alias("total"))
+    return summed.withColumns({"n_items": F.lit(0).cast("long"), "means": F.lit(0.0)})
 
 
 def means_by_group(
-    items: DataFrame, known: DataFrame, measured: Sequence[MeasureSpec], names: Sequence[tuple[str, str]]
+    items: DataFrame, properties: DataFrame, measured: Sequence[MeasureSpec], names: Sequence[tuple[str, str]]
 ) -> DataFrame:
-    """The same of what is measured item by item.
-
-    Args:
-        items: Items of lists by `catalog.counted_items`.
-        known: Items by `catalog.item_sides`.
-        measured: What is measured.
-        names: The groups, by column and name.
-    """
-    grouped = items.where(F.col("model") >= 0).join(known.select("item", ITEM_GROUPS), "item")
+    """The same for the measures that are summed per item, from `counted_items` and `Known.items`."""
+    grouped = items.where(F.col("model") >= 0).join(properties.select("item", ITEM_GROUPS), "item")
     opened = grouped.withColumn("group", F.explode(ITEM_GROUPS))
     parts = []
-    for number, place in enumerate(per_item_indexes(measured)):
-        column = measured[place].items
-        own = [code for code, (name, _) in enumerate(names) if column is not None and name == column.column]
-        n, total = F.col(f"{ITEM_ROWS}{number}"), F.col(f"{ITEM_TOTALS}{number}")
-        row = F.struct(F.lit(place).alias("place"), n.alias("n"), total.alias("total"))
-        parts.append(F.when((n > 0) & F.col("group").isin(*own), row))
+    for place, n_col, total_col, groups in sums_of_items(measured, names):
+        row = F.struct(F.lit(place).alias("place"), F.col(n_col).alias("n"), F.col(total_col).alias("total"))
+        parts.append(F.when((F.col(n_col) > 0) & F.col("group").isin(*groups), row))
     rows = opened.select("model", F.col("group").cast("int").alias("group"), F.explode(F.array(*parts)).alias("row"))
     rows = rows.where(F.col("row").isNotNull()).select("model", "group", "row.*")
     sums = [F.sum("n").alias("n"), F.sum("total").alias("total"), F.count(F.lit(1)).alias("n_items")]
-    found = rows.groupBy("place", "model", "group").agg(*sums, F.sum(F.col("total") / F.col("n")).alias("means"))
-    return found.withColumn("users", F.lit(None).cast("string"))
+    summed = rows.groupBy("place", "model", "group").agg(*sums, F.sum(F.col("total") / F.col("n")).alias("means"))
+    return summed.withColumn("users", F.lit(None).cast("string"))
 
 
 def listed_items(
     per_user: DataFrame, items: DataFrame, models: Sequence[str], counted: Sequence[CountSpec], *, repeats: bool
 ) -> DataFrame:
-    """The lists of every user, each item with how often it stands in all lists of the model.
+    """The lists of every user with the counts of their items: `user_hash`, and `rows`, an array for `item_counts.list_shares`.
 
-    Args:
-        per_user: PER_USER with the items of lists.
-        items: The rows of `catalog.counted_items`.
-        models: The models.
-        counted: What is counted.
-        repeats: Lists may hold an item twice.
-
-    Returns:
-        One row per user: `user_hash`, and `rows`, an array of what `item_counts.list_shares` looks at.
+    If lists may hold an item twice (`repeats`), the entries have a hash of the item.
     """
     code = F.array_position(F.array(*map(F.lit, models)), F.col("model")).cast("int") - 1
     belongs = [reduce(lambda a, b: a & b, [F.col(name) > 0 for name in MEMBERS[users]], F.lit(True)) for users, _ in counted]
@@ -236,30 +198,20 @@ def listed_items(
     entries = F.inline(F.arrays_zip(F.col(LIST_ITEMS).alias("item"), F.col(LIST_RANKS).alias("rank")))
     lists = per_user.where(F.col(LIST_ITEMS).isNotNull()).select(code.alias("model"), "user", *flags, entries)
     numbers = []
-    for name in item_columns(len(counted))[2:]:
-        place = int(name.rpartition("_")[2])
-        k = counted[place].k
-        inside = F.col(f"belongs_{place}") & (F.lit(True) if k is None else F.col("rank") <= k)
-        numbers.append(F.when(inside, F.col(name)).otherwise(F.lit(0).cast(items.schema[name].dataType)).alias(name))
-    twice = [F.xxhash64("item").alias("item")] if repeats else []
-    rows = lists.join(items, ["model", "item"]).select("user", F.struct("model", "known", *twice, *numbers).alias("row"))
-    # Sorted, so that sums are added in one order.
+    for prefix in (ITEM_COUNTS, ITEM_WEIGHTS):
+        for place, (_, k) in enumerate(counted):
+            name = f"{prefix}{place}"
+            inside = F.col(f"belongs_{place}") & (F.lit(True) if k is None else F.col("rank") <= k)
+            numbers.append(F.when(inside, F.col(name)).otherwise(F.lit(0).cast(items.schema[name].dataType)).alias(name))
+    hashed_item = [F.xxhash64("item").alias("item")] if repeats else []
+    rows = lists.join(items, ["model", "item"]).select("user", F.struct("model", "known", *hashed_item, *numbers).alias("row"))
+    # Sorted rows are always summed in the same order.
     of_user = rows.groupBy("user").agg(F.sort_array(F.collect_list("row")).alias("rows"))
     return of_user.select(F.xxhash64("user").alias("user_hash"), "rows")
 
 
 def interval_ends(lists: DataFrame, shared: Shared) -> DataFrame:
-    """How far the ends of the intervals lie from the values, in one pass over the lists.
-
-    Neither what reaches the driver nor what a worker holds depends on the number of users or items.
-
-    Args:
-        lists: The rows of `listed_items`.
-        shared: What is to be known.
-
-    Returns:
-        `schema.SHARE_ENDS`: a row for each model and metric that has an interval, by model * metrics + metric.
-    """
+    """`schemas.SHARE_ENDS`: the confidence limits of each model and metric, in one pass over the rows of `listed_items`."""
 
     def of_part(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return part_shares(batches, shared)

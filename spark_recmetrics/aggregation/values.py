@@ -1,16 +1,17 @@
-"""From totals and sums to the values of the models: the same for both engines."""
+"""From totals and sums to the values of the models, for both engines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_recmetrics.aggregation.means import Mean, means, nothing
+from spark_recmetrics.aggregation.means import Mean, means, without_users
 from spark_recmetrics.aggregation.pooled_auc import pooled_auc
 from spark_recmetrics.aggregation.slices import Sliced, SliceValues, sliced_values
+from spark_recmetrics.columns import ITEM_ROWS, ITEM_TOTALS
 from spark_recmetrics.metrics import Metric
-from spark_recmetrics.metrics.group_sums import GroupValue, group_values, sums_from_rows
+from spark_recmetrics.metrics.group_sums import GroupValue, MeasureSpec, group_values, per_item_indexes, sums_from_rows
 from spark_recmetrics.metrics.item_counts import ItemCounts, check_counts, counts_of, item_values
 from spark_recmetrics.request.request import Request
 from spark_recmetrics.request.slices import Band, Slice, joined
@@ -23,15 +24,15 @@ Totals = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Sums:
-    """What an engine has aggregated of PER_USER besides the totals, as rows of a size that does not depend on the users.
+    """What an engine aggregates from PER_USER in addition to the totals. The size does not depend on the number of users.
 
     Args:
         ranges: Rows that `pooled_auc` reads.
-        items: How often items are in the lists, by model and position among what is counted.
+        items: By model and index of the `CountSpec`, how often items are in the lists.
         groups: Rows that `group_sums.sums_from_rows` reads.
         slices: Rows of `slices.whole_slice`.
-        item_ends: By position of a model and metric of items, how far the ends of its interval are from the value.
-        item_metrics: The metrics of items that have such intervals.
+        item_ends: By place of a model and item metric, the confidence limits as distances from the value.
+        item_metrics: The item metrics that have these confidence intervals.
     """
 
     ranges: Sequence[Sequence[Any]] = ()
@@ -48,7 +49,7 @@ class Values:
 
     Args:
         means: By model, the values over all users.
-        sliced: The values of slices, and of pairs of groups, by slice and value, then by model.
+        sliced: By slice and value, then by model, the values of slices and of pairs of groups.
     """
 
     means: dict[str, list[Mean]]
@@ -56,7 +57,7 @@ class Values:
 
 
 def item_counts(rows: Iterable[Mapping[str, Any]], n_items: int | None) -> dict[tuple[int, int], ItemCounts]:
-    """How often items are in the lists, by model and position among what is counted.
+    """By model and index of the `CountSpec`, how often items are in the lists.
 
     Raises:
         DataError: Lists have more items than the catalog.
@@ -66,39 +67,49 @@ def item_counts(rows: Iterable[Mapping[str, Any]], n_items: int | None) -> dict[
     return counts
 
 
-def values_of(totals: Totals, sums: Sums, request: Request, known: Known[Any], sliced: Sliced | None) -> Values:
+def sums_of_items(
+    measured: Sequence[MeasureSpec], names: Sequence[tuple[str, str]]
+) -> Iterator[tuple[int, str, str, list[int]]]:
+    """For each measure that is summed per item: its index, its columns of `item_columns`, and the indexes of its groups."""
+    for number, place in enumerate(per_item_indexes(measured)):
+        grouping = measured[place].items
+        groups = [index for index, (column, _) in enumerate(names) if grouping is not None and column == grouping.column]
+        yield place, f"{ITEM_ROWS}{number}", f"{ITEM_TOTALS}{number}", groups
+
+
+def values_of(totals: Totals, sums: Sums, request: Request, side_info: Known[Any], sliced: Sliced | None) -> Values:
     """The values of all metrics, models and slices.
 
     Args:
-        totals: By model, the totals over its users; a model without users has none.
-        sums: What else was aggregated.
-        request: What is asked.
-        known: What was known before users were scored.
-        sliced: What is asked of slices and resampling, if anything is.
+        totals: By model, the totals over its users. A model without users has none.
+        sums: The other sums.
+        request: The request.
+        side_info: The side information.
+        sliced: The slices; None without slices and resampling.
     """
     metrics, convention, confidence = request.metrics, request.convention, request.intervals.confidence
-    in_groups = _group_values(sums.groups, request, known)
+    in_groups = _group_values(sums.groups, request, side_info)
     by_model: dict[str, list[Mean]] = {}
-    for code, model in enumerate(known.models):
-        across = _across_users(sums.ranges, totals.get(model, {}), request, model)
+    for code, model in enumerate(side_info.models):
+        if model not in totals:
+            by_model[model] = [without_users(metric, convention) for metric in metrics]
+            continue
+        across = _across_users(sums.ranges, totals[model], request, model)
         across |= item_values(metrics, convention, sums.items, code)
-        across |= {metric.slug: (one.value, one.n_users) for metric, one in in_groups.get(model, {}).items()}
-        of_model = totals.get(model)
-        by_model[model] = (
-            nothing(metrics, convention) if of_model is None else means(of_model, metrics, convention, across, confidence)
-        )
+        across |= {metric.slug: (value.value, value.n_users) for metric, value in in_groups.get(model, {}).items()}
+        by_model[model] = means(totals[model], metrics, convention, across, confidence)
     of_slices: SliceValues = {}
     if sliced is not None:
         by_model, of_slices = sliced_values(sums.slices, sliced, request, by_model)
-    by_model = _with_item_ends(by_model, sums, known)
-    served = {model: values for model, values in in_groups.items() if totals.get(model, {}).get("users_predicted")}
-    return Values(by_model, {**of_slices, **pair_means(served)})
+    by_model = _with_item_ends(by_model, sums, side_info.models)
+    with_lists = {model: values for model, values in in_groups.items() if totals.get(model, {}).get("users_predicted")}
+    return Values(by_model, {**of_slices, **_pair_means(with_lists)})
 
 
 def _across_users(
     ranges: Sequence[Sequence[Any]], totals: Mapping[str, Any], request: Request, model: str
 ) -> dict[str, tuple[float | None, int]]:
-    """By slug, value and number of users of the metrics that compare the pairs of different users."""
+    """By slug, value and number of users of the metrics that compare pairs of different users."""
     metrics = [metric for metric in request.metrics if metric.definition.across_users]
     return {
         metric.slug: (pooled_auc(ranges, position).get(model), totals.get(with_pairs(metric.k), 0))
@@ -107,31 +118,31 @@ def _across_users(
 
 
 def _group_values(
-    rows: Sequence[Mapping[str, Any]], request: Request, known: Known[Any]
+    rows: Sequence[Mapping[str, Any]], request: Request, side_info: Known[Any]
 ) -> dict[str, dict[Metric, GroupValue]]:
-    """By model, the values of the metrics of groups."""
+    """By model, the values of the group metrics."""
     if not request.measured:
         return {}
-    sums = sums_from_rows(rows, request.measured, known.summary.groups)
+    sums = sums_from_rows(rows, request.measured, side_info.summary.groups)
     return {
-        model: group_values(request.metrics, request.convention, request.group_columns, sums, known.group_sizes, code)
-        for code, model in enumerate(known.models)
+        model: group_values(request.metrics, request.convention, request.group_columns, sums, side_info.group_sizes, code)
+        for code, model in enumerate(side_info.models)
     }
 
 
-def _with_item_ends(by_model: dict[str, list[Mean]], sums: Sums, known: Known[Any]) -> dict[str, list[Mean]]:
-    """The values of metrics of items with their resampled intervals."""
+def _with_item_ends(by_model: dict[str, list[Mean]], sums: Sums, models: Sequence[str]) -> dict[str, list[Mean]]:
+    """The values with the resampled confidence intervals of item metrics."""
     if not sums.item_ends:
         return by_model
     ends: dict[tuple[str, Metric], tuple[float, float]] = {}
-    metrics = sums.item_metrics
-    for position, pair in sums.item_ends.items():
-        ends[known.models[position // len(metrics)], metrics[position % len(metrics)]] = pair
+    for place, limits in sums.item_ends.items():
+        model, metric = divmod(place, len(sums.item_metrics))
+        ends[models[model], sums.item_metrics[metric]] = limits
     return {model: [mean.around(ends.get((model, mean.metric))) for mean in values] for model, values in by_model.items()}
 
 
-def pair_means(by_model: Mapping[str, Mapping[Metric, GroupValue]]) -> SliceValues:
-    """The values of pairs of groups, as those of slices: by the two columns and the two groups, then by model."""
+def _pair_means(by_model: Mapping[str, Mapping[Metric, GroupValue]]) -> SliceValues:
+    """The values of pairs of groups as those of slices: by the two columns and the two groups, then by model."""
     values: SliceValues = {}
     for model, of_model in by_model.items():
         for metric, group_value in of_model.items():

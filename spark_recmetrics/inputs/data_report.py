@@ -143,8 +143,9 @@ def truth_checks(counts: Mapping[str, Any], levels: Levels, *, has_ratings: bool
     """The checks of the rows of the ground truth."""
     rows, lowest, highest = counts.get("rows") or 0, counts.get("lowest"), counts.get("highest")
     # Adding 0.0 turns -0.0 into 0.0. Spark and numpy return either of the two as the smallest value.
-    has_range = has_ratings and lowest is not None and highest is not None
-    ratings = f"ratings {lowest + 0.0:g} to {highest + 0.0:g}" if has_range else None
+    ratings = None
+    if has_ratings and lowest is not None and highest is not None:
+        ratings = f"ratings {lowest + 0.0:g} to {highest + 0.0:g}"
     return [
         levels.required("rows", "truth", rows, None, ratings),
         levels.fault("null_ids", "truth", counts),

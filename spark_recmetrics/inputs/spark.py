@@ -323,14 +323,6 @@ def typed_column(
     return column_of(frame, name), spark_type
 
 
-def column_of_kind(
-    table: str, frame: DataFrame, key: str | None, name: str, kinds: Sequence[Kind], expected: str
-) -> tuple[Column, ColumnType]:
-    """A column of one of these kinds of `contract`, and its type."""
-    type_of_kind = schema_of(table, frame).typed(key, name, kinds, expected)
-    return column_of(frame, name), type_of_kind
-
-
 def id_column(table: str, frame: DataFrame, key: str, name: str) -> Column:
     """A column of ids."""
     schema_of(table, frame).id_type(key, name)

@@ -1,1 +1,1 @@
-"""What is known besides lists and ground truth: items, groups, features and bands."""
+"""The side information of an evaluation: models, catalog, and the properties of users and items."""

@@ -1,225 +1,201 @@
-"""The values of slices and groups on Spark, from the caller's tables of users and items and from the training rows."""
+"""The values of slices, and groups of users and items, on Spark."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-)
+from pyspark.sql.types import ArrayType
 
-from spark_recmetrics.columns import TABLE_OF, Columns, Side
-from spark_recmetrics.inputs.contract import NUMBER_KINDS, PLAIN_KINDS
-from spark_recmetrics.inputs.spark import clean_train, column_of, column_of_kind
-from spark_recmetrics.request.request import SliceRequest
-from spark_recmetrics.request.slices import COUNTED, NO_VALUE, Band, Slice, bands_of, steps_of
-from spark_recmetrics.side_info.descriptions import GROUPS_FORM, check_once, check_values, wrong_group
-from spark_recmetrics.side_info.known import Bands
+from spark_recmetrics.columns import ITEM_GROUPS, TABLE_OF, Columns, Side
+from spark_recmetrics.inputs.spark import clean_train, column_of, schema_of
+from spark_recmetrics.metrics.group_sums import GroupSizes, user_columns
+from spark_recmetrics.request.request import Request, SliceRequest
+from spark_recmetrics.request.slices import NO_VALUE, Band, Slice, bands_of, steps_of
+from spark_recmetrics.side_info.checks import band_type, check_once, check_values
+from spark_recmetrics.side_info.known import Bands, GroupRows, counted_bands, group_slices, item_group_columns
 from spark_recmetrics.storage import actions
 
 if TYPE_CHECKING:
     from spark_recmetrics.inputs.spark import Inputs
 
+_N_TRAIN = "n_train"
+"""The column with the number of training rows of a user or item."""
+
+_ALL_IDS = -1
+"""In `_value_counts`, the position of the ids, next to those of the slices."""
+
 
 def with_bands(rows: DataFrame, bands: Bands) -> DataFrame:
     """The rows with a column for each band after their other columns."""
-    joined = rows.join(bands.rows, bands.side, "left")
-    found = [F.coalesce(F.col(column), other).alias(column) for column, other in bands.defaults.items()]
-    return joined.select(*rows.columns, *found)
+    values = [F.coalesce(column, F.lit(default)).alias(column) for column, default in bands.defaults.items()]
+    return rows.join(bands.rows, bands.side, "left").select(*rows.columns, *values)
 
 
-N_TRAIN = "n_train"
-"""How many training rows a user or item has."""
+def learn_bands(inputs: Inputs, request: SliceRequest, columns: Columns) -> dict[Side, Bands]:
+    """The values of the slices. Small jobs check that ids are unique and that slices have few values."""
+    return {side: _bands_of(side, inputs, request, columns) for side, slices in request.by_side.items() if slices}
 
 
-def training_rows(train: DataFrame, side: Side) -> DataFrame:
-    """How many training rows each user or item has: its id and `n_train`.
-
-    Args:
-        train: `user, item`, as `inputs.read_inputs` gives them.
-        side: `user` or `item`.
-    """
-    return clean_train(train).groupBy(side).agg(F.count(F.lit(1)).alias(N_TRAIN))
-
-
-def histogram(counts: DataFrame) -> DataFrame:
-    """How many users or items have each number of training rows: few rows."""
-    return counts.groupBy(N_TRAIN).agg(F.count(F.lit(1)).alias("n"))
-
-
-def read_bands(
-    side: Side,
-    table: DataFrame | None,
-    id_col: str,
-    ids: DataType,
-    slices: Sequence[Slice],
-    counts: DataFrame | None = None,
-    steps: Mapping[Band, Sequence[float]] = {},
-    key: str = "slices",
-) -> Bands:
-    """The value of every band that the slices look at, as text, for each user or item of which anything is known.
-
-    Slices have the value `NO_VALUE` where there is none. In groups it stays null, so that they may have any name.
-
-    Args:
-        side: `user` or `item`.
-        table: The caller's table, one row for each.
-        id_col: Its column of ids.
-        ids: Their type in predictions and truth.
-        slices: The slices of this side.
-        counts: `training_rows`, where a slice looks at them.
-        steps: `slices.steps_of` each band without edges that looks at them.
-        key: What the columns are named by: `slices`, or `groups`.
-
-    Raises:
-        DataError: A column has a type that cannot be cut into bands, or not be told as text.
-    """
-    parts = []
-    own = [band for band in bands_of(slices) if table is not None and band.name in table.columns]
-    if table is not None and own:
-        values = [_value(side, table, band, key).alias(band.column) for band in own]
-        known = table.select(column_of(table, id_col).cast(ids).alias(side), *values)
-        parts.append(known.where(F.col(side).isNotNull()))
-    counted = [band for band in bands_of(slices) if band not in own]
-    if counts is not None and counted:
-        numbers = [_counted(band, steps.get(band, ())).alias(band.column) for band in counted]
-        parts.append(counts.select(side, *numbers))
-    rows = reduce(lambda one, other: one.join(other, side, "full"), parts)
-    nothing = {band.column: NO_VALUE for band in own} if key == "slices" else {}
-    nothing |= {band.column: band.labels[bisect_right(band.edges, 0)] for band in counted}
-    arrays = {field.name for field in rows.schema if isinstance(field.dataType, ArrayType)}
-    defaults = {name: F.array(F.lit(value)) if name in arrays else F.lit(value) for name, value in nothing.items()}
+def _bands_of(side: Side, inputs: Inputs, request: SliceRequest, columns: Columns) -> Bands:
+    parts, defaults = list[DataFrame](), dict[str, Any]()
+    of_table = request.bands_of_table(side)
+    if of_table:
+        rows = _read(side, inputs, columns, of_table)
+        for band in of_table:
+            defaults[band.column] = [NO_VALUE] if _has_arrays(rows, band) else NO_VALUE
+        parts.append(rows)
+    counted = counted_bands(request, side)
+    if counted and inputs.train is not None:
+        counts = clean_train(inputs.train).groupBy(side).agg(F.count(F.lit(1)).alias(_N_TRAIN))
+        n_by_count = dict[int, int]()
+        if not all(band.edges for band in counted):
+            histogram = counts.groupBy(_N_TRAIN).agg(F.count(F.lit(1)).alias("n"))
+            n_by_count = {row[_N_TRAIN]: row["n"] for row in actions.collect_rows(histogram)}
+        defaults |= {band.column: label for band, label in counted.items()}
+        parts.append(counts.select(side, *(_counted(band, n_by_count).alias(band.column) for band in counted)))
+    rows = reduce(lambda left, right: left.join(right, side, "full"), parts)
+    _check_bands(side, rows, request.by_side[side])
     return Bands(side, rows, defaults)
 
 
-ALL_IDS = -1
-"""The place of the ids themselves in `band_counts`."""
+def _has_arrays(rows: DataFrame, band: Band) -> bool:
+    return isinstance(rows.schema[band.column].dataType, ArrayType)
 
 
-def band_counts(bands: Bands, slices: Sequence[Slice], key: str = "slices") -> DataFrame:
-    """How many rows and different values the ids (place -1) and the slices (their places) have: `place, rows, values`.
+def _counted(band: Band, n_by_count: Mapping[int, int]) -> Column:
+    """The band of the number of training rows."""
+    n_rows = F.col(_N_TRAIN)
+    if band.edges:
+        return _banded(n_rows, band)
+    # The first band has no training rows.
+    _, *labels = band.labels
+    label = F.lit(labels[-1])
+    for upper, lower_label in reversed(list(zip(steps_of(band, n_by_count), labels, strict=False))):
+        label = F.when(n_rows <= upper, lower_label).otherwise(label)
+    return label
 
-    One pass over the table, whatever the number of slices.
 
-    Args:
-        bands: What the slices look at.
-        slices: The slices.
-        key: What they are named by. No value, in an array or not, is one more value of a slice, and no group.
-    """
-    arrays = {field.name for field in bands.rows.schema if isinstance(field.dataType, ArrayType)}
-    keys = [F.struct(F.lit(ALL_IDS).alias("place"), F.array(F.array(F.col(bands.side).cast("string"))).alias("values"))]
-    for place, one in enumerate(slices):
-        every = F.array(F.array().cast("array<string>"))
-        for band in one.bands:
-            own = F.col(band.column) if band.column in arrays else F.array(band.column)
-            own = F.coalesce(own, F.array(F.lit(None).cast("string")))
+def _banded(number: Column, band: Band) -> Column:
+    label = F.when(number < band.edges[0], band.labels[0])
+    for edge, lower_label in zip(band.edges[1:], band.labels[1:], strict=False):
+        label = label.when(number < edge, lower_label)
+    return F.when(number.isNotNull(), label.otherwise(band.labels[-1]))
+
+
+def _read(side: Side, inputs: Inputs, columns: Columns, bands: Sequence[Band], key: str = "slices") -> DataFrame:
+    """The ids of the caller's table, and `Band.column` for each band: a string or an array of strings. Ids may be repeated."""
+    table = inputs.segments if side == "user" else inputs.groups
+    if table is None:
+        raise ValueError(f"there is no table of {side}s")
+    ids = column_of(table, columns.ids(side)).cast(inputs.truth.schema[side].dataType).alias(side)
+    values = [_value(side, table, band, key).alias(band.column) for band in bands]
+    return table.select(ids, *values).where(F.col(side).isNotNull())
+
+
+def _value(side: Side, table: DataFrame, band: Band, key: str) -> Column:
+    column_type, column = band_type(schema_of(TABLE_OF[side], table), side, band, key), column_of(table, band.name)
+    if band.edges:
+        fractional = column_type.kind in ("float", "decimal")
+        banded = _banded(column.cast("double") if fractional else column, band)
+        return F.when(~F.isnan(column.cast("double")), banded)
+    if column_type.kind != "array":
+        return column.cast("string")
+    values = column.cast("array<string>")
+    named = F.transform(values, lambda value: F.coalesce(value, F.lit(NO_VALUE))) if key == "slices" else values
+    # An item without a value in its array belongs to no group.
+    return F.when(F.size(values) > 0, named)
+
+
+def _check_bands(side: Side, rows: DataFrame, slices: Sequence[Slice], key: str = "slices") -> int:
+    """The number of ids. Raises `DataError` if an id is repeated, or a slice or a column with groups has too many values."""
+    counted = actions.collect_rows(_value_counts(side, rows, slices, key))
+    counts: dict[int, tuple[int, int]] = {row["place"]: (row["rows"], row["values"]) for row in counted}
+    n_rows, n_ids = counts.get(_ALL_IDS, (0, 0))  # a table without rows has no counts
+    check_once(TABLE_OF[side], side, n_rows - n_ids, example_ids(rows, side) if n_rows > n_ids else "")
+    for position, slice_ in enumerate(slices):
+        check_values(key, slice_, counts.get(position, (0, 0))[1])
+    return n_ids
+
+
+def example_ids(rows: DataFrame, id_col: str) -> str:
+    """Examples of repeated ids, by a job."""
+    counts = rows.groupBy(id_col).agg(F.count(F.lit(1)).alias("n"))
+    return actions.example_values(counts.where(F.col("n") > 1).select(id_col))
+
+
+def _value_counts(side: Side, rows: DataFrame, slices: Sequence[Slice], key: str) -> DataFrame:
+    """`place, rows, values`: the number of rows and distinct values of the ids (place -1) and of each slice, in one pass."""
+    ids = F.array(F.array(F.col(side).cast("string")))
+    entries = [F.struct(F.lit(_ALL_IDS).alias("place"), ids.alias("values"))]
+    for position, slice_ in enumerate(slices):
+        combinations = F.array(F.array().cast("array<string>"))
+        for band in slice_.bands:
+            values = F.col(band.column) if _has_arrays(rows, band) else F.array(band.column)
+            values = F.coalesce(values, F.array(F.lit(None).cast("string")))
+            # A missing value is a value of a slice, and no group.
             if key == "slices":
-                own = F.transform(own, lambda value: F.coalesce(value, F.lit("")))
+                values = F.transform(values, lambda value: F.coalesce(value, F.lit("")))
             else:
-                own = F.filter(own, lambda value: value.isNotNull())
-            every = _paired(every, own)
-        keys.append(F.struct(F.lit(place).alias("place"), every.alias("values")))
-    opened = bands.rows.select(F.inline(F.array(*keys))).select("place", F.explode("values").alias("value"))
+                values = F.filter(values, lambda value: value.isNotNull())
+            combinations = _combined(combinations, values)
+        entries.append(F.struct(F.lit(position).alias("place"), combinations.alias("values")))
+    opened = rows.select(F.inline(F.array(*entries))).select("place", F.explode("values").alias("value"))
     counts: DataFrame = opened.groupBy("place").agg(F.count(F.lit(1)).alias("rows"), F.count_distinct("value").alias("values"))
     return counts
 
 
-def _paired(every: Column, own: Column) -> Column:
-    """Each of the lists in `every` with each of the values behind it."""
-    return F.flatten(F.transform(every, lambda before: F.transform(own, lambda value: F.concat(before, F.array(value)))))
+def _combined(combinations: Column, values: Column) -> Column:
+    """Each combination extended by each value."""
+    return F.flatten(F.transform(combinations, lambda left: F.transform(values, lambda value: F.concat(left, F.array(value)))))
 
 
-def repeated_ids(bands: Bands) -> DataFrame:
-    """The ids that have several rows."""
-    n_rows = bands.rows.groupBy(bands.side).agg(F.count(F.lit(1)).alias("n"))
-    repeated: DataFrame = n_rows.where(F.col("n") > 1).select(bands.side)
-    return repeated
+def learn_groups(inputs: Inputs, request: Request) -> GroupRows:
+    """The groups of users and items for group metrics. Only the sizes of the groups of items reach the driver."""
+    users, items = user_columns(request.measured), item_group_columns(request.measured)
+    segments = None
+    if users:
+        rows, bands, _ = _read_groups("user", users, inputs, request)
+        segments = rows.select("user", *(F.col(band.column).alias(f"segment_{n}") for n, band in enumerate(bands)))
+    if not items:
+        return GroupRows(segments=segments)
+    rows, bands, n_items = _read_groups("item", items, inputs, request)
+    groups = [_groups(rows, band) for band in bands]
+    sizes: dict[str, dict[str, int]] = {name: {} for name in items}
+    for row in sorted(actions.collect_rows(_group_sizes(rows, groups)), key=lambda row: (row["place"], row["group"])):
+        sizes[items[row["place"]]][row["group"]] = row["n_items"]
+    indexes, n_before = [F.array().cast("array<bigint>")], 0
+    for of_column, names in zip(groups, sizes.values(), strict=True):
+        indexes += [_indexes(of_column, names, n_before)] if names else []
+        n_before += len(names)
+    return GroupRows(rows.select("item", F.concat(*indexes).alias(ITEM_GROUPS)), segments, GroupSizes(sizes, n_items))
 
 
-def check_bands(
-    bands: Bands, slices: Sequence[Slice], counts: Iterable[Row], examples: Callable[[], str], key: str = "slices"
-) -> None:
-    """Refuse a table that would double users or items, and a slice of too many values.
-
-    Args:
-        bands: What the slices look at.
-        slices: The slices.
-        counts: The rows of `band_counts`.
-        examples: Finds ids that stand there more than once.
-        key: What slices are named by: `slices`, or `groups`.
-
-    Raises:
-        DataError: An id stands there more than once, or a slice has more than MOST_VALUES.
-    """
-    found, side = {row["place"]: row for row in counts}, bands.side
-    more = found[ALL_IDS]["rows"] - found[ALL_IDS]["values"] if ALL_IDS in found else 0  # without a row there is no count
-    check_once(TABLE_OF[side], side, more, examples() if more else "")
-    for place, one in enumerate(slices):
-        check_values(key, one if key == "slices" else one.names, found[place]["values"] if place in found else 0)
+def _read_groups(side: Side, names: Sequence[str], inputs: Inputs, request: Request) -> tuple[DataFrame, tuple[Band, ...], int]:
+    """The ids and the values of columns with groups, their bands, and the number of ids."""
+    slices = group_slices(names)
+    rows = _read(side, inputs, request.columns, bands_of(slices), key="groups")
+    return rows, bands_of(slices), _check_bands(side, rows, slices, key="groups")
 
 
-def _value(side: Side, table: DataFrame, band: Band, named_by: str) -> Column:
-    if not band.edges:
-        edges = "; give edges to other numbers, as in 'age(18, 35)'" if named_by == "slices" else ""
-        expected = f"{GROUPS_FORM}{edges}"
-        kinds = (*PLAIN_KINDS, "array") if side == "item" else PLAIN_KINDS
-        column, column_type = column_of_kind(TABLE_OF[side], table, None, band.name, kinds, expected)
-        if column_type.kind != "array":
-            return column.cast("string")
-        if column_type.element is None or column_type.element.kind not in PLAIN_KINDS:
-            raise wrong_group(side, band.name, expected, column_type.name)
-        # An item without a value in its array belongs to no group.
-        values = column.cast("array<string>")
-        named = F.transform(values, lambda value: F.coalesce(value, F.lit(NO_VALUE))) if named_by == "slices" else values
-        return F.when(F.size(values) > 0, named)
-    column, column_type = column_of_kind(TABLE_OF[side], table, None, band.name, NUMBER_KINDS, "a number, which has edges")
-    fractional = column_type.kind in ("float", "decimal")
-    banded = _banded(column.cast("double") if fractional else column, band.edges, band.labels)
-    return F.when(~F.isnan(column.cast("double")), banded)
+def _groups(rows: DataFrame, band: Band) -> Column:
+    """The groups of an item by a column, each once: an array of strings, empty or null for none."""
+    groups = F.array_distinct(band.column) if _has_arrays(rows, band) else F.array(band.column)
+    return F.filter(groups, lambda group: group.isNotNull())
 
 
-def _counted(band: Band, steps: Sequence[float]) -> Column:
-    n = F.col(N_TRAIN)
-    if band.edges:
-        return _banded(n, band.edges, band.labels)
-    _, *labels = band.labels
-    found = F.lit(labels[-1])
-    for upper, label in reversed(list(zip(steps, labels, strict=False))):
-        found = F.when(n <= upper, label).otherwise(found)
-    return found
+def _group_sizes(rows: DataFrame, groups: Iterable[Column]) -> DataFrame:
+    """`place, group, n_items`: by position of the column, the number of items of each group."""
+    entries = [F.struct(F.lit(place).alias("place"), of_column.alias("groups")) for place, of_column in enumerate(groups)]
+    opened = rows.select(F.inline(F.array(*entries))).select("place", F.explode("groups").alias("group"))
+    return opened.groupBy("place", "group").agg(F.count(F.lit(1)).alias("n_items"))
 
 
-def _banded(number: Column, edges: Sequence[float], labels: Sequence[str]) -> Column:
-    found = F.when(number < edges[0], labels[0])
-    for edge, label in zip(edges[1:], labels[1:], strict=False):
-        found = found.when(number < edge, label)
-    return F.when(number.isNotNull(), found.otherwise(labels[-1]))
-
-
-def know_bands(inputs: Inputs, slices: SliceRequest, columns: Columns) -> dict[Side, Bands]:
-    """The values of the slices; small jobs check that no id is repeated and that values are few.
-
-    Raises:
-        DataError: An id is repeated, a slice has too many values, or a column has a type that cannot be used.
-    """
-    return {side: _bands_of(side, inputs, slices, columns) for side, of_side in slices.by_side.items() if of_side}
-
-
-def _bands_of(side: Side, inputs: Inputs, request: SliceRequest, columns: Columns) -> Bands:
-    table, slices = inputs.segments if side == "user" else inputs.groups, request.by_side[side]
-    counted = [band for band in request.counted if band.name == COUNTED[side]]
-    counts = training_rows(inputs.train, side) if counted and inputs.train is not None else None
-    steps: dict[Band, Sequence[float]] = {}
-    if counts is not None and not all(band.edges for band in counted):
-        n_of = {row[N_TRAIN]: row["n"] for row in actions.collect_rows(histogram(counts))}
-        steps = {band: steps_of(band, n_of) for band in counted if not band.edges}
-    bands = read_bands(side, table, columns.ids(side), inputs.truth.schema[side].dataType, slices, counts, steps)
-    rows = actions.collect_rows(band_counts(bands, slices))
-    check_bands(bands, slices, rows, lambda: actions.example_values(repeated_ids(bands)))
-    return bands
+def _indexes(groups: Column, names: Iterable[str], first: int) -> Column:
+    """The indexes of the groups among these names, from `first`."""
+    known_names = F.array(*map(F.lit, names))
+    indexes = F.transform(groups, lambda group: F.call_function("array_position", known_names, group) + (first - 1))
+    return F.coalesce(indexes, F.array().cast("array<bigint>"))

@@ -1,90 +1,101 @@
-"""What is known of items: how often they stand in the training rows, features and categories; and lists that have these."""
+"""The properties of items on Spark: popularity, features, categories and groups; and rows of lists with these properties."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, LongType, StructField, StructType, UserDefinedType
 
 from spark_recmetrics.columns import ABOUT_ITEM, ITEM_GROUPS
-from spark_recmetrics.metrics.recommended_items import CATEGORIES_A_BLOCK
-from spark_recmetrics.side_info.descriptions import MOST_CATEGORIES
-from spark_recmetrics.side_info.packed import pack
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-from typing import TYPE_CHECKING
-
-from pyspark.sql.types import (
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    NullType,
-    NumericType,
-    UserDefinedType,
-)
-
-from spark_recmetrics.inputs.contract import CATEGORY_KINDS, VECTOR_KINDS
-from spark_recmetrics.inputs.spark import clean_train, column_of, column_of_kind
-from spark_recmetrics.metrics.recommended_items import Popularity
+from spark_recmetrics.inputs.contract import ColumnType
+from spark_recmetrics.inputs.spark import clean_train, column_of, column_type, schema_of
+from spark_recmetrics.metrics.recommended_items import CATEGORIES_A_BLOCK, Popularity
 from spark_recmetrics.request.needs import POPULARITY_NEEDS
-from spark_recmetrics.side_info.descriptions import (
-    CATEGORIES_FORM,
-    FEATURES_FORM,
+from spark_recmetrics.side_info.bands_spark import example_ids
+from spark_recmetrics.side_info.checks import (
+    DENSE,
+    INTEGER_KINDS,
+    MOST_CATEGORIES,
     MOST_FEATURES,
-    SPARSE,
+    categories_type,
     check_categories,
-    check_descriptions,
-    wrong_form,
+    check_item_features,
+    features_type,
 )
 from spark_recmetrics.side_info.known import Descriptions, GroupRows
+from spark_recmetrics.side_info.packed import pack
 from spark_recmetrics.storage import actions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
     from contextlib import ExitStack
+
+    import pandas as pd
 
     from spark_recmetrics.columns import Columns
     from spark_recmetrics.inputs.spark import Inputs
 
 
-def trained_items(train: DataFrame, *, audience: bool) -> DataFrame:
-    """`item, n_rows`, and with audience `n_users`, of every item with a training row.
+def parts_of_items(n_buckets: int) -> int:
+    """The number of partitions of items. There are few items compared with the rows of users, and each partition is a task."""
+    return -(-n_buckets // 4)
 
-    Args:
-        train: `user, item`, as `inputs.read_inputs` gives them.
-        audience: The users of an item are counted, too, which moves all rows.
+
+def trained_items(inputs: Inputs, needs: Collection[str], resources: ExitStack) -> DataFrame | None:
+    """`item, n_rows` of every item with a training row, kept until `resources` is closed; None if no metric needs them.
+
+    If a metric needs the audience, `n_users` is counted, too, which shuffles all rows.
     """
-    rows = clean_train(train)
-    if not audience:
-        return rows.groupBy("item").agg(F.count(F.lit(1)).alias("n_rows"))
-    pairs = rows.groupBy("item", "user").agg(F.count(F.lit(1)).alias("n"))
-    return pairs.groupBy("item").agg(F.sum("n").alias("n_rows"), F.count(F.lit(1)).alias("n_users"))
+    if inputs.train is None or not POPULARITY_NEEDS & set(needs):
+        return None
+    rows, count = clean_train(inputs.train), F.count(F.lit(1))
+    if "audience" in needs:
+        pairs = rows.groupBy("item", "user").agg(count.alias("n"))
+        items = pairs.groupBy("item").agg(F.sum("n").alias("n_rows"), count.alias("n_users"))
+    else:
+        items = rows.groupBy("item").agg(count.alias("n_rows"))
+    kept = actions.materialize(items)
+    resources.callback(actions.release, kept)
+    return kept
 
 
-def popularity_counts(items: DataFrame) -> DataFrame:
-    """`n_rows, n_items`: how many items have so many training rows. There are at most about sqrt(2 rows) such numbers.
+def learn_popularity(trained: DataFrame | None, inputs: Inputs, needs: Collection[str]) -> Popularity | None:
+    """The popularity of all items; None if no metric needs it."""
+    train, audience = inputs.train, "audience" in needs
+    if trained is None or train is None:
+        return None
+    # A histogram: there are at most about sqrt(2 rows) different numbers of rows.
+    histogram = trained.groupBy("n_rows").agg(F.count(F.lit(1)).alias("n_items"))
+    counts, n_users = actions.in_parallel(
+        train.sparkSession,
+        lambda: sorted((row["n_rows"], row["n_items"]) for row in actions.collect_rows(histogram)),
+        lambda: actions.count_distinct(clean_train(train).select("user")) if audience else 0,
+    )
+    return Popularity.of_train([n for n, _ in counts], [n for _, n in counts], n_users)
 
-    Args:
-        items: Items by `trained_items`.
-    """
-    return items.groupBy("n_rows").agg(F.count(F.lit(1)).alias("n_items"))
+
+def learn_descriptions(inputs: Inputs, needs: Collection[str], columns: Columns) -> Descriptions | None:
+    """Features and categories of items, after small jobs have checked them; None if no metric needs them."""
+    if inputs.features is None:
+        return None
+    rows = _described_items(inputs.features, columns, inputs.truth.schema["item"].dataType, needs)
+    counts = actions.collect_rows(_description_counts(rows))[0].asDict()
+    check_item_features(counts, example_ids(rows, "item") if counts["rows"] > counts["items"] else "")
+    names: tuple[str, ...] = ()
+    if "categories" in rows.columns:
+        categories = rows.select(F.explode("categories").alias("category")).distinct().orderBy("category")
+        # One more than allowed shows that there are too many.
+        names = tuple(row["category"] for row in actions.collect_rows(categories.limit(MOST_CATEGORIES + 1)))
+        check_categories(names)
+    return Descriptions(rows, counts["items"], counts.get("longest") or 0, names)
 
 
-def description_counts(described: DataFrame) -> DataFrame:
-    """One row, as `descriptions.check_descriptions` reads it.
-
-    Args:
-        described: Items by `known_items.described_items`.
-    """
+def _description_counts(described: DataFrame) -> DataFrame:
+    """One row, as `check_item_features` reads it."""
     counts = [F.count(F.lit(1)).alias("rows"), F.count_distinct("item").alias("items")]
     if "features" in described.columns:
         broken = F.exists("features", lambda x: x.isNull() | F.isnan(x) | (F.abs(x) == float("inf")))
@@ -94,253 +105,125 @@ def description_counts(described: DataFrame) -> DataFrame:
     return described.agg(*counts)
 
 
-def repeated_items(described: DataFrame) -> DataFrame:
-    """The items that stand there more than once."""
-    return described.groupBy("item").agg(F.count(F.lit(1)).alias("n")).where(F.col("n") > 1).select("item")
+def _described_items(table: DataFrame, columns: Columns, id_type: DataType, needs: Collection[str]) -> DataFrame:
+    """`item`, and the columns that are needed: `features, length, misplaced`, see `_vector`; and `categories`, an array."""
+    schema = schema_of("item_features", table)
+    selected = [column_of(table, columns.item).cast(id_type).alias("item")]
+    if "features" in needs:
+        vector_type, vector = features_type(schema, columns.features), column_of(table, columns.features)
+        spark_type = table.schema[columns.features].dataType
+        if isinstance(spark_type, UserDefinedType):
+            vector_type, vector = column_type(spark_type.sqlType()), F.unwrap_udt(vector)
+        parts = zip(_vector(vector, vector_type), ("features", "length", "misplaced"), strict=True)
+        selected += [part.alias(name) for part, name in parts]
+    if "categories" in needs:
+        category_type, categories = categories_type(schema, columns.categories), column_of(table, columns.categories)
+        arrays = categories if category_type.kind == "array" else F.when(categories.isNotNull(), F.array(categories))
+        selected.append(F.filter(arrays.cast("array<string>"), lambda name: name.isNotNull()).alias("categories"))
+    return table.select(*selected).where(F.col("item").isNotNull())
 
 
-def category_names(described: DataFrame) -> DataFrame:
-    """`category`: each that an item has, one more than there may be at most."""
-    names = described.select(F.explode("categories").alias("category")).distinct()
-    return names.orderBy("category").limit(MOST_CATEGORIES + 1)
+def _vector(vector: Column, vector_type: ColumnType) -> tuple[Column, Column, Column]:
+    """The numbers of a vector, its length, and whether it is a sparse vector that does not fit its size."""
+    if vector_type.kind != "struct":
+        numbers = _doubles(vector, vector_type)
+        return numbers, F.when(numbers.isNotNull(), F.size(numbers)), F.lit(False)
+    fields = dict(vector_type.fields)
+    size, indices = vector.getField("size").cast("long"), vector.getField("indices").cast("array<long>")
+    values = _doubles(vector.getField("values"), fields["values"])
+    off = F.exists(indices, lambda index: index.isNull() | (index < 0) | (index >= size))
+    repeated = F.size(F.array_distinct(indices)) < F.size(indices)
+    fits = ~off & ~repeated & (F.size(indices) == F.size(values)) & (size >= 0)
 
+    def number(index: Column) -> Column:
+        position = F.call_function("array_position", indices, index).cast("int")
+        return F.when(position > 0, F.get(values, position - 1)).otherwise(F.lit(0.0))
 
-def item_sides(
-    trained: DataFrame | None,
-    described: DataFrame | None,
-    grouped: DataFrame | None,
-    names: Sequence[str],
-    n_features: int,
-    n_parts: int,
-) -> DataFrame:
-    """`item, groups, about_item`, one row per item of any of the tables.
-
-    Args:
-        trained: Items by `trained_items`.
-        described: Items by `described_items`.
-        grouped: Items by `grouped.item_groups`.
-        names: The categories, in the order of their bits.
-        n_features: Length of the feature vectors.
-        n_parts: Number of partitions.
-    """
-    blocks = [names[first : first + CATEGORIES_A_BLOCK] for first in range(0, len(names), CATEGORIES_A_BLOCK)]
-    bits = [f"categories_{place}" for place in range(len(blocks))]
-    if described is not None:
-        described = described.select("*", *(_bits(own).alias(name) for name, own in zip(bits, blocks, strict=True)))
-    counts = dict.fromkeys(("n_rows", "n_users", *bits), F.lit(0).cast("long"))
-    arrays = {"features": F.array().cast("array<double>"), ITEM_GROUPS: F.array().cast("array<bigint>")}
-    nothing = {name: F.lit(None).cast("array<double>" if name == "features" else "array<bigint>") for name in arrays}
-    nothing |= dict.fromkeys(counts, F.lit(None).cast("long"))
-
-    def wide(table: DataFrame) -> DataFrame:
-        """The table with the columns of all."""
-        own = {"features": F.col("features").cast("array<double>")} if "features" in table.columns else {}
-        own |= {name: F.col(name) for name in nothing if name in table.columns and name not in own}
-        return table.select("item", *(own.get(name, other).alias(name) for name, other in nothing.items()))
-
-    # Joins would move them to more partitions than so few rows need. Of an item each column stands in one table only.
-    tables = [wide(table) for table in (trained, described, grouped) if table is not None]
-    together = reduce(lambda one, other: one.union(other), tables)
-    merged = together.repartition(n_parts, "item").groupBy("item").agg(*(F.max(name).alias(name) for name in nothing))
-    numbers = F.array(*(F.coalesce(name, nobody) for name, nobody in counts.items()))
-    rows = merged.select("item", numbers.alias("numbers"), *(F.coalesce(name, own).alias(name) for name, own in arrays.items()))
-    schema = StructType(
-        [
-            rows.schema["item"],
-            StructField(ITEM_GROUPS, ArrayType(LongType())),
-            StructField(ABOUT_ITEM, BinaryType()),
-        ]
+    # A vector that is too long is rejected because of its length, so it is not filled.
+    filled = F.when((size > 0) & (size <= MOST_FEATURES), F.transform(F.sequence(F.lit(0).cast("long"), size - 1), number))
+    length, misplaced = F.when(vector.isNotNull(), size), vector.isNotNull() & ~F.coalesce(fits, F.lit(False))
+    if "type" not in fields or fields["type"].kind not in INTEGER_KINDS:
+        return filled, length, misplaced
+    # Vectors of Spark ML are structs with a type.
+    kind = F.coalesce(vector.getField("type"), F.lit(0))
+    dense = kind == DENSE
+    return (
+        F.when(dense, values).otherwise(filled),
+        F.when(dense, F.size(values).cast("long")).otherwise(length),
+        vector.isNotNull() & ~dense & (misplaced | (kind != 0)),
     )
 
-    n_numbers = len(counts)
 
-    def packed(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for frame in frames:
-            numbers = np.array(frame["numbers"].to_list(), dtype=np.int64).reshape(len(frame), n_numbers)
-            features = np.full((len(frame), n_features), np.nan)
-            there = np.fromiter(map(len, frame["features"]), dtype=np.int64, count=len(frame)) > 0
-            if n_features and there.any():
-                features[there] = np.stack(list(frame["features"][there]))
-            found = frame[["item", ITEM_GROUPS]].copy()
-            found[ABOUT_ITEM] = pack(numbers, features, frame[ITEM_GROUPS])
-            yield found[schema.names]
-
-    return rows.mapInPandas(packed, schema)
-
-
-def with_items(rows: DataFrame, items: DataFrame) -> DataFrame:
-    """Rows of lists, truth or training rows with what is known of their items.
-
-    Args:
-        rows: Rows with `item`.
-        items: Items by `item_sides`.
-    """
-    # Spark knows little of how large they are, and would perhaps send them to every executor by way of the driver.
-    joined = rows.join(items.select("item", ABOUT_ITEM).hint("merge"), "item", "left")
-    # A column of its own: lists and truth have both what is known of items, and Spark must tell the two apart.
-    return joined.select(*rows.columns, F.col(ABOUT_ITEM).alias(ABOUT_ITEM))
-
-
-def _bits(names: Sequence[str]) -> Column:
-    """The categories of an item among these, a bit each."""
-    places = F.array(*map(F.lit, names))
-
-    def joined(bits: Column, name: Column) -> Column:
-        # A name that is not among these has place 0, and 2^-1 is 0 as a whole number.
-        power = F.pow(F.lit(2.0), F.call_function("array_position", places, name) - 1)
-        return bits.bitwiseOR(F.floor(power).cast("long"))
-
-    return F.coalesce(F.aggregate("categories", F.lit(0).cast("long"), joined), F.lit(0).cast("long"))
-
-
-LARGEST_BESIDE = 2**26
-"""How many bytes of what is known of items come to every part of the users; more are joined to the rows that need them."""
-
-
-def parts_of_items(n_buckets: int) -> int:
-    """How many partitions items make: they are few beside the rows of users, and each partition costs a task."""
-    return -(-n_buckets // 4)
-
-
-def kept_training(inputs: Inputs, needs: Collection[str], resources: ExitStack) -> DataFrame | None:
-    """Items by `trained_items`, kept in the cluster until `resources` is closed; None where no metric needs them."""
-    if inputs.train is None or not POPULARITY_NEEDS & set(needs):
-        return None
-    rows = actions.materialize(trained_items(inputs.train, audience="audience" in needs))
-    resources.callback(actions.release, rows)
-    return rows
-
-
-def know_popularity(trained: DataFrame | None, inputs: Inputs, needs: Collection[str]) -> Popularity | None:
-    """How popular the items of the training rows are; None where no metric needs to know.
-
-    Raises:
-        DataError: There is no training row.
-    """
-    train, audience = inputs.train, "audience" in needs
-    if trained is None or train is None:
-        return None
-    counts, n_users = actions.in_parallel(
-        train.sparkSession,
-        lambda: sorted((row["n_rows"], row["n_items"]) for row in actions.collect_rows(popularity_counts(trained))),
-        lambda: actions.count_distinct(clean_train(train).select("user")) if audience else 0,
-    )
-    return Popularity.of_train([n for n, _ in counts], [n for _, n in counts], n_users)
-
-
-def know_descriptions(inputs: Inputs, needs: Collection[str], columns: Columns) -> Descriptions | None:
-    """Features and categories of items; None where no metric needs any.
-
-    Raises:
-        DataError: Item features are of a wrong type, repeated, or cannot be compared.
-    """
-    if inputs.features is None:
-        return None
-    rows = described_items(inputs.features, columns, inputs.truth.schema["item"].dataType, needs)
-    counts = actions.collect_rows(description_counts(rows))[0].asDict()
-    examples = actions.example_values(repeated_items(rows)) if counts["rows"] > counts["items"] else ""
-    check_descriptions(counts, examples)
-    names: tuple[str, ...] = ()
-    if "categories" in rows.columns:
-        names = tuple(row["category"] for row in actions.collect_rows(category_names(rows)))
-        check_categories(names)
-    return Descriptions(rows, counts["items"], counts.get("longest") or 0, names)
+def _doubles(numbers: Column, array_type: ColumnType) -> Column:
+    """An array of doubles. Numbers of single precision stay as they are, which moves half of the bytes."""
+    single = array_type.element is not None and array_type.element.single
+    return numbers if single else numbers.cast("array<double>")
 
 
 def kept_items(
     trained: DataFrame | None, described: Descriptions | None, groups: GroupRows, n_parts: int, resources: ExitStack
 ) -> DataFrame | None:
-    """What is known of each item, kept in the cluster for all buckets; None where nothing is needed."""
+    """The properties of each item, kept until `resources` is closed; None if no metric needs them."""
     if trained is None and described is None and groups.items is None:
         return None
-    names = () if described is None else described.categories
-    rows = None if described is None else described.rows
-    n_features = 0 if described is None else described.n_features
-    kept = actions.materialize(item_sides(trained, rows, groups.items, names, n_features, n_parts))
+    kept = actions.materialize(_properties(trained, described, groups.items, n_parts))
     resources.callback(actions.release, kept)
     return kept
 
 
-def described_items(table: DataFrame, columns: Columns, items: DataType, needs: Collection[str]) -> DataFrame:
-    """`item`, and `features` or `categories` as they are needed; null where there is none.
+def _properties(
+    trained: DataFrame | None, described: Descriptions | None, grouped: DataFrame | None, n_parts: int
+) -> DataFrame:
+    """`item, groups, about_item`, one row per item of any of the tables."""
+    names, n_features = ((), 0) if described is None else (described.categories, described.n_features)
+    blocks = [names[first : first + CATEGORIES_A_BLOCK] for first in range(0, len(names), CATEGORIES_A_BLOCK)]
+    bits = {f"categories_{place}": _bits(block) for place, block in enumerate(blocks)}
+    numbers = ["n_rows", "n_users", *bits]
+    types = {**dict.fromkeys(numbers, "bigint"), "features": "array<double>", ITEM_GROUPS: "array<bigint>"}
 
-    Features are an array of doubles, with its `length`, and whether it is a sparse vector that is `misplaced`; categories are
-    an array of texts.
+    def with_all_columns(table: DataFrame) -> DataFrame:
+        columns = {name: F.col(name) if name in table.columns else F.lit(None) for name in types}
+        return table.select("item", *(column.cast(types[name]).alias(name) for name, column in columns.items()))
 
-    Args:
-        table: The caller's table of item features.
-        columns: Its columns.
-        items: The type of items in predictions and truth.
-        needs: What is needed.
+    described_rows = None
+    if described is not None:
+        described_rows = described.rows.select("*", *(column.alias(name) for name, column in bits.items()))
+    # Joins would use more partitions than so few rows need. A column has a value of an item in at most one table.
+    tables = [with_all_columns(table) for table in (trained, described_rows, grouped) if table is not None]
+    united = reduce(lambda upper, lower: upper.union(lower), tables).repartition(n_parts, "item")
+    merged = united.groupBy("item").agg(*(F.max(name).alias(name) for name in types))
+    arrays = [F.coalesce(name, F.array().cast(types[name])).alias(name) for name in ("features", ITEM_GROUPS)]
+    rows = merged.select("item", F.array(*(F.coalesce(name, F.lit(0)) for name in numbers)).alias("numbers"), *arrays)
+    groups_field, packed_field = StructField(ITEM_GROUPS, ArrayType(LongType())), StructField(ABOUT_ITEM, BinaryType())
+    schema, n_numbers = StructType([rows.schema["item"], groups_field, packed_field]), len(numbers)
 
-    Raises:
-        DataError: A column is missing or of a wrong type.
-    """
-    found = [column_of(table, columns.item).cast(items).alias("item")]
-    if "features" in needs:
-        own, _ = column_of_kind("item_features", table, "features", columns.features, VECTOR_KINDS, FEATURES_FORM)
-        kind = table.schema[columns.features].dataType
-        if isinstance(kind, NullType):
-            own, kind = own.cast("array<double>"), ArrayType(DoubleType())
-        # A vector of Spark ML is a struct like our own, with a type beside: 0 for a sparse one and 1 for a dense one.
-        if isinstance(kind, UserDefinedType) and kind.simpleString() == "vector":
-            parts = _vector_parts(F.unwrap_udt(own), kind.sqlType())
-        else:
-            parts = _vector_parts(own, kind)
-        if parts is None:
-            raise wrong_form("features", columns.features, FEATURES_FORM, kind.simpleString())
-        found += [part.alias(name) for part, name in zip(parts, ("features", "length", "misplaced"), strict=True)]
-    if "categories" in needs:
-        kinds = (*CATEGORY_KINDS, "array")
-        own, of = column_of_kind("item_features", table, "categories", columns.categories, kinds, CATEGORIES_FORM)
-        if of.element is not None and of.element.kind not in CATEGORY_KINDS:
-            raise wrong_form("categories", columns.categories, CATEGORIES_FORM, of.name)
-        several = own if of.kind == "array" else F.when(own.isNotNull(), F.array(own))
-        found.append(F.filter(several.cast("array<string>"), lambda name: name.isNotNull()).alias("categories"))
-    return table.select(*found).where(F.col("item").isNotNull())
+    def packed(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for frame in frames:
+            counts = np.array(frame["numbers"].to_list(), dtype=np.int64).reshape(len(frame), n_numbers)
+            features = np.full((len(frame), n_features), np.nan)
+            has_features = np.fromiter(map(len, frame["features"]), dtype=np.int64, count=len(frame)) > 0
+            if n_features and has_features.any():
+                features[has_features] = np.stack(list(frame["features"][has_features]))
+            yield frame.assign(**{ABOUT_ITEM: pack(counts, features, frame[ITEM_GROUPS])})[schema.names]
 
-
-def _vector_parts(own: Column, kind: DataType) -> tuple[Column, Column, Column] | None:
-    """The numbers of a vector, its length, and whether it is a sparse one that does not fit its size; None for what is none."""
-    if _has(kind, NumericType, NullType):
-        numbers = _doubles(own, kind)
-        return numbers, F.when(own.isNotNull(), F.size(own)), F.lit(False)
-    kinds = {field.name: field.dataType for field in kind.fields} if isinstance(kind, StructType) else {}
-    if not kinds.keys() >= set(SPARSE):
-        return None
-    if not (
-        isinstance(kinds["size"], IntegralType) and _has(kinds["indices"], IntegralType) and _has(kinds["values"], NumericType)
-    ):
-        return None
-    size, indices = own.getField("size").cast("long"), own.getField("indices").cast("array<long>")
-    values = _doubles(own.getField("values"), kinds["values"])
-    off = F.exists(indices, lambda place: place.isNull() | (place < 0) | (place >= size))
-    repeated = F.size(F.array_distinct(indices)) < F.size(indices)
-    fits = ~off & ~repeated & (F.size(indices) == F.size(values)) & (size >= 0)
-
-    def number(place: Column) -> Column:
-        at = F.call_function("array_position", indices, place).cast("int")
-        return F.when(at > 0, F.get(values, at - 1)).otherwise(F.lit(0.0))
-
-    # One that is too long is refused by its length, which must not take its memory.
-    filled = F.when((size > 0) & (size <= MOST_FEATURES), F.transform(F.sequence(F.lit(0).cast("long"), size - 1), number))
-    length, misplaced = F.when(own.isNotNull(), size), own.isNotNull() & ~F.coalesce(fits, F.lit(False))
-    if not isinstance(kinds.get("type"), IntegralType):  # then it is not that of Spark ML
-        return filled, length, misplaced
-    form = F.coalesce(own.getField("type"), F.lit(0))
-    dense = form == 1
-    return (
-        F.when(dense, values).otherwise(filled),
-        F.when(dense, F.size(values).cast("long")).otherwise(length),
-        own.isNotNull() & ~dense & (misplaced | (form != 0)),
-    )
+    return rows.mapInPandas(packed, schema)
 
 
-def _has(kind: DataType, *of: type[DataType]) -> bool:
-    """Whether it is an array of these."""
-    return isinstance(kind, ArrayType) and isinstance(kind.elementType, of)
+def _bits(names: Sequence[str]) -> Column:
+    """Which of these categories an item has, one bit each."""
+    known_names = F.array(*map(F.lit, names))
+
+    def with_bit(bits: Column, name: Column) -> Column:
+        # Another category has position 0, and 2^-1 is 0 as an integer.
+        power = F.pow(F.lit(2.0), F.call_function("array_position", known_names, name) - 1)
+        return bits.bitwiseOR(F.floor(power).cast("long"))
+
+    return F.coalesce(F.aggregate("categories", F.lit(0).cast("long"), with_bit), F.lit(0).cast("long"))
 
 
-def _doubles(numbers: Column, kind: DataType) -> Column:
-    """An array of numbers as doubles; singles stay singles: half as much to move."""
-    return numbers if _has(kind, FloatType) else numbers.cast("array<double>")
+def with_items(rows: DataFrame, items: DataFrame) -> DataFrame:
+    """Rows of lists, ground truth or training rows with the packed properties of their items, see `kept_items`."""
+    # Spark cannot estimate the size of the items well, and might broadcast them through the driver.
+    joined = rows.join(items.select("item", ABOUT_ITEM).hint("merge"), "item", "left")
+    # Lists and ground truth both have this column. The alias lets Spark distinguish the two.
+    return joined.select(*rows.columns, F.col(ABOUT_ITEM).alias(ABOUT_ITEM))

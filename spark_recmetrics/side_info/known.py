@@ -1,19 +1,21 @@
-"""What is known besides lists and ground truth, before users are scored."""
+"""The side information of an evaluation: everything that is known before users are scored. The rules for both engines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from spark_recmetrics.columns import Side
-from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics.group_sums import GroupSizes
+from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.metrics.group_sums import GroupSizes, MeasureSpec, groupings_of
 from spark_recmetrics.metrics.recommended_items import ItemSummary, Popularity
+from spark_recmetrics.request.slices import COUNTED, Band, Slice, parse_slices
 from spark_recmetrics.text import did_you_mean
 
 if TYPE_CHECKING:
-    from spark_recmetrics.request.request import Request
+    from spark_recmetrics.request.request import Request, SliceRequest
 
 Frame = TypeVar("Frame")
 
@@ -22,9 +24,9 @@ class Bands(NamedTuple):
     """The values of the slices of users, or of items.
 
     Args:
-        side: `user` or `item`, which is also the name of the column of ids.
-        rows: The ids, and `Band.column` for each band: a string, or an array of strings.
-        defaults: By `Band.column`, the value of an id that these rows lack.
+        side: `user` or `item`, which is also the name of the id column.
+        rows: The ids, each once, and `Band.column` for each band: a string, or an array of strings.
+        defaults: By `Band.column`, the value of ids that are not in the rows, and of null values.
     """
 
     side: Side
@@ -33,17 +35,15 @@ class Bands(NamedTuple):
 
 
 class GroupRows(NamedTuple):
-    """The groups of users and items that metrics of groups look at.
+    """The groups of users and items, for group metrics.
 
     Args:
-        items: `item, groups`, the groups as positions among the names; None where items are not grouped by columns.
-        names: The groups of items, by column and name.
-        segments: `user`, and `segment_0`, `segment_1`, … for each column of users; None where users are not grouped.
-        sizes: How many items each group has.
+        items: `item, groups`: the groups are indexes into the names of the sizes. None if no metric needs them.
+        segments: `user`, and `segment_0`, `segment_1`, … for each column with groups of users. None if no metric needs them.
+        sizes: The number of items of each group.
     """
 
     items: Any = None
-    names: tuple[tuple[str, str], ...] = ()
     segments: Any = None
     sizes: GroupSizes = GroupSizes()
 
@@ -53,9 +53,9 @@ class Descriptions(NamedTuple):
 
     Args:
         rows: `item`, and its features and categories.
-        n_items: How many items have some.
-        n_features: Length of the feature vectors.
-        categories: The names of all categories.
+        n_items: The number of items.
+        n_features: The length of the feature vectors.
+        categories: The names of all categories, sorted.
     """
 
     rows: Any
@@ -66,15 +66,15 @@ class Descriptions(NamedTuple):
 
 @dataclass(frozen=True)
 class Known(Generic[Frame]):
-    """What is known before users are scored.
+    """The side information of an evaluation.
 
     Args:
-        models: The models that are evaluated.
-        n_items: The size of the catalog, where it is known.
-        summary: What is known of all items together.
-        items: `item`, what is known of each one in bytes, and its groups; None where no metric looks at items.
-        items_to_all: Every bucket of users gets all these rows; else rows of lists carry what is known of their items.
-        group_sizes: How many items each group has.
+        models: The evaluated models.
+        n_items: The size of the catalog, None if it is not known.
+        summary: What all items have in common.
+        items: `item`, its properties packed into bytes, and its groups; None if no metric needs them.
+        items_to_all: All these rows are sent to every bucket of users. Otherwise they are joined to the rows of lists.
+        group_sizes: The number of items of each group.
         segments: The groups of users.
         bands: The values of slices.
     """
@@ -90,28 +90,64 @@ class Known(Generic[Frame]):
 
 
 def item_summary(popularity: Popularity | None, described: Descriptions | None, groups: GroupRows) -> ItemSummary:
-    """What is known of all items together."""
-    if described is None:
-        return ItemSummary(popularity, 0, 0, groups.names)
-    return ItemSummary(popularity, described.n_features, len(described.categories), groups.names)
+    """What all items have in common."""
+    n_features, n_categories = (0, 0) if described is None else (described.n_features, len(described.categories))
+    return ItemSummary(popularity, n_features, n_categories, group_names(groups.sizes.sizes))
 
 
-def models_of(request: Request, in_tables: Callable[[], Sequence[str]] | None) -> tuple[str, ...]:
-    """The models that are evaluated.
-
-    Args:
-        request: What is asked.
-        in_tables: Looks the models up in predictions; None where these have no column of models.
+def models_of(request: Request, tables: Sequence[Frame], read_names: Callable[[Frame], Iterable[str]]) -> tuple[str, ...]:
+    """The evaluated models. Their names are read from the tables with a model column only if the request names none.
 
     Raises:
-        ConfigError: Several models are asked for, and no column tells them apart; or the baseline is none of the models.
+        ConfigError: Several models are requested, and there is no model column; or the baseline is none of the models.
     """
-    if request.models is not None and len(request.models) > 1 and in_tables is None:
-        expected = f"a column {request.columns.model!r} (columns.model) that tells {', '.join(request.models)} apart"
+    if request.models is not None and len(request.models) > 1 and not tables:
+        expected = f"a column {request.columns.model!r} (columns.model) that names {', '.join(request.models)}"
         raise ConfigError(f"models: expected {expected}, found none: give model_name for predictions of one model")
-    names = request.models or tuple(in_tables() if in_tables is not None else ()) or (request.model_name,)
-    if request.compared_baseline is not None and request.compared_baseline not in names:
-        raise ConfigError(
-            f"baseline: unknown model {request.compared_baseline!r}{did_you_mean(request.compared_baseline, names)}"
-        )
+    names = request.models or tuple(sorted({name for table in tables for name in read_names(table)})) or (request.model_name,)
+    baseline = request.compared_baseline
+    if baseline is not None and baseline not in names:
+        raise ConfigError(f"baseline: unknown model {baseline!r}{did_you_mean(baseline, names)}")
     return names
+
+
+def catalog_size(request: Request, catalog: Frame | None, count: Callable[[Frame], int]) -> int | None:
+    """The number of items in the catalog, which is counted only if a metric needs it. None if it is not known.
+
+    Raises:
+        DataError: The catalog is empty.
+    """
+    n_items = request.catalog_size
+    if catalog is not None and request.needs.first_with("catalog"):
+        n_items = count(catalog)
+    if n_items == 0:
+        raise DataError("catalog: expected rows with an item, found none: check its location and filters")
+    return n_items
+
+
+def counted_bands(request: SliceRequest, side: Side) -> dict[Band, str]:
+    """The bands of the number of training rows of users or items, and the label of 0 rows in each."""
+    return {band: band.labels[bisect_right(band.edges, 0)] for band in request.counted if band.name == COUNTED[side]}
+
+
+def item_group_columns(measured: Iterable[MeasureSpec]) -> list[str]:
+    """The different columns by which items are grouped."""
+    columns = (grouping.column for grouping in groupings_of(measured))
+    return list(dict.fromkeys(column for column in columns if column is not None))
+
+
+def group_slices(columns: Iterable[str]) -> tuple[Slice, ...]:
+    """Columns with groups as slices of one column each.
+
+    Raises:
+        ConfigError: Two columns differ only by punctuation.
+    """
+    try:
+        return parse_slices([Slice((Band(column),)) for column in columns])
+    except ConfigError as error:
+        raise ConfigError(f"groups: {error}") from error
+
+
+def group_names(sizes: Mapping[str, Mapping[str, int]]) -> tuple[tuple[str, str], ...]:
+    """The column and the name of each group of items. Rows contain the indexes of these."""
+    return tuple((column, group) for column, groups in sizes.items() for group in groups)

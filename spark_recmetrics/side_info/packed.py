@@ -1,4 +1,4 @@
-"""The side information that workers get with lists and ground truth, and items packed into bytes."""
+"""Side information as workers get it: the rows of users, and the properties of items packed into bytes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_recmetrics.columns import ABOUT_ITEM, KIND, KIND_ITEM, KIND_SEGMENT, KIND_TRAIN, KIND_TRUTH
-from spark_recmetrics.metrics.arrays import Floats, Ints
+from spark_recmetrics.metrics.arrays import Floats, Ints, positions_of
 from spark_recmetrics.metrics.recommended_items import ItemSummary, ItemTable
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-from spark_recmetrics.metrics.arrays import positions_of
-
 
 @dataclass(frozen=True)
 class SideRows:
-    """The side information of users, as far as metrics need it.
+    """The side information of users. Tables that no metric needs are None.
 
     Args:
         train: `user, item` of training rows.
-        segments: `user`, and `segment_0`, `segment_1`, …: for each column by which users are grouped, the group or None.
+        segments: `user`, and `segment_0`, `segment_1`, …: the user's group by each column with groups of users, or None.
         items: `item` and `ABOUT_ITEM`, each item once. None if the rows of lists, ground truth and training rows have the
             column `ABOUT_ITEM`.
     """
@@ -50,7 +48,7 @@ def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, SideRows]:
 
 @dataclass(frozen=True)
 class Trained:
-    """The training rows of a bucket, each once, with numbers for users and items.
+    """The distinct training rows of a bucket, with numbers for users and items.
 
     Args:
         user: (T,) users, ascending.
@@ -78,35 +76,38 @@ class Trained:
 
 
 def pack(numbers: Ints, features: Floats, groups: Iterable[Ints]) -> list[bytes]:
-    """The side information of each item as bytes, a multiple of 8.
+    """The properties of each item as bytes, a multiple of 8.
 
     Arrays are slow to send to Python: for each row, Spark reads all earlier rows of the batch.
 
     Args:
         numbers: (I, 2 + B) training rows of the item, users who have one, and its categories, one bit each.
         features: (I, D) feature vector, NaN without one.
-        groups: (I,) positions in `ItemSummary.groups`.
+        groups: (I,) arrays of indexes into `ItemSummary.groups`.
     """
     fixed = np.concatenate([numbers.astype("<i8"), features.astype("<f8").view("<i8")], axis=1)
     return [row.tobytes() + of_item.astype("<i8").tobytes() for row, of_item in zip(fixed, groups, strict=True)]
 
 
 def read_table(sources: Sequence[tuple[pd.DataFrame, Ints]], size: int, summary: ItemSummary) -> ItemTable:
-    """The side information of the items of a bucket.
+    """The properties of the items of a bucket.
 
     Args:
         sources: Frames with or without `ABOUT_ITEM`, and the number of the item of each row.
-        size: How many items there are.
+        size: The number of items.
         summary: The summary of all items.
     """
     import pandas as pd
 
-    described = [(code, frame[ABOUT_ITEM]) for frame, code in sources if ABOUT_ITEM in frame and len(frame)]
+    filled = [(code, frame[ABOUT_ITEM]) for frame, code in sources if ABOUT_ITEM in frame and len(frame)]
     numbers = np.zeros((size, 2 + summary.n_blocks), dtype=np.int64)
     features = np.full((size, summary.n_features), np.nan)
     n_groups, groups = np.zeros(size, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    if described:
-        codes, values = np.concatenate([code for code, _ in described]), pd.concat([values for _, values in described])
+    if filled:
+        codes, values = (
+            np.concatenate([code for code, _ in filled]),
+            pd.concat([values for _, values in filled]),
+        )
         present = values.notna().to_numpy()
         code, first = np.unique(codes[present], return_index=True)
         packed = values.to_numpy()[present][first]

@@ -1,23 +1,19 @@
-"""Learn what metrics and slices need to know besides lists and ground truth: small jobs on Spark."""
+"""The side information of an evaluation on Spark, by small jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from spark_recmetrics.errors import DataError
-from spark_recmetrics.side_info.bands_spark import know_bands
-from spark_recmetrics.side_info.groups_spark import know_groups
+from spark_recmetrics.side_info.bands_spark import learn_bands, learn_groups
 from spark_recmetrics.side_info.items_spark import (
-    LARGEST_BESIDE,
     kept_items,
-    kept_training,
-    know_descriptions,
-    know_popularity,
+    learn_descriptions,
+    learn_popularity,
     parts_of_items,
+    trained_items,
 )
-from spark_recmetrics.side_info.known import Known, item_summary, models_of
+from spark_recmetrics.side_info.known import Known, catalog_size, item_summary, models_of
 from spark_recmetrics.storage import actions
 from spark_recmetrics.storage.progress import step
 from spark_recmetrics.storage.read import example_in_errors
@@ -28,13 +24,17 @@ if TYPE_CHECKING:
     from spark_recmetrics.inputs.spark import Inputs
     from spark_recmetrics.request.request import Request
 
+LARGEST_TO_ALL = 2**26
+"""The maximum size, in bytes, of the properties of items that are sent to every bucket. Larger tables are joined to the rows of
+lists."""
+
 
 def learn(inputs: Inputs, request: Request, resources: ExitStack) -> Known[DataFrame]:
-    """What is known of models, items, groups and slices. Nothing of the size of the catalog reaches the driver.
+    """The side information of an evaluation. Nothing of the size of the catalog reaches the driver.
 
     Args:
         inputs: The caller's tables.
-        request: What is asked.
+        request: The request.
         resources: Releases what is kept in the cluster.
 
     Raises:
@@ -43,42 +43,31 @@ def learn(inputs: Inputs, request: Request, resources: ExitStack) -> Known[DataF
     """
     spark, needs = inputs.truth.sparkSession, request.needs.all
     with step(spark, "models and catalog"):
-        models = models_of(request, _models_in(inputs))
-        n_items = request.catalog_size
-        if request.needs.first_with("catalog") and inputs.catalog is not None:
-            n_items = actions.count_distinct(inputs.catalog)
-    if n_items == 0:
-        raise DataError("catalog: expected rows with an item, found none: check its location and filters")
+        with_model = [rows for rows in inputs.predicted.values() if "model" in rows.columns]
+        models = models_of(request, with_model, actions.distinct_models)
+        n_items = catalog_size(request, inputs.catalog, actions.count_distinct)
     with step(spark, "items and groups"), example_in_errors():
-        trained = kept_training(inputs, needs, resources)
+        trained = trained_items(inputs, needs, resources)
         groups, described, popularity, bands = actions.in_parallel(
             spark,
-            lambda: know_groups(inputs, request),
-            lambda: know_descriptions(inputs, needs, request.columns),
-            lambda: know_popularity(trained, inputs, needs),
-            lambda: know_bands(inputs, request.slices, request.columns),
+            lambda: learn_groups(inputs, request),
+            lambda: learn_descriptions(inputs, needs, request.columns),
+            lambda: learn_popularity(trained, inputs, needs),
+            lambda: learn_bands(inputs, request.slices, request.columns),
         )
     items = kept_items(trained, described, groups, parts_of_items(request.n_buckets), resources)
     summary = item_summary(popularity, described, groups)
-    # The tables are about the same items, more or less.
+    # The tables have about the same items.
     n_popular = 0 if popularity is None else sum(popularity.n_items)
     n_described = 0 if described is None else described.n_items
-    size = max(n_popular, n_described, groups.sizes.n_items) * 8 * (2 + summary.n_blocks + summary.n_features)
+    n_bytes = max(n_popular, n_described, groups.sizes.n_items) * 8 * (2 + summary.n_blocks + summary.n_features)
     return Known(
         models=models,
         n_items=n_items,
         summary=summary,
         items=items,
-        items_to_all=size <= LARGEST_BESIDE,
+        items_to_all=n_bytes <= LARGEST_TO_ALL,
         group_sizes=groups.sizes,
         segments=groups.segments,
         bands=bands,
     )
-
-
-def _models_in(inputs: Inputs) -> Callable[[], list[str]] | None:
-    """Looks up the models in the tables, by a job each; None where they have no column of models."""
-    tables = [rows for rows in inputs.predicted.values() if "model" in rows.columns]
-    if not tables:
-        return None
-    return lambda: sorted({name for rows in tables for name in actions.distinct_models(rows)})

@@ -2,66 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.inputs.contract import CATEGORY_KINDS, VECTOR_KINDS, ColumnType, Kind
 from spark_recmetrics.inputs.memory import MemoryTable, as_strings
-from spark_recmetrics.side_info.descriptions import CATEGORIES_FORM, FEATURES_FORM, MOST_FEATURES, SPARSE, wrong_form
+from spark_recmetrics.side_info.checks import DENSE, INTEGER_KINDS, MOST_FEATURES, categories_type, features_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-_NUMERIC: tuple[Kind, ...] = ("integer", "float", "decimal", "empty")
-_INTEGER: tuple[Kind, ...] = ("integer", "empty")
-_DENSE = 1
-"""The type of dense vectors of Spark ML; that of sparse ones is 0."""
-
 
 class Vector(NamedTuple):
-    """The numbers of a feature vector, its length, and whether it is a sparse one that does not fit its size."""
+    """The numbers of a feature vector, its length, and whether it is a sparse vector that does not fit its size."""
 
     numbers: NDArray[np.float64] | None = None
     length: int | None = None
     misplaced: bool = False
 
+    @classmethod
+    def dense(cls, numbers: NDArray[np.float64] | None) -> Vector:
+        """The vector with these numbers."""
+        return cls() if numbers is None else cls(numbers, len(numbers))
+
 
 def feature_vectors(table: MemoryTable, name: str) -> list[Vector]:
-    """The feature vector of each row.
+    """The feature vector of each row."""
+    import pyarrow.compute as pc
 
-    Raises:
-        DataError: There is no such column, or it holds something else.
-    """
-    column_type = table.schema.typed("features", name, VECTOR_KINDS, FEATURES_FORM)
-    column = table.column(name)
+    column_type, column = features_type(table.schema, name), table.column(name)
     if column_type.kind == "empty":
         return [Vector()] * len(column)
-    if _is_array_of(column_type, _NUMERIC):
-        return [Vector() if numbers is None else Vector(numbers, len(numbers)) for numbers in _arrays(column)]
+    if column_type.kind == "array":
+        return list(map(Vector.dense, _arrays(column)))
     fields = dict(column_type.fields)
-    if not _is_sparse(fields):
-        raise wrong_form("features", name, FEATURES_FORM, column_type.name)
-    forms = _cells(column, "type") if "type" in fields and fields["type"].kind in _INTEGER else [0] * len(column)
-    parts = (_cells(column, "size"), _arrays(_field(column, "indices")), _arrays(_field(column, "values")), forms)
-    rows = zip(column.is_valid().to_pylist(), *parts, strict=True)
-    return [_sparse(size, places, numbers, form or 0) if valid else Vector() for valid, size, places, numbers, form in rows]
+    sizes = pc.struct_field(column, "size").to_pylist()
+    indices, values = (_arrays(pc.struct_field(column, part)) for part in ("indices", "values"))
+    has_type = "type" in fields and fields["type"].kind in INTEGER_KINDS
+    types = pc.struct_field(column, "type").to_pylist() if has_type else [0] * len(column)
+    rows = zip(column.is_valid().to_pylist(), sizes, indices, values, types, strict=True)
+    return [_of_struct(*parts) if valid else Vector() for valid, *parts in rows]
+
+
+def _of_struct(size: int | None, indices: Any, values: Any, vector_type: int | None) -> Vector:
+    if vector_type == DENSE:
+        return Vector.dense(values)
+    if vector_type or size is None or size < 0 or indices is None or values is None:
+        return Vector(length=size, misplaced=True)
+    in_range = (indices >= 0) & (indices < size)  # false for NaN
+    if not in_range.all() or not len(np.unique(indices)) == len(indices) == len(values):
+        return Vector(length=size, misplaced=True)
+    if size > MOST_FEATURES:  # rejected because of its length, so do not fill it
+        return Vector(length=size)
+    filled = np.zeros(size)
+    filled[indices.astype(np.int64)] = values
+    return Vector(filled, size)
 
 
 def categories_of(table: MemoryTable, name: str) -> list[list[str]]:
-    """The categories of each row.
-
-    Raises:
-        DataError: There is no such column, or it holds something else.
-    """
-    column_type = table.schema.typed("categories", name, (*CATEGORY_KINDS, "array"), CATEGORIES_FORM)
+    """The categories of each row."""
+    column_type, column = categories_type(table.schema, name), table.column(name)
     if column_type.kind != "array":
-        return [[] if value is None else [value] for value in plain_strings(table.column(name))]
-    if not _is_array_of(column_type, CATEGORY_KINDS):
-        raise wrong_form("categories", name, CATEGORIES_FORM, column_type.name)
-    return [[value for value in values or () if value is not None] for values in arrays_of_strings(table.column(name))]
+        return [[] if value is None else [value] for value in plain_strings(column)]
+    return [[value for value in values or () if value is not None] for values in arrays_of_strings(column)]
 
 
 def plain_strings(column: pa.ChunkedArray) -> list[str | None]:
@@ -75,21 +79,12 @@ def plain_strings(column: pa.ChunkedArray) -> list[str | None]:
 
 
 def arrays_of_strings(column: pa.ChunkedArray) -> list[list[str | None] | None]:
-    """The same for arrays."""
+    """The arrays, with values as Spark writes them."""
     import pyarrow.compute as pc
 
     values, ends = plain_strings(pc.list_flatten(column)), _ends(column)
     rows = zip(column.is_valid().to_pylist(), ends[:-1], ends[1:], strict=True)
     return [values[start:end] if valid else None for valid, start, end in rows]
-
-
-def _ends(column: pa.ChunkedArray) -> list[int]:
-    """Where each array starts and ends among all elements."""
-    import pyarrow.compute as pc
-
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy()
-    ends: list[int] = np.append(0, np.cumsum(lengths)).tolist()
-    return ends
 
 
 def _arrays(column: pa.ChunkedArray) -> list[NDArray[np.float64] | None]:
@@ -104,40 +99,10 @@ def _arrays(column: pa.ChunkedArray) -> list[NDArray[np.float64] | None]:
     return [part if valid else None for valid, part in zip(column.is_valid().to_pylist(), parts, strict=True)]
 
 
-def _field(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def _ends(column: pa.ChunkedArray) -> list[int]:
+    """Where each array starts and ends among all elements."""
     import pyarrow.compute as pc
 
-    return pc.struct_field(column, name)
-
-
-def _cells(column: pa.ChunkedArray, name: str) -> list[Any]:
-    cells: list[Any] = _field(column, name).to_pylist()
-    return cells
-
-
-def _is_array_of(column_type: ColumnType | None, kinds: Sequence[Kind]) -> bool:
-    return column_type is not None and column_type.element is not None and column_type.element.kind in kinds
-
-
-def _is_sparse(fields: Mapping[str, ColumnType]) -> bool:
-    """Whether a struct has the fields of a sparse vector."""
-    if not fields.keys() >= set(SPARSE) or fields["size"].kind not in _INTEGER:
-        return False
-    arrays = (("indices", _INTEGER), ("values", _NUMERIC))
-    return all(fields[name].kind == "empty" or _is_array_of(fields[name], kinds) for name, kinds in arrays)
-
-
-def _sparse(size: int | None, places: Any, numbers: Any, form: int) -> Vector:
-    """The vector of a struct."""
-    if form == _DENSE:
-        return Vector() if numbers is None else Vector(numbers, len(numbers))
-    if form != 0 or size is None or places is None or numbers is None:
-        return Vector(length=size, misplaced=True)
-    fits = bool(((places >= 0) & (places < size)).all()) and len(np.unique(places)) == len(places) == len(numbers)
-    if not fits or size < 0:
-        return Vector(length=size, misplaced=True)
-    if size > MOST_FEATURES:  # rejected by its length, without taking its memory
-        return Vector(length=size)
-    filled = np.zeros(size)
-    filled[places.astype(np.int64)] = numbers
-    return Vector(filled, size)
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy()
+    ends: list[int] = np.append(0, np.cumsum(lengths)).tolist()
+    return ends

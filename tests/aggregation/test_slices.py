@@ -17,7 +17,7 @@ from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.job.cli import main
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.request.slices import Slice, by_side, grouped, in_order, parse_slices, values_of
-from spark_recmetrics.side_info.descriptions import check_values
+from spark_recmetrics.side_info.checks import check_values
 from spark_recmetrics.stats import poisson_weights
 
 METRICS = ["ndcg@3", "precision@3", "f1@3", "rmse", "r2", "ctr@3"]
@@ -410,7 +410,7 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
         ({"slices": ["gender", "gender"]}, "slices: expected each slice once, found gender twice"),
         ({"slices": "gender"}, "slices: expected a list of slices such as ['gender', 'age(18, 35)'], found 'gender'"),
         ({"slices": ["gender"], "min_users": 0}, "min_users: expected an integer of at least 1"),
-        ({"slices": ["gender(1, 2)"]}, "expected a number, which has edges, found string, e.g. '"),
+        ({"slices": ["gender(1, 2)"]}, "expected a number, because the slice has edges, found string, e.g. '"),
         (
             {"slices": ["gender"], "user_segments": None},
             "slices: gender needs user_segments or item_groups, a table with a row for each",

@@ -398,7 +398,7 @@ def test_tables_of_groups_with_repeats_are_refused(table, id_col):
         of_groups(["reo", "user_mad_rating"], **{table: rows})
 
 
-GROUPS = "column 'kind': expected a text, a whole number, true or false, or a date, found {}: cast it first"
+GROUPS = "column 'kind': expected a string, an integer, a boolean or a date, found {}: cast it first"
 
 
 @pytest.mark.parametrize(
@@ -607,21 +607,23 @@ def sparse(size, indices, values):
 
 
 LENGTHS = (
-    "item_features: expected feature vectors of one length from 1 to 1024, found {}: fill or shorten them; an item without "
-    "features has null"
+    "item_features: expected feature vectors of one length from 1 to 1024, found {}: fill or shorten them; use null for "
+    "an item without features"
 )
-NUMBERS = "item_features: expected finite numbers as features, found 1 vectors with others: an item without features has null"
+NUMBERS = (
+    "item_features: expected finite numbers as features, found 1 vectors with others: use null for an item without features"
+)
 PLACES = (
     "item_features: expected sparse vectors with as many indices as values, and different indices from 0 to size - 1, "
-    "found {} others: an item without features has null"
+    "found {} others: use null for an item without features"
 )
 VECTOR = (
-    "item_features: column 'about' (columns.features): expected an array of numbers, a vector, or size, indices and values "
-    "of a sparse one, found {}: cast it first"
+    "item_features: column 'about' (columns.features): expected an array of numbers, a vector, or a struct of size, "
+    "indices and values, found {}: cast it first"
 )
 ARROW = "item_features: column 'about': expected values that Arrow can hold, found {}: cast them first"
 CATEGORY = (
-    "item_features: column 'about' (columns.categories): expected a text, a whole number, or an array of these, found {}: "
+    "item_features: column 'about' (columns.categories): expected a string, an integer, or an array of these, found {}: "
     "cast it first"
 )
 # Metric, type on Spark, what items have, the whole message; and the type in it.

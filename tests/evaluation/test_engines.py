@@ -502,8 +502,8 @@ MESSAGES = {
     "twins": "truth: expected one column named 'user_id' (columns.user), in any case, found user_id, USER_ID",
     "a repeated user": "user_segments: expected one row for each user, found 1 more, e.g. users 1: decide which row counts",
     "a slice of strings": (
-        "user_segments: column 'age': expected a number, which has edges, found string, e.g. 'old' in user_segments: "
-        "cast it first"
+        "user_segments: column 'age': expected a number, because the slice has edges, found string, e.g. 'old' in "
+        "user_segments: cast it first"
     ),
     "too many values": (
         "slices: code: expected at most 1000 values, found 1001: give edges to numbers, as in 'age(18, 35)', or group the "

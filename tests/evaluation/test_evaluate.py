@@ -18,7 +18,7 @@ import spark_recmetrics as srm
 from spark_recmetrics.conventions import CONVENTIONS
 from spark_recmetrics.metrics import DEFINITIONS, expand, parse
 from spark_recmetrics.scoring.spark import gathers
-from spark_recmetrics.side_info import items_spark as known_items
+from spark_recmetrics.side_info import spark as side_info
 from spark_recmetrics.storage import actions
 from spark_recmetrics.storage import schemas as schema
 
@@ -167,9 +167,9 @@ def test_options_agree_with_the_oracle(spark, options):
 
 
 @pytest.mark.once
-def test_what_is_known_of_many_items_comes_with_the_rows_of_lists(spark, monkeypatch):
-    """Of few items it comes to every bucket beside the lists, as in all other tests."""
-    monkeypatch.setattr(known_items, "LARGEST_BESIDE", 0)
+def test_the_properties_of_many_items_are_joined_to_the_rows_of_lists(spark, monkeypatch):
+    """Those of few items are sent to every bucket, as in all other tests."""
+    monkeypatch.setattr(side_info, "LARGEST_TO_ALL", 0)
     metrics = expand([name for name in ALL if not parse(name).definition.accuracy], 3)
     assert len(metrics) > 25
     result, expected = evaluate_all(spark, oracle.merged_cases(range(3)), CONVENTIONS["default"], metrics)

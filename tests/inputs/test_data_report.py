@@ -493,7 +493,7 @@ def test_a_dropped_score_does_not_depend_on_the_metrics(spark, metrics):
 @pytest.mark.spark
 @pytest.mark.once
 def test_models_without_a_column_that_tells_them_apart(spark):
-    with pytest.raises(srm.ConfigError, match=r"models: expected a column 'model' .* that tells als, pop apart, found none"):
+    with pytest.raises(srm.ConfigError, match=r"models: expected a column 'model' .* that names als, pop, found none"):
         run(spark, [("u", "a", 1.0)], [("u", "a", 1.0)], models=["als", "pop"])
 
 
