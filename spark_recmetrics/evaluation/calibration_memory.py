@@ -33,15 +33,16 @@ def calibration_bins(
     lists = distinct_items(lists if "model" in lists else lists.assign(model=0), request)
     lists = lists.assign(score=lists["score"].astype(np.float64))
     lists = lists[np.isfinite(lists["score"])]
-    # Users without ground truth do not count; for the others, an item that it lacks is not relevant.
+    # Users without ground truth are left out. For the others, an item without ground truth is not relevant.
     lists = lists if by_rating else lists[lists["user"].isin(set(judged["user"]))]
     rows = lists.merge(highest_ratings(judged), on=["user", "item"], how="inner" if by_rating else "left")
     rows = rows.rename(columns={"true": "outcome"}).fillna({"outcome": 0.0})
     bins: list[dict[str, Any]] = []
     for code, of_model in rows.groupby("model", sort=True):
-        score = of_model["score"].to_numpy()
-        edges = np.quantile(score, np.arange(1, n_bins) / n_bins, method="inverted_cdf") if n_bins > 1 else np.zeros(0)
-        for number, own in of_model.groupby(np.searchsorted(edges, score, side="left")):
-            values = own["score"].min(), own["score"].max(), own["score"].mean(), len(own), own["outcome"].mean()
+        scores = of_model["score"].to_numpy()
+        edges = np.quantile(scores, np.arange(1, n_bins) / n_bins, method="inverted_cdf") if n_bins > 1 else np.zeros(0)
+        for number, of_bin in of_model.groupby(np.searchsorted(edges, scores, side="left")):
+            score, outcome = of_bin["score"], of_bin["outcome"]
+            values = score.min(), score.max(), score.mean(), len(of_bin), outcome.mean()
             bins.append({"code": code, "bin": number, **dict(zip(BIN_COLUMNS, values, strict=True))})
     return bins

@@ -1,12 +1,10 @@
-"""The stages of an evaluation in memory, for data that fits one machine: no Spark, no Java."""
+"""The stages of an evaluation in memory, without Spark and Java, for data that fits one machine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from spark_recmetrics.aggregation.item_intervals import Shared
 from spark_recmetrics.aggregation.means import combined
@@ -56,14 +54,14 @@ class MemoryEngine:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Nothing is held."""
+        """There is nothing to release."""
 
     def read(self) -> MemoryInputs:
         """Canonical rows."""
         return read_inputs(self.tables, self.request)
 
     def learn(self, inputs: MemoryInputs) -> Known[pd.DataFrame]:
-        """What is known of models, items, groups and slices."""
+        """Models, items, groups and slices."""
         return learn(inputs, self.request)
 
     def score(self, inputs: MemoryInputs, known: Known[pd.DataFrame]) -> Scored:
@@ -83,28 +81,27 @@ class MemoryEngine:
         return combined(parts.itertuples(index=False))
 
     def row_counts(self, inputs: MemoryInputs) -> Mapping[str, Mapping[str, Any]]:
-        """What was counted when the tables were read."""
+        """The counts that reading the tables returned."""
         return inputs.counts
 
     def items_in_both(self, inputs: MemoryInputs, known: Known[pd.DataFrame], totals: Totals) -> dict[str, tuple[int, int]]:
-        """Of models without a pair in common with the ground truth: how many of its items they predict, and how many it has."""
+        """The numbers of predicted and of all items of the ground truth."""
         import pyarrow.compute as pc
 
-        models, request = without_pairs(totals), self.request
+        models, request, counts = without_pairs(totals), self.request, dict[str, tuple[int, int]]()
         if not models:
-            return {}
+            return counts
         items = clean_truth(inputs.truth, request.convention, request.policies)["item"].unique()
         rows = clean_predictions(inputs.predicted["predictions"], request.convention, request.policies)
-        counts = {}
         for model in models:
-            own = rows.filter(pc.equal(rows["model"], model)) if "model" in rows.column_names else rows
-            counts[model] = (pc.sum(pc.is_in(items, own["item"].unique())).as_py() or 0, len(items))
+            of_model = rows.filter(pc.equal(rows["model"], model)) if "model" in rows.column_names else rows
+            counts[model] = (pc.sum(pc.is_in(items, of_model["item"].unique())).as_py() or 0, len(items))
         return counts
 
     def aggregate(
         self, inputs: MemoryInputs, known: Known[pd.DataFrame], scored: Scored, totals: Totals, sliced: Sliced | None
     ) -> Sums:
-        """The sums that values are made of, besides the totals."""
+        """The sums from which values are computed, in addition to the totals."""
         scoring, measured, request = scored.scoring, self.request.measured, self.request
         n_counted, n_summed = (0, 0) if scoring is None else (len(scoring.counted), len(per_item_indexes(measured)))
         groups = sums_by_group(scored.kept) if measured else []
@@ -136,17 +133,15 @@ class MemoryEngine:
 
     def rows_by_kind(
         self, inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, scoring: Scoring
-    ) -> tuple[dict[int, list[dict[str, Any]]], dict[int, list[str]]]:
-        """The rows of lists, ground truth and training rows, and their columns."""
-        frames = rows_by_kind(inputs, known, request, scoring)
-        rows = {kind: _records(frame) for kind, frame in frames.items()}
-        return rows, {kind: list(map(str, frame)) for kind, frame in frames.items()}
+    ) -> dict[int, pd.DataFrame]:
+        """The rows of lists, ground truth and training rows."""
+        return rows_by_kind(inputs, known, request, scoring)
 
     def is_predicted(self, inputs: MemoryInputs, known: Known[pd.DataFrame], user: Any) -> bool:
         """Whether the user is in predictions of any model or table."""
         for rows in inputs.predicted.values():
-            own = rows_of_user(rows, user)
-            models = own["model"].to_pylist() if "model" in own.column_names else known.models[: len(own)]
+            of_user = rows_of_user(rows, user)
+            models = of_user["model"].to_pylist() if "model" in of_user.column_names else known.models[: len(of_user)]
             if set(models) & set(known.models):
                 return True
         return False
@@ -156,10 +151,10 @@ class MemoryEngine:
         return rating_range(inputs.truth, self.request.convention)
 
     def calibration_bins(
-        self, inputs: MemoryInputs, known: Known[pd.DataFrame], table: str, against: str, n_bins: int
+        self, inputs: MemoryInputs, known: Known[pd.DataFrame], table: str, n_bins: int, *, by_rating: bool
     ) -> list[dict[str, Any]]:
         """The bins of `calibration.calibrate`."""
-        return calibration_bins(inputs, known, self.request, table, n_bins, by_rating=against == "rating")
+        return calibration_bins(inputs, known, self.request, table, n_bins, by_rating=by_rating)
 
     def frame(self, name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         """A pandas frame."""
@@ -168,19 +163,4 @@ class MemoryEngine:
         return pd.DataFrame(list(rows))
 
     def release(self, scored: Scored) -> None:
-        """PER_USER goes with the result."""
-
-    def keep(self) -> None:
-        """PER_USER goes with the result."""
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows as dictionaries, a missing number as None."""
-    columns = {str(name): _values(column) for name, column in frame.items()}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _values(column: pd.Series[Any]) -> list[Any]:
-    if column.dtype.kind == "f":
-        return [None if np.isnan(value) else value for value in column.tolist()]
-    return column.tolist()
+        """PER_USER is in the result."""

@@ -44,6 +44,7 @@ from spark_recmetrics.storage.progress import step
 from spark_recmetrics.storage.schemas import DATA_REPORT, SUMMARY
 
 if TYPE_CHECKING:
+    import pandas as pd
     from typing_extensions import Self
 
     from spark_recmetrics.aggregation.slices import Sliced
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from spark_recmetrics.request.request import Request
     from spark_recmetrics.side_info.known import Known
     from spark_recmetrics.storage.row_counts import RowCounts
-
-_SCHEMAS = {"summary": SUMMARY, "data_report": DATA_REPORT}
 
 
 class SparkEngine:
@@ -67,6 +66,8 @@ class SparkEngine:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self._result.pop_all()
         with self._resources, self._result:
             pass
 
@@ -75,11 +76,11 @@ class SparkEngine:
         return read_inputs(self.tables, self.request)
 
     def learn(self, inputs: Inputs) -> Known[DataFrame]:
-        """What small jobs find out."""
+        """Models, items, groups and slices, by small jobs."""
         return learn(inputs, self.request, self._resources)
 
     def score(self, inputs: Inputs, known: Known[DataFrame]) -> Scored:
-        """PER_USER, which is kept after its first use."""
+        """PER_USER, which stays in the cluster after its first use."""
         scoring = scoring_of(self.request, known, has_rank=inputs.has_rank, full_lists=self.request.full_lists)
         per_user = score(inputs, known, self.request, scoring)
         kept = actions.materialize(with_bands(per_user, known.bands["user"]) if "user" in known.bands else per_user)
@@ -90,16 +91,16 @@ class SparkEngine:
         return Scored(kept, rows, users, users.drop(*transient(kept.columns)), scoring)
 
     def total(self, inputs: Inputs, known: Known[DataFrame], scored: Scored) -> Totals:
-        """The totals over users: the job that scores them."""
+        """The totals over users. This job scores them."""
         with step(self.session, "scoring") as seen:
             sums = SumSpec.of(self.request.metrics, self.request.convention)
             totals = combined(actions.collect_rows(user_totals(scored.users, sums)))
             seen.rows = sum(counts.get("rows") or 0 for counts in self.row_counts(inputs).values())
-            seen.users = max((of_model.get("users_all", 0) for of_model in totals.values()), default=0)
+            seen.users = max((model_totals.get("users_all", 0) for model_totals in totals.values()), default=0)
         return totals
 
     def row_counts(self, inputs: Inputs) -> dict[str, dict[str, Any]]:
-        """What was counted while the tables were read; of each fault, a second look finds examples."""
+        """What was counted while the tables were read, and examples of each fault from another job."""
         if self._counts is None:
             self._counts = {table: _counted(counts) for table, counts in inputs.counts.items()}
         return self._counts
@@ -107,7 +108,7 @@ class SparkEngine:
     _counts: dict[str, dict[str, Any]] | None = None
 
     def items_in_both(self, inputs: Inputs, known: Known[DataFrame], totals: Totals) -> dict[str, tuple[int, int]]:
-        """Another look at the tables, which a model with a single pair in common does not need."""
+        """The numbers of predicted and of all items of the ground truth. A job runs only for models without a common pair."""
         models, request, counts = without_pairs(totals), self.request, dict[str, tuple[int, int]]()
         if not models:
             return counts
@@ -152,7 +153,7 @@ class SparkEngine:
         metrics = [metric for metric in self.request.metrics if metric.definition.across_users]
         if not metrics:
             return []
-        edges = {model: of_model[SCORE_EDGES] for model, of_model in totals.items() if SCORE_EDGES in of_model}
+        edges = {model: sums[SCORE_EDGES] for model, sums in totals.items() if SCORE_EDGES in sums}
         return actions.collect_rows(won_in_ranges(scored.users, [metric.k for metric in metrics], edges))
 
     def _sums_of_items(self, items: DataFrame | None, known: Known[DataFrame]) -> list[dict[str, Any]]:
@@ -166,10 +167,16 @@ class SparkEngine:
 
     def rows_by_kind(
         self, inputs: Inputs, known: Known[DataFrame], request: Request, scoring: Scoring
-    ) -> tuple[dict[int, list[dict[str, Any]]], dict[int, list[str]]]:
-        """The rows of lists, ground truth and training rows on the driver, and their columns."""
+    ) -> dict[int, pd.DataFrame]:
+        """The rows of lists, ground truth and training rows, on the driver."""
+        import pandas as pd
+
         frames = rows_by_kind(inputs, known, request, scoring)
-        return {kind: _rows(frame) for kind, frame in frames.items()}, {kind: frame.columns for kind, frame in frames.items()}
+        # In objects, integers next to a null stay integers.
+        return {
+            kind: pd.DataFrame(actions.collect_rows(frame), columns=frame.columns, dtype=object)
+            for kind, frame in frames.items()
+        }
 
     def is_predicted(self, inputs: Inputs, known: Known[DataFrame], user: Any) -> bool:
         """Whether the user is in predictions of any model or table."""
@@ -182,25 +189,20 @@ class SparkEngine:
         return None if lowest is None else (lowest, highest)
 
     def calibration_bins(
-        self, inputs: Inputs, known: Known[DataFrame], table: str, against: str, n_bins: int
+        self, inputs: Inputs, known: Known[DataFrame], table: str, n_bins: int, *, by_rating: bool
     ) -> list[dict[str, Any]]:
         """The bins of `calibration.calibrate`."""
-        rows = calibration_rows(inputs, known, self.request, table, by_rating=against == "rating")
-        return _rows(calibration_bins(rows, n_bins))
+        return _rows(calibration_bins(calibration_rows(inputs, known, self.request, table, by_rating=by_rating), n_bins))
 
     def frame(self, name: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
         """A Spark frame."""
-        schema = _SCHEMAS[name]
+        schema = {"summary": SUMMARY, "data_report": DATA_REPORT}[name]
         frame: DataFrame = self.session.createDataFrame([tuple(row[column] for column in schema.names) for row in rows], schema)
         return frame
 
     def release(self, scored: Scored) -> None:
-        """Give back the memory that PER_USER holds in the cluster. It is computed again if it is read later."""
+        """Release the memory that PER_USER holds in the cluster. Spark computes it again if it is read later."""
         actions.release(scored.kept)
-
-    def keep(self) -> None:
-        """PER_USER stays in the cluster until it is released."""
-        self._result.pop_all()
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:

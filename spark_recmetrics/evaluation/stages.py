@@ -1,7 +1,8 @@
-"""The evaluation: its stages, one after the other. Spark and memory do the same in each."""
+"""The evaluation: its stages, in order. Both engines, Spark and memory, do the same in each."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Number
 from typing import Any
@@ -161,21 +162,10 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
         run=run,
     )
     request.check_given()
-    return run_stages(tables, request, before)
+    return _run_stages(tables, request, before)
 
 
-def run_stages(tables: Tables, request: Request, before: Callable[[], None] | None = None) -> Result:
-    """The stages of an evaluation.
-
-    Args:
-        tables: The caller's tables.
-        request: What is asked.
-        before: Called before lists are scored.
-
-    Raises:
-        ConfigError: The baseline is none of the models.
-        DataError: A column cannot be used, or rows are rejected.
-    """
+def _run_stages(tables: Tables, request: Request, before: Callable[[], None] | None) -> Result:
     with _engine_of(tables, request) as engine:
         inputs = engine.read()
         known = engine.learn(inputs)
@@ -197,8 +187,24 @@ def run_stages(tables: Tables, request: Request, before: Callable[[], None] | No
         sliced = Sliced.of(request)
         sums = engine.aggregate(inputs, known, scored, totals, sliced)
         values = values_of(totals, sums, request, known, sliced)
-        engine.keep()
-        return Result.of(Evaluated(request, inputs, known, scored, engine), values, checks, counts["truth"])
+        return Result(
+            means=values.means,
+            sliced=values.sliced,
+            data_checks=checks,
+            convention=request.convention,
+            run=request.run,
+            data_hash=_data_hash(counts["truth"]),
+            warnings=[*request.warnings, *(check.line() for check in checks if check.level == "warn")],
+            slices=request.slices.slices,
+            min_users=request.min_users,
+            objectives=request.objectives,
+            confidence=request.intervals.confidence,
+            evaluated=Evaluated(request, inputs, known, scored, engine),
+        )
+
+
+def _data_hash(truth: Mapping[str, Any]) -> str:
+    return hashlib.sha256(f"{truth.get('rows', 0)} {truth.get('hash')}".encode()).hexdigest()[:16]
 
 
 def _engine_of(tables: Tables, request: Request) -> Engine:
@@ -212,7 +218,6 @@ def _engine_of(tables: Tables, request: Request) -> Engine:
 
 
 def _n_buckets(predictions: Any) -> int:
-    """The number of buckets where none is given: no more than the partitions that the session makes of a shuffle."""
     from spark_recmetrics.inputs.buckets_spark import default_n_buckets
 
     return default_n_buckets(predictions.sparkSession)
