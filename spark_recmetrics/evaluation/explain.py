@@ -77,7 +77,7 @@ class Explanation:
         return explanation_text(self.user, self.convention, self.models, vars(self), self.notes)
 
 
-def explain_user(evaluated: Evaluated, user: Any, model: str | None = None) -> Explanation:
+def explain_user(evaluated: Evaluated, user: Any, model: str | None) -> Explanation:
     """The rows of one user's lists with what each adds to the value of each metric. See `Result.explain`.
 
     The user's rows are collected to the driver, and are ranked and scored there by the code of the workers. A row adds the
@@ -229,10 +229,6 @@ class _RankedList:
             n_tied=np.minimum(among.n_tied[rows], n_listed[copy] - n_above),
         )
 
-    def position(self, rank: Any) -> Any:
-        """The position of the row of this rank."""
-        return np.searchsorted(self.rows.rank, rank)
-
     def n_unseen(self, lengths: Ints) -> Ints:
         """How many candidates that are not training rows each cut list has."""
         if self.batch.unseen_candidates is None or not self.scoring.trained:
@@ -280,7 +276,8 @@ class _Tables:
             ranked, pairs_of_model = user_rows.of_model(code), pairs.kept(pairs.user == code)
             for rank, predicted, true in zip(pairs_of_model.rank, pairs_of_model.score, pairs_of_model.rating, strict=True):
                 ratings = {"predicted": float(predicted), "true": float(true), "error": float(predicted) - float(true)}
-                self.by_name["pairs"].append({"model": model, "item": ranked.items[ranked.position(rank)], **ratings})
+                item = ranked.items[np.searchsorted(ranked.rows.rank, rank)]
+                self.by_name["pairs"].append({"model": model, "item": item, **ratings})
             n_pairs = len(pairs_of_model.rank)
             reason = "all true ratings are equal" if n_pairs else "no pair of a predicted and a true rating"
             for metric in self.rating:
@@ -320,7 +317,7 @@ class _Tables:
                 "hit": rank in gains,
                 "gain": gains.get(rank, 0.0),
             }
-            for rank, row in enumerate(ranked.position(np.arange(1, n_shown + 1)), 1)
+            for rank, row in enumerate(np.searchsorted(rows.rank, np.arange(1, n_shown + 1)), 1)
         ]
 
     def _add_missed(self, model: str, ranked: _RankedList, n_shown: int) -> None:
@@ -328,7 +325,8 @@ class _Tables:
         ranks: dict[Any, int] = {}
         for item, rank in zip(ranked.items, ranked.rows.rank.tolist(), strict=True):
             ranks.setdefault(item, rank)
-        relevant, ratings = ranked.truth[ranked.truth["rating"].notna()], dict[Any, float]()
+        ratings: dict[Any, float] = {}
+        relevant = ranked.truth[ranked.truth["rating"].notna()]
         for item, rating in zip(relevant["item"].tolist(), relevant["rating"].tolist(), strict=True):
             ratings[item] = max(rating, ratings.get(item, rating))
         self.by_name["missed"] += [

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from spark_recmetrics.aggregation.item_intervals import Shared
 from spark_recmetrics.aggregation.means import combined
 from spark_recmetrics.aggregation.memory import (
@@ -21,14 +23,31 @@ from spark_recmetrics.aggregation.memory import (
 )
 from spark_recmetrics.aggregation.values import Sums, Totals, item_counts
 from spark_recmetrics.columns import ITEM_SLICE, transient
-from spark_recmetrics.evaluation.calibration_memory import calibration_bins
+from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.evaluation.engine import Scored, without_pairs
-from spark_recmetrics.inputs.memory import MemoryInputs, clean_predictions, clean_truth, read_inputs, rows_of_user
+from spark_recmetrics.inputs.memory import (
+    MemoryInputs,
+    clean_predictions,
+    clean_truth,
+    read_inputs,
+    relevant_rows,
+    rows_of_user,
+    to_pandas,
+)
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import item_columns
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
-from spark_recmetrics.scoring.memory import rating_range, rows_by_kind, score
+from spark_recmetrics.scoring.memory import (
+    clean_lists,
+    distinct_items,
+    highest_ratings,
+    rating_range,
+    rows_by_kind,
+    score,
+    true_ratings,
+    with_numbers,
+)
 from spark_recmetrics.scoring.partial_sums import part_totals
 from spark_recmetrics.scoring.plan import scoring_of
 from spark_recmetrics.side_info.bands_memory import with_bands
@@ -111,21 +130,15 @@ class MemoryEngine:
             histogram = item_histogram(items, n_counted)
             if known.items is not None and n_summed:
                 groups = [*groups, *means_by_group(items, known.items, measured, known.summary.groups)]
-        across = [metric.k for metric in request.metrics if metric.definition.across_users]
+        ranges = won_in_ranges(scored.users, [metric.k for metric in request.metrics if metric.definition.across_users])
+        slices = [] if sliced is None else slice_means(scored.rows, sliced)
         counts = item_counts(histogram, known.n_items)
         shared = Shared.of(scoring, counts, request.intervals)
         ends: dict[int, tuple[float, float]] = {}
         if shared is not None and items is not None and scoring is not None:
             repeats = request.convention.duplicates == "keep"
             ends = item_ends(listed_items(scored.users, items, known.models, scoring.counted, repeats=repeats), shared)
-        return Sums(
-            won_in_ranges(scored.users, across),
-            counts,
-            groups,
-            [] if sliced is None else slice_means(scored.rows, sliced),
-            ends,
-            () if shared is None else shared.metrics,
-        )
+        return Sums(ranges, counts, groups, slices, ends, () if shared is None else shared.metrics)
 
     def inputs_of_user(self, inputs: MemoryInputs, table: str, user: Any) -> MemoryInputs:
         """The rows of one user, with the lists of one table as predictions."""
@@ -153,8 +166,32 @@ class MemoryEngine:
     def calibration_bins(
         self, inputs: MemoryInputs, known: Known[pd.DataFrame], table: str, n_bins: int, *, by_rating: bool
     ) -> list[dict[str, Any]]:
-        """The bins of `calibration.calibrate`."""
-        return calibration_bins(inputs, known, self.request, table, n_bins, by_rating=by_rating)
+        """The bins of each model, by the quantiles of its scores. Equal scores are in one bin."""
+        request = self.request
+        lists = clean_lists(inputs.predicted[table], known, request)
+        truth = clean_truth(inputs.truth, request.convention, request.policies)
+        if by_rating:
+            outcomes = true_ratings(truth, request.convention)
+        else:
+            relevant = relevant_rows(truth, request.convention, has_ratings=inputs.has_ratings)
+            outcomes = to_pandas(truth.select(["user", "item"])).assign(true=relevant.astype(np.float64))
+        (lists, outcomes), _ = with_numbers(lists, outcomes)
+        lists = distinct_items(lists if "model" in lists else lists.assign(model=0), request)
+        lists = lists.assign(score=lists["score"].astype(np.float64))
+        lists = lists[np.isfinite(lists["score"])]
+        # Users without ground truth are left out. For the others, an item without ground truth is not relevant.
+        lists = lists if by_rating else lists[lists["user"].isin(set(outcomes["user"]))]
+        rows = lists.merge(highest_ratings(outcomes), on=["user", "item"], how="inner" if by_rating else "left")
+        rows = rows.fillna({"true": 0.0})
+        bins: list[dict[str, Any]] = []
+        for code, of_model in rows.groupby("model", sort=True):
+            scores = of_model["score"].to_numpy()
+            edges = np.quantile(scores, np.arange(1, n_bins) / n_bins, method="inverted_cdf") if n_bins > 1 else np.zeros(0)
+            for number, of_bin in of_model.groupby(np.searchsorted(edges, scores, side="left")):
+                score, outcome = of_bin["score"], of_bin["true"]
+                values = score.min(), score.max(), score.mean(), len(of_bin), outcome.mean()
+                bins.append({"code": code, "bin": number, **dict(zip(BIN_COLUMNS, values, strict=True))})
+        return bins
 
     def frame(self, name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         """A pandas frame."""

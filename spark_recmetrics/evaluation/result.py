@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from spark_recmetrics.aggregation.means import Mean
@@ -49,13 +49,6 @@ class Compared(Protocol):
     @property
     def alpha(self) -> float:
         """The level of the tests."""
-
-
-class Checked(Protocol):
-    """What a report shows of the result of a gate, a `decisions.gates.GateResult`."""
-
-    def _asdict(self) -> dict[str, Any]:
-        """The columns of GATES."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -138,10 +131,8 @@ class Result:
 
         Example:
             >>> from spark_recmetrics.evaluation.stages import evaluate
-            >>> predictions = spark.createDataFrame(
-            ...     [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.7), ("cid", "x", 0.1)],
-            ...     "user_id string, item_id string, score double",
-            ... )
+            >>> lists = [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.7), ("cid", "x", 0.1)]
+            >>> predictions = spark.createDataFrame(lists, "user_id string, item_id string, score double")
             >>> truth = spark.createDataFrame([("ann", "y"), ("bob", "y"), ("cid", "z")], "user_id string, item_id string")
             >>> print(evaluate(predictions, truth, metrics=["mrr", "recall"], k=2).explain("ann"))
             user ann, model model, convention default
@@ -311,7 +302,7 @@ class Result:
         path: str | os.PathLike[str],
         *,
         comparison: Compared | None = None,
-        gates: Sequence[Checked] = (),
+        gates: Sequence[NamedTuple] = (),
         history: Sequence[Mapping[str, Any]] = (),
         configuration: str | None = None,
     ) -> Path:
@@ -346,7 +337,7 @@ class Result:
         self,
         *,
         comparison: Compared | None = None,
-        gates: Sequence[Checked] = (),
+        gates: Sequence[NamedTuple] = (),
         history: Sequence[Mapping[str, Any]] = (),
         configuration: str | None = None,
     ) -> str:
@@ -355,7 +346,7 @@ class Result:
         over_all_users = [row for row in rows if row["slice"] == "all"]
         return self._page(**_decisions(comparison, gates), history=over_all_users, configuration=configuration).html()
 
-    def to_markdown(self, *, comparison: Compared | None = None, gates: Sequence[Checked] = ()) -> str:
+    def to_markdown(self, *, comparison: Compared | None = None, gates: Sequence[NamedTuple] = ()) -> str:
         """The values over all users as Markdown, for a pull request: gates first, then values, differences and warnings.
 
         Args:
@@ -417,7 +408,7 @@ class Result:
         return write_whole(path, out.getvalue())
 
     def to_json(
-        self, path: str | os.PathLike[str], *, comparison: Compared | None = None, gates: Sequence[Checked] = ()
+        self, path: str | os.PathLike[str], *, comparison: Compared | None = None, gates: Sequence[NamedTuple] = ()
     ) -> Path:
         """Write all values on the driver as one JSON object.
 
@@ -467,7 +458,7 @@ class Result:
         )
 
 
-def _decisions(comparison: Compared | None, gates: Sequence[Checked]) -> dict[str, Any]:
+def _decisions(comparison: Compared | None, gates: Sequence[NamedTuple]) -> dict[str, Any]:
     """The arguments of reports for a comparison and gates."""
     return {
         "gate_results": [row._asdict() for row in gates],

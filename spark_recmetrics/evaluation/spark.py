@@ -25,17 +25,25 @@ from spark_recmetrics.aggregation.spark import (
 )
 from spark_recmetrics.aggregation.values import Sums, Totals, item_counts
 from spark_recmetrics.columns import ITEM_SLICE, transient
-from spark_recmetrics.evaluation.calibration_spark import calibration_bins, calibration_rows
+from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.evaluation.engine import Scored, without_pairs
-from spark_recmetrics.inputs.spark import Inputs, clean_predictions, clean_truth, read_inputs, rows_of_user, with_model_codes
+from spark_recmetrics.inputs.spark import (
+    Inputs,
+    clean_predictions,
+    clean_truth,
+    read_inputs,
+    relevant_pairs,
+    rows_of_user,
+    with_model_codes,
+)
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import item_columns
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.partial_sums import SCORE_EDGES
 from spark_recmetrics.scoring.plan import scoring_of
-from spark_recmetrics.scoring.rating_errors_spark import rating_range
-from spark_recmetrics.scoring.spark import rows_by_kind, score
+from spark_recmetrics.scoring.rating_errors_spark import rating_range, true_ratings
+from spark_recmetrics.scoring.spark import clean_lists, distinct_items, rows_by_kind, score
 from spark_recmetrics.side_info.bands_spark import with_bands
 from spark_recmetrics.side_info.items_spark import parts_of_items
 from spark_recmetrics.side_info.spark import learn
@@ -53,6 +61,9 @@ if TYPE_CHECKING:
     from spark_recmetrics.side_info.known import Known
     from spark_recmetrics.storage.row_counts import RowCounts
 
+_QUANTILE_ACCURACY = 100_000
+"""Spark approximates quantiles: the relative error of an edge's rank is at most 1 / accuracy."""
+
 
 class SparkEngine:
     """Evaluate Spark tables. See `engine.Engine`."""
@@ -61,6 +72,7 @@ class SparkEngine:
         self.tables, self.request = tables, request
         self.session = tables.predictions.sparkSession
         self._resources, self._result = ExitStack(), ExitStack()
+        self._counts: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -101,11 +113,9 @@ class SparkEngine:
 
     def row_counts(self, inputs: Inputs) -> dict[str, dict[str, Any]]:
         """What was counted while the tables were read, and examples of each fault from another job."""
-        if self._counts is None:
+        if not self._counts:
             self._counts = {table: _counted(counts) for table, counts in inputs.counts.items()}
         return self._counts
-
-    _counts: dict[str, dict[str, Any]] | None = None
 
     def items_in_both(self, inputs: Inputs, known: Known[DataFrame], totals: Totals) -> dict[str, tuple[int, int]]:
         """The numbers of predicted and of all items of the ground truth. A job runs only for models without a common pair."""
@@ -191,8 +201,24 @@ class SparkEngine:
     def calibration_bins(
         self, inputs: Inputs, known: Known[DataFrame], table: str, n_bins: int, *, by_rating: bool
     ) -> list[dict[str, Any]]:
-        """The bins of `calibration.calibrate`."""
-        return _rows(calibration_bins(calibration_rows(inputs, known, self.request, table, by_rating=by_rating), n_bins))
+        """The bins of each model, by the quantiles of its scores. Equal scores are in one bin."""
+        return _rows(_binned(self._outcomes(inputs, known, table, by_rating=by_rating), n_bins))
+
+    def _outcomes(self, inputs: Inputs, known: Known[DataFrame], table: str, *, by_rating: bool) -> DataFrame:
+        """`code, score, outcome`: the clean rows with a finite score, and their rating or relevance (0 or 1)."""
+        request = self.request
+        rows = distinct_items(clean_lists(inputs.predicted[table], known, request), request)
+        code = F.col("model") if "model" in rows.columns else F.lit(0)
+        score = F.col("score").cast("double")
+        rows = rows.where(F.abs(score) < float("inf")).select(code.alias("code"), "user", "item", score.alias("score"))
+        truth = clean_truth(inputs.truth, request.convention, request.policies)
+        if by_rating:
+            ratings = true_ratings(truth, request.convention).withColumnRenamed("true", "outcome")
+            return rows.join(ratings, ["user", "item"])
+        relevant = relevant_pairs(truth, request.convention, has_ratings=inputs.has_ratings)
+        # Users without ground truth are left out. For the others, an item without ground truth is not relevant.
+        outcomes = rows.join(truth.select("user").distinct(), "user", "left_semi").join(relevant, ["user", "item"], "left")
+        return outcomes.withColumn("outcome", F.col("rating").isNotNull().cast("double"))
 
     def frame(self, name: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
         """A Spark frame."""
@@ -219,3 +245,14 @@ def _counted(counts: RowCounts) -> dict[str, Any]:
         if numbers.get(check):
             numbers[f"{check}_example"] = actions.example_values(counts.rows.where(fault).select(ids), sep="; ")
     return numbers
+
+
+def _binned(rows: DataFrame, n_bins: int) -> DataFrame:
+    binned = rows.withColumn("bin", F.lit(0))
+    if n_bins > 1:
+        shares = F.array(*(F.lit(number / n_bins) for number in range(1, n_bins)))
+        edges = rows.groupBy("code").agg(F.percentile_approx("score", shares, _QUANTILE_ACCURACY).alias("edges"))
+        n_below = F.size(F.filter(F.col("edges"), lambda edge: edge < F.col("score")))
+        binned = rows.join(F.broadcast(edges), "code").withColumn("bin", n_below)
+    values = F.min("score"), F.max("score"), F.avg("score"), F.count(F.lit(1)), F.avg("outcome")
+    return binned.groupBy("code", "bin").agg(*(column.alias(name) for name, column in zip(BIN_COLUMNS, values, strict=True)))
