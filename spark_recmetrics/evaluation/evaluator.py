@@ -215,8 +215,8 @@ def _kind(table: Any, name: str) -> str:
     if isinstance(table, Mapping):
         return "dict"
     if not (hasattr(table, "columns") or hasattr(table, "__arrow_c_stream__")):
-        found = type(table).__name__
-        raise ConfigError(f"{name}: expected a dict, or a table of pandas, polars, pyarrow or Spark, found {found}")
+        kind = type(table).__name__
+        raise ConfigError(f"{name}: expected a dict, or a table of pandas, polars, pyarrow or Spark, found {kind}")
     return engine_of(name, table)
 
 

@@ -121,7 +121,7 @@ def _read(evaluated: Evaluated, table: str, user: Any, models: Sequence[str]) ->
     metrics = _ranking(request) if table == "predictions" else []
     if baseline is not None and baseline not in models:
         models = [*models, baseline]
-    of_user = replace(
+    user_request = replace(
         request,
         # Scores and ties are shown, of rows with and without ground truth. These metrics read them.
         metrics=(*metrics, parse("dr"), parse("auc(candidates=listed, ties=half)")),
@@ -130,13 +130,13 @@ def _read(evaluated: Evaluated, table: str, user: Any, models: Sequence[str]) ->
         intervals=Intervals(),
     )
     # The rows come with the side information of their items.
-    of_models = replace(known, models=tuple(models), items_to_all=False, segments=None, bands={})
+    user_known = replace(known, models=tuple(models), items_to_all=False, segments=None, bands={})
     inputs = evaluated.engine.inputs_of_user(evaluated.inputs, table, user)
-    scoring = scoring_of(of_user, of_models, has_rank=inputs.has_rank, full_lists=False)
+    scoring = scoring_of(user_request, user_known, has_rank=inputs.has_rank, full_lists=False)
     if scoring is None:
         raise ValueError("there is no ranking metric")
     scoring = replace(scoring, trained="train" in request.tables_read)
-    rows = evaluated.engine.rows_by_kind(inputs, of_models, of_user, scoring)
+    rows = evaluated.engine.rows_by_kind(inputs, user_known, user_request, scoring)
     bucket = read_bucket(rows[KIND_LIST], rows[KIND_TRUTH], scoring, SideRows(rows.get(KIND_TRAIN)))
     batch = bucket.batch
     if not batch.size:

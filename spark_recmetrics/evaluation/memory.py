@@ -113,8 +113,8 @@ class MemoryEngine:
         items = clean_truth(inputs.truth, request.convention, request.policies)["item"].unique()
         rows = clean_predictions(inputs.predicted["predictions"], request.convention, request.policies)
         for model in models:
-            of_model = rows.filter(pc.equal(rows["model"], model)) if "model" in rows.column_names else rows
-            counts[model] = (pc.sum(pc.is_in(items, of_model["item"].unique())).as_py() or 0, len(items))
+            model_rows = rows.filter(pc.equal(rows["model"], model)) if "model" in rows.column_names else rows
+            counts[model] = (pc.sum(pc.is_in(items, model_rows["item"].unique())).as_py() or 0, len(items))
         return counts
 
     def aggregate(
@@ -153,8 +153,8 @@ class MemoryEngine:
     def is_predicted(self, inputs: MemoryInputs, known: Known[pd.DataFrame], user: Any) -> bool:
         """Whether the user is in predictions of any model or table."""
         for rows in inputs.predicted.values():
-            of_user = rows_of_user(rows, user)
-            models = of_user["model"].to_pylist() if "model" in of_user.column_names else known.models[: len(of_user)]
+            user_rows = rows_of_user(rows, user)
+            models = user_rows["model"].to_pylist() if "model" in user_rows.column_names else known.models[: len(user_rows)]
             if set(models) & set(known.models):
                 return True
         return False
@@ -184,12 +184,12 @@ class MemoryEngine:
         rows = lists.merge(highest_ratings(outcomes), on=["user", "item"], how="inner" if by_rating else "left")
         rows = rows.fillna({"true": 0.0})
         bins: list[dict[str, Any]] = []
-        for code, of_model in rows.groupby("model", sort=True):
-            scores = of_model["score"].to_numpy()
+        for code, model_rows in rows.groupby("model", sort=True):
+            scores = model_rows["score"].to_numpy()
             edges = np.quantile(scores, np.arange(1, n_bins) / n_bins, method="inverted_cdf") if n_bins > 1 else np.zeros(0)
-            for number, of_bin in of_model.groupby(np.searchsorted(edges, scores, side="left")):
-                score, outcome = of_bin["score"], of_bin["true"]
-                values = score.min(), score.max(), score.mean(), len(of_bin), outcome.mean()
+            for number, bin_rows in model_rows.groupby(np.searchsorted(edges, scores, side="left")):
+                score, outcome = bin_rows["score"], bin_rows["true"]
+                values = score.min(), score.max(), score.mean(), len(bin_rows), outcome.mean()
                 bins.append({"code": code, "bin": number, **dict(zip(BIN_COLUMNS, values, strict=True))})
         return bins
 

@@ -512,7 +512,7 @@ def _values(means: Sequence[Mean]) -> dict[Metric, float | None]:
 
 
 def headline(means: Sequence[Mean]) -> Mean:
-    """The value that represents a model in short texts."""
+    """The value that represents a model in summaries."""
     metric = headline_metric([mean.metric for mean in means])
     return next(mean for mean in means if mean.metric == metric)
 

@@ -141,7 +141,7 @@ class SparkEngine:
             items = actions.materialize(counted_items(scored.users, columns, inputs.catalog, n_parts))
             self._resources.callback(actions.release, items)
         with step(self.session, "aggregating"):
-            ranges, histogram, of_items, of_users = actions.in_parallel(
+            ranges, histogram, item_sums, user_sums = actions.in_parallel(
                 self.session,
                 lambda: self._ranges(scored, totals),
                 lambda: _rows(item_histogram(items, n_counted)) if items is not None and n_counted else [],
@@ -157,7 +157,7 @@ class SparkEngine:
                 repeats = self.request.convention.duplicates == "keep"
                 lists = listed_items(scored.users, items, known.models, scoring.counted, repeats=repeats)
                 ends = {row["place"]: (row["low"], row["high"]) for row in _rows(interval_ends(lists, shared))}
-        return Sums(ranges, counts, [*of_users, *of_items], slices, ends, () if shared is None else shared.metrics)
+        return Sums(ranges, counts, [*user_sums, *item_sums], slices, ends, () if shared is None else shared.metrics)
 
     def _ranges(self, scored: Scored, totals: Totals) -> list[Any]:
         metrics = [metric for metric in self.request.metrics if metric.definition.across_users]
