@@ -1,4 +1,4 @@
-"""Calibration of scores: what became of the recommended rows whose scores are about the same."""
+"""Calibration of scores: the outcome of recommended rows with similar scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Against = Literal["relevance", "rating"]
 
 MOST_BINS = 1000
-"""Each bin is a row on the driver, and a number in the plan of every row."""
+"""The maximum number of bins. Each is a row on the driver, and a number in the plan of every row."""
 
 BIN_COLUMNS = ("score_low", "score_high", "mean_score", "n_rows", "value")
 
@@ -35,13 +35,11 @@ def calibrate(evaluated: Evaluated, n_bins: int, against: Against | None) -> lis
             f"{table}: expected scores, found ranks alone: leave columns.rank out, or evaluate a metric that reads scores, "
             "such as rmse, too"
         )
-    bins = sorted(evaluated.engine.calibration_bins(inputs, known, table, against, n_bins), key=lambda row: int(row["bin"]))
-    rows = []
-    for code, model in enumerate(known.models):
-        # Edges that are equal because of ties leave no gap in the numbers.
-        of_model = [row for row in bins if row["code"] == code]
-        rows += [
-            {"model": model, "against": against, "bin": number, **{name: row[name] for name in BIN_COLUMNS}}
-            for number, row in enumerate(of_model, 1)
-        ]
-    return rows
+    bins = evaluated.engine.calibration_bins(inputs, known, table, n_bins, by_rating=against == "rating")
+    bins = sorted(bins, key=lambda row: int(row["bin"]))
+    # Bins are numbered again, because tied edges make empty bins.
+    return [
+        {"model": model, "against": against, "bin": number, **{name: row[name] for name in BIN_COLUMNS}}
+        for code, model in enumerate(known.models)
+        for number, row in enumerate((row for row in bins if row["code"] == code), 1)
+    ]

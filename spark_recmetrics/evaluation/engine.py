@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    import pandas as pd
     from typing_extensions import Self
 
     from spark_recmetrics.aggregation.slices import Sliced
@@ -24,7 +25,7 @@ class Scored(NamedTuple):
         rows: The rows of users, and those of the slices of items.
         users: One row for each model and user.
         per_user: The same with the columns that are published.
-        scoring: How the ranking metrics were scored, None where there is none.
+        scoring: How the ranking metrics were scored, None without any.
     """
 
     kept: Any
@@ -35,7 +36,7 @@ class Scored(NamedTuple):
 
 
 class Engine(Protocol):
-    """The stages of an evaluation. Each takes what the stages before it have returned."""
+    """The stages of an evaluation. Each takes what earlier stages have returned."""
 
     request: Request
 
@@ -43,22 +44,13 @@ class Engine(Protocol):
         """Start to hold resources."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Release what the result does not need."""
+        """Release the resources. PER_USER is kept unless there was an error."""
 
     def read(self) -> Any:
-        """The caller's tables as canonical rows.
-
-        Raises:
-            DataError: A column is missing or has a type that cannot be used.
-        """
+        """The caller's tables as canonical rows. Raises `DataError` if a column is missing or has a wrong type."""
 
     def learn(self, inputs: Any) -> Known[Any]:
-        """What is known of models, items, groups and slices.
-
-        Raises:
-            ConfigError: The baseline is none of the models.
-            DataError: A table of users, items or the catalog cannot be used.
-        """
+        """Models, items, groups and slices. Raises `ConfigError` or `DataError` if a table contradicts the arguments."""
 
     def score(self, inputs: Any, known: Known[Any]) -> Scored:
         """PER_USER."""
@@ -70,18 +62,16 @@ class Engine(Protocol):
         """By table, the number of rows and of each fault, with examples."""
 
     def items_in_both(self, inputs: Any, known: Known[Any], totals: Totals) -> Mapping[str, tuple[int, int]]:
-        """Of models without a pair in common with the ground truth: how many of its items they predict, and how many it has."""
+        """For models that share no pair with the ground truth: how many of its items they predict, and how many it has."""
 
     def aggregate(self, inputs: Any, known: Known[Any], scored: Scored, totals: Totals, sliced: Sliced | None) -> Sums:
-        """The sums that values are made of, besides the totals."""
+        """The sums from which values are computed, in addition to the totals."""
 
     def inputs_of_user(self, inputs: Any, table: str, user: Any) -> Any:
         """The rows of one user, with the lists of one table as predictions; ids are compared as strings."""
 
-    def rows_by_kind(
-        self, inputs: Any, known: Known[Any], request: Request, scoring: Scoring
-    ) -> tuple[Mapping[int, Sequence[Mapping[str, Any]]], Mapping[int, Sequence[str]]]:
-        """The rows of lists, ground truth and training rows by `columns.KIND`, and the names of their columns."""
+    def rows_by_kind(self, inputs: Any, known: Known[Any], request: Request, scoring: Scoring) -> Mapping[int, pd.DataFrame]:
+        """The rows of lists, ground truth and training rows on the driver, by `columns.KIND`."""
 
     def is_predicted(self, inputs: Any, known: Known[Any], user: Any) -> bool:
         """Whether the user is in predictions of any model or table."""
@@ -90,18 +80,15 @@ class Engine(Protocol):
         """The smallest and the largest rating of all users."""
 
     def calibration_bins(
-        self, inputs: Any, known: Known[Any], table: str, against: str, n_bins: int
+        self, inputs: Any, known: Known[Any], table: str, n_bins: int, *, by_rating: bool
     ) -> Sequence[Mapping[str, Any]]:
         """Rows `code, bin` with the columns of `calibration.BIN_COLUMNS`."""
 
     def frame(self, name: str, rows: Sequence[Mapping[str, Any]]) -> Any:
-        """A table of the result as a frame of this engine: `summary` or `data_report`."""
+        """A table of the result, `summary` or `data_report`, as a frame of this engine."""
 
     def release(self, scored: Scored) -> None:
-        """Give back the memory that PER_USER holds."""
-
-    def keep(self) -> None:
-        """There will be a result, which needs PER_USER."""
+        """Release the memory that PER_USER holds."""
 
 
 class Evaluated(NamedTuple):
@@ -115,5 +102,5 @@ class Evaluated(NamedTuple):
 
 
 def without_pairs(totals: Totals) -> list[str]:
-    """The models with lists that have no pair in common with the ground truth."""
-    return [model for model, own in totals.items() if own.get("n_matched") == 0 and own["users_truth_and_predicted"]]
+    """The models with lists that share no pair with the ground truth."""
+    return [model for model, sums in totals.items() if sums.get("n_matched") == 0 and sums["users_truth_and_predicted"]]

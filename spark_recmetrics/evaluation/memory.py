@@ -1,4 +1,4 @@
-"""The stages of an evaluation in memory, for data that fits one machine: no Spark, no Java."""
+"""The stages of an evaluation in memory, without Spark and Java, for data that fits one machine."""
 
 from __future__ import annotations
 
@@ -23,14 +23,31 @@ from spark_recmetrics.aggregation.memory import (
 )
 from spark_recmetrics.aggregation.values import Sums, Totals, item_counts
 from spark_recmetrics.columns import ITEM_SLICE, transient
-from spark_recmetrics.evaluation.calibration_memory import calibration_bins
+from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.evaluation.engine import Scored, without_pairs
-from spark_recmetrics.inputs.memory import MemoryInputs, clean_predictions, clean_truth, read_inputs, rows_of_user
+from spark_recmetrics.inputs.memory import (
+    MemoryInputs,
+    clean_predictions,
+    clean_truth,
+    read_inputs,
+    relevant_rows,
+    rows_of_user,
+    to_pandas,
+)
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import item_columns
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
-from spark_recmetrics.scoring.memory import rating_range, rows_by_kind, score
+from spark_recmetrics.scoring.memory import (
+    clean_lists,
+    distinct_items,
+    highest_ratings,
+    rating_range,
+    rows_by_kind,
+    score,
+    true_ratings,
+    with_numbers,
+)
 from spark_recmetrics.scoring.partial_sums import part_totals
 from spark_recmetrics.scoring.plan import scoring_of
 from spark_recmetrics.side_info.bands_memory import with_bands
@@ -56,14 +73,14 @@ class MemoryEngine:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Nothing is held."""
+        """There is nothing to release."""
 
     def read(self) -> MemoryInputs:
         """Canonical rows."""
         return read_inputs(self.tables, self.request)
 
     def learn(self, inputs: MemoryInputs) -> Known[pd.DataFrame]:
-        """What is known of models, items, groups and slices."""
+        """Models, items, groups and slices."""
         return learn(inputs, self.request)
 
     def score(self, inputs: MemoryInputs, known: Known[pd.DataFrame]) -> Scored:
@@ -83,28 +100,27 @@ class MemoryEngine:
         return combined(parts.itertuples(index=False))
 
     def row_counts(self, inputs: MemoryInputs) -> Mapping[str, Mapping[str, Any]]:
-        """What was counted when the tables were read."""
+        """The counts that reading the tables returned."""
         return inputs.counts
 
     def items_in_both(self, inputs: MemoryInputs, known: Known[pd.DataFrame], totals: Totals) -> dict[str, tuple[int, int]]:
-        """Of models without a pair in common with the ground truth: how many of its items they predict, and how many it has."""
+        """The numbers of predicted and of all items of the ground truth."""
         import pyarrow.compute as pc
 
-        models, request = without_pairs(totals), self.request
+        models, request, counts = without_pairs(totals), self.request, dict[str, tuple[int, int]]()
         if not models:
-            return {}
+            return counts
         items = clean_truth(inputs.truth, request.convention, request.policies)["item"].unique()
         rows = clean_predictions(inputs.predicted["predictions"], request.convention, request.policies)
-        counts = {}
         for model in models:
-            own = rows.filter(pc.equal(rows["model"], model)) if "model" in rows.column_names else rows
-            counts[model] = (pc.sum(pc.is_in(items, own["item"].unique())).as_py() or 0, len(items))
+            model_rows = rows.filter(pc.equal(rows["model"], model)) if "model" in rows.column_names else rows
+            counts[model] = (pc.sum(pc.is_in(items, model_rows["item"].unique())).as_py() or 0, len(items))
         return counts
 
     def aggregate(
         self, inputs: MemoryInputs, known: Known[pd.DataFrame], scored: Scored, totals: Totals, sliced: Sliced | None
     ) -> Sums:
-        """The sums that values are made of, besides the totals."""
+        """The sums from which values are computed, in addition to the totals."""
         scoring, measured, request = scored.scoring, self.request.measured, self.request
         n_counted, n_summed = (0, 0) if scoring is None else (len(scoring.counted), len(per_item_indexes(measured)))
         groups = sums_by_group(scored.kept) if measured else []
@@ -114,21 +130,15 @@ class MemoryEngine:
             histogram = item_histogram(items, n_counted)
             if known.items is not None and n_summed:
                 groups = [*groups, *means_by_group(items, known.items, measured, known.summary.groups)]
-        across = [metric.k for metric in request.metrics if metric.definition.across_users]
+        ranges = won_in_ranges(scored.users, [metric.k for metric in request.metrics if metric.definition.across_users])
+        slices = [] if sliced is None else slice_means(scored.rows, sliced)
         counts = item_counts(histogram, known.n_items)
         shared = Shared.of(scoring, counts, request.intervals)
         ends: dict[int, tuple[float, float]] = {}
         if shared is not None and items is not None and scoring is not None:
             repeats = request.convention.duplicates == "keep"
             ends = item_ends(listed_items(scored.users, items, known.models, scoring.counted, repeats=repeats), shared)
-        return Sums(
-            won_in_ranges(scored.users, across),
-            counts,
-            groups,
-            [] if sliced is None else slice_means(scored.rows, sliced),
-            ends,
-            () if shared is None else shared.metrics,
-        )
+        return Sums(ranges, counts, groups, slices, ends, () if shared is None else shared.metrics)
 
     def inputs_of_user(self, inputs: MemoryInputs, table: str, user: Any) -> MemoryInputs:
         """The rows of one user, with the lists of one table as predictions."""
@@ -136,17 +146,15 @@ class MemoryEngine:
 
     def rows_by_kind(
         self, inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, scoring: Scoring
-    ) -> tuple[dict[int, list[dict[str, Any]]], dict[int, list[str]]]:
-        """The rows of lists, ground truth and training rows, and their columns."""
-        frames = rows_by_kind(inputs, known, request, scoring)
-        rows = {kind: _records(frame) for kind, frame in frames.items()}
-        return rows, {kind: list(map(str, frame)) for kind, frame in frames.items()}
+    ) -> dict[int, pd.DataFrame]:
+        """The rows of lists, ground truth and training rows."""
+        return rows_by_kind(inputs, known, request, scoring)
 
     def is_predicted(self, inputs: MemoryInputs, known: Known[pd.DataFrame], user: Any) -> bool:
         """Whether the user is in predictions of any model or table."""
         for rows in inputs.predicted.values():
-            own = rows_of_user(rows, user)
-            models = own["model"].to_pylist() if "model" in own.column_names else known.models[: len(own)]
+            user_rows = rows_of_user(rows, user)
+            models = user_rows["model"].to_pylist() if "model" in user_rows.column_names else known.models[: len(user_rows)]
             if set(models) & set(known.models):
                 return True
         return False
@@ -156,10 +164,34 @@ class MemoryEngine:
         return rating_range(inputs.truth, self.request.convention)
 
     def calibration_bins(
-        self, inputs: MemoryInputs, known: Known[pd.DataFrame], table: str, against: str, n_bins: int
+        self, inputs: MemoryInputs, known: Known[pd.DataFrame], table: str, n_bins: int, *, by_rating: bool
     ) -> list[dict[str, Any]]:
-        """The bins of `calibration.calibrate`."""
-        return calibration_bins(inputs, known, self.request, table, n_bins, by_rating=against == "rating")
+        """The bins of each model, by the quantiles of its scores. Equal scores are in one bin."""
+        request = self.request
+        lists = clean_lists(inputs.predicted[table], known, request)
+        truth = clean_truth(inputs.truth, request.convention, request.policies)
+        if by_rating:
+            outcomes = true_ratings(truth, request.convention)
+        else:
+            relevant = relevant_rows(truth, request.convention, has_ratings=inputs.has_ratings)
+            outcomes = to_pandas(truth.select(["user", "item"])).assign(true=relevant.astype(np.float64))
+        (lists, outcomes), _ = with_numbers(lists, outcomes)
+        lists = distinct_items(lists if "model" in lists else lists.assign(model=0), request)
+        lists = lists.assign(score=lists["score"].astype(np.float64))
+        lists = lists[np.isfinite(lists["score"])]
+        # Users without ground truth are left out. For the others, an item without ground truth is not relevant.
+        lists = lists if by_rating else lists[lists["user"].isin(set(outcomes["user"]))]
+        rows = lists.merge(highest_ratings(outcomes), on=["user", "item"], how="inner" if by_rating else "left")
+        rows = rows.fillna({"true": 0.0})
+        bins: list[dict[str, Any]] = []
+        for code, model_rows in rows.groupby("model", sort=True):
+            scores = model_rows["score"].to_numpy()
+            edges = np.quantile(scores, np.arange(1, n_bins) / n_bins, method="inverted_cdf") if n_bins > 1 else np.zeros(0)
+            for number, bin_rows in model_rows.groupby(np.searchsorted(edges, scores, side="left")):
+                score, outcome = bin_rows["score"], bin_rows["true"]
+                values = score.min(), score.max(), score.mean(), len(bin_rows), outcome.mean()
+                bins.append({"code": code, "bin": number, **dict(zip(BIN_COLUMNS, values, strict=True))})
+        return bins
 
     def frame(self, name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         """A pandas frame."""
@@ -168,19 +200,4 @@ class MemoryEngine:
         return pd.DataFrame(list(rows))
 
     def release(self, scored: Scored) -> None:
-        """PER_USER goes with the result."""
-
-    def keep(self) -> None:
-        """PER_USER goes with the result."""
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows as dictionaries, a missing number as None."""
-    columns = {str(name): _values(column) for name, column in frame.items()}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _values(column: pd.Series[Any]) -> list[Any]:
-    if column.dtype.kind == "f":
-        return [None if np.isnan(value) else value for value in column.tolist()]
-    return column.tolist()
+        """PER_USER is in the result."""

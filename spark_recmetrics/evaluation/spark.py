@@ -25,17 +25,25 @@ from spark_recmetrics.aggregation.spark import (
 )
 from spark_recmetrics.aggregation.values import Sums, Totals, item_counts
 from spark_recmetrics.columns import ITEM_SLICE, transient
-from spark_recmetrics.evaluation.calibration_spark import calibration_bins, calibration_rows
+from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.evaluation.engine import Scored, without_pairs
-from spark_recmetrics.inputs.spark import Inputs, clean_predictions, clean_truth, read_inputs, rows_of_user, with_model_codes
+from spark_recmetrics.inputs.spark import (
+    Inputs,
+    clean_predictions,
+    clean_truth,
+    read_inputs,
+    relevant_pairs,
+    rows_of_user,
+    with_model_codes,
+)
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import item_columns
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.partial_sums import SCORE_EDGES
 from spark_recmetrics.scoring.plan import scoring_of
-from spark_recmetrics.scoring.rating_errors_spark import rating_range
-from spark_recmetrics.scoring.spark import rows_by_kind, score
+from spark_recmetrics.scoring.rating_errors_spark import rating_range, true_ratings
+from spark_recmetrics.scoring.spark import clean_lists, distinct_items, rows_by_kind, score
 from spark_recmetrics.side_info.bands_spark import with_bands
 from spark_recmetrics.side_info.items_spark import parts_of_items
 from spark_recmetrics.side_info.spark import learn
@@ -44,6 +52,7 @@ from spark_recmetrics.storage.progress import step
 from spark_recmetrics.storage.schemas import DATA_REPORT, SUMMARY
 
 if TYPE_CHECKING:
+    import pandas as pd
     from typing_extensions import Self
 
     from spark_recmetrics.aggregation.slices import Sliced
@@ -52,7 +61,8 @@ if TYPE_CHECKING:
     from spark_recmetrics.side_info.known import Known
     from spark_recmetrics.storage.row_counts import RowCounts
 
-_SCHEMAS = {"summary": SUMMARY, "data_report": DATA_REPORT}
+_QUANTILE_ACCURACY = 100_000
+"""Spark approximates quantiles: the relative error of an edge's rank is at most 1 / accuracy."""
 
 
 class SparkEngine:
@@ -62,11 +72,14 @@ class SparkEngine:
         self.tables, self.request = tables, request
         self.session = tables.predictions.sparkSession
         self._resources, self._result = ExitStack(), ExitStack()
+        self._counts: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self._result.pop_all()
         with self._resources, self._result:
             pass
 
@@ -75,11 +88,11 @@ class SparkEngine:
         return read_inputs(self.tables, self.request)
 
     def learn(self, inputs: Inputs) -> Known[DataFrame]:
-        """What small jobs find out."""
+        """Models, items, groups and slices, by small jobs."""
         return learn(inputs, self.request, self._resources)
 
     def score(self, inputs: Inputs, known: Known[DataFrame]) -> Scored:
-        """PER_USER, which is kept after its first use."""
+        """PER_USER, which stays in the cluster after its first use."""
         scoring = scoring_of(self.request, known, has_rank=inputs.has_rank, full_lists=self.request.full_lists)
         per_user = score(inputs, known, self.request, scoring)
         kept = actions.materialize(with_bands(per_user, known.bands["user"]) if "user" in known.bands else per_user)
@@ -90,24 +103,22 @@ class SparkEngine:
         return Scored(kept, rows, users, users.drop(*transient(kept.columns)), scoring)
 
     def total(self, inputs: Inputs, known: Known[DataFrame], scored: Scored) -> Totals:
-        """The totals over users: the job that scores them."""
+        """The totals over users. This job scores them."""
         with step(self.session, "scoring") as seen:
             sums = SumSpec.of(self.request.metrics, self.request.convention)
             totals = combined(actions.collect_rows(user_totals(scored.users, sums)))
             seen.rows = sum(counts.get("rows") or 0 for counts in self.row_counts(inputs).values())
-            seen.users = max((of_model.get("users_all", 0) for of_model in totals.values()), default=0)
+            seen.users = max((model_totals.get("users_all", 0) for model_totals in totals.values()), default=0)
         return totals
 
     def row_counts(self, inputs: Inputs) -> dict[str, dict[str, Any]]:
-        """What was counted while the tables were read; of each fault, a second look finds examples."""
-        if self._counts is None:
+        """What was counted while the tables were read, and examples of each fault from another job."""
+        if not self._counts:
             self._counts = {table: _counted(counts) for table, counts in inputs.counts.items()}
         return self._counts
 
-    _counts: dict[str, dict[str, Any]] | None = None
-
     def items_in_both(self, inputs: Inputs, known: Known[DataFrame], totals: Totals) -> dict[str, tuple[int, int]]:
-        """Another look at the tables, which a model with a single pair in common does not need."""
+        """The numbers of predicted and of all items of the ground truth. A job runs only for models without a common pair."""
         models, request, counts = without_pairs(totals), self.request, dict[str, tuple[int, int]]()
         if not models:
             return counts
@@ -130,7 +141,7 @@ class SparkEngine:
             items = actions.materialize(counted_items(scored.users, columns, inputs.catalog, n_parts))
             self._resources.callback(actions.release, items)
         with step(self.session, "aggregating"):
-            ranges, histogram, of_items, of_users = actions.in_parallel(
+            ranges, histogram, item_sums, user_sums = actions.in_parallel(
                 self.session,
                 lambda: self._ranges(scored, totals),
                 lambda: _rows(item_histogram(items, n_counted)) if items is not None and n_counted else [],
@@ -146,13 +157,13 @@ class SparkEngine:
                 repeats = self.request.convention.duplicates == "keep"
                 lists = listed_items(scored.users, items, known.models, scoring.counted, repeats=repeats)
                 ends = {row["place"]: (row["low"], row["high"]) for row in _rows(interval_ends(lists, shared))}
-        return Sums(ranges, counts, [*of_users, *of_items], slices, ends, () if shared is None else shared.metrics)
+        return Sums(ranges, counts, [*user_sums, *item_sums], slices, ends, () if shared is None else shared.metrics)
 
     def _ranges(self, scored: Scored, totals: Totals) -> list[Any]:
         metrics = [metric for metric in self.request.metrics if metric.definition.across_users]
         if not metrics:
             return []
-        edges = {model: of_model[SCORE_EDGES] for model, of_model in totals.items() if SCORE_EDGES in of_model}
+        edges = {model: sums[SCORE_EDGES] for model, sums in totals.items() if SCORE_EDGES in sums}
         return actions.collect_rows(won_in_ranges(scored.users, [metric.k for metric in metrics], edges))
 
     def _sums_of_items(self, items: DataFrame | None, known: Known[DataFrame]) -> list[dict[str, Any]]:
@@ -166,10 +177,16 @@ class SparkEngine:
 
     def rows_by_kind(
         self, inputs: Inputs, known: Known[DataFrame], request: Request, scoring: Scoring
-    ) -> tuple[dict[int, list[dict[str, Any]]], dict[int, list[str]]]:
-        """The rows of lists, ground truth and training rows on the driver, and their columns."""
+    ) -> dict[int, pd.DataFrame]:
+        """The rows of lists, ground truth and training rows, on the driver."""
+        import pandas as pd
+
         frames = rows_by_kind(inputs, known, request, scoring)
-        return {kind: _rows(frame) for kind, frame in frames.items()}, {kind: frame.columns for kind, frame in frames.items()}
+        # In objects, integers next to a null stay integers.
+        return {
+            kind: pd.DataFrame(actions.collect_rows(frame), columns=frame.columns, dtype=object)
+            for kind, frame in frames.items()
+        }
 
     def is_predicted(self, inputs: Inputs, known: Known[DataFrame], user: Any) -> bool:
         """Whether the user is in predictions of any model or table."""
@@ -182,25 +199,36 @@ class SparkEngine:
         return None if lowest is None else (lowest, highest)
 
     def calibration_bins(
-        self, inputs: Inputs, known: Known[DataFrame], table: str, against: str, n_bins: int
+        self, inputs: Inputs, known: Known[DataFrame], table: str, n_bins: int, *, by_rating: bool
     ) -> list[dict[str, Any]]:
-        """The bins of `calibration.calibrate`."""
-        rows = calibration_rows(inputs, known, self.request, table, by_rating=against == "rating")
-        return _rows(calibration_bins(rows, n_bins))
+        """The bins of each model, by the quantiles of its scores. Equal scores are in one bin."""
+        return _rows(_binned(self._outcomes(inputs, known, table, by_rating=by_rating), n_bins))
+
+    def _outcomes(self, inputs: Inputs, known: Known[DataFrame], table: str, *, by_rating: bool) -> DataFrame:
+        """`code, score, outcome`: the clean rows with a finite score, and their rating or relevance (0 or 1)."""
+        request = self.request
+        rows = distinct_items(clean_lists(inputs.predicted[table], known, request), request)
+        code = F.col("model") if "model" in rows.columns else F.lit(0)
+        score = F.col("score").cast("double")
+        rows = rows.where(F.abs(score) < float("inf")).select(code.alias("code"), "user", "item", score.alias("score"))
+        truth = clean_truth(inputs.truth, request.convention, request.policies)
+        if by_rating:
+            ratings = true_ratings(truth, request.convention).withColumnRenamed("true", "outcome")
+            return rows.join(ratings, ["user", "item"])
+        relevant = relevant_pairs(truth, request.convention, has_ratings=inputs.has_ratings)
+        # Users without ground truth are left out. For the others, an item without ground truth is not relevant.
+        outcomes = rows.join(truth.select("user").distinct(), "user", "left_semi").join(relevant, ["user", "item"], "left")
+        return outcomes.withColumn("outcome", F.col("rating").isNotNull().cast("double"))
 
     def frame(self, name: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
         """A Spark frame."""
-        schema = _SCHEMAS[name]
+        schema = {"summary": SUMMARY, "data_report": DATA_REPORT}[name]
         frame: DataFrame = self.session.createDataFrame([tuple(row[column] for column in schema.names) for row in rows], schema)
         return frame
 
     def release(self, scored: Scored) -> None:
-        """Give back the memory that PER_USER holds in the cluster. It is computed again if it is read later."""
+        """Release the memory that PER_USER holds in the cluster. Spark computes it again if it is read later."""
         actions.release(scored.kept)
-
-    def keep(self) -> None:
-        """PER_USER stays in the cluster until it is released."""
-        self._result.pop_all()
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
@@ -217,3 +245,14 @@ def _counted(counts: RowCounts) -> dict[str, Any]:
         if numbers.get(check):
             numbers[f"{check}_example"] = actions.example_values(counts.rows.where(fault).select(ids), sep="; ")
     return numbers
+
+
+def _binned(rows: DataFrame, n_bins: int) -> DataFrame:
+    binned = rows.withColumn("bin", F.lit(0))
+    if n_bins > 1:
+        shares = F.array(*(F.lit(number / n_bins) for number in range(1, n_bins)))
+        edges = rows.groupBy("code").agg(F.percentile_approx("score", shares, _QUANTILE_ACCURACY).alias("edges"))
+        n_below = F.size(F.filter(F.col("edges"), lambda edge: edge < F.col("score")))
+        binned = rows.join(F.broadcast(edges), "code").withColumn("bin", n_below)
+    values = F.min("score"), F.max("score"), F.avg("score"), F.count(F.lit(1)), F.avg("outcome")
+    return binned.groupBy("code", "bin").agg(*(column.alias(name) for name, column in zip(BIN_COLUMNS, values, strict=True)))

@@ -1,7 +1,8 @@
-"""The evaluation: its stages, one after the other. Spark and memory do the same in each."""
+"""The evaluation: its stages, in order. Both engines, Spark and memory, do the same in each."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Number
 from typing import Any
@@ -54,64 +55,59 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
 ) -> Result:
     """Evaluate one or several recommenders against the ground truth.
 
-    Tables are Spark DataFrames, which Spark evaluates; or frames of pandas, polars, pyarrow or DuckDB, which are evaluated in
-    memory, without Spark and Java. The values, warnings and messages are the same.
+    Spark evaluates Spark DataFrames. Frames of pandas, polars, pyarrow or DuckDB are evaluated in memory, without Spark and
+    Java. The values, warnings and messages are the same.
 
     Args:
         predictions: One row per (model, user, item) with a score or a rank; or one row per (model, user) with an array of
-            items, best first. A table without a column of models is one model.
-        truth: The ground truth: one row per (user, item) with a rating, or without: then every row is relevant.
+            items, best first. Without a model column, the table is one model.
+        truth: The ground truth: one row per (user, item), with a rating. Without ratings, every row is relevant.
         metrics: Names such as `ndcg`, `map@10`, `f1(beta=0.5)@20`, `rmse`.
         k: Cut-offs of ranking metrics that are written without one; None or empty: the full list.
-        threshold: A row of the ground truth is relevant if its rating is at least this, under every convention. None: as the
-            convention says.
+        threshold: A row of the ground truth is relevant if its rating is at least this. None: as the convention says.
         convention: The name of a convention, its text, a mapping, or a `Convention`, see `srm.convention`.
         columns: The caller's column names.
-        train: One row per (user, item) that the user had before, for `auc`, `gauc` and `lauc`, whose candidates are unseen
-            items, and for metrics of popularity and of what users have seen. If no metric needs it, a warning says so; the same
-            holds for `user_segments`, `item_features` and `item_groups`.
-        catalog: One row per item that could be recommended, or their number, for the metrics that need it.
+        train: One row per (user, item) of training. `auc`, `gauc` and `lauc` use it, because their candidates are unseen items,
+            and metrics of popularity and of seen items. If no metric uses a given table, a warning says so.
+        catalog: One row per item that could be recommended, or their number.
         user_segments: One row per user, in the column `columns.user`, with the columns that slices and metrics of groups name.
-        item_features: One row per item, in the column `columns.item`, with feature vectors or categories, for metrics that
-            need them; `Columns` says in which forms.
+        item_features: One row per item, in the column `columns.item`, with feature vectors or categories, see `Columns`.
         item_groups: One row per item, in the column `columns.item`, with the columns that slices and metrics of groups name;
             an array holds several values.
-        slices: Groups of users, or of items, that are evaluated separately, too: columns of these tables, as they are
-            (`gender`) or cut into bands (`age(18, 35)`); `activity` and `popularity`, by the number of rows that the user or
-            item has in `train`; or several columns together (`gender*age(18, 35)`). See docs/slices.md for slices of items.
+        slices: Groups of users or items that are also evaluated separately: columns of these tables, as they are (`gender`) or
+            cut into bands (`age(18, 35)`); `activity` and `popularity`, the number of rows of the user or item in `train`; or
+            several columns together (`gender*age(18, 35)`). See docs/slices.md.
         min_users: Values of slices over fewer users are marked as small.
         intervals: How confidence intervals are computed: `normal`, `bootstrap`, or `srm.Intervals` with confidence, replicates
             and seed.
         rating_predictions: Predicted ratings in the score column, for rating metrics; None: the predictions.
-        baseline: The model whose lists everybody expects, for `unexpectedness` and `serendipity(against=baseline)`.
-        objectives: Metrics of this evaluation that are wanted together, each with its reference points, such as
+        baseline: The model whose lists users expect, for `unexpectedness` and `serendipity(against=baseline)`.
+        objectives: Metrics of this evaluation that are combined, each with its reference points, such as
             `{"ndcg": {"nadir": 0.1}, "novelty": {"utopia": 12, "nadir": 0}}`: for `euc_distance`, `hypervolume` and
             `result.pareto()`, see `metrics.objectives.read_objectives`.
-        model_name: Name of the one model of a table without a column of models.
-        models: The models to evaluate; rows of others are left out. None: all, which takes an extra pass over the column.
+        model_name: Name of the model if predictions have no model column.
+        models: The models to evaluate; other rows are left out. None: all, which takes an extra pass over the model column.
         checks: How faulty rows are handled, by check, such as `{"null_ids": "drop"}`; None: see `request.policies.POLICIES`.
         cast_ids: `string`: ids of different types become strings, so that `10` equals `"10"`. None: they are rejected.
-        n_buckets: Groups of users that Spark scores together, on every model. More of them need less memory per worker; a group
-            of about a million recommendations is a good size, or of rows of full lists. None: 32, or
-            `spark.sql.shuffle.partitions` if that is less.
+        n_buckets: Number of groups of users that Spark scores together. More groups need less memory per worker. A good size of
+            a group is about a million rows of lists. None: 32, or `spark.sql.shuffle.partitions` if that is less.
         ranking: Where Spark ranks lists. `window`: by a window function, which takes lists of any length and keeps the first
-            rows. `lists`: full lists go to the workers and are ranked there, which is faster for lists not much longer than k;
-            the lists of a user have to fit into the memory of a worker. `auto`: `lists` if `max_per_user` is given, else
-            `window`. PER_USER is the same, bit for bit. Metrics of full lists always use `lists`. Lists that come as arrays, or
-            with ranks, need no window: `auto` without a length is the fastest for them.
-        max_per_user: The largest number of rows that a list has, repeats included. A longer list is rejected, and the message
-            names its users. A window would cut it uncounted, so it cannot be combined with `ranking="window"`.
+            rows. `lists`: in the workers, which is faster for lists not much longer than k. The lists of a user must fit into
+            the memory of a worker. `auto`: `lists` if `max_per_user` is given, otherwise `window`. PER_USER is the same, bit
+            for bit. Metrics of full lists always use `lists`. For arrays and ranks, `auto` without `max_per_user` is fastest.
+        max_per_user: The maximum number of rows of a list, with repeats. A longer list is rejected, and the message has its
+            users. Not with `ranking="window"`, which does not count rows after k.
         run: Identity that is written into the tables.
-        before: Called after arguments, columns and the tables of users and items have been checked, before lists are scored.
-            An exception that it raises ends the evaluation.
+        before: Called after the arguments and tables have been checked, before lists are scored. Its exceptions end the
+            evaluation.
 
     Returns:
         The result. PER_USER is computed once and kept until `result.release()`.
 
     Raises:
         ConfigError: A metric, a cut-off, the convention or another argument is wrong; no Spark job has run.
-        DataError: A column is missing or of a wrong type, or rows are rejected: null ids, NaN scores, repeated rows, ranks
-            with gaps, negative gains, lists longer than declared. The message counts them and says which option admits them.
+        DataError: A column is missing or has a wrong type, or rows are rejected: null ids, NaN scores, repeated rows, ranks
+            with gaps, negative gains, lists that are too long. The message counts them and names the option that admits them.
 
     Example:
         >>> import pandas as pd
@@ -125,19 +121,13 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
         >>> evaluate(*on_spark, metrics="mrr", k=2, threshold=4.0).to_dict()
         {'model': {'mrr@2': 0.75}}
     """
-    size = catalog if isinstance(catalog, int | Number) else None
-    tables = Tables(
-        predictions,
-        truth,
-        rating_predictions,
-        train,
-        None if size is not None else catalog,
-        user_segments,
-        item_groups,
-        item_features,
-    )
+    catalog_size, items = (catalog, None) if isinstance(catalog, Number) else (None, catalog)
+    tables = Tables(predictions, truth, rating_predictions, train, items, user_segments, item_groups, item_features)
     checked_columns(columns)
-    engine = tables.check()
+    if tables.check() == SPARK and n_buckets is None:
+        from spark_recmetrics.inputs.buckets_spark import default_n_buckets
+
+        n_buckets = default_n_buckets(predictions.sparkSession)
     request = Request.of(
         tables.columns,
         metrics=metrics,
@@ -145,7 +135,7 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
         threshold=threshold,
         convention=convention,
         columns=columns,
-        catalog_size=size,
+        catalog_size=catalog_size,
         slices=slices,
         min_users=min_users,
         intervals=intervals,
@@ -155,27 +145,16 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
         models=models,
         checks=checks,
         cast_ids=cast_ids,
-        n_buckets=n_buckets if n_buckets is not None or engine != SPARK else _n_buckets(predictions),
+        n_buckets=n_buckets,
         ranking=ranking,
         max_per_user=max_per_user,
         run=run,
     )
     request.check_given()
-    return run_stages(tables, request, before)
+    return _run_stages(tables, request, before)
 
 
-def run_stages(tables: Tables, request: Request, before: Callable[[], None] | None = None) -> Result:
-    """The stages of an evaluation.
-
-    Args:
-        tables: The caller's tables.
-        request: What is asked.
-        before: Called before lists are scored.
-
-    Raises:
-        ConfigError: The baseline is none of the models.
-        DataError: A column cannot be used, or rows are rejected.
-    """
+def _run_stages(tables: Tables, request: Request, before: Callable[[], None] | None) -> Result:
     with _engine_of(tables, request) as engine:
         inputs = engine.read()
         known = engine.learn(inputs)
@@ -197,8 +176,24 @@ def run_stages(tables: Tables, request: Request, before: Callable[[], None] | No
         sliced = Sliced.of(request)
         sums = engine.aggregate(inputs, known, scored, totals, sliced)
         values = values_of(totals, sums, request, known, sliced)
-        engine.keep()
-        return Result.of(Evaluated(request, inputs, known, scored, engine), values, checks, counts["truth"])
+        return Result(
+            means=values.means,
+            sliced=values.sliced,
+            data_checks=checks,
+            convention=request.convention,
+            run=request.run,
+            data_hash=_data_hash(counts["truth"]),
+            warnings=[*request.warnings, *(check.line() for check in checks if check.level == "warn")],
+            slices=request.slices.slices,
+            min_users=request.min_users,
+            objectives=request.objectives,
+            confidence=request.intervals.confidence,
+            evaluated=Evaluated(request, inputs, known, scored, engine),
+        )
+
+
+def _data_hash(truth: Mapping[str, Any]) -> str:
+    return hashlib.sha256(f"{truth.get('rows', 0)} {truth.get('hash')}".encode()).hexdigest()[:16]
 
 
 def _engine_of(tables: Tables, request: Request) -> Engine:
@@ -209,10 +204,3 @@ def _engine_of(tables: Tables, request: Request) -> Engine:
     from spark_recmetrics.evaluation.memory import MemoryEngine
 
     return MemoryEngine(tables, request)
-
-
-def _n_buckets(predictions: Any) -> int:
-    """The number of buckets where none is given: no more than the partitions that the session makes of a shuffle."""
-    from spark_recmetrics.inputs.buckets_spark import default_n_buckets
-
-    return default_n_buckets(predictions.sparkSession)

@@ -18,11 +18,7 @@ Ranking = Literal["auto", "window", "lists"]
 
 
 def check_ranking(ranking: object, max_per_user: object) -> None:
-    """Check how lists are ranked. A window function cannot check their length.
-
-    Raises:
-        ConfigError: The value is unknown, or `window` is combined with `max_per_user`.
-    """
+    """Check how lists are ranked. A window function cannot check their length."""
     if ranking not in get_args(Ranking):
         raise ConfigError(f"ranking: expected one of 'auto', 'window' or 'lists', found {brief(ranking)}")
     if ranking == "window" and max_per_user is not None:
@@ -32,16 +28,7 @@ def check_ranking(ranking: object, max_per_user: object) -> None:
 
 
 def check_frames(columns: Columns, required: Mapping[str, DataFrame | None], **optional: DataFrame | None) -> None:
-    """Check that tables are Spark DataFrames.
-
-    Args:
-        columns: The caller's column names.
-        required: By the name of the argument, tables that must be given.
-        optional: Tables that may be None.
-
-    Raises:
-        ConfigError: An argument is something else, or a stream.
-    """
+    """Check that the columns are `Columns`, and that tables are Spark DataFrames and not streams. Optional ones may be None."""
     checked_columns(columns)
     for name, frame in {**required, **optional}.items():
         if frame is None and name not in required:
@@ -55,11 +42,7 @@ def check_frames(columns: Columns, required: Mapping[str, DataFrame | None], **o
 
 
 def check_names(option: str, names: Sequence[str]) -> None:
-    """Check a list of different names.
-
-    Raises:
-        ConfigError: The value is something else. The message begins with the option.
-    """
+    """Check that the value of an option is a list of different names."""
     if not isinstance(names, list | tuple) or not names:
         raise ConfigError(f"{option}: expected a list of names, found {brief(names)}")
     for name in names:

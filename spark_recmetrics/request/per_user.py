@@ -16,7 +16,7 @@ class Tally(NamedTuple):
         column: The column of the values.
         users: The user set.
         as_zero: Undefined values count as 0.
-        pooled: The columns `…_total` and `…_count` are summed, too, for a pooled value.
+        pooled: The columns `…_total` and `…_count` are summed, too.
     """
 
     column: str
@@ -47,24 +47,21 @@ class SumSpec(NamedTuple):
     def of(cls, metrics: Sequence[Metric], convention: Convention) -> SumSpec:
         """The aggregates for these metrics. Metrics of items and groups need none."""
         metrics = [metric for metric in metrics if metric.definition.by_user]
-        of_metrics = {tally for metric in metrics for tally in tallies(metric, convention)}
+        distinct = {tally for metric in metrics for tally in tallies(metric, convention)}
         across = tuple(metric.k for metric in metrics if metric.definition.across_users)
-        return cls(tuple(sorted(of_metrics)), across, max((k for k in cut_offs(metrics) if k is not None), default=0))
+        return cls(tuple(sorted(distinct)), across, max((k for k in cut_offs(metrics) if k is not None), default=0))
 
 
 def tallies(metric: Metric, convention: Convention) -> list[Tally]:
     """The aggregates of a metric: of its column, and for an F-measure of means also of each part."""
-    definition = metric.definition
-    as_zero = convention.undefined == "zero"
-    if definition.kind == "rating":
-        return [Tally(metric.slug, RATED, as_zero and not definition.skips_undefined, pooled=False)]
+    rated = metric.definition.kind == "rating"
     parts = metric.parts() if convention.f1 == "of_means" else ()
     return [
         Tally(
             part.slug,
-            metric.users(convention),
-            as_zero and not part.definition.skips_undefined,
-            pooled=part.definition.pooled is not None,
+            RATED if rated else metric.users(convention),
+            as_zero=convention.undefined == "zero" and not part.definition.skips_undefined,
+            pooled=part.definition.pooled is not None and not rated,
         )
         for part in (metric, *parts)
     ]

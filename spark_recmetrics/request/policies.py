@@ -28,9 +28,6 @@ _CONVENTION_OPTIONS = ("duplicates", "nan_scores", "negative_gains")
 def checked_policies(chosen: Mapping[str, str] | None) -> dict[str, str]:
     """The policy of every check: the chosen one, or the default.
 
-    Raises:
-        ConfigError: A check or a policy is unknown.
-
     Example:
         >>> checked_policies({"null_ids": "drop"})["null_ids"]
         'drop'
@@ -40,7 +37,7 @@ def checked_policies(chosen: Mapping[str, str] | None) -> dict[str, str]:
     """
     if not isinstance(chosen, Mapping | None):
         raise ConfigError(f"expected a mapping of checks to policies, found {brief(chosen)}")
-    policies_of = {check: policies[0] for check, policies in POLICIES.items()}
+    policies = {check: possible[0] for check, possible in POLICIES.items()}
     for check, policy in (chosen or {}).items():
         if not isinstance(check, str):
             raise ConfigError(f"expected the names of checks, found {brief(check)}")
@@ -50,5 +47,5 @@ def checked_policies(chosen: Mapping[str, str] | None) -> dict[str, str]:
             raise ConfigError(f"{check}: unknown check{did_you_mean(check, POLICIES)}")
         if not isinstance(policy, str) or policy not in POLICIES[check]:
             raise ConfigError(f"{check}: expected {' or '.join(POLICIES[check])}, found {brief(policy)}")
-        policies_of[check] = policy
-    return policies_of
+        policies[check] = policy
+    return policies

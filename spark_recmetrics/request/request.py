@@ -20,6 +20,7 @@ from spark_recmetrics.request.arguments import Ranking, check_names, check_ranki
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
 from spark_recmetrics.request.needs import HISTORY_NEEDS, TRAIN_NEEDS, Needs
 from spark_recmetrics.request.policies import checked_policies
+from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import MIN_USERS, Band, Slice, bands_of, by_side, parse_slices
 from spark_recmetrics.runs.identity import Run
 from spark_recmetrics.text import brief
@@ -57,13 +58,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SliceRequest:
-    """The requested slices.
-
-    Args:
-        slices: In the caller's order.
-        by_side: Slices of users, and slices of items.
-        counted: The bands of the number of training rows.
-    """
+    """The requested slices: in the caller's order, by side, and the bands of the number of training rows."""
 
     slices: tuple[Slice, ...]
     by_side: Mapping[Side, tuple[Slice, ...]]
@@ -78,26 +73,13 @@ class SliceRequest:
 class Request:
     """The checked arguments of an evaluation.
 
+    The arguments of `evaluate`, and:
+
     Args:
-        metrics: All metrics.
-        convention: Their definitions.
-        objectives: Metrics that are combined.
-        columns: The caller's column names.
-        slices: Groups of users and of items that are evaluated separately, too.
-        intervals: How confidence intervals are computed.
-        min_users: Values of slices over fewer users are marked as small.
         policies: How faulty rows are handled, by check.
         given: By the name of the argument, the columns of each table that is given.
         catalog_size: The number of items, if it is given instead of a table.
-        baseline: The model with which lists are compared.
-        models: The models to evaluate, None for all.
-        model_name: The name of the model if predictions have no model column.
         has_threshold: A threshold is given, so the ground truth needs ratings.
-        cast_ids: `string`: ids of different types become strings.
-        n_buckets: Number of buckets of users. The users of a bucket are scored together.
-        ranking: Where lists are ranked.
-        max_per_user: The maximum length of a list, if it is given.
-        run: The identity of the run.
     """
 
     metrics: tuple[Metric, ...]
@@ -122,24 +104,18 @@ class Request:
 
     @classmethod
     def of(cls, given: Mapping[str, Sequence[str]], **options: Unpack[Options]) -> Request:
-        """Check the arguments of an evaluation.
-
-        Args:
-            given: By the name of the argument, the columns of each table that is given.
-            options: The other arguments of `evaluate`.
-
-        Raises:
-            ConfigError: An argument is wrong, or slices name a column that does not exist.
-        """
+        """Check the columns of the given tables and the other arguments. Raises `ConfigError`."""
         metrics = tuple(expand(options.get("metrics", DEFAULT_METRICS), options.get("k", DEFAULT_K)))
         objectives = read_objectives(options.get("objectives"), metrics)
         threshold = options.get("threshold")
         convention = named_populations(named_convention(options.get("convention", "default"), threshold))
-        columns = options.get("columns", Columns())
-        plain = _plain_options(options)
-        catalog_size = options.get("catalog_size")
-        needs = Needs(metrics, convention)
-        needs.check()
+        columns, catalog_size = options.get("columns", Columns()), options.get("catalog_size")
+        plain, needs = _plain_options(options), Needs(metrics, convention)
+        compares = needs.first_with("candidates") or needs.first_with("unseen_candidates")
+        if compares and convention.duplicates == "keep":
+            raise ConfigError(
+                f"{compares}: expected duplicates error or first, found keep: a repeated item would be compared twice"
+            )
         size = None if catalog_size is None else checked_integer(catalog_size, "catalog", LARGEST_CATALOG)
         return cls(
             metrics=metrics,
@@ -156,13 +132,10 @@ class Request:
         )
 
     def check_given(self) -> None:
-        """Check that the tables and group columns that metrics need are given.
-
-        Raises:
-            ConfigError: One is missing. The message says which metric needs it.
-        """
+        """Check that the tables and group columns that metrics need are given. Raises `ConfigError`."""
         others = {"catalog": self.catalog_size, "baseline": self.baseline}
-        self.needs.check_given({*self.given, *(name for name, value in others.items() if value is not None)})
+        for metric, missing in self.needs.lacking({*self.given, *(name for name in others if others[name] is not None)}):
+            raise ConfigError(f"{metric} needs {missing.what}: give {missing.key}, {missing.form}")
         _ = self.group_columns
 
     @property
@@ -189,11 +162,6 @@ class Request:
     def rating_table(self) -> str:
         """The table whose scores are predicted ratings."""
         return "rating_predictions" if "rating_predictions" in self.given else "predictions"
-
-    @property
-    def rates_lists(self) -> bool:
-        """The scores of the lists are predicted ratings."""
-        return bool(self.rating_metrics) and self.rating_table == "predictions"
 
     @cached_property
     def tables_read(self) -> frozenset[str]:
@@ -230,8 +198,9 @@ class Request:
     @property
     def rates_in_lists(self) -> bool:
         """Workers compute the errors of predicted ratings with the lists, also for slices of items."""
-        possible = self.rates_lists and bool(self.ranking_metrics) and self.convention.rating_clip == "none"
-        return possible and (self.full_lists or bool(self.slices.by_side["item"]))
+        possible = self.rating_table == "predictions" and self.convention.rating_clip == "none"
+        needed = bool(self.rating_metrics) and bool(self.ranking_metrics)
+        return possible and needed and (self.full_lists or bool(self.slices.by_side["item"]))
 
     @property
     def warnings(self) -> list[str]:
@@ -248,13 +217,19 @@ class Request:
 
     @property
     def needs_score(self) -> dict[str, str]:
-        """By table, the metric that needs its scores, for messages."""
-        return self.needs.scores(separate_ratings="rating_predictions" in self.given)
+        """By table, why its scores are needed, for messages."""
+        by_table = {"predictions": self.needs.first_with("scores")}
+        by_table[self.rating_table] = by_table.get(self.rating_table) or self._rating_metric
+        return {table: f"{metric} needs it" for table, metric in by_table.items() if metric}
 
     @property
     def needs_ratings(self) -> str | None:
         """The metric or option that needs ratings in the ground truth, for messages."""
-        return self.needs.rating or ("threshold" if self.has_threshold else None)
+        return self._rating_metric or ("threshold" if self.has_threshold else None)
+
+    @property
+    def _rating_metric(self) -> str | None:
+        return next(map(str, self.rating_metrics), None)
 
     @property
     def reads_scores(self) -> bool:
@@ -263,28 +238,20 @@ class Request:
 
     def longest_array(self, table: str) -> int | None:
         """How many items of each array in a table are read; None: all, because a later row can move up or is counted."""
-        reads_all = self.drops_rows or self.max_per_user is not None or table in self.needs_score
-        return None if reads_all else self.needs.longest
-
-    @property
-    def drops_rows(self) -> bool:
-        """Faulty rows are dropped."""
-        return "drop" in (self.convention.nan_scores, *self.policies.values())
+        moves_up = "drop" in (self.convention.nan_scores, *self.policies.values()) or self.convention.duplicates == "first"
+        if moves_up or self.max_per_user is not None or table in self.needs_score or not self.ranking_metrics:
+            return None
+        return Scoring.of(self.ranking_metrics, self.convention, 1, given_ranks=False).k
 
     @cached_property
     def group_columns(self) -> dict[Metric, dict[str, str]]:
         """For metrics of groups, the column that each option names."""
-        return group_columns(self.metrics, self.side_columns)
+        return group_columns(self.metrics, _side_columns(self.given, self.columns))
 
     @cached_property
     def measured(self) -> tuple[MeasureSpec, ...]:
         """What is aggregated over lists for the metrics of groups."""
         return measure_specs(self.metrics, self.convention, self.group_columns)
-
-    @property
-    def side_columns(self) -> dict[Side, list[str] | None]:
-        """The columns of the tables of users and of items without their ids, None without a table."""
-        return _side_columns(self.given, self.columns)
 
     @property
     def scores_are_numbers(self) -> set[str]:
@@ -306,8 +273,7 @@ def _plain_options(options: Options) -> dict[str, Any]:
         raise ConfigError(f"cast_ids: expected 'string' or None, found {brief(cast_ids)}")
     if not isinstance(run, Run):
         raise ConfigError(f"run: expected srm.Run(...), found {brief(run)}")
-    ranking, max_per_user = options.get("ranking", "auto"), options.get("max_per_user")
-    n_buckets = options.get("n_buckets")
+    ranking, n_buckets, max_per_user = options.get("ranking", "auto"), options.get("n_buckets"), options.get("max_per_user")
     max_per_user = None if max_per_user is None else checked_integer(max_per_user, "max_per_user")
     check_ranking(ranking, max_per_user)
     check_names("model_name", [model_name])
@@ -329,6 +295,7 @@ def _plain_options(options: Options) -> dict[str, Any]:
 
 
 def _side_columns(given: Mapping[str, Sequence[str]], columns: Columns) -> dict[Side, list[str] | None]:
+    """The columns of the tables of users and of items without their ids, None without a table."""
     return {side: columns.without_ids(side, given[table]) if table in given else None for side, table in TABLE_OF.items()}
 
 
@@ -339,13 +306,11 @@ def _slices(
         parsed = parse_slices(slices)
     except ConfigError as error:
         raise ConfigError(f"slices: {error}") from error
-    of_tables = _side_columns(given, columns)
-    sides = by_side(parsed, of_tables, trained="train" in given)
+    side_columns = _side_columns(given, columns)
+    sides = by_side(parsed, side_columns, trained="train" in given)
     if sides["item"] and not any(metric.definition.kind == "ranking" for metric in metrics):
         raise ConfigError(f"slices: {sides['item'][0]}: expected a ranking metric, found none: slices of items divide lists")
-    counted = [
-        band for side, of_side in sides.items() for band in bands_of(of_side) if band.name not in (of_tables[side] or ())
-    ]
+    counted = (band for side in sides for band in bands_of(sides[side]) if band.name not in (side_columns[side] or ()))
     return SliceRequest(parsed, sides, tuple(counted))
 
 

@@ -1,4 +1,4 @@
-"""What is computed from lists and ground truth: the metrics, their definitions, and the length of the lists that they need."""
+"""What is computed from lists and ground truth: the metrics, their definitions, and the length of lists that they need."""
 
 from __future__ import annotations
 
@@ -27,13 +27,11 @@ class Scoring:
     """What workers compute for each user.
 
     Args:
-        metrics: Ranking metrics to compute.
-        rating: Rating metrics to compute, if the scores of the lists are predicted ratings.
-        convention: Their definitions.
+        metrics: Ranking metrics of users.
+        rating: Rating metrics, if the scores of the lists are predicted ratings.
         n_models: Number of models. Every user gets a row for each.
         given_ranks: Predictions have ranks, which must be 1, 2, 3, …
         full_lists: Lists are not cut before they are scored.
-        max_per_user: The maximum length of a list, if there is one.
         n_items: Size of the catalog, if it is known.
         trained: There are training rows, so that unseen candidates are fewer than all candidates.
         clip: Smallest and largest rating, if predicted ratings are clipped.
@@ -94,14 +92,14 @@ class Scoring:
         return any(metric.definition.across_users for metric in self.metrics)
 
     @cached_property
-    def _of_lists(self) -> list[Metric]:
+    def _list_metrics(self) -> list[Metric]:
         """The metrics that read lists. Metrics of groups without a cut-off do not."""
         return [*self.metrics, *(metric for metric in self.item_metrics if metric.definition.has_cut_off)]
 
     @cached_property
     def longest(self) -> int | None:
         """The largest cut-off, None if a metric has none."""
-        cuts = cut_offs(self._of_lists)
+        cuts = cut_offs(self._list_metrics)
         return cuts[-1] if cuts else 1 if self.item_metrics else 0
 
     @cached_property
@@ -119,12 +117,12 @@ class Scoring:
     @cached_property
     def cuts(self) -> list[int]:
         """All cut-offs."""
-        return [k for k in cut_offs(self._of_lists) if k is not None]
+        return [k for k in cut_offs(self._list_metrics) if k is not None]
 
     @cached_property
     def longest_recommended(self) -> int | None:
         """The rank up to which metrics read recommended items one by one, None for all rows, 0 for none."""
-        parts = [part for metric in self._of_lists for part in metric.tree()]
+        parts = [part for metric in self._list_metrics for part in metric.tree()]
         cuts = [part.k for part in parts if "recommended" in part.needs(self.convention)]
         return None if None in cuts else max((k for k in cuts if k is not None), default=0)
 

@@ -85,11 +85,7 @@ class Slice:
 
     @classmethod
     def parse(cls, text: object) -> Slice:
-        """Parse `gender`, `age(18, 35)` or `gender*age(18, 35)`. Names with `*` or brackets need backticks.
-
-        Raises:
-            ConfigError: The text has another form.
-        """
+        """Parse `gender`, `age(18, 35)` or `gender*age(18, 35)`. Names with `*` or brackets need backticks."""
         if isinstance(text, Slice):
             return text
         if not isinstance(text, str) or not text.strip() or not writable(text):
@@ -116,17 +112,17 @@ class Slice:
 
     @property
     def names(self) -> str:
-        """The columns without edges, for tables that show the values, too."""
+        """The columns without edges."""
         return "*".join(band.name for band in self.bands)
 
     def sort_key(self, value: str) -> tuple[Any, ...]:
         """The sort key of a value: bands by their edges, numbers as numbers, and `NO_VALUE` last."""
         keys: list[tuple[Any, ...]] = []
-        texts = [re.sub(r"\\(.)", r"\1", text) for text in value.split(_SEPARATOR)] if len(self.bands) > 1 else [value]
-        for band, text in zip(self.bands, texts, strict=False):
-            position = band.labels.index(text) if text in band.labels else -1
-            number = float(text) if re.fullmatch(r"-?\d{1,15}(\.\d+)?", text) else math.inf
-            keys.append((text == NO_VALUE, position, number, text))
+        parts = [re.sub(r"\\(.)", r"\1", part) for part in value.split(_SEPARATOR)] if len(self.bands) > 1 else [value]
+        for band, part in zip(self.bands, parts, strict=False):
+            position = band.labels.index(part) if part in band.labels else -1
+            number = float(part) if re.fullmatch(r"-?\d{1,15}(\.\d+)?", part) else math.inf
+            keys.append((part == NO_VALUE, position, number, part))
         return (*keys, value)
 
 
@@ -162,7 +158,6 @@ def _edges(text: str, inside: str) -> tuple[float, ...]:
 
 
 def _shown(edge: float) -> str:
-    """The number with all its digits."""
     return repr(edge).removesuffix(".0")
 
 
@@ -179,10 +174,7 @@ def _labels(edges: Sequence[float]) -> tuple[str, ...]:
 
 
 def parse_slices(texts: object) -> tuple[Slice, ...]:
-    """Parse a list of slices.
-
-    Raises:
-        ConfigError: The value is not a list, a slice has another form, or two are the same.
+    """Parse a list of different slices.
 
     Example:
         >>> [str(slice_) for slice_ in parse_slices(["gender", "activity(5)"])]
@@ -209,28 +201,20 @@ def bands_of(slices: Sequence[Slice]) -> tuple[Band, ...]:
 def by_side(
     slices: Sequence[Slice], columns: Mapping[Side, Sequence[str] | None], *, trained: bool
 ) -> dict[Side, tuple[Slice, ...]]:
-    """The slices of users, and the slices of items.
-
-    Args:
-        slices: The slices.
-        columns: The columns of the tables of users and items without their ids, None without a table.
-        trained: There are training rows.
-
-    Raises:
-        ConfigError: A column does not exist, or is in both tables, or a slice combines columns of users and items.
+    """The slices of users, and the slices of items, by the columns of the tables of users and items without their ids.
 
     Example:
         >>> slices = by_side(parse_slices(["gender", "popularity"]), {"user": ["gender"], "item": None}, trained=True)
         >>> [str(slice_) for slice_ in slices["item"]]
         ['popularity']
     """
-    slices_of: dict[Side, list[Slice]] = {"user": [], "item": []}
+    sliced: dict[Side, tuple[Slice, ...]] = {"user": (), "item": ()}
     for slice_ in slices:
         sides = {_side(band, columns, trained=trained) for band in slice_.bands}
         if len(sides) > 1:
             raise ConfigError(f"slices: {slice_}: expected columns of users or columns of items, found both together")
-        slices_of[sides.pop()].append(slice_)
-    return {side: tuple(of_side) for side, of_side in slices_of.items()}
+        sliced[sides.pop()] += (slice_,)
+    return sliced
 
 
 def _side(band: Band, columns: Mapping[Side, Sequence[str] | None], *, trained: bool) -> Side:
@@ -260,11 +244,7 @@ def steps_of(band: Band, histogram: Mapping[int, int]) -> tuple[float, ...]:
 
     The first band has no training rows. A quarter of activity ends at the smallest number of rows that at least this share of
     users does not exceed. An item belongs to the short head if the items with more rows have less than `HEAD_SHARE` of all
-    rows, so that equally popular items are in the same band.
-
-    Args:
-        band: `activity` or `popularity`.
-        histogram: By number of training rows, how many users or items have it.
+    rows, so that equally popular items are in the same band. The histogram has the number of users or items by number of rows.
 
     Example:
         >>> steps_of(Band("activity"), {1: 2, 3: 1, 9: 1}), steps_of(Band("popularity"), {1: 20, 40: 1, 50: 1})
@@ -299,10 +279,10 @@ def values_of(slice_: Slice, rows: pd.DataFrame) -> tuple[Any, list[str]]:
     """The value of a slice in each row: (R,) codes from 0, and the values by code."""
     code, values = np.zeros(len(rows), dtype=np.int64), list[tuple[str, ...]]([()])
     for band in slice_.bands:
-        band_code, texts = numbered_values(rows[band.column].fillna(NO_VALUE))
-        pairs, code = np.unique(code * max(len(texts), 1) + band_code, return_inverse=True)
-        before, after = np.divmod(pairs, max(len(texts), 1))
-        values = [(*values[a], texts[b]) for a, b in zip(before, after, strict=True)]
+        band_code, band_values = numbered_values(rows[band.column].fillna(NO_VALUE))
+        pairs, code = np.unique(code * max(len(band_values), 1) + band_code, return_inverse=True)
+        before, after = np.divmod(pairs, max(len(band_values), 1))
+        values = [(*values[a], band_values[b]) for a, b in zip(before, after, strict=True)]
     return code, [joined(value) for value in values]
 
 
@@ -315,13 +295,7 @@ def numbered_values(values: Iterable[Any]) -> tuple[Any, list[Any]]:
 
 
 class Group(NamedTuple):
-    """The values of a slice in rows.
-
-    Args:
-        position: The position of the slice among all slices.
-        code: (R,) the code of the value of each row.
-        values: The values by code.
-    """
+    """The values of the slice at this position in rows: (R,) the code of each row's value, and the values by code."""
 
     position: int
     code: Any
@@ -331,12 +305,7 @@ class Group(NamedTuple):
 def grouped(rows: pd.DataFrame, slices: Sequence[Slice]) -> Iterator[tuple[pd.DataFrame, list[Group]]]:
     """Split PER_USER into frames with at most one row per model and user, with the slices to group each by.
 
-    Args:
-        rows: Rows of PER_USER with the columns of the bands of users, and with the rows of slices of items.
-        slices: The slices.
-
-    Yields:
-        First the rows over all items, with all users and the slices of users. Then the rows of each value of a slice of items.
+    First the rows over all items, with all users and the slices of users. Then the rows of each value of a slice of items.
     """
     position = {str(slice_): number for number, slice_ in enumerate(slices)}
     has_item_slices = ITEM_SLICE in rows
@@ -347,9 +316,9 @@ def grouped(rows: pd.DataFrame, slices: Sequence[Slice]) -> Iterator[tuple[pd.Da
     if has_item_slices:
         sliced = rows[rows[ITEM_SLICE].notna()]
         code, keys = numbered_values(zip(sliced[ITEM_SLICE], sliced[ITEM_VALUE], strict=True))
-        for number, rows_of_value in sliced.groupby(code):
+        for number, with_value in sliced.groupby(code):
             text, value = map(str, keys[number])
-            yield rows_of_value, [Group(position[text], np.zeros(len(rows_of_value), dtype=np.int64), [value])]
+            yield with_value, [Group(position[text], np.zeros(len(with_value), dtype=np.int64), [value])]
 
 
 def slice_name(row: Mapping[str, Any]) -> str:
@@ -359,9 +328,7 @@ def slice_name(row: Mapping[str, Any]) -> str:
         >>> slice_name({"slice": "age(18, 35)", "slice_value": "<18"})
         'age = <18'
     """
-    if row["slice"] == "all":
-        return "all"
-    return f"{Slice.parse(row['slice']).names} = {row['slice_value']}"
+    return "all" if row["slice"] == "all" else f"{Slice.parse(row['slice']).names} = {row['slice_value']}"
 
 
 def in_order(slices: Sequence[Slice], keys: Collection[tuple[str, str]]) -> list[tuple[str, str]]:

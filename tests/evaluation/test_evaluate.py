@@ -703,7 +703,7 @@ def test_a_population_without_anybody_is_undefined(spark):
     checks = {"users_in_both": "warn"}
     result = pairs(spark, [("u", "a", 1.0)], [("v", "a", 1.0)], metrics="hit", k=1, convention="mllib", checks=checks)
     assert result.to_dict() == {"model": {"hit@1": None}}
-    assert (result.status, result.emptiness[-1]) == ("undefined", "model model: nobody to average for hit@1")
+    assert (result.status, result.emptiness[-1]) == ("undefined", "model model: no users to average for hit@1")
 
 
 @pytest.mark.connect

@@ -190,7 +190,7 @@ def test_wrong_entries_are_refused(rated, message):
 
 def test_nothing_at_all_is_undefined():
     for convention_of, value in (("default", None), ("threshold", 0.0)):
-        with pytest.warns(srm.DataWarning, match=r"predictions: rows: the table is empty(?s:.*)nobody to average for prec"):
+        with pytest.warns(srm.DataWarning, match=r"predictions: rows: the table is empty(?s:.*)no users to average for prec"):
             assert srm.compute_metrics({}, ["precision"], convention=convention_of) == {"precision": value}
 
 
@@ -211,7 +211,7 @@ def test_the_mean_over_nobody_is_never_the_best_value(name):
     assert empty == {metric: None if metric in never else 0.0 for metric in empty}
     assert empty.keys() >= {*never, "hit@2", "f1@2", "auc"}
     for rated in ({}, {"a": [(3.0, None)]}):
-        with pytest.warns(srm.DataWarning, match="nobody to average for mae, rmse, r2, hit@2"):
+        with pytest.warns(srm.DataWarning, match="no users to average for mae, rmse, r2, hit@2"):
             found = srm.compute_metrics(rated, ["mae", "rmse", "r2", "hit"], k=2, convention=name)
         assert found == {"mae": None, "rmse": None, "r2": None, "hit": 0.0}
 
@@ -251,7 +251,7 @@ def test_what_is_empty_is_among_the_warnings_of_a_result():
     result = srm.evaluate(lists, truth, metrics=["hit", "mae"], k=1, threshold=99)
     assert (result.status, result.to_dict()) == ("undefined", {"model": {"hit@1": None, "mae": pytest.approx(4.2)}})
     assert result.warnings[-len(result.emptiness) :] == result.emptiness
-    assert result.emptiness[-1] == "model model: nobody to average for hit@1"
+    assert result.emptiness[-1] == "model model: no users to average for hit@1"
     good = srm.evaluate(lists, truth, metrics="hit", k=1)
     assert (good.status, good.emptiness, good.warnings) == ("ok", [], [])
 

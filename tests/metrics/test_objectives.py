@@ -281,7 +281,7 @@ def test_an_undefined_objective_makes_the_value_undefined_with_a_reason():
         ("pop", True, None),
     ]
     assert "model none: no Pareto front at 1, distance or volume: ctr@1 is undefined" in result.warnings
-    assert result.emptiness[-1] == "model none: nobody to average for ctr@1"
+    assert result.emptiness[-1] == "model none: no users to average for ctr@1"
     assert "none   0.0000  undefined  unknown: ctr@1 is undefined" in str(result)
 
 
