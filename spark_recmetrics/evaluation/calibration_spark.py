@@ -9,8 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.inputs.spark import clean_truth, relevant_pairs
-from spark_recmetrics.scoring.rating_errors_spark import true_ratings
-from spark_recmetrics.scoring.spark import clean_lists, distinct_items
+from spark_recmetrics.scoring.spark import clean_lists, distinct_items, true_ratings
 
 if TYPE_CHECKING:
     from spark_recmetrics.inputs.spark import Inputs

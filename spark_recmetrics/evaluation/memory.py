@@ -32,7 +32,7 @@ from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.memory import rating_range, rows_by_kind, score
 from spark_recmetrics.scoring.partial_sums import part_totals
-from spark_recmetrics.scoring.plan import scoring_of
+from spark_recmetrics.scoring.workers import scoring_of
 from spark_recmetrics.side_info.bands_memory import with_bands
 from spark_recmetrics.side_info.memory import learn
 
