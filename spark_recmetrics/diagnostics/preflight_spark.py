@@ -332,7 +332,7 @@ def _pool(sample: Sample, n: int) -> DataFrame:
     """Up to n items of ground truth, predictions and catalog."""
     frames = [sample.judged, sample.inputs.predicted["predictions"]]
     frames += [] if sample.inputs.catalog is None else [sample.inputs.catalog]
-    items = reduce(DataFrame.union, (frame.select("item") for frame in frames))
+    items = reduce(lambda left, right: left.union(right), (frame.select("item") for frame in frames))
     return items.where(F.col("item").isNotNull()).distinct().orderBy(hashed(F.col("item")), "item").limit(n)
 
 

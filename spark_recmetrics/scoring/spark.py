@@ -183,7 +183,7 @@ def mixed(tables: Mapping[int, DataFrame], *, filled: bool = False) -> DataFrame
         }
         return rows.select(*(missing.get(name, F.col(name)) for name in types), F.lit(kind).cast("byte").alias(KIND))
 
-    return reduce(DataFrame.union, (marked(kind, rows) for kind, rows in tables.items()))
+    return reduce(lambda left, right: left.union(right), (marked(kind, rows) for kind, rows in tables.items()))
 
 
 def gathered(tables: Mapping[int, DataFrame]) -> DataFrame:
@@ -199,7 +199,7 @@ def gathered(tables: Mapping[int, DataFrame]) -> DataFrame:
         columns[kind] = F.struct(*structs[kind].names)
         return rows.select("user", *(column.alias(rows_of_kind(other)) for other, column in columns.items()))
 
-    rows = reduce(DataFrame.union, (in_column(kind, rows) for kind, rows in tables.items()))
+    rows = reduce(lambda left, right: left.union(right), (in_column(kind, rows) for kind, rows in tables.items()))
     # A null is a row of another kind, and is not collected.
     return rows.groupBy("user").agg(*(F.collect_list(rows_of_kind(kind)).alias(rows_of_kind(kind)) for kind in structs))
 
