@@ -1,1 +1,1 @@
-"""Checks of a set-up: preflight, expected values, overlap, doctor."""
+"""Checks of a set-up: preflight, expected values, doctor."""

@@ -1,4 +1,4 @@
-"""Check a session before a long run: versions on driver and worker, what it supports, and whether the output can be written."""
+"""Check a session before a long run: versions on driver and worker, what the session supports, and the output location."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import pyspark
 from pyspark.sql import functions as F
@@ -24,18 +24,17 @@ if TYPE_CHECKING:
 
     from spark_recmetrics.storage.locations import Output
 
+Level = Literal["ok", "warn", "FAIL"]
 
 _MISMATCH = re.compile(r"different version:? (\d+\.\d+) than that in driver:? (\d+\.\d+)")
 """The error of Spark 3.5 to 4.x if worker and driver have different versions of Python."""
 
 _ON_WORKERS = ("numpy", "pandas", "pyarrow", "spark_recmetrics")
-"""Packages that workers need."""
-
 _ON_DRIVER = (*_ON_WORKERS, "scipy")
-"""Packages that the driver needs. pydantic and PyYAML are not here, because no command starts without them."""
+"""The packages that are needed. pydantic and PyYAML are not here, because no command starts without them."""
 
 _ABSENT = "absent: "
-"""Precedes the reason, instead of a version, if a package cannot be imported."""
+"""Precedes the reason, in place of a version, if a package cannot be imported."""
 
 _SEND = "send its wheel with --py-files under a name that ends in .zip"
 """A standalone cluster gives a file that ends in .whl only to the driver."""
@@ -56,25 +55,31 @@ class Check:
         warn  cache: tables are not kept: expect longer runs
     """
 
-    level: Literal["ok", "warn", "FAIL"]
+    level: Level
     name: str
     finding: str
     advice: str = ""
 
     def __str__(self) -> str:
-        """The check on one line."""
         return printable(f"{self.level:<4}  {self.name}: {self.finding}{': ' if self.advice else ''}{self.advice}")
 
 
+class Finding(NamedTuple):
+    """A `Check` without its name."""
+
+    level: Level
+    finding: str
+    advice: str = ""
+
+    def check(self, name: str) -> Check:
+        """The check with this name."""
+        return Check(self.level, name, self.finding, self.advice)
+
+
 def examine(start: Callable[[], SparkSession], output: Output | None = None) -> Iterator[Check]:
-    """Run all checks. A check that fails is reported, not raised.
+    """Run all checks, and yield each as soon as it is done, so that a check that hangs can be identified.
 
-    Args:
-        start: Starts the session, after the driver was checked.
-        output: Where the tables will go; None: nothing is written.
-
-    Yields:
-        Each check as soon as it is done, so that the next one is visible if it hangs.
+    `start` starts the session after the driver was checked. Nothing is written without an `output`.
     """
     yield examine_driver()
     try:
@@ -85,10 +90,10 @@ def examine(start: Callable[[], SparkSession], output: Output | None = None) -> 
     yield _checked("session", partial(_session, spark))
     worker = examine_worker(spark)
     yield worker
-    yield _checked("ANSI mode", partial(_setting, spark, "ANSI mode", "spark.sql.ansi.enabled"))
-    yield _checked("time zone", partial(_setting, spark, "time zone", "spark.sql.session.timeZone"))
+    yield _checked("ANSI mode", partial(_setting, spark, "spark.sql.ansi.enabled"))
+    yield _checked("time zone", partial(_setting, spark, "spark.sql.session.timeZone"))
     yield _checked("cache", partial(_cache, spark))
-    yield _checked("pandas UDFs", partial(_pandas_udfs, spark, worker))
+    yield _checked("pandas UDFs", partial(_pandas_udfs, spark, worker.level))
     yield _checked("output", partial(_output, spark, output))
 
 
@@ -102,24 +107,24 @@ def _start_advice(error: Exception) -> str:
 def examine_driver() -> Check:
     """Whether this process has all packages that a run imports later."""
     versions = _versions(_ON_DRIVER)
-    return _missing("driver", versions) or Check("ok", "driver", _listed(versions))
+    return (_missing(versions) or Finding("ok", _listed(versions))).check("driver")
 
 
 def examine_worker(spark: SparkSession) -> Check:
     """Whether a worker has the same Python and packages as the driver. It takes a second."""
-    of_server = " of the Spark Connect server" if _is_connect(spark) else ""
-    return _checked("worker", partial(_worker, spark, _versions(_ON_WORKERS), of_server))
+    server = " of the Spark Connect server" if _is_connect(spark) else ""
+    return _checked("worker", partial(_worker, spark, _versions(_ON_WORKERS), server))
 
 
-def _checked(name: str, check: Callable[[], Check]) -> Check:
+def _checked(name: str, find: Callable[[], Finding]) -> Check:
     try:
-        return check()
+        return find().check(name)
     except Exception as error:  # noqa: BLE001 - the other checks still run
         return Check("FAIL", name, _reason(error), "see the log of Spark")
 
 
 def _versions(names: Sequence[str]) -> dict[str, str]:
-    """The versions of this process: of Python, and of packages."""
+    """The versions of Python and of packages in this process."""
     versions: dict[str, str] = json.loads(_probe(names)())
     return versions
 
@@ -148,19 +153,20 @@ def _probe(names: Sequence[str]) -> Callable[..., str]:
     return versions
 
 
-def _missing(name: str, versions: dict[str, str], of_server: str = "") -> Check | None:
+def _missing(versions: dict[str, str], server: str | None = None) -> Finding | None:
+    """Packages that cannot be imported, on the driver if `server` is None, otherwise on a worker."""
     missing = [package for package, version in versions.items() if version.startswith(_ABSENT)]
     if not missing:
         return None
     reasons = "; ".join(versions[package].removeprefix(_ABSENT) for package in missing)
     advice = f"install {', '.join(missing)} there"
-    if name == "worker" and missing == ["spark_recmetrics"]:
+    if server is not None and missing == ["spark_recmetrics"]:
         # A Python client of Spark Connect can send the wheel itself, the commands cannot.
-        send = "start that server with spark.executorEnv.PYTHONPATH naming its wheel" if of_server else _SEND
-        advice = f"{advice}, set PYSPARK_PYTHON{of_server} to a Python that has it, or {send}"
-    elif name == "worker":
-        advice = f"{advice}, or set PYSPARK_PYTHON{of_server} to a Python that has them"
-    return Check("FAIL", name, f"{_listed(versions)}: {reasons}", advice)
+        send = "start that server with spark.executorEnv.PYTHONPATH naming its wheel" if server else _SEND
+        advice = f"{advice}, set PYSPARK_PYTHON{server} to a Python that has it, or {send}"
+    elif server is not None:
+        advice = f"{advice}, or set PYSPARK_PYTHON{server} to a Python that has them"
+    return Finding("FAIL", f"{_listed(versions)}: {reasons}", advice)
 
 
 def _listed(versions: dict[str, str]) -> str:
@@ -172,52 +178,49 @@ def _is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def _session(spark: SparkSession) -> Check:
+def _session(spark: SparkSession) -> Finding:
     client, server = pyspark.__version__, spark.version
     finding = f"{'Spark Connect' if _is_connect(spark) else 'classic'}, Spark {server}, pyspark {client}"
     if client.split(".")[:2] == server.split(".")[:2]:
-        return Check("ok", "session", finding)
-    return Check("warn", "session", finding, "install the same version of pyspark as Spark")
+        return Finding("ok", finding)
+    return Finding("warn", finding, "install the same version of pyspark as Spark")
 
 
-def _worker(spark: SparkSession, driver: dict[str, str], of_server: str) -> Check:
+def _worker(spark: SparkSession, driver: dict[str, str], server: str) -> Finding:
     # Without Arrow, which the worker may lack. A range runs on a worker; a local table would be computed on the driver.
     versions = F.udf(_probe(_ON_WORKERS), "string", useArrow=False)
     try:
         worker: dict[str, str] = json.loads(actions.collect_rows(spark.range(1).select(versions("id")))[0][0])
     except Exception as error:  # noqa: BLE001 - workers fail in many ways
-        mismatch = _MISMATCH.search(str(error))
-        if mismatch:
-            return _other_python(mismatch[1], mismatch[2], of_server)
-        advice = f"set PYSPARK_PYTHON{of_server} to a Python that runs"
-        return Check("FAIL", "worker", f"Python does not run there: {_reason(error)}", advice)
+        if mismatch := _MISMATCH.search(str(error)):
+            return _other_python(mismatch[1], mismatch[2], server)
+        advice = f"set PYSPARK_PYTHON{server} to a Python that runs"
+        return Finding("FAIL", f"Python does not run there: {_reason(error)}", advice)
     worker_minor, driver_minor = (".".join(side["Python"].split(".")[:2]) for side in (worker, driver))
     if worker_minor != driver_minor:
-        return _other_python(worker_minor, driver_minor, of_server)
-    missing = _missing("worker", worker, of_server)
-    if missing:
-        return missing
+        return _other_python(worker_minor, driver_minor, server)
     others = [name for name in worker if name not in ("executable", "Python") and worker[name] != driver[name]]
+    if missing := _missing(worker, server):
+        return missing
     if not others:
-        return Check("ok", "worker", _listed(worker))
+        return Finding("ok", _listed(worker))
     # Two versions of this package can give different numbers; two versions of another package rarely do.
-    level: Literal["warn", "FAIL"] = "FAIL" if "spark_recmetrics" in others else "warn"
+    level: Level = "FAIL" if "spark_recmetrics" in others else "warn"
     on_driver = ", ".join(f"{name} {driver[name]}" for name in others)
-    return Check(level, "worker", f"{_listed(worker)}, but the driver has {on_driver}", "install the same versions on both")
+    return Finding(level, f"{_listed(worker)}, but the driver has {on_driver}", "install the same versions on both")
 
 
-def _other_python(worker: str, driver: str, of_server: str) -> Check:
-    advice = (
-        f"set PYSPARK_PYTHON{of_server} to a Python {driver} before the session starts, or run the driver with Python {worker}"
-    )
-    return Check("FAIL", "worker", f"Python {worker} on the worker, Python {driver} on the driver", advice)
+def _other_python(worker: str, driver: str, server: str) -> Finding:
+    set_python = f"set PYSPARK_PYTHON{server} to a Python {driver} before the session starts"
+    finding = f"Python {worker} on the worker, Python {driver} on the driver"
+    return Finding("FAIL", finding, f"{set_python}, or run the driver with Python {worker}")
 
 
-def _setting(spark: SparkSession, name: str, key: str) -> Check:
-    return Check("ok", name, f"{key}={spark.conf.get(key)}; results do not depend on it")
+def _setting(spark: SparkSession, key: str) -> Finding:
+    return Finding("ok", f"{key}={spark.conf.get(key)}; results do not depend on it")
 
 
-def _cache(spark: SparkSession) -> Check:
+def _cache(spark: SparkSession) -> Finding:
     # A unique plan, because the session would take an equal one of the caller for this one, and release it.
     kept = actions.materialize(spark.range(1).select(F.lit("spark_recmetrics doctor").alias("probe")))
     try:
@@ -226,34 +229,34 @@ def _cache(spark: SparkSession) -> Check:
     finally:
         actions.release(kept)
     if is_kept:
-        return Check("ok", "cache", "tables are kept")
-    return Check("warn", "cache", "this session cannot keep tables", "expect longer runs: each reader computes PER_USER again")
+        return Finding("ok", "tables are kept")
+    return Finding("warn", "this session cannot keep tables", "expect longer runs: each reader computes PER_USER again")
 
 
-def _pandas_udfs(spark: SparkSession, worker: Check) -> Check:
-    if worker.level == "FAIL":
-        # They would fail for the same reason, with a stack trace in the log of Spark.
-        return Check("warn", "pandas UDFs", "not checked on a worker that failed", "fix the worker first")
+def _pandas_udfs(spark: SparkSession, worker: Level) -> Finding:
+    if worker == "FAIL":
+        # UDFs would fail for the same reason, with a stack trace in the log of Spark.
+        return Finding("warn", "not checked on a worker that failed", "fix the worker first")
 
     def unchanged(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         yield from parts
 
     rows: DataFrame = spark.range(1).mapInPandas(unchanged, "id long")
     actions.collect_rows(rows)
-    return Check("ok", "pandas UDFs", "rows were sent to a worker and back through Arrow")
+    return Finding("ok", "rows were sent to a worker and back through Arrow")
 
 
-def _output(spark: SparkSession, output: Output | None) -> Check:
+def _output(spark: SparkSession, output: Output | None) -> Finding:
     if output is None:
-        return Check("ok", "output", "skipped, no configuration was given", "add --config FILE to check it")
+        return Finding("ok", "skipped, no configuration was given", "add --config FILE to check it")
     tables, table = output.table("*"), f"a table ({output.format})"
     try:
         left_over = write.probe_output(spark, output)
     except PublishError as error:
-        return Check("FAIL", "output", f"{output.format} to {tables}: {error}")
+        return Finding("FAIL", f"{output.format} to {tables}: {error}")
     if left_over is None:
-        return Check("ok", "output", f"{table} was written next to {tables}, and removed")
-    return Check("warn", "output", f"{table} was written to {left_over}, and cannot be removed from here", "delete it")
+        return Finding("ok", f"{table} was written next to {tables}, and removed")
+    return Finding("warn", f"{table} was written to {left_over}, and cannot be removed from here", "delete it")
 
 
 def _reason(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""The expected values of a perfect list and of a random list in closed form, computed without the metric formulas.
+"""Closed forms of the value of a perfect list, and of the mean value of a random list, independent of the metric formulas.
 
 Notation as in `ranking`: m relevant items and a cut-off k. A random list is a random order of the c items of the catalog.
 """
@@ -14,17 +14,12 @@ import numpy as np
 
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics.arrays import Floats
+from spark_recmetrics.metrics.ranking import discount_of
 from spark_recmetrics.metrics.registry import Definition, Metric
 
 
 class RandomValue(NamedTuple):
-    """The distribution of the value of a random list.
-
-    Args:
-        mean: Its mean; NaN if the metric is undefined.
-        variance: Its variance, or an upper bound.
-        largest: The largest possible distance of a value from the mean, or an upper bound.
-    """
+    """The mean value of random lists, NaN if it is undefined; upper bounds of their variance and distance from the mean."""
 
     mean: float
     variance: float
@@ -32,13 +27,7 @@ class RandomValue(NamedTuple):
 
 
 def best_bound(definition: Definition) -> float | None:
-    """The best value that the metric declares; None if there is none.
-
-    Example:
-        >>> from spark_recmetrics.metrics import DEFINITIONS
-        >>> best_bound(DEFINITIONS["ndcg"]), best_bound(DEFINITIONS["rmse"]), best_bound(DEFINITIONS["ctr"])
-        (1.0, 0.0, None)
-    """
+    """The best value that the metric declares, None without one."""
     return definition.upper if definition.higher_is_better else definition.lower
 
 
@@ -46,13 +35,7 @@ def best_bound(definition: Definition) -> float | None:
 
 
 def no_perfect_value(metric: Metric, convention: Convention) -> str | None:
-    """Why the value of the perfect list is not known, None if it is known.
-
-    Example:
-        >>> from spark_recmetrics.conventions import convention
-        >>> no_perfect_value(Metric("ctr"), convention("default"))
-        'it has no best value'
-    """
+    """Why the value of the perfect list is not known, None if it is known."""
     definition, options = metric.definition, metric.options(convention)
     if not definition.accuracy:
         return "it does not measure accuracy"
@@ -69,24 +52,11 @@ def no_perfect_value(metric: Metric, convention: Convention) -> str | None:
 
 
 def perfect_value(metric: Metric, convention: Convention, m: int, n_items: int | None = None) -> float:
-    """The value of the perfect list: all relevant items and nothing else, the highest rating first.
+    """The value of the perfect list: m > 0 relevant items and nothing else, the highest rating first.
 
     It is the best value that the metric declares, except for formulas that cannot reach it if k is larger or smaller than m,
-    and for sums that only approach it (`mar`, `rbp`).
-
-    Args:
-        metric: A metric for which `no_perfect_value` is None.
-        convention: The convention.
-        m: Number of relevant items, at least 1.
-        n_items: Size of the catalog, for metrics that need it.
-
-    Returns:
-        The value. NaN if the metric is undefined, or if the value depends on ratings after the cut-off (`idcg=all`).
-
-    Example:
-        >>> from spark_recmetrics.conventions import convention
-        >>> [perfect_value(Metric(name, k=5), convention("default"), 2) for name in ("ndcg", "precision", "mar")]
-        [1.0, 0.4, 0.75]
+    and for sums that only approach it (`mar`, `rbp`). NaN if the metric is undefined, or if the value depends on ratings after
+    the cut-off (`idcg=all`). Metrics with a `no_perfect_value` are not allowed.
     """
     case = _Case(metric.options(convention), m, m if metric.k is None else metric.k, n_items or 0)
     if metric.name == "f1":
@@ -99,59 +69,36 @@ def perfect_value(metric: Metric, convention: Convention, m: int, n_items: int |
     return math.nan if bound is None else bound
 
 
-def _perfect_precision(case: _Case) -> float:
-    return 1.0 if case.options["denominator"] == "recommended" else case.hits / case.cut
-
-
-def _perfect_recall(case: _Case) -> float:
-    return 1.0 if case.options["denominator"] == "min_k" else case.hits / case.m
-
-
-def _perfect_rbp(case: _Case) -> float:
-    return 1 - float(case.options["p"]) ** case.hits
-
-
-def _perfect_map(case: _Case) -> float:
-    return case.hits / _normalizer(case)
-
-
-def _perfect_mar(case: _Case) -> float:
-    return case.hits * (case.hits + 1) / (2 * case.m) / _normalizer(case)
-
-
 def _perfect_ndcg(case: _Case) -> float:
-    discount, dcg = case.options["discount"], _discounts(case.options["discount"], case.hits)
-    if case.options["idcg"] == "full_k":
-        return dcg / _discounts(discount, case.cut)
-    if case.options["idcg"] == "all" and case.m > case.cut:
-        return dcg / _discounts(discount, case.m) if case.options["gain"] == "binary" else math.nan
+    discount, idcg = case.options["discount"], case.options["idcg"]
+    dcg = _ideal_dcg(discount, case.hits)
+    if idcg == "full_k":
+        return dcg / _ideal_dcg(discount, case.cut)
+    if idcg == "all" and case.m > case.cut:
+        return dcg / _ideal_dcg(discount, case.m) if case.options["gain"] == "binary" else math.nan
     return 1.0
 
 
-def _perfect_accuracy(case: _Case) -> float:
-    return (case.hits + case.n_items - case.m - _false(case)) / case.n_items
-
-
 def _perfect_mcc(case: _Case) -> float:
-    tp, fp, fn = case.hits, _false(case), case.m - case.hits
+    tp, fp, fn = case.hits, _n_false_positives(case), case.m - case.hits
     tn = case.n_items - case.m - fp
     square = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
     return (tp * tn - fp * fn) / math.sqrt(square) if square > 0 else math.nan
 
 
-def _false(case: _Case) -> int:
-    """False positives: the positions after the relevant items, if they count."""
+def _n_false_positives(case: _Case) -> int:
+    """The number of positions after the relevant items, if they count."""
     return 0 if case.options["denominator"] == "recommended" else min(case.cut - case.hits, case.n_items - case.m)
 
 
 _PERFECT: Mapping[str, Callable[[_Case], float]] = {
-    "precision": _perfect_precision,
-    "recall": _perfect_recall,
-    "rbp": _perfect_rbp,
-    "map": _perfect_map,
-    "mar": _perfect_mar,
+    "precision": lambda case: 1.0 if case.options["denominator"] == "recommended" else case.hits / case.cut,
+    "recall": lambda case: 1.0 if case.options["denominator"] == "min_k" else case.hits / case.m,
+    "rbp": lambda case: 1 - float(case.options["p"]) ** case.hits,
+    "map": lambda case: case.hits / _normalizer(case),
+    "mar": lambda case: case.hits * (case.hits + 1) / (2 * case.m) / _normalizer(case),
     "ndcg": _perfect_ndcg,
-    "accuracy": _perfect_accuracy,
+    "accuracy": lambda case: (case.hits + case.n_items - case.m - _n_false_positives(case)) / case.n_items,
     "mcc": _perfect_mcc,
 }
 """The metrics whose perfect list may not reach the best value."""
@@ -161,52 +108,35 @@ _PERFECT: Mapping[str, Callable[[_Case], float]] = {
 
 
 def no_random_value(metric: Metric, convention: Convention) -> str | None:
-    """Why the mean value of a random list is not known, None if it is known.
-
-    Example:
-        >>> from spark_recmetrics.conventions import convention
-        >>> no_random_value(Metric("rmse"), convention("default"))
-        'a random order has no predicted ratings'
-    """
+    """Why the mean value of a random list is not known, None if it is known."""
     options = metric.options(convention)
     if metric.definition.kind == "rating":
         return "a random order has no predicted ratings"
     if metric.name == "f1":
-        plain = all(part.name in ("precision", "recall") for part in metric.parts())
-        return None if plain else "the mean of this F is not known"
+        is_known = all(part.name in ("precision", "recall") for part in metric.parts())
+        return None if is_known else "the mean of this F is not known"
     if metric.name not in _RANDOM:
         return "its mean is not known"
     if options.get("gain", "binary") != "binary":
         return "its mean depends on the ratings"
     if options.get("idcg") == "list" or options.get("normalizer") == "hits":
         return "it divides by the hits of the list"
-    among = options.get("candidates")
-    if convention.candidates == "judged" and (metric.name in ("accuracy", "mcc") or among in ("all", "unseen")):
+    needs_catalog = metric.name in ("accuracy", "mcc") or options.get("candidates") in ("all", "unseen")
+    if convention.candidates == "judged" and needs_catalog:
         return "lists of judged items are not the full catalog"
     return None
 
 
 def random_value(metric: Metric, convention: Convention, m: int, c: int) -> RandomValue:
-    """The distribution of the value of a random list of c items, m of them relevant.
+    """The distribution of the value of a random list of c items without ties, m of them relevant: 0 < m <= c.
 
-    The list is the full catalog, and there are no ties. Sums of hits with fixed weights have the mean and variance of sampling
-    without replacement (for equal weights, of the hypergeometric distribution).
-
-    Args:
-        metric: A metric for which `no_random_value` is None.
-        convention: The convention.
-        m: Number of relevant items, at least 1 and at most c.
-        c: Number of items.
+    Sums of hits with fixed weights have the mean and variance of sampling without replacement (for equal weights, of the
+    hypergeometric distribution). Metrics with a `no_random_value` are not allowed.
 
     Source:
         Hoeffding, A combinatorial central limit theorem, Annals of Mathematical Statistics 22(4), 1951, for fixed weights;
         Mann and Whitney, On a test of whether one of two random variables is stochastically larger than the other, Annals of
         Mathematical Statistics 18(1), 1947, for the AUC.
-
-    Example:
-        >>> from spark_recmetrics.conventions import convention
-        >>> random_value(Metric("precision", k=2), convention("default"), m=1, c=4)
-        RandomValue(mean=0.25, variance=0.0625, largest=0.5)
     """
     case = _Case(metric.options(convention), m, c if metric.k is None else metric.k, c)
     if metric.name == "f1":
@@ -216,12 +146,8 @@ def random_value(metric: Metric, convention: Convention, m: int, c: int) -> Rand
     return _RANDOM[metric.name](case)
 
 
-def _random_of_hits(case: _Case) -> RandomValue:
+def _random_share_of_hits(case: _Case) -> RandomValue:
     return _weighted(np.full(case.length, 1 / _divisor(case)), case)
-
-
-def _random_hit(case: _Case) -> RandomValue:
-    return _bounded(float(_first_hit(case).sum()))
 
 
 def _random_mrr(case: _Case) -> RandomValue:
@@ -232,15 +158,10 @@ def _random_mrr(case: _Case) -> RandomValue:
 
 
 def _random_average_rank(case: _Case) -> RandomValue:
-    """Over the lists with a hit."""
     first = _first_hit(case)
-    rank, share = np.arange(1, case.length + 1), first / first.sum()
+    rank, share = np.arange(1, case.length + 1), first / first.sum()  # the metric is undefined for lists without a hit
     mean = float((rank * share).sum())
     return RandomValue(mean, float((rank**2 * share).sum()) - mean**2, float(case.length))
-
-
-def _random_r_precision(case: _Case) -> RandomValue:
-    return _weighted(np.full(case.m, 1 / case.m), case)
 
 
 def _random_rbp(case: _Case) -> RandomValue:
@@ -249,9 +170,9 @@ def _random_rbp(case: _Case) -> RandomValue:
 
 
 def _random_ndcg(case: _Case) -> RandomValue:
-    ideal = {"at_k": case.hits, "all": case.m, "full_k": case.cut}[case.options["idcg"]]
+    n_ideal = {"at_k": case.hits, "all": case.m, "full_k": case.cut}[case.options["idcg"]]
     discount = case.options["discount"]
-    return _weighted(1 / _discount(discount, case.length) / _discounts(discount, ideal), case)
+    return _weighted(_weights(discount, case.length) / _ideal_dcg(discount, n_ideal), case)
 
 
 def _random_map(case: _Case) -> RandomValue:
@@ -265,17 +186,17 @@ def _random_mar(case: _Case) -> RandomValue:
 
 
 def _random_accuracy(case: _Case) -> RandomValue:
-    # Every hit replaces a false positive, and is not a false negative.
+    # A hit turns a false positive into a true positive, and a false negative into a true negative.
     hits, c = _weighted(np.ones(case.length), case), case.n_items
     return RandomValue((2 * hits.mean + c - case.m - case.length) / c, 4 * hits.variance / c**2, 2 * hits.largest / c)
 
 
 def _random_mcc(case: _Case) -> RandomValue:
-    # For a list of n items TP TN - FP FN is c H - n m, with mean 0.
+    # For a list of n items with H hits, TP TN - FP FN is c H - n m, with mean 0.
     n, m, c = case.length, case.m, case.n_items
     square = n * m * (c - n) * (c - m)
     if not square:
-        return _NOTHING
+        return _UNDEFINED
     return RandomValue(0.0, c**2 * _weighted(np.ones(n), case).variance / square, 1.0)
 
 
@@ -283,7 +204,7 @@ def _random_auc(case: _Case) -> RandomValue:
     others = case.n_items - case.m
     scale = others + (case.options["negatives"] == "plus_one")
     if not scale:
-        return _NOTHING
+        return _UNDEFINED
     if not others:
         return RandomValue(1.0, 0.0, 0.0)
     share = others / scale
@@ -293,7 +214,7 @@ def _random_auc(case: _Case) -> RandomValue:
 def _random_lauc(case: _Case) -> RandomValue:
     scale = case.n_items - case.m + (case.options["negatives"] == "plus_one")
     if not scale:
-        return _NOTHING
+        return _UNDEFINED
     rank, hit, two_hits = _hits_at(case)
     above = (rank - 1) * hit - two_hits
     return _bounded(float((hit - above / scale).sum()) / case.hits)
@@ -306,12 +227,12 @@ def _random_pauc(case: _Case) -> RandomValue:
 
 
 _RANDOM: Mapping[str, Callable[[_Case], RandomValue]] = {
-    "precision": _random_of_hits,
-    "recall": _random_of_hits,
-    "hit": _random_hit,
+    "precision": _random_share_of_hits,
+    "recall": _random_share_of_hits,
+    "hit": lambda case: _bounded(float(_first_hit(case).sum())),
     "mrr": _random_mrr,
     "average_rank": _random_average_rank,
-    "r_precision": _random_r_precision,
+    "r_precision": lambda case: _weighted(np.full(case.m, 1 / case.m), case),
     "rbp": _random_rbp,
     "map": _random_map,
     "mar": _random_mar,
@@ -322,7 +243,7 @@ _RANDOM: Mapping[str, Callable[[_Case], RandomValue]] = {
     "gauc": _random_auc,
     "lauc": _random_lauc,
     "pauc": _random_pauc,
-    # Over the lists with a relevant and a non-relevant item, whose order is random.
+    # Undefined for lists without a relevant and a non-relevant item.
     "matched_auc": lambda _: _bounded(0.5),
 }
 
@@ -331,7 +252,10 @@ _RANDOM: Mapping[str, Callable[[_Case], RandomValue]] = {
 
 
 class _Case(NamedTuple):
-    """Options of the metric, relevant items, cut-off (or length of the full list), and items of the catalog."""
+    """Options of the metric, number of relevant items, cut-off (or length of the full list), and size of the catalog.
+
+    `hits` is the largest number of hits, and `length` the length of the list of the full catalog, cut at k.
+    """
 
     options: Mapping[str, Any]
     m: int
@@ -340,16 +264,14 @@ class _Case(NamedTuple):
 
     @property
     def hits(self) -> int:
-        """The largest number of hits."""
         return min(self.m, self.cut)
 
     @property
     def length(self) -> int:
-        """Length of the list of the full catalog, cut at k."""
         return min(self.cut, self.n_items)
 
 
-_NOTHING = RandomValue(math.nan, 0.0, 0.0)
+_UNDEFINED = RandomValue(math.nan, 0.0, 0.0)
 
 
 def _divisor(case: _Case) -> int:
@@ -363,15 +285,15 @@ def _normalizer(case: _Case) -> int:
     return divisors[case.options["normalizer"]]
 
 
-def _discount(discount: str, n: int) -> Floats:
-    rank = np.arange(1, n + 1)
-    return np.log2(np.maximum(rank, 2) if discount == "log2_clipped" else rank + 1.0)
+def _weights(discount: str, n: int) -> Floats:
+    """1 / discount of the first n ranks."""
+    return 1 / discount_of(np.arange(1, n + 1), discount)
 
 
 @lru_cache(maxsize=1024)
-def _discounts(discount: str, n: int) -> float:
-    """Sum of 1 / discount over the first n ranks."""
-    return float((1 / _discount(discount, n)).sum())
+def _ideal_dcg(discount: str, n: int) -> float:
+    """The DCG of n hits at the first n ranks."""
+    return float(_weights(discount, n).sum())
 
 
 def _always_gains(convention: Convention) -> bool:

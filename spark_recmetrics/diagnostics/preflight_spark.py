@@ -1,7 +1,6 @@
-"""Preflight: prove on the caller's own tables that an evaluation measures what it says, before anyone trusts its numbers.
+"""Preflight: check on the caller's tables, before an evaluation, that its values can be trusted.
 
-Lists whose values are known beforehand go the whole way of an evaluation, and the tables are looked at for what would make
-good values mean nothing.
+Lists with known values go through a full evaluation, and the tables are checked for leaks.
 """
 
 from __future__ import annotations
@@ -10,7 +9,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -18,10 +18,9 @@ from pyspark.sql import functions as F
 from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.decisions.comparison import Question, TestOptions, compared
-from spark_recmetrics.diagnostics.doctor_spark import Check
+from spark_recmetrics.diagnostics.doctor_spark import Check, Finding
 from spark_recmetrics.diagnostics.expected import best_bound, no_perfect_value, no_random_value, perfect_value, random_value
-from spark_recmetrics.diagnostics.overlap_spark import Finding
-from spark_recmetrics.diagnostics.sample_spark import Sample, Setup, hashed, within
+from spark_recmetrics.diagnostics.sample_spark import Sample, hashed, within
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.evaluation.result import Result
 from spark_recmetrics.inputs.buckets_spark import default_n_buckets
@@ -33,19 +32,19 @@ from spark_recmetrics.storage import actions
 from spark_recmetrics.text import counted
 
 N_RANDOM_ROWS, MOST_DRAWS = 1_000_000, 32
-"""About how many rows the random lists have together, and how many of them a user gets at most."""
+"""The approximate number of rows of all random lists together, and the maximum number of random lists per user."""
 
 FEWEST_CANDIDATES, MOST_CANDIDATES, MOST_JUDGED = 100, 2_000, 100
-"""How many items are shuffled: ten times the largest cut-off within these bounds; of judged items no more than the last."""
+"""The number of shuffled items: ten times the largest cut-off within the first two; the maximum number of judged items."""
 
 STANDARD_ERRORS = 5
-"""How far from chance a random ranking may score."""
+"""The allowed distance of a random ranking from its expected value."""
 
 _LENIENT = {
     **dict.fromkeys(("short_lists", "tied_at_cut", "users_without_list", "users_without_truth"), "info"),
     **dict.fromkeys(("users_in_both", "items_in_both"), "warn"),
 }
-"""Policies for lists that are made here: what these checks find says something about the lists of a model."""
+"""Policies for the perfect and the random lists: these checks are about the lists of a model."""
 
 
 def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
@@ -67,38 +66,38 @@ def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
     n_buckets: int | None = None,
     allow_train: bool = False,
 ) -> Iterator[Check]:
-    """Look at one thing after the other; what the data are refused for is a check that fails, and no exception.
+    """Run the checks one after the other. Data that an evaluation rejects are a failed check, not an exception.
 
-    The perfect ranking, made of truth, scores for every user what it must. A random ranking scores what chance gives: within 5
-    standard errors, and for few values as much more as Bernstein's inequality asks for, so that a right set-up fails by chance
-    less often than once in 100,000 metrics. A model ties with itself. Lists hold no training row of their user, and neither
-    does truth. Last, it is told how much of what is relevant the lists hold at all.
+    The perfect ranking, made of the ground truth, has the known value for every user. The mean of random rankings is within 5
+    standard errors of its expected value. For few values Bernstein's inequality allows more, so that a correct set-up fails for
+    less than one in 100,000 metrics. A model compared with itself has no difference. Lists and ground truth have no rows of
+    train. The last check reports the recall of the full lists.
 
-    All of it is done for a sample of users: for all where truth has at most about 20,000 and no table more than five million
-    rows. Users, candidates and random orders are chosen by hashes, so that a second look finds the same. Nothing per user
-    reaches the driver.
+    The checks use a sample of the users: all users if about 20,000 or fewer have ground truth and no table has more than five
+    million rows. Hashes select users, candidates and random orders, so the same tables give the same result. No data per user
+    reach the driver.
 
     Args:
-        predictions: As for `evaluate`, as all others but the last.
-        truth: What the users really did.
-        metrics: What is to be evaluated.
+        predictions: As for `evaluate`, like all other arguments except `allow_train`.
+        truth: The ground truth.
+        metrics: The metrics to evaluate.
         k: Cut-offs.
-        threshold: Of relevance.
-        convention: The definitions.
+        threshold: Threshold of relevance.
+        convention: The definitions of the metrics.
         columns: The caller's column names.
-        train: What the users had before. Unlike in `evaluate`, it is looked at whatever the metrics are.
+        train: Training rows. Unlike in `evaluate`, they are checked whatever the metrics are.
         catalog: All items, or their number.
         rating_predictions: Predicted ratings.
-        model_name: Name of the one model of a frame without a model column.
+        model_name: The name of the model if predictions have no model column.
         models: The models to evaluate.
-        checks: What becomes of faulty rows.
-        cast_ids: `string`: ids of different types become texts.
-        n_buckets: Groups of users that are scored together.
-        allow_train: What a user had in train may be recommended again; and truth rows that lie in train are only warned of,
-            because they may be repetitions.
+        checks: How faulty rows are handled.
+        cast_ids: `string`: ids of different types become strings.
+        n_buckets: The number of groups of users that are scored together.
+        allow_train: Items of a user's training rows may be recommended again, and ground truth rows in train are a warning,
+            because they may be repeated interactions.
 
     Yields:
-        A check as soon as it is done.
+        Each check as soon as it is done.
 
     Raises:
         ConfigError: An argument is wrong.
@@ -110,8 +109,7 @@ def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
         ... )
         >>> truth = spark.createDataFrame([("ann", "y"), ("bob", "y"), ("cid", "z")], "user_id string, item_id string")
         >>> train = spark.createDataFrame([("ann", "x")], "user_id string, item_id string")
-        >>> found = prove(predictions, truth, metrics="hit", k=2, train=train, n_buckets=2)
-        >>> for check in found:
+        >>> for check in prove(predictions, truth, metrics="hit", k=2, train=train, n_buckets=2):
         ...     print(check.level, check.name)
         ok sample
         ok perfect ranking
@@ -138,172 +136,140 @@ def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
         cast_ids=cast_ids,
         n_buckets=default_n_buckets(predictions.sparkSession) if n_buckets is None else n_buckets,
     )
-    setup = Setup(tables, request)
     try:
-        sample = Sample.of(setup)
+        sample = Sample.of(tables, request)
     except DataError as error:
-        yield _refused("sample", error)
+        yield _rejected("sample", error)
         return
     yield Check("ok", "sample", sample.size)
-    looks: dict[str, Callable[[], Finding]] = {
+    checks_by_name: dict[str, Callable[[], Finding]] = {
         "perfect ranking": lambda: _perfect(sample),
         "random ranking": lambda: _random(sample),
-        "itself": lambda: _itself(sample.setup),
-        "recommendations and train": lambda: sample.overlap.recommendations(allow_train=allow_train),
-        "truth and train": lambda: sample.overlap.leakage(allow_train=allow_train),
-        "candidates": sample.overlap.candidates,
+        "itself": lambda: _itself(sample),
+        "recommendations and train": lambda: sample.recommendations(allow_train=allow_train),
+        "truth and train": lambda: sample.leakage(allow_train=allow_train),
+        "candidates": sample.candidates,
     }
     try:
-        yield from (_checked(name, look) for name, look in looks.items())
+        yield from (_checked(name, find) for name, find in checks_by_name.items())
     finally:
-        for frame in sample.setup.by_user.values():
-            actions.release(frame)
+        sample.release()
 
 
-def _checked(name: str, look: Callable[[], Finding]) -> Check:
+def _checked(name: str, find: Callable[[], Finding]) -> Check:
     try:
-        level, found, todo = look()
+        return find().check(name)
     except DataError as error:
-        return _refused(name, error)
-    return Check(level, name, found, todo)
+        return _rejected(name, error)
 
 
-def _refused(name: str, error: DataError) -> Check:
+def _rejected(name: str, error: DataError) -> Check:
     return Check("FAIL", name, "; ".join(str(error).split("\n")))
 
 
 def _collected(
     result: Result, keys: Sequence[str], metrics: Sequence[Metric], aggregates: Sequence[Callable[[Column], Column]]
 ) -> list[dict[str, Any]]:
-    """The values of PER_USER, by counts of which there are not as many as users. PER_USER is given back."""
-    named = [
+    """Aggregates of the values of PER_USER by counters with few different values. PER_USER is released."""
+    columns = [
         aggregate(F.col(metric.slug)).alias(f"{metric.slug} {aggregate.__name__}")
         for metric in metrics
         for aggregate in aggregates
     ]
-    # Nothing is counted where there is no ranking metric.
+    # Without ranking metrics the counters are null.
     rows = result.per_user.where((F.col("n_relevant") > 0) | F.col("n_relevant").isNull())
     try:
-        found = actions.collect_rows(rows.groupBy(*keys).agg(F.count(F.lit(1)).alias("n"), *named))
+        return [row.asDict() for row in actions.collect_rows(rows.groupBy(*keys).agg(F.count(F.lit(1)).alias("n"), *columns))]
     finally:
         result.release()
-    return [row.asDict() for row in found]
+
+
+def _untrusted(context: str, wrong: Sequence[str]) -> Finding:
+    others = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+    return Finding("FAIL", context + "; ".join(wrong[:3]) + others, "find the cause before you use values of this set-up")
+
+
+def _computable(sample: Sample, reason_of: Callable[[Metric, Convention], str | None]) -> tuple[list[Metric], str]:
+    """The metrics whose expected value is known, and a message about the others."""
+    by_reason: dict[str | None, list[Metric]] = {None: []}
+    for metric in sample.request.metrics:
+        by_reason.setdefault(reason_of(metric, sample.request.convention), []).append(metric)
+    computable = by_reason.pop(None)
+    skipped = ", ".join(f"{', '.join(map(str, metrics))} ({reason})" for reason, metrics in by_reason.items())
+    return computable, f"skipped: {skipped}" if skipped else ""
 
 
 # The perfect ranking --------------------------------------------------------------------------------------------------------
 
 
 def _perfect(sample: Sample) -> Finding:
-    """The list of all relevant items, the best rating first, scores what it must, for every user."""
-    own, rules = sample.setup, sample.setup.request.convention
-    reasons = {metric: no_perfect_value(metric, rules) for metric in own.request.metrics}
-    metrics = [metric for metric, reason in reasons.items() if reason is None]
+    """The list of all relevant items, the highest rating first, has the known value of each metric for every user."""
+    rules = sample.request.convention
+    metrics, skipped = _computable(sample, no_perfect_value)
     if not metrics:
-        return Finding("ok", _left_out(reasons))
-    columns = replace(own.request.columns, rank=None)
+        return Finding("ok", skipped)
+    columns = replace(sample.request.columns, rank=None)
     named = {columns.user: "user", columns.item: "item", columns.score: "rating"}
-    lists = sample.overlap.relevant.select(
+    lists = sample.relevant.select(
         F.lit("perfect").alias(columns.model), *(F.col(name).alias(column) for column, name in named.items())
     )
-    result = own.evaluated(lists, metrics, columns=columns, models=["perfect"], checks={**own.request.policies, **_LENIENT})
+    checks = {**sample.request.policies, **_LENIENT}
+    result = sample.evaluated(lists, metrics, columns=columns, models=["perfect"], checks=checks)
     groups = _collected(result, ["n_relevant"], metrics, (F.min, F.max, F.count))
     if not groups:
-        return Finding("FAIL", "nobody has a relevant item", "check threshold against the ratings")
-    wrong: list[str] = []
-    full: list[str] = []
-    less: list[str] = []
+        return Finding("FAIL", "no user has a relevant item", "compare the threshold with the ratings")
+    n_items = result.evaluated.known.n_items if result.evaluated else None
+    wrong, best, lower = list[str](), list[str](), list[str]()
     for metric in metrics:
-        # Without a ranking metric nothing is counted, and no value depends on the number of relevant items.
-        dues = [
-            (
-                perfect_value(
-                    metric, rules, group["n_relevant"] or 1, result.evaluated.known.n_items if result.evaluated else None
-                ),
-                group,
-            )
-            for group in groups
-        ]
-        known = [(due, group) for due, group in dues if not math.isnan(due)]
-        wrong += [text for due, group in known if (text := _other_value(metric, group, due, rules))]
-        if known:
-            mean = sum(due * group["n"] for due, group in known) / sum(group["n"] for _, group in known)
-            (full if mean == best_bound(metric.definition) else less).append(f"{metric} {mean:.4f}")
+        # Without ranking metrics there are no counters, and no value depends on the number of relevant items.
+        values = [(perfect_value(metric, rules, group["n_relevant"] or 1, n_items), group) for group in groups]
+        defined = [(value, group) for value, group in values if not math.isnan(value)]
+        wrong += [text for value, group in defined if (text := _other_value(metric, group, value, rules))]
+        if defined:
+            mean = sum(value * group["n"] for value, group in defined) / sum(group["n"] for _, group in defined)
+            (best if mean == best_bound(metric.definition) else lower).append(f"{metric} {mean:.4f}")
     if wrong:
         return _untrusted("", wrong)
     n_users = counted(sum(group["n"] for group in groups), "user")
-    told = f"{counted(len(full), 'metric')} at the best value for each of {n_users}"
-    also = f"below it, as they must be, in the mean: {', '.join(less)}" if less else ""
-    return Finding("ok", "; ".join(filter(None, (told, also, _left_out(reasons)))))
+    at_best = f"{counted(len(best), 'metric')} at the best value for each of {n_users}"
+    means = f"lower means by definition: {', '.join(lower)}" if lower else ""
+    return Finding("ok", "; ".join(filter(None, (at_best, means, skipped))))
 
 
-def _other_value(metric: Metric, group: Mapping[str, Any], due: float, rules: Convention) -> str | None:
-    """What is told of users who have another value than the one that is due, None if nobody has."""
-    found = [group[f"{metric.slug} {which}"] for which in ("min", "max")]
-    other = [
-        f"{value:.6g}" for value in found if value is not None and not math.isclose(value, due, rel_tol=1e-9, abs_tol=1e-9)
-    ]
+def _other_value(metric: Metric, group: Mapping[str, Any], expected: float, rules: Convention) -> str | None:
+    """The message about users with another value than the expected one, None without such a user."""
+    extremes = [value for which in ("min", "max") if (value := group[f"{metric.slug} {which}"]) is not None]
+    other = [f"{value:.6g}" for value in extremes if not math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-9)]
     parts = list(metric.tree())
-    # Without a gain there is no nDCG, and one rating has no variance.
+    # Without a gain the nDCG is undefined, and a single rating has no variance.
     graded = any(part.options(rules).get("gain", "binary") != "binary" for part in parts)
     rated = any(part.definition.skips_undefined or part.definition.kind == "rating" for part in parts)
     if group["n"] > group[f"{metric.slug} count"] and not graded and not rated:
-        other.append("an undefined value")
+        other.append("undefined")
     if not other:
         return None
-    among = f" (users with {counted(group['n_relevant'], 'relevant item')})" if group["n_relevant"] else ""
-    return f"{metric} is {other[0]} where {due:.6g} is due{among}"
-
-
-def _untrusted(told: str, wrong: Sequence[str]) -> Finding:
-    more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-    return Finding("FAIL", told + "; ".join(wrong[:3]) + more, "trust no value of this set-up before it is understood")
-
-
-def _left_out(reasons: Mapping[Metric, str | None]) -> str:
-    by_reason: dict[str, list[str]] = {}
-    for metric, reason in reasons.items():
-        if reason is not None:
-            by_reason.setdefault(reason, []).append(str(metric))
-    told = ", ".join(f"{', '.join(metrics)} ({reason})" for reason, metrics in by_reason.items())
-    return f"not looked at: {told}" if told else ""
+    users = f" for users with {counted(group['n_relevant'], 'relevant item')}" if group["n_relevant"] else ""
+    return f"{metric} is {other[0]}{users}, expected {expected:.6g}"
 
 
 # The random ranking ---------------------------------------------------------------------------------------------------------
 
 
-class _Spread(NamedTuple):
-    """The mean of a metric over random lists, what chance gives, and how far apart they may be."""
-
-    metric: Metric
-    found: float
-    expected: float
-    allowed: float
-
-    @property
-    def off(self) -> float:
-        """The distance as a share of what is allowed."""
-        distance = abs(self.found - self.expected)
-        return distance / self.allowed if self.allowed else math.inf if distance > 1e-9 else 0.0
-
-    def __str__(self) -> str:
-        return f"{self.metric} is {self.found:.4f}, by chance {self.expected:.4f}, allowed ±{self.allowed:.4f}"
-
-
 def _random(sample: Sample) -> Finding:
-    """Candidates in random order score what chance gives."""
-    own, overlap = sample.setup, sample.overlap
-    reasons = {metric: no_random_value(metric, own.request.convention) for metric in own.request.metrics}
-    metrics = [metric for metric, reason in reasons.items() if reason is None]
+    """The means over lists of candidates in random order are close to their expected values."""
+    rules = sample.request.convention
+    metrics, skipped = _computable(sample, no_random_value)
     if not metrics:
-        return Finding("ok", _left_out(reasons))
-    judged_only = own.request.convention.candidates == "judged"
-    pool = _pool(sample, min(max(10 * (overlap.longest or 0), FEWEST_CANDIDATES), MOST_CANDIDATES))
-    n_listed = MOST_JUDGED if judged_only else actions.count_distinct(pool)
+        return Finding("ok", skipped)
+    only_judged = rules.candidates == "judged"
+    pool = _pool(sample, min(max(10 * (sample.longest or 0), FEWEST_CANDIDATES), MOST_CANDIDATES))
+    n_listed = MOST_JUDGED if only_judged else actions.count_distinct(pool)
     if not n_listed:
-        return Finding("warn", "not looked at: there are no items")
+        return Finding("warn", "skipped: there are no items")
     share = N_RANDOM_ROWS / (n_listed * max(sample.share * sample.n_users, 1))
-    few = within(share, F.lit("few"), F.col("user"))
-    candidates = _judged(overlap.judged.where(few)) if judged_only else _unjudged(overlap.relevant.where(few), pool, n_listed)
+    chosen = within(share, F.lit("few"), F.col("user"))
+    judged, relevant = sample.judged.where(chosen), sample.relevant.where(chosen)
+    candidates = _judged_items(judged) if only_judged else _pool_items(relevant, pool, n_listed)
     draws = range(int(min(max(share, 1), MOST_DRAWS)))
     lists = candidates.withColumn("draw", F.explode(F.array(*map(F.lit, draws)))).select(
         F.concat(F.lit("draw "), F.col("draw").cast("string")).alias("model"),
@@ -311,120 +277,124 @@ def _random(sample: Sample) -> Finding:
         "item",
         hashed(F.col("user"), F.col("item"), F.col("draw")).alias("score"),
     )
-    # Whoever has more relevant items than there are candidates has no list.
-    truth = overlap.judged.where(few).join(candidates.select("user").distinct(), "user", "left_semi")
-    result = own.evaluated(
+    # Users with more relevant items than candidates have no list.
+    truth = judged.join(candidates.select("user").distinct(), "user", "left_semi")
+    result = sample.evaluated(
         lists,
         metrics,
-        truth=truth if overlap.inputs.has_ratings else truth.drop("rating"),
+        truth=truth if sample.inputs.has_ratings else truth.drop("rating"),
         threshold=None,  # it is a part of the convention here
         columns=Columns(user="user", item="item"),
         train=None,
-        catalog=None if judged_only else n_listed,
-        checks={**own.request.policies, **_LENIENT},
+        catalog=None if only_judged else n_listed,
+        checks={**sample.request.policies, **_LENIENT},
         models=[f"draw {draw}" for draw in draws],
     )
-    length = "n_truth" if judged_only else "n_relevant"
-    groups = _collected(result, ["n_relevant", length] if judged_only else ["n_relevant"], metrics, (F.count, F.sum))
+    keys = ["n_relevant", "n_truth"] if only_judged else ["n_relevant"]
     groups = [
-        {**group, "n_listed": group[length] if judged_only else n_listed} for group in groups if group[length] <= n_listed
+        {**group, "n_listed": group["n_truth"] if only_judged else n_listed}
+        for group in _collected(result, keys, metrics, (F.count, F.sum))
+        if group[keys[-1]] <= n_listed
     ]
-    spreads = [spread for metric in metrics if (spread := _spread(metric, groups, own.request.convention))]
-    if not spreads:
-        return Finding("warn", f"not looked at: nobody has a relevant item, and not more than {n_listed}")
-    among = "the judged items of a user" if judged_only else counted(n_listed, "item")
-    told = f"{counted(sum(group['n'] for group in groups), 'list')} of {among} in random order: "
-    wrong = [str(spread) for spread in spreads if spread.off > 1]
+    means = [mean for metric in metrics if (mean := _mean(metric, groups, rules))]
+    if not means:
+        return Finding("warn", f"skipped: no user has between 1 and {n_listed} relevant items")
+    items = "the judged items of a user" if only_judged else counted(n_listed, "item")
+    context = f"{counted(sum(group['n'] for group in groups), 'list')} of {items} in random order: "
+    wrong = [text for distance, text in means if distance > 1]
     if wrong:
-        return _untrusted(told, wrong)
-    of_all = f", the farthest of {counted(len(spreads), 'metric')}" if len(spreads) > 1 else ""
-    farthest = f"{told}{max(spreads, key=lambda spread: spread.off)}{of_all}"
-    return Finding("ok", "; ".join(filter(None, (farthest, _left_out(reasons)))))
+        return _untrusted(context, wrong)
+    _, farthest = max(means, key=itemgetter(0))
+    among = f", the farthest of {counted(len(means), 'metric')}" if len(means) > 1 else ""
+    return Finding("ok", "; ".join(filter(None, (f"{context}{farthest}{among}", skipped))))
 
 
-def _spread(metric: Metric, groups: Sequence[Mapping[str, Any]], rules: Convention) -> _Spread | None:
-    n, found, expected, variance, largest = 0, 0.0, 0.0, 0.0, 0.0
+def _mean(metric: Metric, groups: Sequence[Mapping[str, Any]], rules: Convention) -> tuple[float, str] | None:
+    """The distance of the mean of the metric from its expected value, as a share of the allowed distance, and a message."""
+    n, total, expected, variance, largest = 0, 0.0, 0.0, 0.0, 0.0
     for group in groups:
-        known, of_group = random_value(metric, rules, group["n_relevant"], group["n_listed"]), group[f"{metric.slug} count"]
-        if of_group and not math.isnan(known.mean):
-            n, found = n + of_group, found + group[f"{metric.slug} sum"]
-            expected, variance = expected + of_group * known.mean, variance + of_group * known.variance
-            largest = max(largest, known.largest)
+        random, n_lists = random_value(metric, rules, group["n_relevant"], group["n_listed"]), group[f"{metric.slug} count"]
+        if n_lists and not math.isnan(random.mean):
+            n, total = n + n_lists, total + group[f"{metric.slug} sum"]
+            expected, variance = expected + n_lists * random.mean, variance + n_lists * random.variance
+            largest = max(largest, random.largest)
     if not n:
         return None
-    # Bernstein's inequality: the second part is what few values can be off by, although their standard error is small.
-    allowed = STANDARD_ERRORS * math.sqrt(variance) + STANDARD_ERRORS**2 / 3 * largest
-    return _Spread(metric, found / n, expected / n, allowed / n)
+    # Bernstein's inequality: the second term allows for large distances of few values with a small standard error.
+    allowed = (STANDARD_ERRORS * math.sqrt(variance) + STANDARD_ERRORS**2 / 3 * largest) / n
+    value, expected = total / n, expected / n
+    distance = abs(value - expected)
+    text = f"{metric} is {value:.4f}, expected {expected:.4f}, allowed [{expected - allowed:.4f}, {expected + allowed:.4f}]"
+    return distance / allowed if allowed else math.inf if distance > 1e-9 else 0.0, text
 
 
 def _pool(sample: Sample, n: int) -> DataFrame:
-    """Up to n items of truth, predictions and catalogue."""
-    overlap = sample.overlap
-    frames = [overlap.judged, overlap.inputs.predicted["predictions"]]
-    frames += [] if overlap.inputs.catalog is None else [overlap.inputs.catalog]
-    items = reduce(lambda one, other: one.union(other), (frame.select("item") for frame in frames))
+    """Up to n items of ground truth, predictions and catalog."""
+    frames = [sample.judged, sample.inputs.predicted["predictions"]]
+    frames += [] if sample.inputs.catalog is None else [sample.inputs.catalog]
+    items = reduce(lambda left, right: left.union(right), (frame.select("item") for frame in frames))
     return items.where(F.col("item").isNotNull()).distinct().orderBy(hashed(F.col("item")), "item").limit(n)
 
 
-def _judged(truth: DataFrame) -> DataFrame:
-    """The truth rows of users who have few enough of them."""
+def _judged_items(truth: DataFrame) -> DataFrame:
+    """The judged items of users with at most `MOST_JUDGED` of them."""
     rows = truth.select("user", "item").distinct()
     rows = rows.withColumn("n", F.count(F.lit(1)).over(Window.partitionBy("user")))
     return rows.where(F.col("n") <= MOST_JUDGED).drop("n")
 
 
-def _unjudged(relevant: DataFrame, pool: DataFrame, n: int) -> DataFrame:
-    """For each user with at most n relevant items these, and as many others of the pool as make them n."""
-    of_user = Window.partitionBy("user")
-    wanted = relevant.withColumn("m", F.count(F.lit(1)).over(of_user)).where(F.col("m") <= n)
-    others = wanted.select("user").distinct().crossJoin(F.broadcast(pool)).withColumn("hit", F.lit(False))
-    rows = others.unionByName(wanted.select("user", "item", F.lit(True).alias("hit")))
+def _pool_items(relevant: DataFrame, pool: DataFrame, n: int) -> DataFrame:
+    """For each user with at most n relevant items: these, and other items of the pool, n in total."""
+    by_user = Window.partitionBy("user")
+    hits = relevant.withColumn("m", F.count(F.lit(1)).over(by_user)).where(F.col("m") <= n)
+    others = hits.select("user").distinct().crossJoin(F.broadcast(pool)).withColumn("hit", F.lit(False))
+    rows = others.unionByName(hits.select("user", "item", F.lit(True).alias("hit")))
     rows = rows.groupBy("user", "item").agg(F.max("hit").alias("hit"))
-    place = F.row_number().over(of_user.orderBy(F.col("hit").desc(), hashed(F.col("user"), F.col("item")), "item"))
-    return rows.withColumn("place", place).where(F.col("place") <= n).select("user", "item")
+    position = F.row_number().over(by_user.orderBy(F.col("hit").desc(), hashed(F.col("user"), F.col("item")), "item"))
+    return rows.withColumn("position", position).where(F.col("position") <= n).select("user", "item")
 
 
 # A model and itself ---------------------------------------------------------------------------------------------------------
 
 
-def _itself(own: Setup) -> Finding:
-    """The first model, under two names, ties with itself."""
-    model = _first_model(own)
+def _itself(sample: Sample) -> Finding:
+    """The first model, under two names, has the same values for every user."""
+    model = _first_model(sample)
     if model is None:
-        return Finding("warn", "not looked at: there are no predictions")
+        return Finding("warn", "skipped: there are no predictions")
     names = [model, f"{model} again"]
 
     def twice(frame: DataFrame) -> DataFrame:
-        column = own.request.columns.model
+        column = sample.request.columns.model
         rows = frame.where(column_of(frame, column).cast("string") == model) if column in frame.columns else frame
         return rows.withColumn(column, F.explode(F.array(*map(F.lit, names))))
 
-    rated = None if own.tables.rating_predictions is None else twice(own.tables.rating_predictions)
-    # What looks at items needs tables that are not read here.
-    metrics = [metric for metric in own.request.metrics if metric.definition.accuracy and not metric.definition.across_users]
+    rated = None if sample.tables.rating_predictions is None else twice(sample.tables.rating_predictions)
+    # Metrics of items need tables that are not read here.
+    metrics = [metric for metric in sample.request.metrics if metric.definition.accuracy and not metric.definition.across_users]
     if not metrics:
-        return Finding("warn", "not looked at: no metric compares the lists of a user with truth")
-    result = own.evaluated(twice(own.tables.predictions), metrics, rating_predictions=rated, models=names)
+        return Finding("warn", "skipped: no metric compares the lists of a user with ground truth")
+    result = sample.evaluated(twice(sample.tables.predictions), metrics, rating_predictions=rated, models=names)
     try:
-        question = Question(names, metrics, own.request.convention, model, TestOptions(correction="none"))
-        rows = compared(result.per_user, question, n_parts=own.request.n_buckets).rows
+        question = Question(names, metrics, sample.request.convention, model, TestOptions(correction="none"))
+        rows = compared(result.per_user, question, n_parts=sample.request.n_buckets).rows
     finally:
         result.release()
-    known = [row for row in rows if row["n_users"] > 1]
-    if not known:
-        return Finding("warn", f"not looked at: no metric of {model} has a value for two users")
-    apart = [row for row in known if row["diff"] or row["p_value"] != 1 or row["wins"] or row["losses"]]
-    if apart:
-        return _untrusted(f"{model}: ", [f"{row['metric']} differs by {row['diff']:+.6g}" for row in apart])
-    n_users = counted(max(row["n_users"] for row in known), "user")
-    return Finding("ok", f"{model}: {counted(len(known), 'metric')} with no difference for {n_users}, p = 1")
+    tested = [row for row in rows if row["n_users"] > 1]
+    if not tested:
+        return Finding("warn", f"skipped: no metric of {model} has a value for two users")
+    different = [row for row in tested if row["diff"] or row["p_value"] != 1 or row["wins"] or row["losses"]]
+    if different:
+        return _untrusted(f"{model}: ", [f"{row['metric']} differs by {row['diff']:+.6g}" for row in different])
+    n_users = counted(max(row["n_users"] for row in tested), "user")
+    return Finding("ok", f"{model}: {counted(len(tested), 'metric')} without a difference for {n_users}, p = 1")
 
 
-def _first_model(own: Setup) -> str | None:
-    if own.request.models is not None:
-        return own.request.models[0]
-    column = own.request.columns.model
-    if column not in own.tables.predictions.columns:
-        return own.request.model_name
-    named = own.tables.predictions.select(column_of(own.tables.predictions, column).cast("string").alias("model"))
-    return next(iter(actions.distinct_models(named)), None)
+def _first_model(sample: Sample) -> str | None:
+    if sample.request.models is not None:
+        return sample.request.models[0]
+    column, predictions = sample.request.columns.model, sample.tables.predictions
+    if column not in predictions.columns:
+        return sample.request.model_name
+    names = predictions.select(column_of(predictions, column).cast("string").alias("model"))
+    return next(iter(actions.distinct_models(names)), None)

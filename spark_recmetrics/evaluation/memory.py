@@ -49,7 +49,7 @@ from spark_recmetrics.scoring.memory import (
     with_numbers,
 )
 from spark_recmetrics.scoring.partial_sums import part_totals
-from spark_recmetrics.scoring.plan import scoring_of
+from spark_recmetrics.scoring.workers import scoring_of
 from spark_recmetrics.side_info.bands_memory import with_bands
 from spark_recmetrics.side_info.memory import learn
 

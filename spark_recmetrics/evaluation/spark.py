@@ -41,9 +41,8 @@ from spark_recmetrics.metrics.item_counts import item_columns
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.partial_sums import SCORE_EDGES
-from spark_recmetrics.scoring.plan import scoring_of
-from spark_recmetrics.scoring.rating_errors_spark import rating_range, true_ratings
-from spark_recmetrics.scoring.spark import clean_lists, distinct_items, rows_by_kind, score
+from spark_recmetrics.scoring.spark import clean_lists, distinct_items, rating_range, rows_by_kind, score, true_ratings
+from spark_recmetrics.scoring.workers import scoring_of
 from spark_recmetrics.side_info.bands_spark import with_bands
 from spark_recmetrics.side_info.items_spark import parts_of_items
 from spark_recmetrics.side_info.spark import learn

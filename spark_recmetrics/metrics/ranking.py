@@ -314,7 +314,7 @@ def discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain: str, 
         >>> discounted_cumulative_gain(batch, 3, gain="binary", discount="log2_plus1")
         array([1.5, 0. , 0. ])
     """
-    return batch.sum_hits(gain_of(batch.hit_rating, gain) / _discount(batch.hit_rank, discount), k)
+    return batch.sum_hits(gain_of(batch.hit_rating, gain) / discount_of(batch.hit_rank, discount), k)
 
 
 @register(
@@ -349,15 +349,15 @@ def ideal_discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain:
     """
     if idcg == "full_k":
         cut_off = batch.cut_off(k)
-        discounts = 1.0 / _discount(np.arange(1, int(cut_off.max(initial=0)) + 1), discount)
+        discounts = 1.0 / discount_of(np.arange(1, int(cut_off.max(initial=0)) + 1), discount)
         return np.concatenate([[0.0], np.cumsum(discounts)])[cut_off]
     if idcg == "list":
         hit_gain = gain_of(batch.hit_rating, gain)
         within = np.flatnonzero(batch.hit_rank <= (np.inf if k is None else k))
         order = within[np.lexsort((-hit_gain[within], batch.hit_user[within]))]
         # The hits within k are the first hits of a user, so that the sorted ones take the ideal ranks 1, 2, ...
-        return sum_by_user(batch.hit_user[order], hit_gain[order] / _discount(batch.hit_number[within], discount), batch.size)
-    ideal_gain = gain_of(batch.ideal_rating, gain) / _discount(batch.ideal_rank, discount)
+        return sum_by_user(batch.hit_user[order], hit_gain[order] / discount_of(batch.hit_number[within], discount), batch.size)
+    ideal_gain = gain_of(batch.ideal_rating, gain) / discount_of(batch.ideal_rank, discount)
     kept = batch.ideal_rank <= (np.inf if k is None or idcg == "all" else k)
     return sum_by_user(batch.ideal_user[kept], ideal_gain[kept], batch.size)
 
@@ -419,7 +419,8 @@ def raw_gain(rating: Floats, gain: str) -> Floats:
         return np.exp2(rating + (gain == "exponential_plus1")) - 1.0
 
 
-def _discount(rank: Ints, discount: str) -> Floats:
+def discount_of(rank: Ints, discount: str) -> Floats:
+    """The number by which a gain at each rank is divided."""
     return np.log2(np.maximum(rank, 2) if discount == "log2_clipped" else rank + 1.0)
 
 

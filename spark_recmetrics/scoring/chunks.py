@@ -1,4 +1,4 @@
-"""Cut a stream of rows, or of arrays of rows, between users, and separate the tables that it mixes."""
+"""Cut a stream of rows, or of arrays of rows, between users, and separate the source tables of its rows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ if TYPE_CHECKING:
 
 
 def users_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
-    """Tables of all rows of users, of about `size` rows, or more if a single user has more.
+    """Tables of about `size` rows with all rows of their users, from rows sorted by `user`, those without a user first.
 
-    Args:
-        batches: Rows sorted by `user`, those without a user first.
-        size: A table with at least this number of rows ends with the next user.
+    A table with at least `size` rows ends before the next user.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -45,23 +43,16 @@ def users_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.
 
 
 def frames_of(rows: pa.Table, names: Mapping[int, Sequence[str]]) -> dict[int, pd.DataFrame]:
-    """The rows of each kind. A kind without rows is left out, except lists and ground truth.
-
-    Args:
-        rows: Rows of several kinds, from `exchange_spark.mixed`.
-        names: By kind, its columns.
-    """
+    """The rows of each kind with its columns, from `spark.mixed`. Only lists and ground truth may have no rows."""
     import pyarrow.compute as pc
 
     return _frames({kind: rows.select(columns).filter(pc.equal(rows[KIND], kind)) for kind, columns in names.items()})
 
 
 def arrays_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
-    """Tables of users, with about `size` rows in their arrays, or more if a single user has more.
+    """Tables with about `size` rows in their arrays, from a row for each user, by `spark.gathered`.
 
-    Args:
-        batches: A row for each user, from `exchange_spark.gathered`.
-        size: A table with at least this number of rows in its arrays ends.
+    A table ends when its arrays have at least `size` rows.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -84,12 +75,7 @@ def arrays_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa
 
 
 def frames_of_arrays(users: pa.Table, names: Mapping[int, Sequence[str]]) -> dict[int, pd.DataFrame]:
-    """The rows of each kind, like `frames_of`, from a row for each user.
-
-    Args:
-        users: Rows from `exchange_spark.gathered`.
-        names: By kind, its columns.
-    """
+    """The rows of each kind, like `frames_of`, from `spark.gathered`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -36,26 +36,11 @@ if TYPE_CHECKING:
 
 
 class Bucket(NamedTuple):
-    """The users of a bucket, and what metrics read.
+    """What metrics read: a batch and counters with a cell for each model and user, ordered by model, and the rows of lists."""
 
-    Args:
-        users: The ids of users by number: first those with a list or ground truth, then those with training rows alone.
-        n_users: How many users have a list or ground truth.
-        items: The ids of items by number.
-        batch: The input of metrics, with a cell for each model and user, ordered by model.
-        counters: The counters of each cell.
-        trained: The training rows.
-        table: The side information of items.
-        rows: The rows of lists.
-    """
-
-    users: Any
-    n_users: int
-    items: Any
+    ids: _Ids
     batch: RankedBatch
     counters: dict[str, Any]
-    trained: Trained
-    table: ItemTable
     rows: ListRows
 
 
@@ -67,7 +52,7 @@ def score_bucket(
     """The rows of PER_USER for a bucket of users.
 
     Args:
-        lists: `[model,] user, item`, and `rank` or `score` or both. Full lists if the scoring `ranks_lists`, otherwise the rows
+        lists: `[model,] user, item`, and `rank` or `score` or both. Full lists if `scoring.ranks_lists`, otherwise the rows
             that `window_spark.without_repeats` and `top_rows` keep.
         truth: `user, item, rating`, the rating NaN if the row is not relevant, and `value` and `propensity` if they are needed.
         scoring: What to compute.
@@ -75,30 +60,31 @@ def score_bucket(
         only_users: Compute only values of users, no sums over the lists of the bucket.
 
     Returns:
-        A row for each model and user. If there are neither lists nor ground truth, but sums over training rows, a single row
-        without a model that has these sums.
+        A row for each model and user. If there are sums over training rows, but neither lists nor ground truth: one row with
+        these sums and without a model.
     """
     import pandas as pd
 
     bucket = read_bucket(lists, truth, scoring, side)
-    batch, n_users = bucket.batch, bucket.n_users
+    ids, batch, counters, _ = bucket
     sums = {} if only_users else _sums_of_items(bucket, scoring, side.segments)
     rows = {
-        "model": np.repeat(np.arange(scoring.n_models, dtype=np.int32), n_users),
-        "user": bucket.users[np.tile(np.arange(n_users), scoring.n_models)],
-        **bucket.counters,
+        "model": np.repeat(np.arange(scoring.n_models, dtype=np.int32), ids.n_users),
+        "user": ids.users[np.tile(np.arange(ids.n_users), scoring.n_models)],
+        **counters,
         **_values(batch, scoring),
         **(_pairs(batch, scoring.n_models) if scoring.keeps_pairs else {}),
-        **(kept_lists(batch, bucket.items, scoring.counted) if scoring.keeps_lists and not only_users else {}),
+        **(kept_lists(batch, ids.items, scoring.counted) if scoring.keeps_lists and not only_users else {}),
     }
     if not batch.size and any(len(values) for values in sums.values()):
         return pd.DataFrame([{**dict.fromkeys(rows), **sums}])
-    return pd.DataFrame({**rows, **_in_first_row(sums, batch.size)})
+    return pd.DataFrame({**rows, **{name: in_first_row(values, batch.size) for name, values in sums.items()}})
 
 
 def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, side: SideRows) -> Bucket:
-    """The users of a bucket, and what metrics read. The arguments are those of `score_bucket`."""
-    ids, only_judged = _Ids.of(lists, truth, scoring, side), scoring.convention.candidates == "judged"
+    """What metrics read of a bucket of users. The arguments are those of `score_bucket`."""
+    only_judged, drops_repeats = scoring.convention.candidates == "judged", scoring.convention.duplicates == "first"
+    ids = _Ids.of(lists, truth, scoring, side)
     true = _Truth(truth, ids)
     n_cells = scoring.n_models * ids.n_users
     cell = ids.list_user + (lists["model"].to_numpy(np.int64) * ids.n_users if "model" in lists else 0)
@@ -107,46 +93,42 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, side
         ranks = rank_rows(lists, cell, ids.list_item, None if truth_row is None else truth_row >= 0, ids.items, scoring)
     else:
         ranks = Ranks.given(lists)
-    drops_repeats = scoring.convention.duplicates == "first"
-    n_left_out = _left_out(lists, ids.pairs(cell, ids.list_item), ranks) if drops_repeats else None
+    n_left_out = _n_left_out(lists, ids.pairs(cell, ids.list_item), ranks) if drops_repeats else None
     ranks, n_gaps = _cut(ranks, cell, n_cells, scoring)
     rows = _list_rows(lists, ranks, cell, truth_row, ids, true, scoring)
     if n_left_out is None:
-        n_duplicates = _n_repeats(_competing(rows, scoring), n_cells, ids)
+        n_duplicates = _n_repeats(rows, n_cells, ids, scoring)
     else:
         n_duplicates = sum_by_user(rows.cell, n_left_out[rows.row].astype(np.float64), n_cells).astype(np.int64)
     if only_judged:
-        # Only pairs of both tables count, so each model has its own ground truth.
+        # Only pairs of both tables count, so the ground truth differs between models.
         rows = rows.kept(rows.truth_row >= 0)
         truth_cells = _TruthCells(rows.cell, rows.truth_row)
     else:
-        truth_cells = _TruthCells.of_all_models(true, scoring.n_models, ids.n_users)
+        first_cell = np.arange(scoring.n_models, dtype=np.int64) * ids.n_users
+        row = np.tile(np.arange(len(true.pair)), scoring.n_models)
+        truth_cells = _TruthCells((first_cell[:, None] + true.user).ravel(), row)
     batch = _batch(n_cells, rows, true, truth_cells, scoring)
     if "recommended" in scoring.needs:
         batch = replace(batch, recommended=_recommended(rows, true, ids, scoring))
+    n_beyond_length = np.zeros(n_cells, dtype=np.int64)
+    if scoring.max_per_user is not None:
+        n_beyond_length = np.maximum(np.bincount(cell, minlength=n_cells) - scoring.max_per_user, 0)
     counters = {
         **_counters(batch, rows, scoring),
         "n_duplicates": n_duplicates,
         "n_truth_duplicates": np.tile(true.n_repeats, scoring.n_models),
-        "n_rank_faults": _n_rank_faults(rows, n_cells, scoring) + n_gaps,
-        "n_beyond_length": _n_beyond_length(cell, n_cells, scoring.max_per_user),
+        "n_rank_faults": n_gaps + _n_wrong_ranks(rows, n_cells) if scoring.given_ranks else n_gaps,
+        "n_beyond_length": n_beyond_length,
     }
-    return Bucket(ids.users, ids.n_users, ids.items, batch, counters, ids.trained, ids.table, rows)
+    return Bucket(ids, batch, counters, rows)
 
 
 class _Ids(NamedTuple):
-    """Numbers for the ids of a bucket.
+    """Users and items of a bucket as numbers: (L,) of the rows of lists, (T,) of the rows of the ground truth.
 
-    Args:
-        users: The ids of users by number.
-        n_users: How many users have a list or ground truth. Their numbers come first.
-        items: The ids of items by number.
-        list_user: (L,) the users of the rows of lists.
-        list_item: (L,) their items.
-        truth_user: (T,) the users of the rows of the ground truth.
-        truth_item: (T,) their items.
-        trained: The training rows.
-        table: The side information of items.
+    `users` and `items` are the ids by number. The first `n_users` users have a list or ground truth, the others have only
+    training rows.
     """
 
     users: Any
@@ -199,20 +181,10 @@ class _Truth:
 
 
 class _TruthCells(NamedTuple):
-    """The rows of the ground truth of each cell.
-
-    Args:
-        cell: (R,) the cell.
-        row: (R,) the position in `_Truth`.
-    """
+    """The rows of the ground truth of each cell: (R,) the cell, and the position in `_Truth`."""
 
     cell: Ints
     row: Ints
-
-    @classmethod
-    def of_all_models(cls, true: _Truth, n_models: int, n_users: int) -> _TruthCells:
-        first_cell = np.arange(n_models, dtype=np.int64) * n_users
-        return cls((first_cell[:, None] + true.user).ravel(), np.tile(np.arange(len(true.pair)), n_models))
 
 
 def _distinct(pair: Any, rating: Any, value: Any) -> tuple[Any, Any, Any]:
@@ -227,7 +199,7 @@ def _distinct(pair: Any, rating: Any, value: Any) -> tuple[Any, Any, Any]:
 
 
 def _cut(ranks: Ranks, cell: Ints, n_cells: int, scoring: Scoring) -> tuple[Ranks, Ints]:
-    """The rows within the largest cut-off, and (n_cells,) 1 where a later given rank shows that one before it is missing."""
+    """The rows within the largest cut-off, and (n_cells,) 1 where a later rank shows that one up to the cut-off is missing."""
     n_gaps = np.zeros(n_cells, dtype=np.int64)
     if scoring.k is None or not (scoring.ranks_lists or scoring.given_ranks):
         return ranks, n_gaps
@@ -240,31 +212,23 @@ def _cut(ranks: Ranks, cell: Ints, n_cells: int, scoring: Scoring) -> tuple[Rank
 
 
 def _list_rows(
-    lists: pd.DataFrame,
-    ranks: Ranks,
-    cell: Ints,
-    truth_row: Ints | None,
-    ids: _Ids,
-    true: _Truth,
-    scoring: Scoring,
+    lists: pd.DataFrame, ranks: Ranks, cell: Ints, truth_row: Ints | None, ids: _Ids, true: _Truth, scoring: Scoring
 ) -> ListRows:
-    """The ranked rows with the columns that metrics read."""
     row = ranks.row
     user, item = ids.list_user[row], ids.list_item[row]
-    no_row_is_seen = np.zeros(len(row), dtype=bool)
+    needs_seen = bool(scoring.needs & {"unseen_candidates", "history"})
     return ListRows.of(
         ranks,
         cell=cell[row],
         item=item,
         truth_row=positions_of(ids.pairs(user, item), true.pair) if truth_row is None else truth_row[row],
-        # Scores that no metric needs are hidden, whether lists have them or not.
+        # Without a metric that needs scores they are NaN, whether lists have them or not.
         score=scores_of(lists)[row] if "scores" in scoring.needs else np.full(len(row), np.nan),
-        seen=ids.trained.have(user, item) if scoring.needs & {"unseen_candidates", "history"} else no_row_is_seen,
+        seen=ids.trained.have(user, item) if needs_seen else np.zeros(len(row), dtype=bool),
     )
 
 
 def _counters(batch: RankedBatch, rows: ListRows, scoring: Scoring) -> dict[str, Any]:
-    """The counters of each cell that the batch and the rows of lists have."""
     longest, tied = scoring.longest, rows.before_tie & np.isin(rows.rank, scoring.cuts)
     matched = (rows.truth_row >= 0) & (True if longest is None else rows.rank <= longest)
     return {
@@ -273,13 +237,13 @@ def _counters(batch: RankedBatch, rows: ListRows, scoring: Scoring) -> dict[str,
         "n_recommended": batch.list_length(longest),
         "n_matched": np.bincount(rows.cell[matched], minlength=batch.size),
         "n_tied_at_cut": np.bincount(rows.cell[tied], minlength=batch.size),
-        "n_negative_gains": np.bincount(batch.ideal_user[_negative(batch.ideal_rating, scoring)], minlength=batch.size),
+        "n_negative_gains": np.bincount(batch.ideal_user[_has_bad_gain(batch.ideal_rating, scoring)], minlength=batch.size),
         "n_beyond_catalog": _n_beyond_catalog(batch),
     }
 
 
 def rating_pairs(batch: RankedBatch, scoring: Scoring) -> Matched:
-    """The matched pairs that rating metrics read."""
+    """The matched pairs that rating metrics read, with clipped scores."""
     pairs = given(batch.matched, "matched")
     kept = np.isfinite(pairs.score) & np.isfinite(pairs.rating)
     if scoring.convention.rating_rows == "positive":
@@ -296,7 +260,7 @@ def rating_values(batch: RankedBatch, scoring: Scoring) -> dict[str, Any]:
     summed = Moments(*(sum_by_user(user, value, batch.size) for value in values))
     rated = summed.n_pairs > 0
     columns: dict[str, Any] = {name: np.where(rated, value, np.nan) for name, value in summed._asdict().items()}
-    # Repeated pairs are repeated items of the list, and are counted as such.
+    # Repeated pairs are counted as repeated items of the list.
     columns["n_pair_duplicates"] = np.where(rated, 0.0, np.nan)
     for metric in scoring.rating:
         columns[metric.slug] = np.full(batch.size, np.nan)
@@ -313,32 +277,24 @@ def _pairs(batch: RankedBatch, n_models: int) -> dict[str, Any]:
     columns = {name: np.full(batch.size, None) for name in (PAIR_SCORES, PAIR_RANKS, PAIR_STARTS)}
     ends = np.searchsorted(pairs.user, np.arange(n_models + 1) * n_users)
     for first, start, end in zip(range(0, batch.size, max(n_users, 1)), ends, ends[1:], strict=False):
-        new_user = np.diff(pairs.user[start:end], prepend=-1) != 0
         columns[PAIR_SCORES][first] = pairs.score[start:end]
         columns[PAIR_RANKS][first] = ranks[start:end]
-        columns[PAIR_STARTS][first] = np.flatnonzero(new_user)
+        columns[PAIR_STARTS][first] = np.flatnonzero(np.diff(pairs.user[start:end], prepend=-1))
     return columns
 
 
 def _sums_of_items(bucket: Bucket, scoring: Scoring, segments: pd.DataFrame | None) -> dict[str, Any]:
     """The sums over the lists of the bucket for metrics of items and of groups, as arrays by column."""
-    batch, arrays, per_item = bucket.batch, dict[str, Any](), list[tuple[Ints, Floats]]()
+    ids, batch, counters, _ = bucket
+    arrays, per_item = dict[str, Any](), list[tuple[Ints, Floats]]()
     if scoring.measured:
-        members = BatchUsers(
-            scoring.n_models,
-            bucket.n_users,
-            len(bucket.users),
-            bucket.counters,
-            _user_groups(bucket.users, user_columns(scoring.measured), segments),
-            (bucket.trained.user, bucket.trained.item),
-            bucket.table,
-        )
+        groups = _user_groups(ids.users, user_columns(scoring.measured), segments)
+        trained = ids.trained.user, ids.trained.item
+        members = BatchUsers(scoring.n_models, ids.n_users, len(ids.users), counters, groups, trained, ids.table)
         arrays, per_item = measure_groups(batch, members, scoring.measured, scoring.convention, scoring.items)
     if scoring.counted or per_item:
         repeats = scoring.convention.duplicates == "keep"
-        arrays |= count_items(
-            batch, bucket.counters, scoring.n_models, bucket.items, scoring.counted, per_item, repeats=repeats
-        )
+        arrays |= count_items(batch, counters, scoring.n_models, ids.items, scoring.counted, per_item, repeats=repeats)
     return arrays
 
 
@@ -346,33 +302,27 @@ def _user_groups(users: Any, columns: Sequence[str], segments: pd.DataFrame | No
     """By column, the group of each user, -1 for none, and the names of the groups."""
     import pandas as pd
 
+    if segments is None or not len(users):
+        return {column: (np.full(len(users), -1, dtype=np.int64), np.zeros(0, dtype=object)) for column in columns}
+    (segment_user, user), ids = numbered(segments["user"], pd.Series(users))
     groups = {}
     for position, column in enumerate(columns):
-        group, names = np.full(len(users), -1, dtype=np.int64), np.zeros(0, dtype=object)
-        if segments is not None and len(users):
-            segment = segments[f"segment_{position}"]
-            present = segment.notna().to_numpy()
-            code = np.full(len(segment), -1, dtype=np.int64)
-            code[present], values = numbered_values(segment[present])
-            (segment_user, user), ids = numbered(segments["user"], pd.Series(users))
-            group_of_id = np.full(len(ids), -1, dtype=np.int64)
-            group_of_id[segment_user] = code
-            group, names = group_of_id[user], np.asarray(values, dtype=object)
-        groups[column] = group, names
+        segment = segments[f"segment_{position}"]
+        present = segment.notna().to_numpy()
+        group_of_id = np.full(len(ids), -1, dtype=np.int64)
+        group_of_id[segment_user[present]], names = numbered_values(segment[present])
+        groups[column] = group_of_id[user], np.asarray(names, dtype=object)
     return groups
 
 
-def _in_first_row(arrays: dict[str, Any], size: int) -> dict[str, Any]:
-    """Columns of `size` rows, with the arrays in the first row."""
-    columns = {name: np.full(size, None) for name in arrays}
-    for name, values in arrays.items():
-        if size:
-            columns[name][0] = values
-    return columns
+def in_first_row(values: Any, size: int) -> Any:
+    """A column of `size` rows with an array or a list in the first row."""
+    column = np.full(size, None)
+    column[:1] = [values][:size]
+    return column
 
 
 def _batch(n_cells: int, rows: ListRows, true: _Truth, truth_cells: _TruthCells, scoring: Scoring) -> RankedBatch:
-    """What metrics read of the cells."""
     judged = np.flatnonzero(rows.truth_row >= 0)
     judged = judged[np.lexsort((rows.rank[judged], rows.cell[judged]))]
     row, score = rows.truth_row[judged], rows.score[judged]
@@ -459,7 +409,7 @@ def _unseen_candidates(n_cells: int, rows: ListRows, true: _Truth, hit: Ints, tr
 
 
 def _values(batch: RankedBatch, scoring: Scoring) -> dict[str, Any]:
-    """(U,) by column, the values of all metrics, and the moments of rating metrics. Metrics are not called without users."""
+    """(U,) by column, the values of all metrics, and the moments of rating errors. Metrics are not called without users."""
     if not batch.size:
         return dict.fromkeys([*scoring.columns, *scoring.rating_columns], np.zeros(0))
     values: dict[str, Any] = rating_values(batch, scoring) if scoring.rating else {}
@@ -475,58 +425,44 @@ def _largest(cell: Ints, values: Any, n_cells: int) -> Ints:
     return largest
 
 
-def _competing(rows: ListRows, scoring: Scoring) -> ListRows:
-    """The rows in which repeats count: if only judged items compete, these and the rows up to the largest cut-off."""
-    if scoring.convention.candidates != "judged" or scoring.longest is None:
-        return rows
-    return rows.kept((rows.truth_row >= 0) | (rows.rank <= scoring.longest))
-
-
-def _n_repeats(rows: ListRows, n_cells: int, ids: _Ids) -> Ints:
+def _n_repeats(rows: ListRows, n_cells: int, ids: _Ids, scoring: Scoring) -> Ints:
     """(n_cells,) the number of rows that repeat an item of their list."""
+    if scoring.convention.candidates == "judged" and scoring.longest is not None:
+        # Of items without ground truth, only those up to the largest cut-off count.
+        rows = rows.kept((rows.truth_row >= 0) | (rows.rank <= scoring.longest))
     ordered = np.sort(ids.pairs(rows.cell, rows.item))
     return np.bincount(ordered[1:][ordered[1:] == ordered[:-1]] // ids.trained.n_items, minlength=n_cells)
 
 
-def _left_out(lists: pd.DataFrame, pair: Ints, ranks: Ranks) -> Ints:
+def _n_left_out(lists: pd.DataFrame, pair: Ints, ranks: Ranks) -> Ints:
     """(L,) for each row of the frame, how many repeats of its item were dropped from the list."""
     if "n_left_out" in lists:
         return lists["n_left_out"].to_numpy(np.int64)
     if len(ranks.row) == len(lists):
         return np.zeros(len(lists), dtype=np.int64)
     _, position, size = np.unique(pair, return_inverse=True, return_counts=True)
-    n_repeats: Ints = size[position] - 1
-    return n_repeats
+    return np.asarray(size[position] - 1)
 
 
-def _n_rank_faults(rows: ListRows, n_cells: int, scoring: Scoring) -> Ints:
-    """(n_cells,) the number of rows whose given rank is not their position in the list."""
-    if not scoring.given_ranks:
-        return np.zeros(n_cells, dtype=np.int64)
+def _n_wrong_ranks(rows: ListRows, n_cells: int) -> Ints:
+    """(n_cells,) the number of rows whose rank is not their position in the list."""
     order = np.lexsort((rows.rank, rows.cell))
     wrong = rows.rank[order] != position_in_user(rows.cell[order], n_cells)
     return np.bincount(rows.cell[order][wrong], minlength=n_cells)
 
 
-def _negative(rating: Any, scoring: Scoring) -> Any:
-    """Whether a rating has, for any metric, a gain that is negative or too large for a number."""
-    negative = np.zeros(len(rating), dtype=bool)
+def _has_bad_gain(rating: Any, scoring: Scoring) -> Any:
+    """(R,) whether any metric has a gain for the rating that is negative or too large."""
+    bad = np.zeros(len(rating), dtype=bool)
     for metric in (*scoring.metrics, *scoring.item_metrics):
         for part in metric.tree():
             gains = raw_gain(rating, part.options(scoring.convention).get("gain", "binary"))
-            negative |= ~((gains >= 0) & (gains <= LARGEST_GAIN))
-    return negative
-
-
-def _n_beyond_length(cell: Ints, n_cells: int, max_per_user: int | None) -> Ints:
-    """(n_cells,) the number of rows beyond `max_per_user`, repeats included."""
-    if max_per_user is None:
-        return np.zeros(n_cells, dtype=np.int64)
-    return np.maximum(np.bincount(cell, minlength=n_cells) - max_per_user, 0)
+            bad |= ~((gains >= 0) & (gains <= LARGEST_GAIN))
+    return bad
 
 
 def _n_beyond_catalog(batch: RankedBatch) -> Any:
-    """(n_cells,) by how many the items of list, relevant rows and training rows exceed the size of the catalog."""
+    """(n_cells,) the number of different items in list, ground truth and training rows beyond the size of the catalog."""
     if batch.n_items is None:
         return np.zeros(batch.size, dtype=np.int64)
     n_items = batch.n_recommended + batch.n_relevant - batch.n_hits(None)

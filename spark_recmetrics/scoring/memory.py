@@ -1,4 +1,4 @@
-"""PER_USER from canonical rows in memory, by the code that Spark's workers run."""
+"""PER_USER from canonical rows in memory, computed by the code of Spark's workers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.columns import (
-    ABOUT_ITEM,
-    ITEM_SLICE,
-    KIND_LIST,
-    KIND_SEGMENT,
-    KIND_TRAIN,
-    KIND_TRUTH,
-    USER_COUNTERS,
-)
+from spark_recmetrics.columns import ABOUT_ITEM, ITEM_SLICE, KIND_LIST, KIND_SEGMENT, KIND_TRAIN, KIND_TRUTH, USER_COUNTERS
 from spark_recmetrics.inputs.memory import (
     MemoryInputs,
     clean_predictions,
@@ -29,7 +21,7 @@ from spark_recmetrics.inputs.rules import bad_propensity
 from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished
-from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, scorer
+from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, Task, scorer
 from spark_recmetrics.side_info.bands_memory import with_bands
 from spark_recmetrics.side_info.packed import SideRows
 
@@ -45,14 +37,16 @@ if TYPE_CHECKING:
 
 def score(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, scoring: Scoring | None) -> pd.DataFrame:
     """PER_USER, with the columns that only the aggregation reads."""
+    import pandas as pd
+
     rated = _rated(inputs, known, request) if request.rating_metrics and not request.rates_in_lists else None
     if scoring is None:
         if rated is None:
             raise ValueError("there is no metric")
         return _named(rated.assign(**{name: np.nan for name in USER_COUNTERS if name not in rated}), known)
-    rows = rows_by_kind(inputs, known, request, scoring)
-    score_users = scorer(scoring, known.models, None, request.slices.by_side["item"])
-    per_user = _concatenated([score_users(*batch) for batch in _batches(rows, known)])
+    score_users = scorer(Task(scoring, known.models, None, request.slices.by_side["item"]))
+    parts = [score_users(*batch) for batch in _batches(rows_by_kind(inputs, known, request, scoring), known)]
+    per_user = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
     if rated is not None:
         errors = rated.drop(columns=[name for name in USER_COUNTERS if name in rated])
         per_user = per_user.merge(errors, on=["model", "user"], how="left")
@@ -63,14 +57,8 @@ def score(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, sc
     return _named(per_user, known)
 
 
-def _concatenated(parts: list[pd.DataFrame]) -> pd.DataFrame:
-    import pandas as pd
-
-    return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
-
-
 def _named(per_user: pd.DataFrame, known: Known[pd.DataFrame]) -> pd.DataFrame:
-    """PER_USER with the names of models. Rows without a user have none."""
+    """PER_USER with the names of models, None in rows without a user."""
     import pandas as pd
 
     names = [None if pd.isna(code) else known.models[int(code)] for code in per_user["model"]]
@@ -96,8 +84,7 @@ def rows_by_kind(
     lists = clean_lists(inputs.predicted["predictions"], known, request)
     if "rank" in lists and "scores" not in scoring.needs:
         lists = lists.drop(columns="score", errors="ignore")
-    judged = "matched" in scoring.needs
-    truth = _relevant_only(inputs, request, judged=judged)
+    truth = _relevant_only(inputs, request, judged="matched" in scoring.needs)
     truth = with_bands(truth, known.bands["item"]) if "item" in known.bands else truth
     rows = {KIND_LIST: _described(lists, known), KIND_TRUTH: _described(truth, known)}
     if inputs.train is not None and request.counts_train:
@@ -108,7 +95,7 @@ def rows_by_kind(
 
 
 def _described(rows: pd.DataFrame, known: Known[pd.DataFrame]) -> pd.DataFrame:
-    """The rows with the side information of their items, unless that is sent to all users."""
+    """The rows with the side information of their items, unless every batch gets all items."""
     if known.items is None or known.items_to_all:
         return rows
     about = dict(zip(known.items["item"], known.items[ABOUT_ITEM], strict=True))
@@ -129,7 +116,7 @@ def _relevant_only(inputs: MemoryInputs, request: Request, *, judged: bool) -> p
         truth["value"] = value
     if "propensity" in rows.column_names:
         propensity = number_of(rows["propensity"])
-        # Rows with a wrong propensity will be rejected. Until then, nothing is divided by it.
+        # The data report rejects wrong propensities later, so nothing may be divided by them here.
         truth["propensity"] = np.where(bad_propensity(propensity), np.nan, propensity.value)
     return truth
 
@@ -138,7 +125,7 @@ def _batches(
     rows: Mapping[int, pd.DataFrame], known: Known[pd.DataFrame]
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame, SideRows]]:
     """Lists, ground truth and side information of batches of users, each with about `ROWS_AT_ONCE` rows."""
-    items = None if known.items is None or not known.items_to_all else known.items
+    items = known.items if known.items_to_all else None
     kinds = [kind for kind in (KIND_LIST, KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT) if kind in rows]
     n_parts = -(-sum(len(rows[kind]) for kind in kinds) // ROWS_AT_ONCE)
     if n_parts <= 1:
@@ -173,14 +160,14 @@ def true_ratings(truth: pa.Table, convention: Convention) -> pd.DataFrame:
 
 
 def highest_ratings(rows: pd.DataFrame) -> pd.DataFrame:
-    """Each pair once, with its highest rating and how often it is repeated. Users and items are numbers."""
+    """Each pair of numbers once, with its highest rating and the number of its repeats."""
     by_pair = rows.groupby(["user", "item"], sort=False)["true"]
     pairs: pd.DataFrame = by_pair.agg(true="max", repeats="size").reset_index()
     return pairs.assign(repeats=pairs["repeats"] - 1)
 
 
 def rating_range(truth: pa.Table, convention: Convention) -> tuple[float, float] | None:
-    """The smallest and the largest rating that counts."""
+    """The smallest and the largest rating that counts, None without one."""
     (rows,), _ = with_numbers(true_ratings(truth, convention))
     ratings = highest_ratings(rows)["true"]
     return (float(ratings.min()), float(ratings.max())) if len(ratings) else None
@@ -193,14 +180,13 @@ def distinct_items(lists: pd.DataFrame, request: Request) -> pd.DataFrame:
     """
     if request.convention.duplicates != "first":
         return lists
-    by = [name for name in ("model", "user", "item") if name in lists]
-    best = {"rank": "min"} if "rank" in lists else {}
-    ordered = lists.sort_values("rank", kind="stable") if "rank" in lists else lists
-    grouped = ordered.groupby(by, sort=False, dropna=False)
-    kept = grouped.agg(
-        {**best, **({"score": "first" if "rank" in lists else _best_score(request)} if "score" in lists else {})}
-    )
-    return kept.assign(n_left_out=grouped.size() - 1).reset_index()
+    kept: dict[str, Any] = {}
+    if "rank" in lists:
+        lists, kept = lists.sort_values("rank", kind="stable"), {"rank": "min"}
+    if "score" in lists:
+        kept["score"] = "first" if "rank" in lists else _best_score(request)
+    grouped = lists.groupby([name for name in ("model", "user", "item") if name in lists], sort=False, dropna=False)
+    return grouped.agg(kept).assign(n_left_out=grouped.size() - 1).reset_index()
 
 
 def _best_score(request: Request) -> Any:
@@ -210,9 +196,9 @@ def _best_score(request: Request) -> Any:
 
 
 def _rated(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request) -> pd.DataFrame:
-    """Moments of rating errors, and rating metrics, of each (model, user) with a pair. See `rating_errors_spark`."""
-    lists = clean_lists(inputs.predicted[request.rating_table], known, request)
+    """Moments of rating errors, and rating metrics, of each (model, user) with a pair. See `spark.rating_errors`."""
     convention = request.convention
+    lists = clean_lists(inputs.predicted[request.rating_table], known, request)
     truth = clean_truth(inputs.truth, convention, request.policies)
     (lists, rated), users = with_numbers(lists, true_ratings(truth, convention))
     lists = distinct_items(lists if "model" in lists else lists.assign(model=0), request)

@@ -11,11 +11,10 @@ import numpy as np
 from spark_recmetrics.columns import COUNTERS, FAULTS, PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import MEMBERS, RATED
 from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.request.per_user import SumSpec, Tally
 
 if TYPE_CHECKING:
     import pandas as pd
-
-from spark_recmetrics.request.per_user import SumSpec, Tally
 
 N_EXAMPLES = 5
 """The maximum number of users that a check names."""
@@ -28,21 +27,15 @@ SCORE_EDGES = "edges of score ranges"
 PAIRS_A_RANGE, MOST_RANGES = 1_000_000, 64
 """The maximum number of pairs per range of scores, unless this needs more ranges than the second number."""
 
-_STEPS = np.arange(1, MOST_RANGES) / MOST_RANGES
-
 
 class PartTotal(NamedTuple):
     """A row of `storage.schemas.TOTALS`: the contribution of a part of the users to a total.
 
     Args:
-        model: The model.
         name: A tally, a user set (`users_…`), a counter or a moment.
-        n: Number of values.
-        sum: Their sum.
-        deviation: The sum of squared deviations from their mean.
+        n, sum, deviation: Number of values, their sum, and the sum of squared deviations from their mean.
         undefined: Number of undefined values.
-        total: Sum of the numerators of a pooled metric.
-        count: Sum of the denominators of a pooled metric.
+        total, count: Sums of the numerators and of the denominators of a pooled metric.
         examples: Up to `N_EXAMPLES` users, if a check may report them.
     """
 
@@ -93,12 +86,12 @@ def _checked_users(model: Any, users: Mapping[str, Any], members: Mapping[str, A
         "users_with_tie_at_cut": as_doubles(users["n_tied_at_cut"]) > 0,
     }
     for name, which in checked.items():
-        yield PartTotal(model, name, int(which.sum()), examples=_examples(users["user"], which))
+        yield PartTotal(model, name, int(which.sum()), examples=first_users(map(str, users["user"][which])))
 
 
 def _pairs(model: Any, users: Mapping[str, Any], cuts: Iterable[int | None]) -> Iterator[PartTotal]:
     """The users with matched pairs within each cut-off, and quantiles of the scores of pairs."""
-    # Few rows have pairs: each has those of many users.
+    # Few rows have pairs, each those of many users.
     has_pairs = np.array([ranks is not None for ranks in users[PAIR_RANKS]])
     pairs = [users[name][has_pairs] for name in (PAIR_RANKS, PAIR_STARTS)]
     # The first pair of a user has the smallest rank.
@@ -106,9 +99,9 @@ def _pairs(model: Any, users: Mapping[str, Any], cuts: Iterable[int | None]) -> 
     for name, k in {with_pairs(k): k for k in cuts}.items():
         yield PartTotal(model, name, int((first <= (k or np.inf)).sum()))
     scores = np.concatenate([np.zeros(0), *users[PAIR_SCORES][has_pairs]])
-    edges = np.quantile(scores, _STEPS, method="lower") if len(scores) else ()
+    edges = np.quantile(scores, np.arange(1, MOST_RANGES) / MOST_RANGES, method="lower") if len(scores) else ()
     for position, edge in enumerate(edges):
-        # The first edge has the number of pairs.
+        # The total of the first edge has the number of pairs.
         yield PartTotal(model, SCORE_EDGES, 0 if position else len(scores), float(edge))
 
 
@@ -117,7 +110,7 @@ def _counters(model: Any, users: Mapping[str, Any]) -> Iterator[PartTotal]:
         if name in users:
             values = as_doubles(users[name])
             defined = values[~np.isnan(values)]
-            examples = _examples(users["user"], values > 0) if name in FAULTS else []
+            examples = first_users(map(str, users["user"][values > 0])) if name in FAULTS else []
             yield PartTotal(model, name, len(defined), float(defined.sum()), examples=examples)
 
 
@@ -133,11 +126,6 @@ def _tally(model: Any, users: Mapping[str, Any], is_member: Any, tally: Tally) -
     )
     n_missing = int(missing.sum())
     return PartTotal(model, tally.name, len(averaged), float(averaged.sum()), deviation, n_missing, total, count, [])
-
-
-def _examples(users: Any, which: Any) -> list[str]:
-    """Up to `N_EXAMPLES` users, as strings."""
-    return first_users(str(user) for user in users[which])
 
 
 def first_users(users: Iterable[str]) -> list[str]:

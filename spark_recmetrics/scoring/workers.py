@@ -1,9 +1,9 @@
-"""What a worker computes for users: their rows of PER_USER, their part of the totals, and the rows of slices of items."""
+"""What workers compute for users: their rows of PER_USER and of slices of items, and their part of the totals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,28 +12,55 @@ from spark_recmetrics.metrics.arrays import numbered, positions_of
 from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import Slice, exploded, values_of
-from spark_recmetrics.scoring.kernel import score_bucket
+from spark_recmetrics.scoring.kernel import in_first_row, score_bucket
 from spark_recmetrics.scoring.partial_sums import part_totals
 from spark_recmetrics.side_info.packed import SideRows
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from spark_recmetrics.request.request import Request
+    from spark_recmetrics.side_info.known import Known
+
 ROWS_AT_ONCE = 1_000_000
 """How many rows are scored in one call, unless a single user has more. More rows need more memory and less time."""
 
 
-def scorer(
-    scoring: Scoring, models: Sequence[str], sum_spec: SumSpec | None, slices: Sequence[Slice]
-) -> Callable[[pd.DataFrame, pd.DataFrame, SideRows], pd.DataFrame]:
-    """The function that scores lists, ground truth and side information of users.
+def scoring_of(request: Request, known: Known[Any], *, has_rank: bool, full_lists: bool) -> Scoring | None:
+    """What to compute for the ranking metrics of a request, None without such a metric."""
+    metrics = request.ranking_metrics
+    if not metrics:
+        return None
+    resampled = request.intervals.method == "bootstrap"
+    return Scoring.of(
+        metrics,
+        request.convention,
+        len(known.models),
+        rating=request.rating_metrics if request.rates_in_lists else (),
+        full_lists=full_lists,
+        max_per_user=request.max_per_user,
+        given_ranks=has_rank and request.keeps_lists,
+        n_items=known.n_items,
+        trained="train" in request.tables_read,
+        items=known.summary,
+        baseline=None if request.compared_baseline is None else known.models.index(request.compared_baseline),
+        measured=request.measured,
+        keeps_lists=resampled and any(metric.definition.left_out is not None for metric in metrics),
+    )
 
-    Args:
-        scoring: What to compute.
-        models: The names of the models.
-        sum_spec: What to sum over the users, None for nothing.
-        slices: Slices of items.
-    """
+
+class Task(NamedTuple):
+    """What a worker computes, for models in this order: values, totals if there is a `sum_spec`, and slices of items."""
+
+    scoring: Scoring
+    models: Sequence[str]
+    sum_spec: SumSpec | None
+    slices: Sequence[Slice]
+
+
+def scorer(task: Task) -> Callable[[pd.DataFrame, pd.DataFrame, SideRows], pd.DataFrame]:
+    """The function that scores lists, ground truth and side information of users."""
+    scoring, models, sum_spec, slices = task
 
     def score(lists: pd.DataFrame, truth: pd.DataFrame, side: SideRows) -> pd.DataFrame:
         import pandas as pd
@@ -42,12 +69,10 @@ def scorer(
         if sum_spec:
             totals = part_totals(rows[rows["model"].notna()], sum_spec)
             totals["model"] = [models[code] for code in totals["model"]]
-            column = np.empty(len(rows), dtype=object)
-            column[:1] = [totals.to_dict("records")][: len(rows)]
-            rows[PART_TOTALS] = column
+            rows[PART_TOTALS] = in_first_row(totals.to_dict("records"), len(rows))
         if not slices:
             return rows
-        # Every frame gets every column: pandas would fill missing ones with NaN, which is neither a list nor a string.
+        # Every frame gets every column: pandas would fill missing columns with NaN, which is neither a list nor a string.
         rows = rows.assign(**{ITEM_SLICE: None, ITEM_VALUE: None})
         parts = (
             part.assign(**{str(name): None for name in rows if name not in part})
@@ -70,8 +95,8 @@ def _rows_of_item_slices(
         code, values = values_of(slice_, sliced)
         (user, sliced_user), _ = numbered(lists["user"], sliced["user"])
         (item, sliced_item), items = numbered(lists["item"], sliced["item"])
-        # If only judged items compete, only those of the value are ranked, otherwise the full lists of their users.
-        key, sliced_key = (user, sliced_user)
+        # If only judged items compete, only those with the value are ranked, otherwise the full lists of their users.
+        key, sliced_key = user, sliced_user
         if only_judged:
             key, sliced_key = user * len(items) + item, sliced_user * len(items) + sliced_item
         keys, sliced_position = np.unique(sliced_key, return_inverse=True)

@@ -1,23 +1,14 @@
-"""Score thousands of users per call in Spark's workers: cut lists in a cogroup of buckets, full lists in a stream."""
+"""Score thousands of users per call in Spark's workers: cut lists by buckets in a cogroup, full lists in a stream."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, DataType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
 from spark_recmetrics.columns import (
     GROUP_ARRAYS,
@@ -43,11 +34,9 @@ from spark_recmetrics.columns import (
 )
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import item_columns
-from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
-from spark_recmetrics.request.slices import Slice
 from spark_recmetrics.scoring.chunks import arrays_together, frames_of, frames_of_arrays, users_together
-from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, scorer
+from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, Task, scorer
 from spark_recmetrics.side_info.packed import SideRows, split
 from spark_recmetrics.storage.schemas import TOTALS
 
@@ -56,77 +45,54 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def score_users(
-    ranked: DataFrame,
-    truth: DataFrame,
-    scoring: Scoring,
-    models: Sequence[str],
-    sum_spec: SumSpec | None = None,
-    slices: Sequence[Slice] = (),
-) -> DataFrame:
+def score_users(ranked: DataFrame, truth: DataFrame, task: Task) -> DataFrame:
     """Per-user values of the metrics that need only the first rows of lists.
 
     Args:
         ranked: `bucket, [model,] user, item, rank`, and the columns that `window_spark.without_repeats` and `top_rows` add.
         truth: `bucket, user, item, rating`, the rating null if the row is not relevant, the columns that
-            `inputs.spark.relevant_only` adds, and the columns of the slices. With rows of other kinds, by
-            `exchange_spark.mixed`.
-        scoring: What to compute.
-        models: Names of the models.
-        sum_spec: What to sum over users, None if the values of models need other columns, too.
-        slices: Slices of items.
+            `inputs.spark.relevant_only` adds, and the columns of the slices. With rows of other kinds, by `spark.mixed`.
+        task: What to compute.
 
     Returns:
-        One row per model and user of ground truth or predictions: `model` (its position among the models), `user`, the counters
-        of `columns.USER_COUNTERS`, nullable doubles (`Scoring.columns` and `Scoring.rating_columns`), and arrays of pairs if a
-        metric compares pairs of different users. The first row of each bucket has the totals of its rows; it may have no model.
-        With slices of items there are further rows, with `columns.ITEM_SLICE` and `ITEM_VALUE`: for each value, the users with
-        ground truth for such an item, scored as if the ground truth had only these items.
+        One row per model and user: `model` (its position), `user`, `columns.USER_COUNTERS`, nullable doubles (`Scoring.columns`
+        and `Scoring.rating_columns`), and arrays. The first row of each bucket has the totals of its rows; it may have no
+        model. With slices of items there are further rows, with `columns.ITEM_SLICE` and `ITEM_VALUE`: for each value, the
+        users with ground truth for such an item, scored as if the ground truth had only these items.
     """
-    schema = _schema(truth.schema, scoring, sum_spec, slices)
-    score = scorer(scoring, models, sum_spec, slices)
+    schema, score = _schema(truth.schema, task), scorer(task)
 
-    def of_bucket(lists: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    def score_rows(lists: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
         return score(lists, *split(rows))
 
-    scored = ranked.groupBy("bucket").cogroup(truth.groupBy("bucket")).applyInPandas(of_bucket, schema)
+    scored = ranked.groupBy("bucket").cogroup(truth.groupBy("bucket")).applyInPandas(score_rows, schema)
     # A Connect client (seen on 4.2) reports only the observations of the left side of a cogroup, but both sides of a union.
     # The optimizer removes this union, because the other side is empty.
     no_rows = truth.where(F.lit(False)).select(F.lit(None).cast(schema).alias("row")).select("row.*")
     return scored.union(no_rows)
 
 
-def score_lists(
-    rows: DataFrame,
-    columns: Mapping[int, StructType],
-    scoring: Scoring,
-    models: Sequence[str],
-    sum_spec: SumSpec | None = None,
-    slices: Sequence[Slice] = (),
-) -> DataFrame:
+def score_lists(rows: DataFrame, columns: Mapping[int, StructType], task: Task) -> DataFrame:
     """Per-user values of all metrics, from full lists in any order.
 
     Users are scored in the order in which they arrive. A worker holds about `ROWS_AT_ONCE` rows, or those of a single user.
 
     Args:
         rows: Lists `[model,] user, item` with `rank` or `score` or both, ground truth as for `score_users`, and side
-            information, by `exchange_spark.gathered`. Or by `exchange_spark.mixed`, sorted by user within a partition, with
-            the rows of items, which have no user, first.
+            information, by `spark.gathered`. Or by `spark.mixed`, sorted by user within a partition, with the rows of items,
+            which have no user, first.
         columns: By `columns.KIND`, the columns of its rows.
-        scoring: As for `score_users`.
-        models: As for `score_users`.
-        sum_spec: As for `score_users`.
-        slices: As for `score_users`.
+        task: What to compute.
 
     Returns:
         The rows of `score_users`, with the users of one call in place of a bucket.
     """
-    schema = _schema(columns[KIND_LIST], scoring, sum_spec, slices)
-    score, arrow_schema = scorer(scoring, models, sum_spec, slices), to_arrow_schema(schema)
+    schema, score = _schema(columns[KIND_LIST], task), scorer(task)
+    arrow_schema = to_arrow_schema(schema)
     names = {kind: struct.names for kind, struct in columns.items()}
     tables_of, separated = (users_together, frames_of) if KIND in rows.columns else (arrays_together, frames_of_arrays)
 
-    def of_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def score_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         items = None
@@ -139,11 +105,12 @@ def score_lists(
             scored = score(frames[KIND_LIST], frames[KIND_TRUTH], side)
             yield from pa.Table.from_pandas(scored, schema=arrow_schema, preserve_index=False).to_batches()
 
-    return rows.mapInArrow(of_partition, schema)
+    return rows.mapInArrow(score_partition, schema)
 
 
-def _schema(ids: StructType, scoring: Scoring, sum_spec: SumSpec | None, slices: Sequence[Slice]) -> StructType:
-    """The columns of scored users, with the types of `user` and `item` from `ids`."""
+def _schema(ids: StructType, task: Task) -> StructType:
+    """The columns of scored users, with the types of `user` and `item` in `ids`."""
+    scoring = task.scoring
     labels = {metric.slug: {"label": str(metric)} for metric in (*scoring.metrics, *scoring.rating)}
     return StructType(
         [
@@ -157,8 +124,8 @@ def _schema(ids: StructType, scoring: Scoring, sum_spec: SumSpec | None, slices:
             ),
             *([StructField(PAIR_SCORES, ArrayType(DoubleType()))] if scoring.keeps_pairs else []),
             *([StructField(name, ArrayType(LongType())) for name in (PAIR_RANKS, PAIR_STARTS)] if scoring.keeps_pairs else []),
-            *([StructField(PART_TOTALS, ArrayType(TOTALS))] if sum_spec else []),
-            *([StructField(name, StringType()) for name in (ITEM_SLICE, ITEM_VALUE)] if slices else []),
+            *([StructField(PART_TOTALS, ArrayType(TOTALS))] if task.sum_spec else []),
+            *([StructField(name, StringType()) for name in (ITEM_SLICE, ITEM_VALUE)] if task.slices else []),
             *_item_fields(ids["item"].dataType, scoring),
             *(_group_fields() if scoring.measured else []),
         ]
@@ -166,7 +133,7 @@ def _schema(ids: StructType, scoring: Scoring, sum_spec: SumSpec | None, slices:
 
 
 def _item_fields(items: DataType, scoring: Scoring) -> list[StructField]:
-    """The arrays from which metrics of items and their intervals are computed."""
+    """The arrays for metrics of items and their confidence intervals."""
     n_counted, n_summed = len(scoring.counted), len(per_item_indexes(scoring.measured))
     kinds = {ITEM_IDS: items, ITEM_MODELS: IntegerType(), LIST_ITEMS: items, LIST_RANKS: LongType()}
     names = item_columns(n_counted, n_summed) if n_counted or n_summed else []
@@ -179,6 +146,6 @@ def _item_fields(items: DataType, scoring: Scoring) -> list[StructField]:
 
 
 def _group_fields() -> list[StructField]:
-    """The arrays from which metrics of groups are computed."""
+    """The arrays for metrics of groups."""
     kinds = (IntegerType(), IntegerType(), StringType(), IntegerType(), LongType(), DoubleType())
     return [StructField(name, ArrayType(kind)) for name, kind in zip(GROUP_ARRAYS, kinds, strict=True)]

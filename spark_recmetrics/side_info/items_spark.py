@@ -156,7 +156,7 @@ def _vector(vector: Column, vector_type: ColumnType) -> tuple[Column, Column, Co
 
 def _doubles(numbers: Column, array_type: ColumnType) -> Column:
     """An array of doubles. Numbers of single precision stay as they are, which moves half of the bytes."""
-    single = array_type.element is not None and array_type.element.single
+    single = array_type.element is not None and array_type.element.name == "float"
     return numbers if single else numbers.cast("array<double>")
 
 

@@ -14,7 +14,7 @@ import spark_recmetrics as srm
 from spark_recmetrics.diagnostics import preflight_spark as preflight
 from spark_recmetrics.diagnostics import sample_spark as sample
 from spark_recmetrics.diagnostics.expected import best_bound
-from spark_recmetrics.diagnostics.sample_spark import Sample, Setup
+from spark_recmetrics.diagnostics.sample_spark import Sample
 from spark_recmetrics.inputs.tables import Tables
 from spark_recmetrics.job.cli import RESULT_MARK, main
 from spark_recmetrics.metrics import DEFINITIONS
@@ -61,7 +61,7 @@ def sampled(spark):
         )
         sizes = {"catalog_size": size} if isinstance(size, int) else {}
         asked = {"metrics": metrics, "k": k, "convention": convention, "n_buckets": 2, **sizes, **changed}
-        return Sample.of(Setup(tables, Request.of(tables.columns, **asked)))
+        return Sample.of(tables, Request.of(tables.columns, **asked))
 
     return make
 
@@ -81,16 +81,16 @@ def broken(monkeypatch, name, change):
 
 @pytest.mark.spark
 def test_the_perfect_ranking_of_every_metric(sampled):
-    level, found, _ = preflight._perfect(sampled([*ALL, "ctr"]))
-    assert level == "ok", found
-    full, less, left_out = found.split("; ")
+    level, finding, _ = preflight._perfect(sampled([*ALL, "ctr"]))
+    assert level == "ok", finding
+    full, less, left_out = finding.split("; ")
     assert full.endswith("metrics at the best value for each of 10 users")
     # Users with 1, 2, 3 and 4 relevant items are 3, 3, 2 and 2.
     assert "precision@1" not in less
     assert f"precision@3 {(3 * 1 + 3 * 2 + 4 * 3) / 3 / 10:.4f}" in less
     assert f"recall@3 {(8 + 2 * 3 / 4) / 10:.4f}" in less
     assert f"mar@3 {(3 * 1 + 3 * 3 / 4 + 2 * 4 / 6 + 2 * (1 + 2 + 3) / 4 / 3) / 10:.4f}" in less
-    assert left_out.startswith("not looked at: matched_auc@1, matched_auc@3 (a list of relevant items alone")
+    assert left_out.startswith("skipped: matched_auc@1, matched_auc@3 (a list of relevant items alone")
     assert "ctr@1, ctr@3 (it has no best value)" in left_out
 
 
@@ -107,9 +107,11 @@ def test_the_perfect_ranking_of_every_metric(sampled):
     ],
 )
 def test_the_perfect_ranking_under_conventions(sampled, name, ndcg):
-    level, found, _ = preflight._perfect(sampled(["ndcg", "map", "precision", "recall", "f1", "hit"], k=(3,), convention=name))
-    assert level == "ok", found
-    full, _, less = found.partition("; ")
+    level, finding, _ = preflight._perfect(
+        sampled(["ndcg", "map", "precision", "recall", "f1", "hit"], k=(3,), convention=name)
+    )
+    assert level == "ok", finding
+    full, _, less = finding.partition("; ")
     assert full.endswith(" users")
     assert ("ndcg@3" in less, f"ndcg@3 {ndcg:.4f}" in less) == ((False, False) if ndcg == 1 else (True, True))
 
@@ -118,19 +120,19 @@ def test_the_perfect_ranking_under_conventions(sampled, name, ndcg):
 @pytest.mark.once
 def test_doubled_gains_are_found(sampled, monkeypatch):
     broken(monkeypatch, "ndcg", lambda right, batch, k, options: 2 * right(batch, k, **options))
-    level, found, todo = preflight._perfect(sampled(["ndcg", "map"], k=(3,)))
-    assert (level, todo) == ("FAIL", "trust no value of this set-up before it is understood")
-    assert "ndcg@3 is 2 where 1 is due (users with 2 relevant items)" in found
-    assert "; and 1 more" in found
-    assert "map" not in found
+    level, finding, advice = preflight._perfect(sampled(["ndcg", "map"], k=(3,)))
+    assert (level, advice) == ("FAIL", "find the cause before you use values of this set-up")
+    assert "ndcg@3 is 2 for users with 2 relevant items, expected 1" in finding
+    assert "; and 1 more" in finding
+    assert "map" not in finding
 
 
 @pytest.mark.spark
 @pytest.mark.once
 def test_a_missing_value_is_found(sampled, monkeypatch):
     broken(monkeypatch, "hit", lambda right, batch, k, options: np.full(batch.size, np.nan))
-    level, found, _ = preflight._perfect(sampled("hit", k=(3,), truth=HAD[:1]))
-    assert (level, found) == ("FAIL", "hit@3 is an undefined value where 1 is due (users with 1 relevant item)")
+    level, finding, _ = preflight._perfect(sampled("hit", k=(3,), truth=HAD[:1]))
+    assert (level, finding) == ("FAIL", "hit@3 is undefined for users with 1 relevant item, expected 1")
 
 
 @pytest.mark.spark
@@ -143,8 +145,8 @@ def test_the_perfect_ranking_of_ratings_alone(sampled):
 @pytest.mark.once
 def test_nobody_has_a_relevant_item(sampled):
     truth = [row for row in RATED if row[2] == 0]
-    level, found, todo = preflight._perfect(sampled(truth=truth))
-    assert (level, found, todo) == ("FAIL", "nobody has a relevant item", "check threshold against the ratings")
+    level, finding, advice = preflight._perfect(sampled(truth=truth))
+    assert (level, finding, advice) == ("FAIL", "no user has a relevant item", "compare the threshold with the ratings")
 
 
 @pytest.mark.spark
@@ -169,22 +171,22 @@ def test_what_the_data_are_refused_for_is_a_failed_check(sampled, truth, catalog
 @pytest.mark.spark
 @pytest.mark.connect
 def test_a_random_ranking_of_every_metric(sampled):
-    level, found, _ = preflight._random(sampled([*ALL, "ctr"]))
-    assert level == "ok", found
-    assert found.startswith("320 lists of 26 items in random order: "), "the items of both tables, and 32 lists for each user"
-    assert "; not looked at: " in found
-    assert "rmse" in found.partition("; not looked at: ")[2]
-    assert "by chance" in found
+    level, finding, _ = preflight._random(sampled([*ALL, "ctr"]))
+    assert level == "ok", finding
+    assert finding.startswith("320 lists of 26 items in random order: "), "the items of both tables, and 32 lists for each user"
+    assert "; skipped: " in finding
+    assert "rmse" in finding.partition("; skipped: ")[2]
+    assert ", expected 0." in finding
 
 
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.heavy
 def test_a_random_ranking_of_judged_items(sampled):
-    level, found, _ = preflight._random(sampled(["precision", "mrr", "map"], convention="threshold"))
-    assert level == "ok", found
-    assert found.startswith("320 lists of the judged items of a user in random order: ")
-    assert found.endswith("the farthest of 6 metrics")
+    level, finding, _ = preflight._random(sampled(["precision", "mrr", "map"], convention="threshold"))
+    assert level == "ok", finding
+    assert finding.startswith("320 lists of the judged items of a user in random order: ")
+    assert finding.endswith("the farthest of 6 metrics")
 
 
 @pytest.mark.spark
@@ -194,9 +196,9 @@ def test_a_formula_that_looks_behind_the_cut_off_is_found_by_chance_alone(sample
     broken(monkeypatch, "hit", lambda right, batch, k, options: right(batch, 3, **options))
     one = sampled("hit", k=(1, 3))
     assert preflight._perfect(one).level == "ok"
-    level, found, _ = preflight._random(one)
+    level, finding, _ = preflight._random(one)
     assert level == "FAIL"
-    assert "320 lists of 26 items in random order: hit@1 is 0." in found
+    assert "320 lists of 26 items in random order: hit@1 is 0." in finding
 
 
 @pytest.mark.spark
@@ -213,9 +215,9 @@ def test_a_random_ranking_of_few_users_of_many(sampled, monkeypatch):
     """Rows bound the users, and users with more relevant items than candidates are left out."""
     monkeypatch.setattr(preflight, "N_RANDOM_ROWS", 26)
     monkeypatch.setattr(preflight, "FEWEST_CANDIDATES", 3)
-    level, found, _ = preflight._random(sampled("precision", k=(1, 2)))
+    level, finding, _ = preflight._random(sampled("precision", k=(1, 2)))
     assert level == "ok"
-    n, _, rest = found.partition(" list")
+    n, _, rest = finding.partition(" list")
     assert 1 <= int(n) < 10
     assert " of 20 items in random order" in rest
 
@@ -226,19 +228,19 @@ def test_a_random_ranking_of_few_users_of_many(sampled, monkeypatch):
 def test_users_with_more_relevant_items_than_candidates_are_left_out(sampled, monkeypatch):
     monkeypatch.setattr(preflight, "FEWEST_CANDIDATES", 3)
     truth = [*RATED, *((10, item, 5.0) for item in ITEMS[:25])]
-    level, found, _ = preflight._random(sampled("precision", k=(1, 2), truth=truth))
-    assert level == "ok", found
-    assert found.startswith("320 lists of 20 items in random order")
+    level, finding, _ = preflight._random(sampled("precision", k=(1, 2), truth=truth))
+    assert level == "ok", finding
+    assert finding.startswith("320 lists of 20 items in random order")
 
 
 @pytest.mark.spark
 @pytest.mark.once
 def test_nothing_is_known_of_a_random_ranking(sampled):
-    level, found, _ = preflight._random(sampled(["rmse", "ndcg(gain=linear)"], k=(3,)))
+    level, finding, _ = preflight._random(sampled(["rmse", "ndcg(gain=linear)"], k=(3,)))
     told = "rmse (a random order has no predicted ratings), ndcg(gain=linear)@3 (its mean depends on the ratings)"
-    assert (level, found) == ("ok", f"not looked at: {told}")
-    level, found, _ = preflight._random(sampled("mrr", truth=[(1, "a", 0.0)]))
-    assert (level, found) == ("warn", "not looked at: nobody has a relevant item, and not more than 26")
+    assert (level, finding) == ("ok", f"skipped: {told}")
+    level, finding, _ = preflight._random(sampled("mrr", truth=[(1, "a", 0.0)]))
+    assert (level, finding) == ("warn", "skipped: no user has between 1 and 26 relevant items")
 
 
 # A model and itself -------------------------------------------------------------------------------------------------------
@@ -247,19 +249,19 @@ def test_nothing_is_known_of_a_random_ranking(sampled):
 @pytest.mark.spark
 @pytest.mark.connect
 def test_a_model_ties_with_itself(sampled):
-    found = preflight._itself(sampled(ALL, k=(3,)).setup)
-    assert found.level == "ok", found
+    finding = preflight._itself(sampled(ALL, k=(3,)))
+    assert finding.level == "ok", finding
     n = len(ALL) - 1  # matched_auc has no value per user to compare
-    assert found.found == f"als: {n} metrics with no difference for 10 users, p = 1"
+    assert finding.finding == f"als: {n} metrics without a difference for 10 users, p = 1"
 
 
 @pytest.mark.spark
 @pytest.mark.once
 def test_a_value_that_depends_on_the_place_in_the_batch_is_found(sampled, monkeypatch):
     broken(monkeypatch, "hit", lambda right, batch, k, options: np.arange(batch.size) / batch.size)
-    level, found, _ = preflight._itself(sampled("hit", k=(3,)).setup)
+    level, finding, _ = preflight._itself(sampled("hit", k=(3,)))
     assert level == "FAIL"
-    assert found.startswith("als: hit@3 differs by +0.")
+    assert finding.startswith("als: hit@3 differs by +0.")
 
 
 @pytest.mark.spark
@@ -270,24 +272,24 @@ def test_predictions_of_other_shapes(spark, sampled):
     rows = [(user, item, place) for place, (_, user, item, _) in enumerate(LISTS[:60])]
     ranked = spark.createDataFrame([(u, i, n % 6 + 1) for u, i, n in rows], "user_id int, item_id string, place int")
     one = sampled("mrr", lists=ranked, columns=srm.Columns(rank="place"))
-    assert preflight._itself(one.setup).found == "model: 2 metrics with no difference for 10 users, p = 1"
+    assert preflight._itself(one).finding == "model: 2 metrics without a difference for 10 users, p = 1"
     assert preflight._perfect(one).level == "ok"
     lists = [(user, [item for u, item, _ in rows if u == user]) for user in range(10)]
     arrays = spark.createDataFrame(lists, "user_id int, items array<string>")
     one = sampled("mrr", lists=arrays)
-    assert preflight._itself(one.setup).level == "ok"
-    assert one.overlap.recommendations(allow_train=False).found.startswith("none of 30 recommendations up to rank 3")
+    assert preflight._itself(one).level == "ok"
+    assert one.recommendations(allow_train=False).finding.startswith("none of 30 recommendations up to rank 3")
     rated = spark.createDataFrame([(*row[:3], 4.0) for row in LISTS], PREDICTIONS)
     one = sampled(["mrr", "rmse"], rating_predictions=rated)
-    assert preflight._itself(one.setup).found == "als: 3 metrics with no difference for 10 users, p = 1"
+    assert preflight._itself(one).finding == "als: 3 metrics without a difference for 10 users, p = 1"
 
 
 @pytest.mark.spark
 @pytest.mark.once
 def test_there_are_no_predictions(sampled):
-    assert preflight._itself(sampled(lists=[]).setup) == ("warn", "not looked at: there are no predictions", "")
-    found = preflight._itself(sampled(truth=RATED[:1], lists=[row for row in LISTS if row[1] == 0]).setup)
-    assert found == ("warn", "not looked at: no metric of als has a value for two users", "")
+    assert preflight._itself(sampled(lists=[])) == ("warn", "skipped: there are no predictions", "")
+    finding = preflight._itself(sampled(truth=RATED[:1], lists=[row for row in LISTS if row[1] == 0]))
+    assert finding == ("warn", "skipped: no metric of als has a value for two users", "")
 
 
 # The tables side by side --------------------------------------------------------------------------------------------------
@@ -298,55 +300,55 @@ def test_there_are_no_predictions(sampled):
 def test_training_rows_in_lists(sampled):
     at_1, at_5 = ("als", 0, "a"), ("als", 0, "i")
     assert {at_1, at_5} <= {row[:3] for row in LISTS}
-    good = sampled().overlap.recommendations(allow_train=False)
+    good = sampled().recommendations(allow_train=False)
     assert good == ("ok", "none of 60 recommendations up to rank 3 is a training row of its user", "")
-    assert sampled(train=[*SEEN, at_5[1:]]).overlap.recommendations(allow_train=False) == good, "it is behind the cut-off"
+    assert sampled(train=[*SEEN, at_5[1:]]).recommendations(allow_train=False) == good, "it is after the cut-off"
     bad = sampled(train=[*SEEN, at_1[1:], at_1[1:]])
-    told = "als: 1 of 30 recommendations up to rank 3 are training rows of their user, e.g. user 0, item a"
-    told += "; pop: 1 of 30 recommendations up to rank 3 are training rows of their user, e.g. user 0, item a"
-    todo = "recommend what is new to a user, or set preflight.allow_train to true where it may be had again"
-    assert bad.overlap.recommendations(allow_train=False) == ("FAIL", told, todo)
-    assert bad.overlap.recommendations(allow_train=True) == ("ok", f"{told}, which is allowed", "")
+    finding = "als: 1 of 30 recommendations up to rank 3 are training rows of their user, for example user 0, item a"
+    finding += "; pop: 1 of 30 recommendations up to rank 3 are training rows of their user, for example user 0, item a"
+    advice = "remove these items from the lists, or set preflight.allow_train to true if they may be recommended again"
+    assert bad.recommendations(allow_train=False) == ("FAIL", finding, advice)
+    assert bad.recommendations(allow_train=True) == ("ok", f"{finding}; allow_train is set", "")
 
 
 @pytest.mark.spark
 @pytest.mark.once
 def test_training_rows_in_lists_are_not_always_looked_at(sampled):
-    told = "not looked at: there is no table of training rows"
-    without = sampled(train=None).overlap
-    assert without.recommendations(allow_train=False) == ("warn", told, "give inputs.train")
-    assert without.leakage(allow_train=False) == ("warn", told, "give inputs.train")
-    judged = sampled(convention="threshold").overlap
-    assert judged.recommendations(allow_train=False) == ("ok", "not looked at: only items with a truth row are ranked", "")
+    told = "skipped: there is no table of training rows"
+    without = sampled(train=None)
+    assert without.recommendations(allow_train=False) == ("warn", told, "add the table inputs.train")
+    assert without.leakage(allow_train=False) == ("warn", told, "add the table inputs.train")
+    judged = sampled(convention="threshold")
+    assert judged.recommendations(allow_train=False) == ("ok", "skipped: only items with a ground truth row are ranked", "")
 
 
 @pytest.mark.spark
 @pytest.mark.connect
 def test_training_rows_in_truth(sampled):
     n = len(RATED)
-    assert sampled().overlap.leakage(allow_train=False) == ("ok", f"none of {n} truth rows lies in train", "")
-    leaking = sampled(train=[*SEEN, RATED[0][:2]]).overlap
-    found = f"1 of {n} truth rows lie in train, e.g. user 0, item a"
-    todo = "a model that has seen the answers is not measured: split again, or leave these rows out"
-    assert leaking.leakage(allow_train=False) == ("FAIL", found, todo)
-    assert leaking.leakage(allow_train=True) == ("warn", found, "allowed, but only repetitions may be among them")
+    assert sampled().leakage(allow_train=False) == ("ok", f"none of {n} ground truth rows is in train", "")
+    leaking = sampled(train=[*SEEN, RATED[0][:2]])
+    finding = f"1 of {n} ground truth rows are in train, for example user 0, item a"
+    advice = "split again, or remove these rows: the model was trained with the answers"
+    assert leaking.leakage(allow_train=False) == ("FAIL", finding, advice)
+    assert leaking.leakage(allow_train=True) == ("warn", finding, "check that these are repeated interactions")
 
 
 @pytest.mark.spark
 @pytest.mark.once
 def test_the_ceiling_of_the_candidates(sampled):
-    """Of two users with two relevant items each, lists hold one and one, the first of them behind the cut-off."""
+    """Of two users with two relevant items each, lists have one and one, the first of them after the cut-off."""
     lists = [("als", 1, "x", 0.9), ("als", 1, "a", 0.8), ("als", 2, "c", 0.7), ("pop", 1, "y", 0.5)]
     truth = [(1, "a", 1.0), (1, "b", 1.0), (2, "c", 1.0), (2, "d", 1.0), (3, "e", 0.0)]
-    level, found, todo = sampled("recall", k=(1,), lists=lists, truth=truth).overlap.candidates()
+    level, finding, advice = sampled("recall", k=(1,), lists=lists, truth=truth).candidates()
     shares = "als 50.0% (25.0% up to rank 1), pop 0.0% (0.0% up to rank 1)"
-    told = f"of what is relevant to a user, lists hold at all: {shares}; no order of these lists has a higher recall"
-    assert (level, found, todo) == ("warn", told, "look where the candidates of pop come from")
-    one = sampled("auc", lists=[*lists, lists[2]], truth=truth, models=["als"]).overlap.candidates()
+    expected = f"recall of full lists: {shares}; no order of these lists has a higher recall"
+    assert (level, finding, advice) == ("warn", expected, "check how pop selects candidates")
+    one = sampled("auc", lists=[*lists, lists[2]], truth=truth, models=["als"]).candidates()
     assert one.level == "ok"
-    assert "lists hold at all: als 50.0%; no order" in one.found, "repeats count once"
-    nobody = sampled(lists=lists, truth=truth[-1:]).overlap.candidates()
-    assert nobody == ("warn", "not looked at: nothing is relevant, or nothing recommended", "")
+    assert "recall of full lists: als 50.0%; no order" in one.finding, "repeats count once"
+    nobody = sampled(lists=lists, truth=truth[-1:]).candidates()
+    assert nobody == ("warn", "skipped: there are no relevant items, or no recommendations", "")
 
 
 # The sample ---------------------------------------------------------------------------------------------------------------
@@ -357,17 +359,16 @@ def test_the_ceiling_of_the_candidates(sampled):
 def test_a_sample_has_the_same_users_in_all_tables(spark, sampled, monkeypatch):
     monkeypatch.setattr(sample, "N_USERS", 4)
     one = sampled()
-    users = {row[0] for row in one.setup.tables.truth.select("user_id").distinct().collect()}
+    users = {row[0] for row in one.tables.truth.select("user_id").distinct().collect()}
     assert 1 <= len(users) < 10
     predicted, trained = (
-        {row[0] for row in frame.select("user_id").distinct().collect()}
-        for frame in (one.setup.tables.predictions, one.setup.tables.train)
+        {row[0] for row in frame.select("user_id").distinct().collect()} for frame in (one.tables.predictions, one.tables.train)
     )
     assert predicted == users
     assert trained == users & {user for user, _ in SEEN} != set()
-    assert one.size == f"about 4 of about {one.n_users} users of truth"
+    assert one.size == f"about 4 of about {one.n_users} users with ground truth"
     monkeypatch.setattr(sample, "N_USERS", 20)
-    assert sampled().size == "all users, about 10 of them in truth"
+    assert sampled().size == "all users, about 10 of them with ground truth"
 
 
 @pytest.mark.spark
