@@ -70,6 +70,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         raise pytest.UsageError(f"marked once and connect, which `make test` would run nowhere: {', '.join(nowhere)}")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `session` runs in memory and on Spark; in `make test` it runs on Spark only if it is marked core."""
+    if "session" in metafunc.fixturenames:
+        core = metafunc.definition.get_closest_marker("core")
+        marks = [pytest.mark.spark] if core else [pytest.mark.spark, pytest.mark.heavy]
+        metafunc.parametrize("session", ["memory", pytest.param("spark", marks=marks)], indirect=True)
+
+
+class MemorySession:
+    """What tests of both engines use of a Spark session: tables, here of pyarrow."""
+
+    def createDataFrame(self, rows: Any, schema: str = "") -> Any:  # noqa: N802 - the name in Spark
+        from engines import Table
+
+        return Table(schema, rows).arrow() if schema else rows
+
+
+@pytest.fixture
+def session(request: pytest.FixtureRequest) -> Any:
+    return MemorySession() if request.param == "memory" else request.getfixturevalue("spark")
+
+
 @pytest.fixture(scope="session")
 def session_kind(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--session"))

@@ -21,6 +21,7 @@ _TYPES = {
     "smallint": pa.int16(),
     "int": pa.int32(),
     "bigint": pa.int64(),
+    "long": pa.int64(),
     "float": pa.float32(),
     "double": pa.float64(),
     "string": pa.string(),
@@ -72,7 +73,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _field(text: str, mark: str = " ") -> pa.Field:
-    name, kind = text.split(mark, 1)
+    name, kind = text.rsplit("` ", 1) if text.startswith("`") else text.split(mark, 1)
     return pa.field(name.strip(" `"), _type(kind.strip()))
 
 

@@ -207,23 +207,19 @@ def test_intervals_do_not_depend_on_order_or_partitioning(spark):
         assert (a["ci_low"], a["ci_high"]) == pytest.approx((b["ci_low"], b["ci_high"]), abs=1e-12)
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_where_nothing_is_resampled_no_list_is_kept(spark):
+def test_where_nothing_is_resampled_no_list_is_kept(session):
     rows = data()
-    normal = evaluate(spark, rows, ["gini@3", "ndcg@3"], n_buckets=2)
+    normal = evaluate(session, rows, ["gini@3", "ndcg@3"], n_buckets=2)
     assert not [name for name in normal.evaluated.scored.kept.columns if name.startswith("list_")]
     assert {row["metric"]: row["ci_method"] for row in normal.rows} == {"gini@3": None, "ndcg@3": "normal"}
-    no_items = evaluate(spark, rows, ["ndcg@3"], intervals=BOOTSTRAP, n_buckets=2)
+    no_items = evaluate(session, rows, ["ndcg@3"], intervals=BOOTSTRAP, n_buckets=2)
     assert not [name for name in no_items.evaluated.scored.kept.columns if name.startswith("list_")]
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_an_undefined_value_has_no_interval(spark):
+def test_an_undefined_value_has_no_interval(session):
     rows = ([("a", "u1", 1, 1.0), ("b", "u1", 1, 1.0), ("b", "u2", 1, 1.0)], [("u1", 1, 1.0), ("u2", 2, 1.0)])
     asked = ["gini(population=recommended, scale=n_minus_1)@1", "inter_list_diversity@1", "entropy@1"]
-    found = {(row["model"], row["metric"]): row for row in evaluate(spark, rows, asked, intervals=BOOTSTRAP).rows}
+    found = {(row["model"], row["metric"]): row for row in evaluate(session, rows, asked, intervals=BOOTSTRAP).rows}
     ends = {key: (row["value"], row["ci_low"], row["ci_high"], row["ci_method"]) for key, row in found.items()}
     nothing = (None, None, None, None)
     assert ends == {

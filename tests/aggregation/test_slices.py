@@ -318,26 +318,24 @@ def test_a_slice_of_items_is_an_evaluation_of_the_users_who_have_one_in_truth(sp
             assert all(value["ci_low"] <= value["value"] <= value["ci_high"] for value in ci)
 
 
-@pytest.mark.spark
 @pytest.mark.core
-@pytest.mark.once
-def test_only_judged_items_of_a_slice_compete_and_ids_are_texts(spark):
+def test_only_judged_items_of_a_slice_compete_and_ids_are_texts(session):
     """By hand: of genre X, a is relevant and c is not, a stands first, and b of genre Y above both is no part of it."""
-    predictions = spark.createDataFrame(
+    predictions = session.createDataFrame(
         [("u", "b", 3.0), ("u", "a", 2.0), ("u", "c", 1.0)], "user_id string, item_id string, score double"
     )
-    truth = spark.createDataFrame(
+    truth = session.createDataFrame(
         [("u", "b", 5.0, 1.0), ("u", "a", 5.0, 1.0), ("u", "c", 1.0, 1.0)],
         "user_id string, item_id string, rating double, propensity double",
     )
-    groups = spark.createDataFrame([("a", "X"), ("b", "Y"), ("c", "X")], "item_id string, genre string")
+    groups = session.createDataFrame([("a", "X"), ("b", "Y"), ("c", "X")], "item_id string, genre string")
     result = srm.evaluate(
         predictions,
         truth,
         metrics=["auc(candidates=unseen)", "dr", "mrr"],
         k=None,
         convention="threshold",
-        train=spark.createDataFrame([("u", "z")], "user_id string, item_id string"),
+        train=session.createDataFrame([("u", "z")], "user_id string, item_id string"),
         catalog=5,
         item_groups=groups,
         slices=["genre"],
@@ -350,14 +348,12 @@ def test_only_judged_items_of_a_slice_compete_and_ids_are_texts(spark):
     assert [row["value"] for row in cut.rows if row["slice_value"] == "X"] == [0.5]
 
 
-@pytest.mark.spark
-@pytest.mark.once
 @pytest.mark.heavy
-def test_errors_of_ratings_that_stand_apart_have_no_slice_of_items(spark):
+def test_errors_of_ratings_that_stand_apart_have_no_slice_of_items(session):
     rows = data()
-    tables = frames(spark, rows)
+    tables = frames(session, rows)
     tables["rating_predictions"] = tables["predictions"]
-    tables["item_groups"] = spark.createDataFrame(ITEMS, "item_id int, parity string, genres array<string>")
+    tables["item_groups"] = session.createDataFrame(ITEMS, "item_id int, parity string, genres array<string>")
     result = srm.evaluate(**tables, metrics=["ndcg@3", "rmse"], threshold=3.0, slices=["parity", "gender"])
     by_slice = {}
     for row in result.rows:
@@ -401,8 +397,6 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
     assert "gender" in str(found)
 
 
-@pytest.mark.by_turns
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -427,16 +421,15 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
         ({"intervals": "normla"}, "intervals: method: unknown method 'normla'; did you mean 'normal'?"),
     ],
 )
-def test_what_is_wrong_with_slices_is_told(spark, change, message):
+def test_what_is_wrong_with_slices_is_told(session, change, message):
     with pytest.raises((ConfigError, DataError)) as caught:
-        srm.evaluate(**{**frames(spark, data()), "metrics": ["hit@1"], **change})
+        srm.evaluate(**{**frames(session, data()), "metrics": ["hit@1"], **change})
     assert message in str(caught.value)
 
 
-@pytest.mark.spark
-def test_a_user_with_two_rows_of_segments_is_refused(spark):
+def test_a_user_with_two_rows_of_segments_is_refused(session):
     rows = data()
-    tables = frames(spark, (*rows[:3], [*rows[3], (7, "F", 3, True)]))
+    tables = frames(session, (*rows[:3], [*rows[3], (7, "F", 3, True)]))
     with pytest.raises(DataError) as caught:
         srm.evaluate(**tables, metrics=["hit@1"], slices=["gender"])
     assert str(caught.value).startswith("user_segments: expected one row for each user, found 1 more, e.g. users 7: ")
@@ -453,9 +446,8 @@ def test_users_of_another_type_are_refused_or_cast(spark):
     assert {row["slice_value"] for row in result.rows} == {"all", "F", "M", "(none)"}
 
 
-@pytest.mark.spark
-def test_segments_that_no_slice_looks_at_are_told(spark):
-    result = srm.evaluate(**frames(spark, data()), metrics=["hit@1"])
+def test_segments_that_no_slice_looks_at_are_told(session):
+    result = srm.evaluate(**frames(session, data()), metrics=["hit@1"])
     assert "user_segments is not used by any of the slices or metrics" in result.warnings
 
 
@@ -548,11 +540,10 @@ def test_values_that_differ_behind_a_null_character_are_different():
     assert [own["n"].tolist() for own, _ in of_items] == [[2], [1, 3]]
 
 
-@pytest.mark.spark
 @pytest.mark.heavy
-def test_one_user_has_no_resampled_interval_of_width_zero(spark):
-    predictions = spark.createDataFrame([("a", 1, 1, 1.0)], "model string, user_id int, item_id int, score double")
-    truth = spark.createDataFrame([(1, 1, 5.0)], "user_id int, item_id int, rating double")
+def test_one_user_has_no_resampled_interval_of_width_zero(session):
+    predictions = session.createDataFrame([("a", 1, 1, 1.0)], "model string, user_id int, item_id int, score double")
+    truth = session.createDataFrame([(1, 1, 5.0)], "user_id int, item_id int, rating double")
     result = srm.evaluate(predictions, truth, metrics=["hit@1", "rmse"], intervals="bootstrap")
     assert [(row["value"], row["ci_low"], row["ci_method"]) for row in result.rows] == [(1.0, None, None), (4.0, None, None)]
 

@@ -230,13 +230,11 @@ def test_nobody_in_common_is_undefined(spark):
     assert "undefined (no_pair)" in str(found)
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_a_model_without_a_list_is_no_loser(spark):
+def test_a_model_without_a_list_is_no_loser(session):
     """The ghost recommends nothing to anybody, and half to all but one user."""
     scores = [(model, user, "x", 3.0) for user in range(20) for model in ("als", "half") if model == "als" or user < 19]
-    predictions = spark.createDataFrame(scores, "model string, user_id int, item_id string, score double")
-    truth = spark.createDataFrame([(user, "x", 4.0) for user in range(20)], "user_id int, item_id string, rating double")
+    predictions = session.createDataFrame(scores, "model string, user_id int, item_id string, score double")
+    truth = session.createDataFrame([(user, "x", 4.0) for user in range(20)], "user_id int, item_id string, rating double")
     result = srm.evaluate(predictions, truth, metrics=["hit@1", "rmse"], models=["als", "ghost", "half"], n_buckets=2)
     for test in ("paired_t", "wilcoxon"):
         rows = {(row["model_a"], row["model_b"], row["metric"]): row for row in srm.compare(result, test=test).rows}
@@ -250,13 +248,12 @@ def test_a_model_without_a_list_is_no_loser(spark):
     result.release()
 
 
-@pytest.mark.spark
 @pytest.mark.core
-def test_a_result_is_compared(spark):
+def test_a_result_is_compared(session):
     scores = [("pop", user, item, -float(n)) for user in range(8) for n, item in enumerate("xyz")]
     scores += [("als", user, item, -float(n)) for user in range(8) for n, item in enumerate("yxz" if user % 4 else "xyz")]
-    predictions = spark.createDataFrame(scores, "model string, user_id int, item_id string, score double")
-    truth = spark.createDataFrame([(user, "y") for user in range(8)], "user_id int, item_id string")
+    predictions = session.createDataFrame(scores, "model string, user_id int, item_id string, score double")
+    truth = session.createDataFrame([(user, "y") for user in range(8)], "user_id int, item_id string")
     result = srm.evaluate(predictions, truth, metrics=["mrr@3", "hit@3", "matched_auc@3"], n_buckets=2)
     found = srm.compare(result, baseline="pop")
     assert [(row["metric"], row["winner"], row["wins"], row["ties"]) for row in found.rows] == [

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from engines import records
 from job_data import load
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -810,7 +811,7 @@ def test_vectors_on_spark(spark, form):
         }
     features = spark.createDataFrame([*vectors.items(), ("none", None)], types)
     result = srm.evaluate(*spark_frames(spark), metrics="ild", k=2, item_features=features, n_buckets=2)
-    found = {row["user"]: row["ild_at_2"] for row in result.per_user.collect()}
+    found = {row["user"]: row["ild_at_2"] for row in records(result.per_user)}
     if form == "struct of singles":
         assert found == {user: pytest.approx(value.expected, rel=1e-6) for user, value in BY_USER.items()}
     else:
@@ -831,7 +832,7 @@ def spark_frames(spark):
     predictions = spark.createDataFrame(
         [("u", "x", 2.0), ("u", "y", 1.0), ("v", "w", 2.0), ("v", "z", 1.0)], "user_id string, item_id string, score double"
     )
-    return predictions, predictions.select("user_id", "item_id")
+    return predictions, predictions.select(["user_id", "item_id"])
 
 
 @pytest.mark.spark
@@ -848,7 +849,7 @@ def test_users_of_training_rows_alone_have_no_row(spark, ansi):
     known["user_segments"] = spark.createDataFrame([(f"u{n}", "all") for n in range(20)], "user_id string, gender string")
     for ranking in ("window", "lists"):
         found = srm.evaluate(lists, truth, **known, ranking=ranking)
-        assert [(row["model"], row["user"]) for row in found.per_user.collect()] == [("model", "u0")]
+        assert [(row["model"], row["user"]) for row in records(found.per_user)] == [("model", "u0")]
         # Half of the training rows are of either group, and all of the list is of one: 2 - 1, and 0 - 1.
         assert found.to_dict()["model"]["bias_disparity_bd@1"] == pytest.approx(1.0)
 
@@ -877,31 +878,26 @@ def test_a3_on_spark(spark):
         srm.evaluate(predictions, truth, metrics=asked, k=2, catalog=3, n_buckets=2)
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_a_missing_column_of_item_features_is_refused(spark):
-    features = spark.createDataFrame([("x", [1.0])], "item_id string, features array<double>")
+def test_a_missing_column_of_item_features_is_refused(session):
+    features = session.createDataFrame([("x", [1.0])], "item_id string, features array<double>")
     with pytest.raises(srm.DataError, match=r"item_features: no column 'categories' \(columns\.categories\)"):
-        srm.evaluate(*spark_frames(spark), metrics="srecall", k=2, item_features=features, n_buckets=2)
+        srm.evaluate(*spark_frames(session), metrics="srecall", k=2, item_features=features, n_buckets=2)
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_a_baseline_is_one_of_the_models(spark):
+def test_a_baseline_is_one_of_the_models(session):
     with pytest.raises(srm.ConfigError, match="baseline: unknown model 'pop'"):
-        srm.evaluate(*spark_frames(spark), metrics="unexpectedness", k=2, baseline="pop", n_buckets=2)
+        srm.evaluate(*spark_frames(session), metrics="unexpectedness", k=2, baseline="pop", n_buckets=2)
 
 
-@pytest.mark.spark
-def test_more_categories_than_one_number_has_bits(spark):
+def test_more_categories_than_one_number_has_bits(session):
     """A category of its own for each of 130 items, and two for one of them."""
     items = [f"i{n:03}" for n in range(130)]
-    lists = spark.createDataFrame(
+    lists = session.createDataFrame(
         [("u", item, float(-n)) for n, item in enumerate(items)], "user_id string, item_id string, score double"
     )
     kinds = [(item, [f"c{n:03}", *(["c129"] if n == 0 else [])]) for n, item in enumerate(items)]
-    table = spark.createDataFrame(kinds, "item_id string, categories array<string>")
-    truth = spark.createDataFrame([("u", "i000"), ("u", "i064")], "user_id string, item_id string")
+    table = session.createDataFrame(kinds, "item_id string, categories array<string>")
+    truth = session.createDataFrame([("u", "i000"), ("u", "i064")], "user_id string, item_id string")
     asked = ["srecall@1", "srecall@65", "srecall(of=relevant)@64", "ild(distance=hamming)@2", "ild(distance=jaccard)@130"]
     found = srm.evaluate(lists, truth, metrics=asked, item_features=table, n_buckets=2).to_dict()["model"]
     pairs = 130 * 129 / 2
@@ -1000,14 +996,12 @@ def test_a_group_may_have_the_name_of_those_without_value(spark):
     result.release()
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_a_catalogue_without_items_is_refused(spark):
-    catalog = spark.createDataFrame([(None,)], "item_id string")
+def test_a_catalogue_without_items_is_refused(session):
+    catalog = session.createDataFrame([(None,)], "item_id string")
     with pytest.raises(
         srm.DataError, match=r"^catalog: expected rows with an item, found none: check its location and filters$"
     ):
-        srm.evaluate(*spark_frames(spark), metrics=["item_coverage", "auc"], k=2, catalog=catalog, n_buckets=2)
+        srm.evaluate(*spark_frames(session), metrics=["item_coverage", "auc"], k=2, catalog=catalog, n_buckets=2)
 
 
 @pytest.mark.spark

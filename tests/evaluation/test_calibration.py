@@ -10,8 +10,6 @@ import spark_recmetrics as srm
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.storage import actions
 
-pytestmark = pytest.mark.spark
-
 LISTS = "model string, user_id string, item_id string, score double"
 TRUTH = "user_id string, item_id string, rating double"
 
@@ -32,15 +30,16 @@ def short(rows):
 
 
 @pytest.mark.core
-def test_bins_by_hand(spark):
+def test_bins_by_hand(session):
     # Truth has items 0, 2 and 3 of scores 0.1 to 0.8.
     lists, truth = one_model([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], [0, 2, 3])
-    found = evaluated(spark, lists, truth).score_calibration(4)
+    found = evaluated(session, lists, truth).score_calibration(4)
     assert short(found) == [(1, 0.1, 0.2, 2, 1 / 2), (2, 0.3, 0.4, 2, 2 / 2), (3, 0.5, 0.6, 2, 0), (4, 0.7, 0.8, 2, 0)]
     assert [row["mean_score"] for row in found] == pytest.approx([0.15, 0.35, 0.55, 0.75])
     assert {(row["model"], row["against"]) for row in found} == {("als", "relevance")}
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_equal_scores_are_in_one_bin(spark):
     # Quantiles at 1/4, 2/4, 3/4 are 0.5, 0.5, 0.5: two bins are left, and their numbers have no gap.
@@ -54,6 +53,7 @@ def test_equal_scores_are_in_one_bin(spark):
     ]
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_missing_and_infinite_scores_are_left_out(spark):
     lists, truth = one_model([math.nan, None, math.inf, -math.inf, 0.1, 0.2], [0, 1, 2, 3, 5])
@@ -63,6 +63,7 @@ def test_missing_and_infinite_scores_are_left_out(spark):
         assert short(found) == [(1, 0.1, 0.1, 1, 0), (2, 0.2, 0.2, 1, 1)], nan_scores
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_each_model_has_its_own_bins(spark):
     als, truth = one_model([0.1, 0.2], [1])
@@ -72,6 +73,7 @@ def test_each_model_has_its_own_bins(spark):
     assert short(found) == [(1, 100, 200, 2, 1 / 2), (2, 300, 400, 2, 0), (1, 0.1, 0.1, 1, 0), (2, 0.2, 0.2, 1, 1)]
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_relevant_is_what_the_threshold_says_and_users_without_truth_do_not_count(spark):
     lists = [("ann", "x", 0.9), ("ann", "y", 0.8), ("ann", "z", 0.7), ("bob", "x", 0.9), ("cid", "x", 0.6)]
@@ -82,6 +84,7 @@ def test_relevant_is_what_the_threshold_says_and_users_without_truth_do_not_coun
     assert result.score_calibration(1)[0]["model"] == "mine"
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_against_ratings(spark):
     lists = [("ann", "x", 4.5), ("ann", "y", 2.0), ("bob", "x", 4.0), ("bob", "z", 1.0)]
@@ -94,13 +97,14 @@ def test_against_ratings(spark):
     assert short(result.score_calibration(1, against="relevance")) == [(1, 1.0, 4.5, 4, 3 / 4)]
 
 
-def test_predicted_ratings_of_their_own(spark):
-    own = spark.createDataFrame([("als", "ann", "i0", 4.0)], LISTS)
-    result = evaluated(spark, *one_model([0.1, 0.2], [0]), metrics=["mrr", "rmse"], rating_predictions=own)
+def test_predicted_ratings_of_their_own(session):
+    own = session.createDataFrame([("als", "ann", "i0", 4.0)], LISTS)
+    result = evaluated(session, *one_model([0.1, 0.2], [0]), metrics=["mrr", "rmse"], rating_predictions=own)
     assert short(result.score_calibration(1)) == [(1, 0.1, 0.2, 2, 1 / 2)]
     assert short(result.score_calibration(1, against="rating")) == [(1, 4.0, 4.0, 1, 5)]
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_repeated_rows_count_once_where_they_are_admitted(spark):
     rules = srm.convention("default").override(duplicates="first")
@@ -109,6 +113,7 @@ def test_repeated_rows_count_once_where_they_are_admitted(spark):
     assert short(found) == [(1, 0.1, 0.2, 2, 1 / 2)]
 
 
+@pytest.mark.spark
 @pytest.mark.by_turns
 @pytest.mark.parametrize("kind", ["float", "decimal(20,10)", "bigint"])
 def test_scores_of_any_type(spark, kind):
@@ -119,6 +124,7 @@ def test_scores_of_any_type(spark, kind):
     assert short(result.score_calibration(2)) == [(1, 1, 2, 2, 0), (2, 3, 4, 2, 1 / 2)]
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_rows_do_not_depend_on_partitions(spark, ansi):
     spark.conf.set("spark.sql.ansi.enabled", ansi)
@@ -135,6 +141,7 @@ def test_rows_do_not_depend_on_partitions(spark, ansi):
     assert len(found[0]) == 20
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_only_bins_come_to_the_driver_in_one_look(spark, monkeypatch):
     result = evaluated(spark, *one_model([0.1, 0.2, 0.3], [0]))
@@ -146,6 +153,7 @@ def test_only_bins_come_to_the_driver_in_one_look(spark, monkeypatch):
     assert "user" not in rows[0].asDict()
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_nobody_has_no_bins(spark):
     lists, truth = one_model([math.inf, -math.inf], [0])
@@ -155,6 +163,7 @@ def test_nobody_has_no_bins(spark):
         srm.plots.score_calibration(result)
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_what_is_refused(spark):
     lists, truth = one_model([1, 2], [0])
@@ -182,6 +191,7 @@ def test_what_is_refused(spark):
         present.score_calibration(against="rating")
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_the_figure_asks_the_result(spark):
     result = evaluated(spark, *one_model([0.1, 0.2, 0.3, 0.4], [3]))

@@ -12,6 +12,7 @@ import oracle
 import pandas as pd
 import pytest
 from chispa import assert_df_equality
+from engines import records
 from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
@@ -21,8 +22,6 @@ from spark_recmetrics.scoring.spark import gathers
 from spark_recmetrics.side_info import spark as side_info
 from spark_recmetrics.storage import actions
 from spark_recmetrics.storage import schemas as schema
-
-pytestmark = pytest.mark.spark
 
 RANKING = ["precision", "recall", "f1", "hit", "mrr", "map", "mar", "ndcg"]
 RATING = ["rmse", "mse", "mae"]
@@ -87,7 +86,7 @@ def known_beside(spark, case):
 
 
 def rows_by_cell(result):
-    return {(row["model"], row["user"]): row.asDict() for row in result.per_user.collect()}
+    return {(row["model"], row["user"]): row for row in records(result.per_user)}
 
 
 def assert_agrees(result, expected, metrics):
@@ -118,6 +117,7 @@ ACROSS = ("default", "threshold", "jurity")
 """Under these the pairs of different users are compared, too."""
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     "convention_name",
     [pytest.param(name, marks=pytest.mark.core if name == "default" else pytest.mark.heavy) for name in sorted(CONVENTIONS)],
@@ -132,6 +132,7 @@ def test_every_metric_agrees_with_the_oracle_under_every_convention(spark, conve
     result.release()
 
 
+@pytest.mark.spark
 def test_cut_lists_agree_with_the_oracle(spark):
     """Without a metric that looks at whole lists, these are cut before they leave the JVM."""
     for seed, name in enumerate(("default", "lenskit", "jurity")):
@@ -153,9 +154,8 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: next(iter(options.values())))
-def test_options_agree_with_the_oracle(spark, options):
+def test_options_agree_with_the_oracle(session, options):
     rules = srm.convention("default").override(**options)
     seed = 100 + OPTIONS.index(options)
     case = oracle.random_case(
@@ -163,9 +163,10 @@ def test_options_agree_with_the_oracle(spark, options):
     )
     metrics = expand(EVERYTHING, [1, 3])
     expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics))
-    assert_agrees(evaluate_case(spark, case, rules, metrics=metrics), expected, metrics)
+    assert_agrees(evaluate_case(session, case, rules, metrics=metrics), expected, metrics)
 
 
+@pytest.mark.spark
 @pytest.mark.once
 def test_the_properties_of_many_items_are_joined_to_the_rows_of_lists(spark, monkeypatch):
     """Those of few items are sent to every bucket, as in all other tests."""
@@ -177,16 +178,16 @@ def test_the_properties_of_many_items_are_joined_to_the_rows_of_lists(spark, mon
     result.release()
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("duplicates", ["error", "first"])
-def test_given_ranks_win_over_scores(spark, duplicates):
+def test_given_ranks_win_over_scores(session, duplicates):
     rules = srm.convention("default").override(duplicates=duplicates)
     case = oracle.random_case(7, ratings=True, ranks=True)
     metrics = expand(EVERYTHING, [1, 3])
     expected = oracle.evaluate(case.predictions, case.truth, rules, map(oracle.describe, metrics))
-    assert_agrees(evaluate_case(spark, case, rules, metrics=metrics), expected, metrics)
+    assert_agrees(evaluate_case(session, case, rules, metrics=metrics), expected, metrics)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     "options",
     [
@@ -206,6 +207,7 @@ def test_whole_lists_without_a_cut_off(spark, options):
     assert_agrees(result, expected, metrics)
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_given_ranks_of_whole_lists(spark):
     """A rank wins over the score, and leaves no ties."""
@@ -215,6 +217,7 @@ def test_given_ranks_of_whole_lists(spark):
     assert_agrees(result, expected, metrics)
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_a_catalogue_is_a_table_or_a_number(spark):
     case = oracle.random_case(3, ids="text", ratings=True)
@@ -230,6 +233,7 @@ def test_a_catalogue_is_a_table_or_a_number(spark):
         evaluate_case(spark, case, "default", metrics=["accuracy"], k=2, catalog=2)
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_propensities_are_probabilities(spark):
     case = oracle.random_case(3, ids="text", ratings=True)
@@ -240,12 +244,13 @@ def test_propensities_are_probabilities(spark):
         evaluate_case(spark, wrong, "default", metrics=["ess"])
 
 
-def test_repeated_items_are_not_compared_twice(spark):
+def test_repeated_items_are_not_compared_twice(session):
     rules = srm.convention("default").override(duplicates="keep")
     with pytest.raises(srm.ConfigError, match="gauc: expected duplicates error or first, found keep"):
-        evaluate_case(spark, oracle.random_case(1), rules, metrics=["gauc"], catalog=20)
+        evaluate_case(session, oracle.random_case(1), rules, metrics=["gauc"], catalog=20)
 
 
+@pytest.mark.spark
 @pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("options", "case"),
@@ -282,6 +287,7 @@ def test_lists_and_windows_rank_alike_bit_for_bit(spark, options, case):
     assert facts[0] == facts[1] == facts[2]
 
 
+@pytest.mark.spark
 def test_items_of_lists_are_the_same_wherever_they_are_ranked(spark):
     case = oracle.random_case(31, ratings=True, missing_scores=True)
     rules = srm.convention("default").override(nan_scores="last")
@@ -294,19 +300,19 @@ def test_items_of_lists_are_the_same_wherever_they_are_ranked(spark):
     assert_agrees(lists, expected, metrics)
 
 
-def test_training_rows_and_groups_come_in_the_row_of_their_user(spark):
+def test_training_rows_and_groups_come_in_the_row_of_their_user(session):
     case = oracle.random_case(31, ratings=True)
     metrics = srm.metrics.expand(["lauc", "user_mad_ranking(groups=gender)", "ndcg"], (2, 3))
-    gathered, expected = evaluate_all(spark, case, srm.convention("default"), metrics, max_per_user=50)
+    gathered, expected = evaluate_all(session, case, srm.convention("default"), metrics, max_per_user=50)
     assert gathers(gathered.evaluated.request, len(gathered.means))
     assert len(gathered.evaluated.inputs.counts) == 3
     assert_agrees(gathered, expected, metrics)
 
 
-def test_arrays_are_the_same_wherever_they_are_ranked(spark):
+def test_arrays_are_the_same_wherever_they_are_ranked(session):
     rows = [(f"u{n}", [(f"i{(n + place) % 7}", float(-place)) for place in range(1, 2 + n % 5)]) for n in range(12)]
-    arrays = spark.createDataFrame(rows, "user_id string, items array<struct<item_id: string, score: double>>")
-    truth = spark.createDataFrame([(f"u{n}", f"i{(n + 1 + n % 3) % 7}") for n in range(12)], "user_id string, item_id string")
+    arrays = session.createDataFrame(rows, "user_id string, items array<struct<item_id: string, score: double>>")
+    truth = session.createDataFrame([(f"u{n}", f"i{(n + 1 + n % 3) % 7}") for n in range(12)], "user_id string, item_id string")
     window, lists, declared = (
         srm.evaluate(arrays, truth, metrics=["ndcg", "map"], k=(1, 3), **ranking)
         for ranking in ({"ranking": "window"}, {"ranking": "lists"}, {"max_per_user": 6})
@@ -315,37 +321,36 @@ def test_arrays_are_the_same_wherever_they_are_ranked(spark):
     assert 0 < window.to_dict()["model"]["ndcg@3"] < 1
 
 
-@pytest.mark.once
-def test_a_list_that_is_longer_than_declared_is_refused(spark):
+def test_a_list_that_is_longer_than_declared_is_refused(session):
     rows = [("ann", f"i{n}", float(n)) for n in range(4)] + [("bob", "i0", 1.0)]
     told = r"predictions/model: beyond_length: 1 row of lists beyond max_per_user, for example users ann\."
     with pytest.raises(srm.DataError, match=told):
-        pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", k=2, max_per_user=3)
-    assert pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", k=2, max_per_user=4).to_dict() == {"model": {"mrr@2": 0.0}}
-    arrays = spark.createDataFrame([("ann", ["x", "y", "z"])], "user_id string, items array<string>")
-    truth = spark.createDataFrame([("ann", "x")], "user_id string, item_id string")
+        pairs(session, rows, [("ann", "i0", 1.0)], metrics="mrr", k=2, max_per_user=3)
+    assert pairs(session, rows, [("ann", "i0", 1.0)], metrics="mrr", k=2, max_per_user=4).to_dict() == {"model": {"mrr@2": 0.0}}
+    arrays = session.createDataFrame([("ann", ["x", "y", "z"])], "user_id string, items array<string>")
+    truth = session.createDataFrame([("ann", "x")], "user_id string, item_id string")
     with pytest.raises(srm.DataError, match="beyond_length: 1 row"):
         srm.evaluate(arrays, truth, metrics="mrr", k=1, max_per_user=2, n_buckets=2)
     repeated = [("ann", "i0", float(n)) for n in range(4)]
     with pytest.raises(srm.DataError, match="beyond_length: 2 rows"):
-        pairs(spark, repeated, [("ann", "i0", 1.0)], metrics="mrr", max_per_user=2, convention={"duplicates": "first"})
-    rated = pairs(spark, rows, [("ann", "i0", 1.0)], metrics="rmse", max_per_user=2)
+        pairs(session, repeated, [("ann", "i0", 1.0)], metrics="mrr", max_per_user=2, convention={"duplicates": "first"})
+    rated = pairs(session, rows, [("ann", "i0", 1.0)], metrics="rmse", max_per_user=2)
     assert "max_per_user is not used: none of the metrics reads lists" in rated.warnings
     with pytest.raises(srm.ConfigError, match=r"max_per_user: expected none with ranking window.*found 3"):
-        pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", ranking="window", max_per_user=3)
+        pairs(session, rows, [("ann", "i0", 1.0)], metrics="mrr", ranking="window", max_per_user=3)
     with pytest.raises(srm.ConfigError, match=r"ranking: expected one of 'auto', 'window' or 'lists', found 'fast'"):
-        pairs(spark, rows, [("ann", "i0", 1.0)], metrics="mrr", ranking="fast")
+        pairs(session, rows, [("ann", "i0", 1.0)], metrics="mrr", ranking="fast")
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("convention_name", ["lenskit", "recommenders", "torchmetrics"])
-def test_golden_table(spark, convention_name):
+def test_golden_table(session, convention_name):
     """The others are read in memory."""
     case = oracle.Case(oracle.GOLDEN_PREDICTIONS, oracle.GOLDEN_TRUTH)
-    found = evaluate_case(spark, case, convention_name, metrics=RANKING, k=3).to_dict()["model"]
+    found = evaluate_case(session, case, convention_name, metrics=RANKING, k=3).to_dict()["model"]
     assert found == pytest.approx({f"{metric}@3": v for metric, v in oracle.GOLDEN[convention_name].items()}, abs=1e-6)
 
 
+@pytest.mark.spark
 def test_nothing_about_the_layout_of_the_rows_changes_a_bit(spark):
     """Rows shuffled, 1, 3 and 17 partitions, adaptive execution and ANSI on and off, another number of buckets."""
     case = oracle.random_case(5, ratings=True)
@@ -379,6 +384,7 @@ def test_nothing_about_the_layout_of_the_rows_changes_a_bit(spark):
             assert values == pytest.approx(means[model], abs=1e-12)
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_renamed_ids_change_no_value(spark):
     case = oracle.random_case(4, ids="text", ratings=True)
@@ -406,6 +412,7 @@ def pairs(spark, predictions, truth, **options):
     )
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_a_model_must_not_look_better_by_serving_fewer_users(spark):
     predictions = spark.createDataFrame(
@@ -421,6 +428,7 @@ def test_a_model_must_not_look_better_by_serving_fewer_users(spark):
     assert covered.to_dict()["B"] == {"recall@1": 1.0}
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_models_can_be_chosen(spark):
     case = oracle.random_case(2, ratings=True)
@@ -430,14 +438,15 @@ def test_models_can_be_chosen(spark):
     assert result.status == "undefined"
 
 
-def test_ids_that_a_double_cannot_tell_apart(spark):
+def test_ids_that_a_double_cannot_tell_apart(session):
     big = 9007199254740992
-    predictions = spark.createDataFrame([(big, 1, 1.0), (big + 1, 2, 1.0)], "user_id bigint, item_id int, score float")
-    truth = spark.createDataFrame([(big, 1, 5), (big + 1, 1, 5)], "user_id bigint, item_id bigint, rating int")
+    predictions = session.createDataFrame([(big, 1, 1.0), (big + 1, 2, 1.0)], "user_id bigint, item_id int, score float")
+    truth = session.createDataFrame([(big, 1, 5), (big + 1, 1, 5)], "user_id bigint, item_id bigint, rating int")
     result = srm.evaluate(predictions, truth, metrics="hit", k=1, n_buckets=2)
-    assert {row["user"]: row["hit_at_1"] for row in result.per_user.collect()} == {big: 1.0, big + 1: 0.0}
+    assert {row["user"]: row["hit_at_1"] for row in records(result.per_user)} == {big: 1.0, big + 1: 0.0}
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_a_threshold_is_compared_in_the_type_of_the_ratings(spark):
     predictions = spark.createDataFrame([("u", "i", 1.0)], "user_id string, item_id string, score double")
@@ -445,6 +454,7 @@ def test_a_threshold_is_compared_in_the_type_of_the_ratings(spark):
     assert srm.evaluate(predictions, truth, metrics="hit", k=1, threshold=4.1).to_dict() == {"model": {"hit@1": 1.0}}
 
 
+@pytest.mark.spark
 @pytest.mark.core
 def test_column_names_of_any_kind(spark):
     names = srm.Columns(user="user id", item="a.b", score="x) or 1=1 --", rating="a`b", model="the model")
@@ -457,6 +467,7 @@ def test_column_names_of_any_kind(spark):
     }
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_rating_predictions_of_their_own(spark):
     lists = spark.createDataFrame([("u", "i", 99.0)], "user_id string, item_id string, score double")
@@ -472,6 +483,7 @@ def test_rating_predictions_of_their_own(spark):
 DUPLICATES = [("u", "a", 0.9), ("u", "a", 0.8), ("u", "a", 0.7)]
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_d1_repeated_recommendations(spark):
     truth = [("u", "a", 1.0), ("u", "b", 1.0)]
@@ -493,13 +505,13 @@ def left_out_by_hand(case, rules, k):
 
 
 @pytest.mark.parametrize("given", [{}, {"ranks": True}], ids=["scores", "ranks"])
-def test_repeats_that_are_left_out_are_counted(spark, given):
+def test_repeats_that_are_left_out_are_counted(session, given):
     rules = srm.convention("default").override(duplicates="first", nan_scores="last")
     case = oracle.random_case(5, duplicates=True, **given)
     expected = left_out_by_hand(case, rules, 3)
     assert sum(expected.values()) > 3
     for ranking in ("window", "lists"):
-        result = evaluate_case(spark, case, rules, metrics=["ndcg"], ranking=ranking)
+        result = evaluate_case(session, case, rules, metrics=["ndcg"], ranking=ranking)
         rows = rows_by_cell(result)
         assert {cell: row["n_duplicates"] for cell, row in rows.items()} == {cell: expected.get(cell, 0) for cell in rows}
         for fact in result.data_checks:
@@ -509,16 +521,15 @@ def test_repeats_that_are_left_out_are_counted(spark, given):
                 assert (fact.line() in result.warnings) == bool(n)
 
 
-def test_pairs_of_ratings_that_are_left_out_are_counted(spark):
+def test_pairs_of_ratings_that_are_left_out_are_counted(session):
     rules = srm.convention("default").override(duplicates="first")
     lists = [("u", "a", 4.0), ("u", "a", 3.0), ("u", "a", 2.0), ("u", "b", 1.0), ("u", "b", 2.0), ("v", "a", 1.0)]
-    found = pairs(spark, lists, [("u", "a", 5.0), ("v", "a", 5.0)], metrics="mae", convention=rules)
+    found = pairs(session, lists, [("u", "a", 5.0), ("v", "a", 5.0)], metrics="mae", convention=rules)
     assert found.to_dict() == {"model": {"mae": 2.5}}
     (line,) = (line for line in found.warnings if "pair_duplicates" in line)
     assert line.startswith("predictions/model: pair_duplicates: 2 repeated predicted ratings of the same")
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("recommended", "truth", "expected"),
     [
@@ -528,26 +539,25 @@ def test_pairs_of_ratings_that_are_left_out_are_counted(spark):
     ],
     ids=["D2", "D3", "D4"],
 )
-def test_repeated_truth_rows(spark, recommended, truth, expected):
+def test_repeated_truth_rows(session, recommended, truth, expected):
     predictions = [("u", item, -float(n)) for n, item in enumerate(recommended)]
     rows = [("u", item, 1.0) for item in truth]
     with pytest.raises(srm.DataError, match="truth: truth_duplicates: 1 repeated row"):
-        pairs(spark, predictions, rows)
+        pairs(session, predictions, rows)
     for duplicates in ("first", "keep"):
         rules = srm.convention("default").override(duplicates=duplicates)
-        assert pairs(spark, predictions, rows, metrics=list(expected), convention=rules).to_dict()["model"] == pytest.approx(
+        assert pairs(session, predictions, rows, metrics=list(expected), convention=rules).to_dict()["model"] == pytest.approx(
             expected
         )
 
 
-def test_i1_ids_of_different_types(spark):
-    predictions = spark.createDataFrame([("u", "10", 1.0)], "user_id string, item_id string, score double")
-    truth = spark.createDataFrame([("u", 10)], "user_id string, item_id bigint")
+def test_i1_ids_of_different_types(session):
+    predictions = session.createDataFrame([("u", "10", 1.0)], "user_id string, item_id string, score double")
+    truth = session.createDataFrame([("u", 10)], "user_id string, item_id bigint")
     with pytest.raises(srm.DataError, match=r"'item_id' \(columns\.item\).*string in predictions, bigint in truth"):
         srm.evaluate(predictions, truth)
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("predictions", "truth", "message"),
     [
@@ -562,23 +572,21 @@ def test_i1_ids_of_different_types(spark):
         ([("u", "a", 0.5)], [("u", "b", float("nan"))], "truth: nan_ratings: 1 row"),
     ],
 )
-def test_rows_that_are_refused(spark, predictions, truth, message):
+def test_rows_that_are_refused(session, predictions, truth, message):
     with pytest.raises(srm.DataError, match=message) as caught:
-        pairs(spark, predictions, truth)
+        pairs(session, predictions, truth)
     assert any(fact.level == "error" and fact.n_rows == 1 for fact in caught.value.data_checks)
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize("nan_scores", ["drop", "last"])
-def test_o3_nan_scores_never_come_first_unless_asked(spark, nan_scores):
+def test_o3_nan_scores_never_come_first_unless_asked(session, nan_scores):
     rules = srm.convention("default").override(nan_scores=nan_scores)
     lists = [("u", "a", float("nan")), ("u", "b", 0.9), ("u", "c", 0.5)]
-    result = pairs(spark, lists, [("u", "b", 1.0)], metrics="mrr", k=3, convention=rules)
+    result = pairs(session, lists, [("u", "b", 1.0)], metrics="mrr", k=3, convention=rules)
     assert result.to_dict() == {"model": {"mrr@3": 1.0}}
     assert any("nan_scores: 1 row" in warning for warning in result.warnings)
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("ranks", "message"),
     [
@@ -588,14 +596,15 @@ def test_o3_nan_scores_never_come_first_unless_asked(spark, nan_scores):
         ([2, 3], "rank_faults: 2 rows"),
     ],
 )
-def test_ranks_with_gaps_or_repeats_are_refused(spark, ranks, message):
+def test_ranks_with_gaps_or_repeats_are_refused(session, ranks, message):
     rows = [("u", item, rank) for item, rank in zip("ab", ranks, strict=True)]
-    predictions = spark.createDataFrame(rows, "user_id string, item_id string, rank int")
-    truth = spark.createDataFrame([("u", "a")], "user_id string, item_id string")
+    predictions = session.createDataFrame(rows, "user_id string, item_id string, rank int")
+    truth = session.createDataFrame([("u", "a")], "user_id string, item_id string")
     with pytest.raises(srm.DataError, match=message):
         srm.evaluate(predictions, truth, columns=srm.Columns(rank="rank"), k=3, n_buckets=2)
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_n5_negative_gains(spark):
     gains, scores = [-0.89, -0.53, -0.47, 0.39, 0.56], [0.07, 0.31, 0.75, 0.33, 0.27]
@@ -608,14 +617,15 @@ def test_n5_negative_gains(spark):
     assert clipped.to_dict()["model"]["ndcg@5"] == pytest.approx(0.604471, abs=1e-6)
 
 
-def test_p5_nobody_to_average_is_undefined(spark):
+def test_p5_nobody_to_average_is_undefined(session):
     one = [("u", "a", 1.0)]
     for predictions, truth in ((one, []), ([], one), ([], []), (one, [("u", "a", 0.0)])):
-        result = pairs(spark, predictions, truth, metrics="hit", k=1)
+        result = pairs(session, predictions, truth, metrics="hit", k=1)
         assert result.to_dict() == {"model": {"hit@1": None}}, (predictions, truth)
         assert result.status == "undefined"
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_k9_a_threshold_above_the_scale(spark):
     result = pairs(spark, [("u", "a", 1.0)], [("u", "a", 5.0)], metrics="hit", k=1, threshold=10)
@@ -623,6 +633,7 @@ def test_k9_a_threshold_above_the_scale(spark):
     assert (fact.n_rows, fact.share, fact.level, result.status) == (0, 0.0, "error", "undefined")
 
 
+@pytest.mark.spark
 @pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("columns", "message"),
@@ -638,13 +649,14 @@ def test_the_contract_is_checked_before_any_job(spark, columns, message):
         srm.evaluate(spark.createDataFrame([], columns), truth)
 
 
-def test_a_score_that_is_a_text_is_shown(spark):
-    lists = spark.createDataFrame([("u", "a", "high")], "user_id string, item_id string, score string")
-    truth = spark.createDataFrame([], "user_id string, item_id string, rating double")
+def test_a_score_that_is_a_text_is_shown(session):
+    lists = session.createDataFrame([("u", "a", "high")], "user_id string, item_id string, score string")
+    truth = session.createDataFrame([], "user_id string, item_id string, rating double")
     with pytest.raises(srm.DataError, match=r"expected a number, found string, e\.g\. 'high' in predictions"):
         srm.evaluate(lists, truth)
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_arguments_are_checked_before_any_job(spark):
     frame = spark.createDataFrame([], "user_id string, item_id string, score double")
@@ -664,6 +676,7 @@ def test_arguments_are_checked_before_any_job(spark):
         srm.evaluate(frame, frame, threshold=4)
 
 
+@pytest.mark.spark
 def test_tables_have_the_documented_columns(spark):
     result = evaluate_case(spark, oracle.random_case(3, ratings=True), "default", metrics=["f1(beta=0.5)", "rmse"], k=3)
     assert result.summary.schema == schema.SUMMARY
@@ -677,7 +690,7 @@ def test_tables_have_the_documented_columns(spark):
 
 
 @pytest.mark.core
-def test_a_metric_of_a_script_runs_on_the_workers(spark):
+def test_a_metric_of_a_script_runs_on_the_workers(session):
     """Workers import the package anew and know only what it registers itself, so the driver sends the formula along."""
     from spark_recmetrics.metrics import registry
 
@@ -689,7 +702,7 @@ def test_a_metric_of_a_script_runs_on_the_workers(spark):
             """Rank of the first relevant item."""
             return batch.sum_hits((batch.hit_number == 1) * batch.hit_rank.astype(float), k)
 
-        result = pairs(spark, [("u", "a", 2.0), ("u", "b", 1.0)], [("u", "b", 1.0)], metrics="own_rank@2")
+        result = pairs(session, [("u", "a", 2.0), ("u", "b", 1.0)], [("u", "b", 1.0)], metrics="own_rank@2")
         assert result.to_dict() == {"model": {"own_rank@2": 2.0}}
     finally:
         for registered, before in zip((registry.DEFINITIONS, registry.ALIASES), saved, strict=True):
@@ -697,6 +710,7 @@ def test_a_metric_of_a_script_runs_on_the_workers(spark):
             registered.update(before)
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_a_population_without_anybody_is_undefined(spark):
     """Everybody with a list lacks truth and the other way round."""
@@ -706,6 +720,7 @@ def test_a_population_without_anybody_is_undefined(spark):
     assert (result.status, result.emptiness[-1]) == ("undefined", "model model: no users to average for hit@1")
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_repeated_truth_rows_are_refused_without_ranking_too(spark):
     predictions = spark.createDataFrame(
@@ -718,6 +733,7 @@ def test_repeated_truth_rows_are_refused_without_ranking_too(spark):
         srm.evaluate(predictions, truth, metrics="mae")
 
 
+@pytest.mark.spark
 def test_a_session_that_refuses_to_keep_tables(spark, monkeypatch, caplog):
     """C4: serverless compute raises on persist."""
     from pyspark.errors import PySparkException
@@ -737,6 +753,7 @@ def test_a_session_that_refuses_to_keep_tables(spark, monkeypatch, caplog):
     assert "cannot keep tables" in caplog.text
 
 
+@pytest.mark.spark
 def test_the_number_of_jobs_does_not_grow_with_metrics_or_cut_offs(spark, session_kind):
     if session_kind == "connect":
         pytest.skip("a Connect client cannot see the server's jobs")
@@ -756,6 +773,7 @@ def test_the_number_of_jobs_does_not_grow_with_metrics_or_cut_offs(spark, sessio
     assert few == many
 
 
+@pytest.mark.spark
 @pytest.mark.once
 def test_predictions_are_sorted_once_for_all_metrics(spark, monkeypatch, capsys):
     """Metrics of items, of features and of groups come out of the lists that others are made of: of all plans that are run,
@@ -796,12 +814,13 @@ def not_kept(plan):
     return found
 
 
-def test_ids_that_differ_behind_a_nul_character(spark):
+def test_ids_that_differ_behind_a_nul_character(session):
     lists = [("a", "x", 2.0), ("a", "y\0z", 1.0), ("a\0b", "x", 1.0)]
-    result = pairs(spark, lists, [("a", "y", 1.0), ("a\0b", "x", 1.0)], metrics="hit", k=2)
-    assert {row["user"]: row["hit_at_2"] for row in result.per_user.collect()} == {"a": 0.0, "a\0b": 1.0}
+    result = pairs(session, lists, [("a", "y", 1.0), ("a\0b", "x", 1.0)], metrics="hit", k=2)
+    assert {row["user"]: row["hit_at_2"] for row in records(result.per_user)} == {"a": 0.0, "a\0b": 1.0}
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("kind", ["bigint", pytest.param("decimal(38,18)", marks=pytest.mark.heavy)])
 def test_close_scores_are_no_ties(spark, kind):
     from decimal import Decimal
@@ -818,16 +837,16 @@ def test_close_scores_are_no_ties(spark, kind):
         assert (first["item"], first["score"]) == ("b", scores[1])
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize(("nan_scores", "first"), [("last", "b"), ("first", "a")])
-def test_a_repeat_without_a_score_is_the_best_or_the_worst(spark, nan_scores, first):
+def test_a_repeat_without_a_score_is_the_best_or_the_worst(session, nan_scores, first):
     rows = [("u", "a", None), ("u", "a", 1.0), ("u", "b", 2.0)]
     rules = srm.convention("default").override(nan_scores=nan_scores, duplicates="first")
     for ranking in ("window", "lists"):
-        found = pairs(spark, rows, [("u", first, 1.0)], metrics="hit", k=1, convention=rules, ranking=ranking)
+        found = pairs(session, rows, [("u", first, 1.0)], metrics="hit", k=1, convention=rules, ranking=ranking)
         assert found.to_dict() == {"model": {"hit@1": 1.0}}
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_a_rank_too_large_for_an_integer_does_not_wrap(spark, ansi):
     spark.conf.set("spark.sql.ansi.enabled", ansi)
@@ -837,6 +856,7 @@ def test_a_rank_too_large_for_an_integer_does_not_wrap(spark, ansi):
         srm.evaluate(predictions, truth, metrics="mrr", k=None, columns=srm.Columns(rank="place"))
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_the_first_of_repeats_is_the_best_ranked_one(spark):
     predictions = spark.createDataFrame(
@@ -848,6 +868,7 @@ def test_the_first_of_repeats_is_the_best_ranked_one(spark):
     assert result.to_dict() == {"model": {"mae": 1.0}}
 
 
+@pytest.mark.spark
 @pytest.mark.by_turns
 @pytest.mark.parametrize("convention_of", ["default", "threshold"])
 @pytest.mark.parametrize("metrics", [["mrr@1"], ["mae"], pytest.param(["mrr@1", "mae"], marks=pytest.mark.core)], ids="+".join)
@@ -864,6 +885,7 @@ def test_emptiness_is_undefined_whatever_spark_makes_of_the_plan(spark, monkeypa
         assert result.to_dict() == {"model": {metric: empty[metric] for metric in metrics}}, "an error of 0 would be the best"
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_no_user_in_common_is_refused_and_no_pair_is_undefined(spark):
     lists, truth = [("zz", "q", 1.0)], [("u", "a", 5.0)]
@@ -879,6 +901,7 @@ def test_no_user_in_common_is_refused_and_no_pair_is_undefined(spark):
     assert pairs(spark, [("u", "q", 1.0)], [("u", "a", 5.0)], metrics="mae").to_dict() == {"model": {"mae": None}}
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_infinite_numbers_are_refused_where_they_would_spread(spark):
     infinite = float("inf")
@@ -891,6 +914,7 @@ def test_infinite_numbers_are_refused_where_they_would_spread(spark):
         pairs(spark, [("u", "a", 1.0)], [("u", "a", 1100.0)], metrics="ndcg(gain=exponential)")
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_a_column_that_is_named_must_be_there(spark):
     predictions = spark.createDataFrame([("u", "a", 1.0)], "user_id string, item_id string, score double")
@@ -913,6 +937,7 @@ def test_a_column_that_is_named_must_be_there(spark):
     assert srm.evaluate(twice, truth, metrics="hit", k=1).to_dict() == {"model": {"hit@1": 1.0}}
 
 
+@pytest.mark.spark
 @pytest.mark.connect
 def test_the_size_of_the_catalogue(spark):
     predictions = spark.createDataFrame([("u", "a", 1.0)], "user_id string, item_id string, score double")
@@ -928,6 +953,7 @@ def test_the_size_of_the_catalogue(spark):
     assert found.to_dict() == {"model": {"accuracy@1": 1.0}}
 
 
+@pytest.mark.spark
 @pytest.mark.by_turns
 @pytest.mark.parametrize(("nan_scores", "infinite", "won"), [("last", -math.inf, 0), ("first", math.inf, 1)])
 def test_missing_scores_stand_beyond_infinite_ones(spark, nan_scores, infinite, won):
@@ -937,11 +963,12 @@ def test_missing_scores_stand_beyond_infinite_ones(spark, nan_scores, infinite, 
     metrics = ["mrr@2", "auc(candidates=listed)", "matched_auc@2"]
     result = srm.evaluate(table, table, metrics=metrics, catalog=4, convention=rules, n_buckets=2)
     assert list(result.to_dict()["model"].values()) == [(1 + won) / 2, won, won]
-    assert [row.matched_auc_at_2 for row in result.per_user.collect()] == [won, won]
+    assert [row.matched_auc_at_2 for row in records(result.per_user)] == [won, won]
     shown = {row["item"]: row["score"] for row in result.explain("u").rows if row["item"]}
     assert shown == {"a": None, "b": infinite}
 
 
+@pytest.mark.spark
 def test_rank_items(spark):
     frame = spark.createDataFrame(
         [("m", 1, 10, 0.5), ("m", 1, 9, 0.5), ("m", 1, 8, 0.9), ("n", 1, 7, 0.1)],

@@ -10,6 +10,7 @@ from itertools import pairwise
 import oracle
 import pandas as pd
 import pytest
+from engines import records
 from evaluation.test_evaluate import ALL, described, evaluate_case, frame_of, grouped
 
 import spark_recmetrics as srm
@@ -17,8 +18,6 @@ from spark_recmetrics.conventions import CONVENTIONS
 from spark_recmetrics.job import cli
 from spark_recmetrics.metrics import expand
 from spark_recmetrics.reports import explanation
-
-pytestmark = pytest.mark.spark
 
 LISTS = [("als", "ann", "x", 0.9), ("als", "ann", "y", 0.8), ("als", "ann", "z", 0.8), ("als", "ann", "w", 0.1)]
 TRUTH = [("ann", "y", 5.0), ("ann", "w", 2.0), ("ann", "q", 4.0), ("bob", "y", 4.0)]
@@ -33,7 +32,7 @@ def tiny(spark, lists=LISTS, truth=TRUTH, **options):
 
 
 def per_user_of(result, user):
-    return {row["model"]: row for row in result.per_user.where(result.per_user.user == user).collect()}
+    return {row["model"]: row for row in records(result.per_user) if row["user"] == user}
 
 
 def values_of(found):
@@ -65,7 +64,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", [name if name == "default" else pytest.param(name, marks=pytest.mark.heavy) for name in CASES])
-def test_values_are_those_of_per_user(spark, name):
+def test_values_are_those_of_per_user(session, name):
     options = {option: value for option, value in CASES[name].items() if option != "ranks"}
     rules = CONVENTIONS[name].override(**options)
     missing = "nan_scores" in options
@@ -78,10 +77,10 @@ def test_values_are_those_of_per_user(spark, name):
         propensities=True,
     )
     metrics = [*expand([m for m in ALL if not (missing and "dr" in m)], 3), *expand(["ndcg", "lauc", "precision"], None)]
-    known = {"train": frame_of(spark, case.train), "catalog": len(set(case.catalog)), "baseline": case.baseline}
-    known["item_features"] = described(spark, case)
-    known |= grouped(spark, case)
-    result = evaluate_case(spark, case, rules, metrics=metrics, k=None, **known)
+    known = {"train": frame_of(session, case.train), "catalog": len(set(case.catalog)), "baseline": case.baseline}
+    known["item_features"] = described(session, case)
+    known |= grouped(session, case)
+    result = evaluate_case(session, case, rules, metrics=metrics, k=None, **known)
     users = sorted({row["user"] for row in case.truth + case.predictions}, key=str)
     for user in users[list(CASES).index(name) % 7 :: 7]:
         found, expected = result.explain(user), per_user_of(result, user)
@@ -104,14 +103,14 @@ def test_values_are_those_of_per_user(spark, name):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("k", [2, None])
-def test_a_row_adds_what_cutting_the_list_behind_it_adds(spark, k):
+def test_a_row_adds_what_cutting_the_list_behind_it_adds(session, k):
     case = oracle.random_case(31, ids="text", ratings=True, propensities=True)
     catalog = len(set(case.catalog))
     of_users = [metric for metric in expand(ALL, k) if metric.definition.kind == "ranking"]
     # The lists of a baseline are not cut with those of the others.
     metrics = [metric for metric in of_users if "baseline" not in metric.needs(CONVENTIONS["default"])]
-    known = {"train": frame_of(spark, case.train), "catalog": catalog, "item_features": described(spark, case)}
-    result = evaluate_case(spark, case, "default", metrics=metrics, k=None, **known)
+    known = {"train": frame_of(session, case.train), "catalog": catalog, "item_features": described(session, case)}
+    result = evaluate_case(session, case, "default", metrics=metrics, k=None, **known)
     names = {"user": "user_id", "item": "item_id"}
     truth, trained, features = (pd.DataFrame(rows).rename(columns=names) for rows in (case.truth, case.train, case.described))
     user = max({row["user"] for row in case.truth}, key=lambda u: sum(row["user"] == u for row in case.predictions))
@@ -147,8 +146,8 @@ def test_a_row_adds_what_cutting_the_list_behind_it_adds(spark, k):
     result.release()
 
 
-def test_the_rows_say_what_is_known_of_each_item(spark):
-    found = tiny(spark, metrics=["ndcg(gain=linear)", "recall", "mae"]).explain("ann")
+def test_the_rows_say_what_is_known_of_each_item(session):
+    found = tiny(session, metrics=["ndcg(gain=linear)", "recall", "mae"]).explain("ann")
     assert [tuple(row.values())[1:10] for row in found.rows] == [
         (1, 1, "x", 0.9, 0, False, None, False, 0.0),
         (2, 2, "y", 0.8, 1, True, 5.0, True, 5.0),
@@ -170,8 +169,8 @@ def test_the_rows_say_what_is_known_of_each_item(spark):
         found.user = "bob"
 
 
-def test_the_text_of_an_explanation(spark):
-    told = str(tiny(spark, metrics=["ndcg", "average_rank", "rmse"], k=1, threshold=2.0).explain("ann"))
+def test_the_text_of_an_explanation(session):
+    told = str(tiny(session, metrics=["ndcg", "average_rank", "rmse"], k=1, threshold=2.0).explain("ann"))
     assert told.splitlines() == [
         "user ann, model als, convention default(relevance=threshold, threshold=2)",
         "list of 4, ground truth 3, relevant 3",
@@ -195,14 +194,13 @@ def test_the_text_of_an_explanation(spark):
     ]
 
 
-@pytest.mark.once
-def test_the_value_of_an_empty_list_comes_first(spark):
+def test_the_value_of_an_empty_list_comes_first(session):
     """The relevant item of a list without candidates is tied with all others."""
     found = tiny(
-        spark,
+        session,
         metrics=["auc", "recall@2"],
         catalog=10,
-        train=spark.createDataFrame(TRUTH[3:], "user_id string, item_id string, rating double").drop("rating"),
+        train=session.createDataFrame(TRUTH[3:], "user_id string, item_id string, rating double").drop("rating"),
     ).explain("ann")
     assert (found.rows[0]["rank"], found.rows[0]["last_rank"], found.rows[0]["recall@2"]) == (0, 0, 0.0)
     assert found.rows[0]["auc"] == pytest.approx(0.5)
@@ -211,12 +209,11 @@ def test_the_value_of_an_empty_list_comes_first(spark):
     assert "empty list" in str(found)
 
 
-@pytest.mark.once
-def test_a_long_list_is_summed_up(spark):
+def test_a_long_list_is_summed_up(session):
     lists = [("als", "ann", f"i{n:03}", -float(n)) for n in range(120)]
     truth = [("ann", f"i{n:03}", 5.0) for n in (3, 70, 119, 500)]
     found = tiny(
-        spark,
+        session,
         lists,
         truth,
         metrics=["ndcg", "recall@2", "auc"],
@@ -231,11 +228,10 @@ def test_a_long_list_is_summed_up(spark):
     assert_sums(found)
 
 
-@pytest.mark.once
-def test_scores_behind_the_rows_that_are_shown(spark):
+def test_scores_behind_the_rows_that_are_shown(session):
     lists = [("als", "ann", f"i{n:03}", -float(n)) for n in range(120)]
-    predictions = spark.createDataFrame(lists, "model string, user_id string, item_id string, score double")
-    truth = spark.createDataFrame(
+    predictions = session.createDataFrame(lists, "model string, user_id string, item_id string, score double")
+    truth = session.createDataFrame(
         [("ann", "i003", 5.0, 0.5)], "user_id string, item_id string, rating double, propensity double"
     )
     found = srm.evaluate(predictions, truth, metrics=["dr", "dr@55", "map"], k=None).explain("ann")
@@ -245,15 +241,13 @@ def test_scores_behind_the_rows_that_are_shown(spark):
     assert found.notes == ()
 
 
-@pytest.mark.once
-def test_judged_candidates_leave_the_rest_out(spark):
-    found = tiny(spark, metrics=["precision"], convention="threshold", threshold=None).explain("ann")
+def test_judged_candidates_leave_the_rest_out(session):
+    found = tiny(session, metrics=["precision"], convention="threshold", threshold=None).explain("ann")
     assert [(row["rank"], row["item"]) for row in found.rows] == [(1, "y"), (2, "w")]
     assert found.counts[0]["n_relevant"] == 1
     assert [row["item"] for row in found.missed] == ["q"]
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     ("metrics", "lists", "user", "metric", "reason"),
     [
@@ -275,33 +269,31 @@ def test_judged_candidates_leave_the_rest_out(spark):
         (["r2"], [("als", "bob", "y", 1.0)], "bob", "r2", "all true ratings are equal"),
     ],
 )
-def test_undefined_values_have_a_reason(spark, metrics, lists, user, metric, reason):
+def test_undefined_values_have_a_reason(session, metrics, lists, user, metric, reason):
     truth = [*TRUTH, ("cid", "x", 1.0)]
-    found = tiny(spark, [*lists, ("als", "cid", "x", 1.0)], truth, metrics=metrics).explain(user, "als")
+    found = tiny(session, [*lists, ("als", "cid", "x", 1.0)], truth, metrics=metrics).explain(user, "als")
     assert {value["metric"]: (value["value"], value["reason"]) for value in values_of(found)} == {metric: (None, reason)}
     assert reason in str(found)
 
 
-@pytest.mark.once
-def test_how_a_value_enters_the_mean(spark):
+def test_how_a_value_enters_the_mean(session):
     rules = srm.convention("ranx").override(users="truth")
-    found = tiny(spark, metrics=["ndcg"], truth=[*TRUTH, ("cid", "x", 1.0)], convention=rules)
+    found = tiny(session, metrics=["ndcg"], truth=[*TRUTH, ("cid", "x", 1.0)], convention=rules)
     assert [values_of(found.explain(user))[0]["in_mean"] for user in ("ann", "cid")] == ["value", "0"]
 
 
-@pytest.mark.once
 @pytest.mark.heavy
-def test_rating_predictions_of_their_own(spark):
-    rated = spark.createDataFrame([("als", "ann", "q", 3.0)], "model string, user_id string, item_id string, score double")
-    result = tiny(spark, metrics=["hit", "rmse"], rating_predictions=rated)
+def test_rating_predictions_of_their_own(session):
+    rated = session.createDataFrame([("als", "ann", "q", 3.0)], "model string, user_id string, item_id string, score double")
+    result = tiny(session, metrics=["hit", "rmse"], rating_predictions=rated)
     found = result.explain("ann")
     assert [(pair["item"], pair["error"]) for pair in found.pairs] == [("q", -1.0)]
     assert {value["metric"]: value["value"] for value in values_of(found)} == {"hit@3": 1.0, "rmse": 1.0}
-    assert len(tiny(spark, metrics=["rmse"]).explain("ann").pairs) == 2
+    assert len(tiny(session, metrics=["rmse"]).explain("ann").pairs) == 2
 
 
-def test_unknown_users_and_models(spark):
-    result = tiny(spark, [*LISTS, ("pop", "eve", "x", 1.0)], metrics=["hit"])
+def test_unknown_users_and_models(session):
+    result = tiny(session, [*LISTS, ("pop", "eve", "x", 1.0)], metrics=["hit"])
     with pytest.raises(srm.DataError, match=r"user 'Ann' is in neither truth nor predictions: .*check the spelling"):
         result.explain("Ann")
     with pytest.raises(srm.ConfigError, match=r"unknown model 'asl'; did you mean 'als'\?"):
@@ -310,17 +302,17 @@ def test_unknown_users_and_models(spark):
 
 
 @pytest.mark.core
-def test_ids_are_compared_as_text(spark):
-    predictions = spark.createDataFrame([(7, 1, 0.5), (77, 2, 0.5)], "user_id long, item_id int, score double")
-    truth = spark.createDataFrame([(7, 1)], "user_id long, item_id int")
+def test_ids_are_compared_as_text(session):
+    predictions = session.createDataFrame([(7, 1, 0.5), (77, 2, 0.5)], "user_id long, item_id int, score double")
+    truth = session.createDataFrame([(7, 1)], "user_id long, item_id int")
     result = srm.evaluate(predictions, truth, metrics="hit", k=1)
     for user in (7, "7"):
         assert [row["item"] for row in result.explain(user).rows] == [1]
 
 
-def test_lists_that_come_as_arrays(spark):
-    predictions = spark.createDataFrame([("ann", ["x", "y"]), ("bob", ["y"])], "user_id string, items array<string>")
-    truth = spark.createDataFrame([("ann", "y"), ("bob", "x")], "user_id string, item_id string")
+def test_lists_that_come_as_arrays(session):
+    predictions = session.createDataFrame([("ann", ["x", "y"]), ("bob", ["y"])], "user_id string, items array<string>")
+    truth = session.createDataFrame([("ann", "y"), ("bob", "x")], "user_id string, item_id string")
     found = srm.evaluate(predictions, truth, metrics=["mrr"], k=2).explain("ann")
     assert [(row["item"], row["score"], row["rating"], row["mrr@2"]) for row in found.rows] == [
         ("x", None, None, 0.0),
@@ -328,23 +320,22 @@ def test_lists_that_come_as_arrays(spark):
     ]
 
 
-@pytest.mark.once
-def test_hostile_ids_stay_in_their_line(spark):
+def test_hostile_ids_stay_in_their_line(session):
     lists = [("al\ns", "a\x1b[31mnn", "x\ny", 1.0)]
     text = str(
-        tiny(spark, lists, [("a\x1b[31mnn", "x\ny", 5.0), ("a\x1b[31mnn", "q\r", 5.0)], metrics="hit").explain("a\x1b[31mnn")
+        tiny(session, lists, [("a\x1b[31mnn", "x\ny", 5.0), ("a\x1b[31mnn", "q\r", 5.0)], metrics="hit").explain("a\x1b[31mnn")
     )
     assert not {"\x1b", "\r"} & set(text)
     assert "x\N{REPLACEMENT CHARACTER}y" in text
 
 
-@pytest.mark.once
-def test_many_metrics_stand_in_tables_that_fit_a_line(spark):
-    text = str(tiny(spark, metrics=["precision", "recall", "ndcg", "map", "mrr", "hit"], k=[1, 2, 3]).explain("ann"))
+def test_many_metrics_stand_in_tables_that_fit_a_line(session):
+    text = str(tiny(session, metrics=["precision", "recall", "ndcg", "map", "mrr", "hit"], k=[1, 2, 3]).explain("ann"))
     assert text.count("rank ") > 1
     assert max(map(len, text.splitlines())) <= explanation._LINE
 
 
+@pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("user", "shown"), [("ann", "user ann, model als, convention default"), ("Ann", "warning: --explain-user: user 'Ann'")]

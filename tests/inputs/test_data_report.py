@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 import pytest
+from engines import records
 from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
@@ -68,54 +69,47 @@ def test_every_check_with_a_policy_has_a_meaning():
         ),
     ],
 )
-@pytest.mark.spark
-@pytest.mark.once
-def test_what_is_no_policy_is_refused(spark, checks, told):
+def test_what_is_no_policy_is_refused(session, checks, told):
     with pytest.raises(srm.ConfigError, match=told):
-        run(spark, [("u", "a", 1.0)], [("u", "a", 1.0)], checks=checks)
+        run(session, [("u", "a", 1.0)], [("u", "a", 1.0)], checks=checks)
 
 
 NULLS = [("u", "a", 0.9), (None, "a", 0.8), ("u", None, 0.95), *((f"u{n}", None, 0.1) for n in range(10, 16))]
 
 
-@pytest.mark.spark
 @pytest.mark.core
-def test_i3_null_ids_are_refused_or_dropped_and_never_a_user(spark):
+def test_i3_null_ids_are_refused_or_dropped_and_never_a_user(session):
     truth = [("u", "a", 1.0), ("u", None, 1.0), (None, "b", 1.0)]
     with pytest.raises(srm.DataError) as caught:
-        run(spark, NULLS, truth)
+        run(session, NULLS, truth)
     examples = "user null, item a; user u, item null; user u10, item null; user u11, item null; user u12, item null"
     assert fact(caught.value, "null_ids", "predictions") == ("error", 8, 8 / 9, examples)
     assert fact(caught.value, "null_ids", "truth") == ("error", 2, 2 / 3, "user null, item b; user u, item null")
-    result = run(spark, NULLS, truth, ["hit", "precision"], k=1, checks={"null_ids": "drop"})
+    result = run(session, NULLS, truth, ["hit", "precision"], k=1, checks={"null_ids": "drop"})
     assert result.to_dict() == {"model": {"hit@1": 1.0, "precision@1": 1.0}}
-    assert [row["user"] for row in result.per_user.collect()] == ["u"]
+    assert [row["user"] for row in records(result.per_user)] == ["u"]
     assert fact(result, "null_ids", "predictions")[:2] == ("warn", 8)
     assert sum("null_ids: 8 rows (88.9 %)" in line for line in result.warnings) == 1
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_rows_of_several_models_are_told_apart_in_examples(spark):
-    lists = spark.createDataFrame([("pop", "u", "a", math.nan), ("als", "u", "a", None)], f"model string, {PREDICTIONS}")
+def test_rows_of_several_models_are_told_apart_in_examples(session):
+    lists = session.createDataFrame([("pop", "u", "a", math.nan), ("als", "u", "a", None)], f"model string, {PREDICTIONS}")
     with pytest.raises(srm.DataError) as caught:
-        run(spark, lists, [("u", "a", 1.0)])
+        run(session, lists, [("u", "a", 1.0)])
     examples = "model als, user u, item a; model pop, user u, item a"
     assert fact(caught.value, "nan_scores", "predictions") == ("error", 2, 1.0, examples)
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_a_list_that_loses_a_row_moves_up(spark):
+def test_a_list_that_loses_a_row_moves_up(session):
     """Lists that came as arrays, too: they are not cut before the rows are dropped."""
     schema = "user_id string, items array<string>"
-    lists = spark.createDataFrame([("u", [None, "x", "a"]), ("v", ["a"])], schema)
+    lists = session.createDataFrame([("u", [None, "x", "a"]), ("v", ["a"])], schema)
     truth = [("u", "a", 1.0), ("v", "a", 1.0)]
-    dropped = run(spark, lists, truth, "hit", k=[1, 2], checks={"null_ids": "drop"})
+    dropped = run(session, lists, truth, "hit", k=[1, 2], checks={"null_ids": "drop"})
     assert dropped.to_dict() == {"model": {"hit@1": 0.5, "hit@2": 1.0}}
-    catalog = spark.createDataFrame([("a",), ("z",)], "item_id string")
-    whole = spark.createDataFrame([("u", ["y", "x", "a"]), ("v", ["a"])], schema)
-    known = run(spark, whole, truth, "hit", k=1, catalog=catalog, checks={"unknown_items": "drop"})
+    catalog = session.createDataFrame([("a",), ("z",)], "item_id string")
+    whole = session.createDataFrame([("u", ["y", "x", "a"]), ("v", ["a"])], schema)
+    known = run(session, whole, truth, "hit", k=1, catalog=catalog, checks={"unknown_items": "drop"})
     assert known.to_dict() == {"model": {"hit@1": 1.0}}
 
 
@@ -150,29 +144,25 @@ def test_ranks_infinities_and_propensities_that_are_dropped(spark):
     assert kept.to_dict() == run(spark, [("u", "a", 0.9), ("u", "b", 0.8)], logged.limit(1), "ess").to_dict()
 
 
-@pytest.mark.by_turns
-@pytest.mark.spark
 @pytest.mark.parametrize("metric", ["ips@2", "ips", "dr@2", "dr", "ess@2"])
-def test_impossible_propensities_are_named_whatever_they_would_make_of_a_mean(spark, metric):
+def test_impossible_propensities_are_named_whatever_they_would_make_of_a_mean(session, metric):
     """What is divided by 0 is infinite, and its distance from an infinite mean is NaN, which Spark gives back as null."""
     lists = [(user, item, score) for user in "uv" for item, score in (("a", 0.9), ("b", 0.8))]
     truth = [("u", "b", 1.0, 0.5), ("v", "a", 1.0, 0.5), ("v", "b", 0.0, 1.0)]
     for chance in (0.0, None, math.nan):
-        logged = spark.createDataFrame([("u", "a", 1.0, chance), *truth], f"{TRUTH}, propensity double")
+        logged = session.createDataFrame([("u", "a", 1.0, chance), *truth], f"{TRUTH}, propensity double")
         with pytest.raises(srm.DataError) as caught:
-            run(spark, lists, logged, metric, k=None)
+            run(session, lists, logged, metric, k=None)
         assert fact(caught.value, "bad_propensities", "truth") == ("error", 1, 1 / 4, "user u, item a")
         assert [found.check for found in caught.value.data_checks if found.level == "error"] == ["bad_propensities"]
 
 
-@pytest.mark.by_turns
-@pytest.mark.spark
 @pytest.mark.parametrize("metrics", ["rmse", ["mae", "r2"], ["rmse", "hit"], "dr", "dr@2"], ids=str)
-def test_infinite_scores_are_named_whatever_they_would_make_of_a_mean(spark, metrics):
+def test_infinite_scores_are_named_whatever_they_would_make_of_a_mean(session, metrics):
     lists = [("u", "a", math.inf), ("u", "b", -math.inf), ("v", "a", 3.0), ("v", "b", math.inf)]
     truth = [(user, item, 4.0, 0.5) for user in "uv" for item in "ab"]
     with pytest.raises(srm.DataError) as caught:
-        run(spark, lists, spark.createDataFrame(truth, f"{TRUTH}, propensity double"), metrics, k=None)
+        run(session, lists, session.createDataFrame(truth, f"{TRUTH}, propensity double"), metrics, k=None)
     assert fact(caught.value, "infinite_scores", "predictions")[:3] == ("error", 3, 3 / 4)
     assert [found.check for found in caught.value.data_checks if found.level == "error"] == ["infinite_scores"]
 
@@ -181,15 +171,13 @@ HUGE = [("u", "a", 1e200), ("u", "b", -1e200), ("v", "a", 3.0), ("v", "b", 1e308
 HUGE_TRUTH = [(user, item, 5.0) for user in "uvw" for item in "ab"]
 
 
-@pytest.mark.by_turns
-@pytest.mark.spark
 @pytest.mark.parametrize("intervals", ["normal", "bootstrap"])
 @pytest.mark.parametrize("apart", [False, True])
-def test_errors_too_large_to_square_are_infinite_and_no_crash(spark, intervals, apart):
+def test_errors_too_large_to_square_are_infinite_and_no_crash(session, intervals, apart):
     """On Spark as in memory. Apart, predicted ratings come as a table of their own, which is joined and not scored."""
     wanted = {"rmse": math.inf, "rmse(average=per_user)": math.inf, "mae": (2e200 + 1e308) / 5, "hit@2": 1.0}
-    more = {"rating_predictions": spark.createDataFrame(HUGE, PREDICTIONS)} if apart else {}
-    result = run(spark, HUGE, HUGE_TRUTH, list(wanted), intervals=intervals, **more)
+    more = {"rating_predictions": session.createDataFrame(HUGE, PREDICTIONS)} if apart else {}
+    result = run(session, HUGE, HUGE_TRUTH, list(wanted), intervals=intervals, **more)
     assert result.to_dict()["model"] == pytest.approx(wanted, rel=1e-12)
     of_users = result.means["model"][1]
     assert (of_users.n_users, of_users.std, of_users.ci_low, of_users.ci_method) == (3, None, None, None)
@@ -221,30 +209,28 @@ def test_totals_are_added_exactly_also_beyond_the_doubles_and_whatever_spark_mak
     assert whole(math.inf, 1.0) == {"mean": math.inf, "n": 2, "std": None, "undefined": 0, "total": math.inf, "count": 2.0}
 
 
-@pytest.mark.spark
 @pytest.mark.heavy
-def test_items_that_the_catalogue_lacks(spark):
+def test_items_that_the_catalogue_lacks(session):
     """A3: counted on both sides, told once, dropped on request."""
     lists = [("u", "x", 0.9), ("u", "y", 0.8), ("v", "w", 0.9), ("v", "z", 0.8)]
     truth = [("u", "y", 1.0), ("v", "q", 1.0)]
-    catalog = spark.createDataFrame([("w",), ("x",), ("y",), ("y",), (None,)], "item_id string")
-    result = run(spark, lists, truth, catalog=catalog)
+    catalog = session.createDataFrame([("w",), ("x",), ("y",), ("y",), (None,)], "item_id string")
+    result = run(session, lists, truth, catalog=catalog)
     assert fact(result, "unknown_items", "predictions") == ("warn", 1, 0.25, "user v, item z")
     assert fact(result, "unknown_items", "truth") == ("warn", 1, 0.5, "user v, item q")
-    assert run(spark, lists, truth, catalog=catalog, checks={"unknown_items": "info"}).warnings == []
+    assert run(session, lists, truth, catalog=catalog, checks={"unknown_items": "info"}).warnings == []
     with pytest.raises(srm.DataError, match="unknown_items: 1 row"):
-        run(spark, lists, truth, catalog=catalog, checks={"unknown_items": "error"})
-    dropped = run(spark, lists, truth, ["recall", "accuracy"], catalog=catalog, checks={"unknown_items": "drop"})
+        run(session, lists, truth, catalog=catalog, checks={"unknown_items": "error"})
+    dropped = run(session, lists, truth, ["recall", "accuracy"], catalog=catalog, checks={"unknown_items": "drop"})
     assert dropped.to_dict()["model"]["recall@2"] == 1.0, "v has no item of truth left"
-    assert {row["user"]: row["n_recommended"] for row in dropped.per_user.collect()} == {"u": 2, "v": 1}
+    assert {row["user"]: row["n_recommended"] for row in records(dropped.per_user)} == {"u": 2, "v": 1}
 
 
-@pytest.mark.spark
 @pytest.mark.core
-def test_users_and_lists_are_counted_with_five_examples(spark):
+def test_users_and_lists_are_counted_with_five_examples(session):
     lists = [("u", "a", 0.9), ("u", "b", 0.8), *((f"only{n}", "a", 0.5) for n in range(7))]
     truth = [("u", "a", 1.0), *((f"none{n}", "a", 1.0) for n in range(3, 10))]
-    result = run(spark, lists, truth)
+    result = run(session, lists, truth)
     assert fact(result, "users_without_list") == ("warn", 7, 7 / 15, "users none3, none4, none5, none6, none7")
     assert fact(result, "users_without_truth") == ("warn", 7, 7 / 15, "users only0, only1, only2, only3, only4")
     assert fact(result, "short_lists") == ("info", 7, 7 / 8, "users only0, only1, only2, only3, only4")
@@ -252,7 +238,7 @@ def test_users_and_lists_are_counted_with_five_examples(spark):
     assert len(result.warnings) == 2
     loud = {"users_without_list": "error", "users_without_truth": "info", "short_lists": "warn"}
     with pytest.raises(srm.DataError, match="users_without_list: 7 users") as caught:
-        run(spark, lists, truth, checks=loud)
+        run(session, lists, truth, checks=loud)
     assert [fact(caught.value, check)[0] for check in loud] == ["error", "info", "warn"]
 
 
@@ -268,22 +254,20 @@ def test_ties_at_a_cut_off_are_counted_whichever_way_lists_are_ranked(spark, met
         *zip("xx", "ab", (0.9, 0.8), strict=True),
     ]
     result = run(spark, lists, [(user, "a", 1.0) for user in "uvwx"], metrics, k=[1, 2])
-    assert {row["user"]: row["n_tied_at_cut"] for row in result.per_user.collect()} == {"u": 2, "v": 0, "w": 1, "x": 0}
+    assert {row["user"]: row["n_tied_at_cut"] for row in records(result.per_user)} == {"u": 2, "v": 0, "w": 1, "x": 0}
     assert fact(result, "tied_at_cut") == ("warn", 2, 0.5, "users u, w")
 
 
 # Repeats, ids and types ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_d1_repeated_recommendations(spark):
-    lists = spark.createDataFrame([("u", "a", n) for n in (1, 2, 3)], "user_id string, item_id string, score int")
+def test_d1_repeated_recommendations(session):
+    lists = session.createDataFrame([("u", "a", n) for n in (1, 2, 3)], "user_id string, item_id string, score int")
     truth = [("u", "a", 1.0), ("u", "b", 1.0)]
     asked = ["recall@3", "precision@3", "ndcg@3"]
     with pytest.raises(srm.DataError, match=r"duplicates: 2 repeated recommendations .*, for example users u"):
-        run(spark, lists, truth, asked)
-    values = run(spark, lists, truth, asked, convention=srm.convention("default").override(duplicates="first")).to_dict()
+        run(session, lists, truth, asked)
+    values = run(session, lists, truth, asked, convention=srm.convention("default").override(duplicates="first")).to_dict()
     assert values["model"] == pytest.approx({"recall@3": 1 / 2, "precision@3": 1 / 3, "ndcg@3": ONE_GAIN_OF_TWO}, abs=1e-12)
     assert pytest.approx(0.613147, abs=5e-7) == ONE_GAIN_OF_TWO
 
@@ -333,33 +317,30 @@ def test_i2_ids_stay_intact(spark):
         [(user, item, 1.0) for user, item in zip(large, items, strict=False)], "user_id bigint, item_id string, rating double"
     )
     result = run(spark, lists, truth, "mrr", k=3)
-    assert {row["user"]: row["mrr_at_3"] for row in result.per_user.collect()} == {large[0]: 1 / 3, large[1]: 1 / 2}
+    assert {row["user"]: row["mrr_at_3"] for row in records(result.per_user)} == {large[0]: 1 / 3, large[1]: 1 / 2}
     ranked = srm.rank_items(lists, k=3).where(F.col("user") == large[1]).orderBy("rank").collect()
     assert [row["item"] for row in ranked] == items[::-1]
 
 
-@pytest.mark.spark
-def test_i4_nothing_in_common_is_no_table_of_zeros(spark):
+def test_i4_nothing_in_common_is_no_table_of_zeros(session):
     lists = [("u", "1", 0.9), ("v", "2", 0.9)]
     with pytest.raises(srm.DataError, match=r"items_in_both: no item of the ground truth is predicted for any user") as caught:
-        run(spark, lists, [("u", "sku-1", 1.0), ("v", "sku-2", 1.0)])
+        run(session, lists, [("u", "sku-1", 1.0), ("v", "sku-2", 1.0)])
     assert fact(caught.value, "matched")[1] == 0
-    crossed = run(spark, lists, [("u", "2", 1.0), ("v", "1", 1.0)])
+    crossed = run(session, lists, [("u", "2", 1.0), ("v", "1", 1.0)])
     assert crossed.to_dict() == {"model": {"hit@2": 0.0}}, "items in common, and a bad model"
     assert fact(crossed, "items_in_both") == ("info", 2, 1.0, None)
-    allowed = run(spark, lists, [("u", "sku-1", 1.0), ("v", "sku-2", 1.0)], checks={"items_in_both": "warn"})
+    allowed = run(session, lists, [("u", "sku-1", 1.0), ("v", "sku-2", 1.0)], checks={"items_in_both": "warn"})
     assert allowed.to_dict() == {"model": {"hit@2": 0.0}}
     assert sum("items_in_both: no item of the ground truth is predicted for any user" in line for line in allowed.warnings) == 1
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_i4_one_model_of_two_has_ids_of_its_own(spark):
-    lists = spark.createDataFrame([("good", "u", "a", 0.9), ("bad", "u", "7", 0.9)], f"model string, {PREDICTIONS}")
+def test_i4_one_model_of_two_has_ids_of_its_own(session):
+    lists = session.createDataFrame([("good", "u", "a", 0.9), ("bad", "u", "7", 0.9)], f"model string, {PREDICTIONS}")
     with pytest.raises(
         srm.DataError, match="predictions/bad: items_in_both: no item of the ground truth is predicted for any user"
     ) as caught:
-        run(spark, lists, [("u", "a", 1.0)])
+        run(session, lists, [("u", "a", 1.0)])
     assert "predictions/good" not in str(caught.value)
 
 
@@ -418,20 +399,16 @@ def test_o2_a_tie_has_one_order_and_is_told(spark):
             assert fact(result, "tied_at_cut") == ("warn", 1, 1.0, "users u")
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_o3_nan_is_not_the_best_score(spark):
+def test_o3_nan_is_not_the_best_score(session):
     lists = [("u", "a", math.nan), ("u", "b", 0.9), ("u", "c", 0.5)]
     with pytest.raises(srm.DataError, match="nan_scores: 1 row"):
-        run(spark, lists, [("u", "b", 1.0)], "mrr")
+        run(session, lists, [("u", "b", 1.0)], "mrr")
     for policy, value in (("drop", 1.0), ("last", 1.0), ("first", 0.5)):
         rules = srm.convention("default").override(nan_scores=policy)
-        assert run(spark, lists, [("u", "b", 1.0)], "mrr", k=3, convention=rules).to_dict() == {"model": {"mrr@3": value}}
+        assert run(session, lists, [("u", "b", 1.0)], "mrr", k=3, convention=rules).to_dict() == {"model": {"mrr@3": value}}
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_o4_equal_scores_are_never_ordered_by_the_label(spark):
+def test_o4_equal_scores_are_never_ordered_by_the_label(session):
     """Grades 10, 0, 0, 1, 5 by item: the list is a, b, c, d, e, whoever has the grades."""
     rules = srm.convention("default").override(gain="linear", relevance="present")
     lists = [("u", item, 0.5) for item in "abcde"]
@@ -439,7 +416,7 @@ def test_o4_equal_scores_are_never_ordered_by_the_label(spark):
         truth = [("u", item, float(grade)) for item, grade in zip("abcde", grades, strict=True)]
         gain = sum(grade / math.log2(rank + 1) for rank, grade in enumerate(grades, 1))
         ideal = sum(grade / math.log2(rank + 1) for rank, grade in enumerate(sorted(grades, reverse=True), 1))
-        value = run(spark, lists, truth, "ndcg", k=5, convention=rules).to_dict()["model"]["ndcg@5"]
+        value = run(session, lists, truth, "ndcg", k=5, convention=rules).to_dict()["model"]["ndcg@5"]
         assert value == pytest.approx(gain / ideal, abs=1e-12)
 
 
@@ -449,7 +426,6 @@ RANKED = "user_id int, item_id int, place int"
 BY_PLACE = srm.Columns(rank="place")
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("rows", "users"),
     [
@@ -459,42 +435,36 @@ BY_PLACE = srm.Columns(rank="place")
         ([(1, 8, 2), (2, 8, 1)], "1"),
     ],
 )
-@pytest.mark.once
-def test_ranks_that_leave_a_place_within_k_empty_are_refused(spark, rows, users):
-    lists = spark.createDataFrame(rows, RANKED)
-    truth = spark.createDataFrame([(1, 8), (2, 8)], "user_id int, item_id int")
+def test_ranks_that_leave_a_place_within_k_empty_are_refused(session, rows, users):
+    lists = session.createDataFrame(rows, RANKED)
+    truth = session.createDataFrame([(1, 8), (2, 8)], "user_id int, item_id int")
     with pytest.raises(srm.DataError, match=rf"rank_faults: 1 row .*, for example users {users}\."):
-        run(spark, lists, truth, "mrr", columns=BY_PLACE)
+        run(session, lists, truth, "mrr", columns=BY_PLACE)
 
 
-@pytest.mark.spark
-def test_ranks_are_looked_at_no_further_than_k(spark):
+def test_ranks_are_looked_at_no_further_than_k(session):
     """A list that ends before k, one that ends at it, and one that goes on, with a gap behind."""
     rows = [(1, 8, 1), (2, 9, 1), (2, 8, 2), (3, 7, 1), (3, 9, 2), (3, 8, 3), (3, 6, 9)]
-    lists = spark.createDataFrame(rows, RANKED)
-    truth = spark.createDataFrame([(1, 8), (2, 8), (3, 8)], "user_id int, item_id int")
-    result = run(spark, lists, truth, ["mrr", "recall"], columns=BY_PLACE)
+    lists = session.createDataFrame(rows, RANKED)
+    truth = session.createDataFrame([(1, 8), (2, 8), (3, 8)], "user_id int, item_id int")
+    result = run(session, lists, truth, ["mrr", "recall"], columns=BY_PLACE)
     assert result.to_dict() == {"model": {"mrr@2": 0.5, "recall@2": pytest.approx(2 / 3)}}
-    found = {row["user"]: (row["n_recommended"], row["n_matched"]) for row in result.per_user.collect()}
+    found = {row["user"]: (row["n_recommended"], row["n_matched"]) for row in records(result.per_user)}
     assert found == {1: (1, 1), 2: (2, 1), 3: (2, 0)}
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("metrics", [["precision"], ["precision", "matched_auc"]])
-@pytest.mark.once
-def test_a_dropped_score_does_not_depend_on_the_metrics(spark, metrics):
+def test_a_dropped_score_does_not_depend_on_the_metrics(session, metrics):
     schema = "user_id int, items array<struct<item_id: int, score: double>>"
-    lists = spark.createDataFrame([(1, [(8, 0.9), (7, math.nan)]), (2, [(8, 0.5)])], schema)
-    truth = spark.createDataFrame([(1, 8), (2, 8)], "user_id int, item_id int")
+    lists = session.createDataFrame([(1, [(8, 0.9), (7, math.nan)]), (2, [(8, 0.5)])], schema)
+    truth = session.createDataFrame([(1, 8), (2, 8)], "user_id int, item_id int")
     rules = srm.convention("default").override(nan_scores="drop", precision_denominator="recommended")
-    assert run(spark, lists, truth, metrics, convention=rules).to_dict()["model"]["precision@2"] == 1.0
+    assert run(session, lists, truth, metrics, convention=rules).to_dict()["model"]["precision@2"] == 1.0
 
 
-@pytest.mark.spark
-@pytest.mark.once
-def test_models_without_a_column_that_tells_them_apart(spark):
+def test_models_without_a_column_that_tells_them_apart(session):
     with pytest.raises(srm.ConfigError, match=r"models: expected a column 'model' .* that names als, pop, found none"):
-        run(spark, [("u", "a", 1.0)], [("u", "a", 1.0)], models=["als", "pop"])
+        run(session, [("u", "a", 1.0)], [("u", "a", 1.0)], models=["als", "pop"])
 
 
 # Training rows ------------------------------------------------------------------------------------------------------------

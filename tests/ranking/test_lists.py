@@ -12,8 +12,6 @@ from pyspark.sql import functions as F
 import spark_recmetrics as srm
 from spark_recmetrics.metrics import expand
 
-pytestmark = pytest.mark.spark
-
 METRICS = expand(
     ["ndcg", "hit", "lauc", "gauc(candidates=all)", "auc", "ctr(estimator=dr)", "matched_auc", "bpref", "map", "rmse"], 2
 )
@@ -40,6 +38,7 @@ def evaluate_lists(spark, case, lists, **options):
     )
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("ids", ["int", "text"])
 @pytest.mark.heavy
 def test_lists_give_the_same_bits_as_rows_with_ranks(spark, ids):
@@ -52,6 +51,7 @@ def test_lists_give_the_same_bits_as_rows_with_ranks(spark, ids):
     assert_df_equality(lists.per_user, rows.per_user, ignore_row_order=True, ignore_nullable=True)
 
 
+@pytest.mark.spark
 @pytest.mark.core
 def test_arrays_of_items_alone(spark):
     lists = spark.createDataFrame([(1, [7, 8, 9]), (2, [8]), (3, [])], "user_id int, items array<int>")
@@ -64,6 +64,7 @@ def test_arrays_of_items_alone(spark):
     assert_rows(ranked, [("model", 1, 7, 1), ("model", 2, 8, 1)], "model string, user int, item int, rank int")
 
 
+@pytest.mark.spark
 @pytest.mark.once
 def test_lists_are_not_sorted(spark, capsys):
     """Arrays have an order: the plan has no window, and shuffles the arrays before they become rows."""
@@ -75,7 +76,6 @@ def test_lists_are_not_sorted(spark, capsys):
     assert text.index("Generate") < text.index("RepartitionBy")
 
 
-@pytest.mark.by_turns
 @pytest.mark.parametrize(
     ("rows", "kind", "message"),
     [
@@ -86,19 +86,22 @@ def test_lists_are_not_sorted(spark, capsys):
         ([(1, [7.5])], "array<double>", "expected an integer or a string as an id"),
     ],
 )
-def test_wrong_lists_are_rejected(spark, rows, kind, message):
-    lists = spark.createDataFrame(rows, f"user_id int, items {kind}")
-    truth = spark.createDataFrame([(1, 8)], "user_id int, item_id int")
+def test_wrong_lists_are_rejected(session, rows, kind, message):
+    lists = session.createDataFrame(rows, f"user_id int, items {kind}")
+    truth = session.createDataFrame([(1, 8)], "user_id int, item_id int")
     with pytest.raises(srm.DataError, match=message):
         srm.evaluate(lists, truth, metrics="ndcg", k=2, n_buckets=2)
 
 
-def test_rating_metrics_use_full_lists(spark):
-    lists = spark.createDataFrame([(1, [(7, 5.0), (8, 3.0)])], "user_id int, items array<struct<item_id: int, score: double>>")
-    truth = spark.createDataFrame([(1, 8, 1.0)], "user_id int, item_id int, rating double")
+def test_rating_metrics_use_full_lists(session):
+    lists = session.createDataFrame(
+        [(1, [(7, 5.0), (8, 3.0)])], "user_id int, items array<struct<item_id: int, score: double>>"
+    )
+    truth = session.createDataFrame([(1, 8, 1.0)], "user_id int, item_id int, rating double")
     assert srm.evaluate(lists, truth, metrics=["hit@1", "mae"]).to_dict() == {"model": {"hit@1": 0.0, "mae": 2.0}}
 
 
+@pytest.mark.spark
 @pytest.mark.core
 def test_from_als(spark):
     from pyspark.ml.recommendation import ALS
@@ -126,6 +129,7 @@ def test_from_als(spark):
         srm.from_als(model, k=0)
 
 
+@pytest.mark.spark
 @pytest.mark.by_turns
 @pytest.mark.parametrize(
     "columns",
