@@ -155,6 +155,7 @@ def user_hashes(spark, users):
 BOOTSTRAP = srm.Intervals("bootstrap", confidence=0.9, n_resamples=150, seed=4)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_intervals_are_the_percentiles_over_users_drawn_anew(spark):
     rows = data()
@@ -177,6 +178,7 @@ def test_intervals_are_the_percentiles_over_users_drawn_anew(spark):
     assert not [name for name in result.per_user.columns if name.startswith(("item_", "list_"))]
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_intervals_look_at_the_users_that_the_value_looks_at(spark):

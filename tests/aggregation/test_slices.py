@@ -273,6 +273,7 @@ def item_values(rows, text, item):
 ITEM_SLICES = ["parity", "genres", "parity*genres", "popularity", "popularity(20, 26)"]
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("judged", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_a_slice_of_items_is_an_evaluation_of_the_users_who_have_one_in_truth(spark, judged):
@@ -361,6 +362,7 @@ def test_errors_of_ratings_that_stand_apart_have_no_slice_of_items(session):
     assert by_slice == {"all": {"ndcg@3", "rmse"}, "parity": {"ndcg@3"}, "gender": {"ndcg@3", "rmse"}}
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_models_are_compared_in_every_slice(spark, evaluated):
     rows, result = evaluated

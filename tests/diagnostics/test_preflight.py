@@ -295,6 +295,7 @@ def test_there_are_no_predictions(sampled):
 # The tables side by side --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_training_rows_in_lists(sampled):
@@ -334,6 +335,7 @@ def test_training_rows_in_truth(sampled):
     assert leaking.leakage(allow_train=True) == ("warn", finding, "check that these are repeated interactions")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_the_ceiling_of_the_candidates(sampled):

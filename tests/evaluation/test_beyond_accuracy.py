@@ -835,6 +835,7 @@ def spark_frames(spark):
     return predictions, predictions.select(["user_id", "item_id"])
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.core
 @pytest.mark.parametrize("ansi", ["true", "false"])

@@ -187,6 +187,7 @@ def test_given_ranks_win_over_scores(session, duplicates):
     assert_agrees(evaluate_case(session, case, rules, metrics=metrics), expected, metrics)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "options",
@@ -250,6 +251,7 @@ def test_repeated_items_are_not_compared_twice(session):
         evaluate_case(session, oracle.random_case(1), rules, metrics=["gauc"], catalog=20)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.by_turns
 @pytest.mark.parametrize(
@@ -287,6 +289,7 @@ def test_lists_and_windows_rank_alike_bit_for_bit(spark, options, case):
     assert facts[0] == facts[1] == facts[2]
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_items_of_lists_are_the_same_wherever_they_are_ranked(spark):
     case = oracle.random_case(31, ratings=True, missing_scores=True)
@@ -350,6 +353,7 @@ def test_golden_table(session, convention_name):
     assert found == pytest.approx({f"{metric}@3": v for metric, v in oracle.GOLDEN[convention_name].items()}, abs=1e-6)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_nothing_about_the_layout_of_the_rows_changes_a_bit(spark):
     """Rows shuffled, 1, 3 and 17 partitions, adaptive execution and ANSI on and off, another number of buckets."""

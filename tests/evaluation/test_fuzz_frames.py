@@ -501,6 +501,7 @@ def odd_schemas(spark: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any
             yield f"{name} {number}", right, {"metrics": "hit", name: odd}, serves or (name == "models" and odd == ["x"])
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_malformed_schemas(spark: Any, by_schema: Callable[..., bool]) -> None:

@@ -152,6 +152,7 @@ def test_a_run_after_a_rejected_one_is_a_first_run(job, spark, tmp_path, capsys)
     assert "Skipped: there is no previous run (missing: pass)" in captured.out
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_of_two_tasks_only_the_second_fails(job, spark, tmp_path, capsys):
@@ -182,6 +183,7 @@ def test_of_two_tasks_only_the_second_fails(job, spark, tmp_path, capsys):
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_the_page_of_a_run_without_values_says_so(job, tmp_path, capsys, monkeypatch):

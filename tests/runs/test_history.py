@@ -31,6 +31,7 @@ def test_a_run_published_again_replaces_its_own_rows_and_no_others(spark, tmp_pa
     assert_rows(read_history(spark, output), rows, "model string, metric string, n_users long, as_of string, run_id string")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_run_that_later_loses_rows_is_left_out(spark, tmp_path):
     folder, other = str(tmp_path), Run(run_id="r1", as_of="2026-11-27")

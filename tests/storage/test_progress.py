@@ -165,6 +165,7 @@ def test_the_library_logs_steps_only_if_asked(spark, job, caplog):
     assert re.fullmatch(f"scoring: 9 rows, 3 users, {SECONDS}", line)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_progress_starts_no_job(spark, session_kind, monkeypatch):
     classic(session_kind)
@@ -246,10 +247,10 @@ class Context:
         raise ConnectionError("connection refused")
 
 
-@pytest.mark.parametrize("session", [Context(), object()])
-def test_a_job_runs_without_a_name(session, caplog):
+@pytest.mark.parametrize("nameless", [Context(), object()])
+def test_a_job_runs_without_a_name(nameless, caplog):
     """If Spark has no context, or denies access to it."""
-    with show_steps(), step(session, "scoring") as counts:
+    with show_steps(), step(nameless, "scoring") as counts:
         counts.rows = 1234567
         counts.users = 1
     assert messages(caplog) == ["scoring: 1,234,567 rows, 1 user, 0.0 s"]
