@@ -30,6 +30,8 @@ def calibrate(evaluated: Evaluated, n_bins: int, against: Against | None) -> lis
     if against == "rating" and not inputs.has_ratings:
         raise DataError("truth: expected ratings to compare scores with, found none: give them in columns.rating")
     table = "predictions" if against == "relevance" else request.rating_table
+    if table not in inputs.predicted:
+        raise DataError(f"{table}: expected a metric that reads it, found none: evaluate a rating metric, such as rmse, too")
     if not inputs.has_scores(table):
         raise DataError(
             f"{table}: expected scores, found ranks alone: leave columns.rank out, or evaluate a metric that reads scores, "

@@ -47,14 +47,13 @@ class Explanation:
         models: The models that are explained.
         rows: The lists: `model, rank, last_rank, item, score, n_tied, judged, rating, hit, gain`, and for each ranking metric,
             by its string, what the row adds to the value, None if the value is undefined. `n_tied` is the number of other items
-            of the list with the same score. If training rows are used, also `seen`. A row of rank 0 has the value of the empty
-            list, if any is not 0. A row with another `last_rank` summarizes the rows that are not shown.
+            of the list with the same score. `seen`, if a metric reads it: the row is a training row. A row of rank 0 has
+            the value of the empty list, if any is not 0. A row with another `last_rank` summarizes the rows that are not shown.
         counts: For each model: `model, n_recommended, n_relevant, n_truth`, the first of the full list.
         values: `model, metric, value, reason, in_mean`: why a value is undefined, and how it enters the mean of the model:
             `value`, `0`, `pooled` or `left out`.
         missed: The relevant items that no row shows: `model, item, rating, rank`, the rank None if the item is not in the list.
         pairs: For rating metrics: `model, item, predicted, true, error`.
-        notes: Further lines of the text.
     """
 
     user: str
@@ -65,7 +64,6 @@ class Explanation:
     values: tuple[Mapping[str, Any], ...]
     missed: tuple[Mapping[str, Any], ...]
     pairs: tuple[Mapping[str, Any], ...]
-    notes: tuple[str, ...]
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas frame."""
@@ -74,7 +72,7 @@ class Explanation:
         return pd.DataFrame(list(self.rows))
 
     def __str__(self) -> str:
-        return explanation_text(self.user, self.convention, self.models, vars(self), self.notes)
+        return explanation_text(self.user, self.convention, self.models, vars(self))
 
 
 def explain_user(evaluated: Evaluated, user: Any, model: str | None) -> Explanation:
@@ -111,7 +109,6 @@ def explain_user(evaluated: Evaluated, user: Any, model: str | None) -> Explanat
         convention=str(request.convention),
         models=tuple(explained),
         **{name: tuple(rows) for name, rows in tables.by_name.items()},
-        notes=(),
     )
 
 
@@ -229,9 +226,14 @@ class _RankedList:
             n_tied=np.minimum(among.n_tied[rows], n_listed[copy] - n_above),
         )
 
+    @property
+    def knows_seen(self) -> bool:
+        """A metric looks at which rows of the list are training rows."""
+        return self.batch.unseen_candidates is not None and self.scoring.trained
+
     def n_unseen(self, lengths: Ints) -> Ints:
         """How many candidates that are not training rows each cut list has."""
-        if self.batch.unseen_candidates is None or not self.scoring.trained:
+        if not self.knows_seen:
             return lengths
         return np.append(0, self.rows.unseen_position)[np.searchsorted(self.rows.rank, lengths, side="right")]
 
@@ -311,7 +313,7 @@ class _Tables:
                 "item": ranked.items[row],
                 "score": _defined(float(rows.score[row])),
                 "n_tied": int(last[row] - first[row]),
-                **({"seen": bool(seen[rank - 1])} if ranked.scoring.trained else {}),
+                **({"seen": bool(seen[rank - 1])} if ranked.knows_seen else {}),
                 "judged": rank in ratings,
                 "rating": _defined(ratings.get(rank)) if self.has_ratings else None,
                 "hit": rank in gains,

@@ -11,9 +11,7 @@ _LINE = 128  # width of a table, unless its columns need more
 _PROPERTIES = ("score", "n_tied", "seen", "judged", "rating", "hit", "gain")  # columns after rank and item
 
 
-def explanation_text(
-    user: str, convention: str, models: Sequence[str], tables: Mapping[str, Sequence[Row]], notes: Sequence[str]
-) -> str:
+def explanation_text(user: str, convention: str, models: Sequence[str], tables: Mapping[str, Sequence[Row]]) -> str:
     """The lists of one user, row by row, for each model; `tables` are those of an `Explanation`, by their names."""
     blocks = []
     for model in models:
@@ -31,7 +29,7 @@ def explanation_text(
         blocks += [f"relevant and not in the list: {shortened(absent)}"] if absent else []
         blocks += [f"relevant and not shown: {shortened(below)}"] if below else []
         blocks += [_pair_table(pairs)] if pairs else []
-    return "\n\n".join([*blocks, *map(printable, notes)])
+    return "\n\n".join(blocks)
 
 
 def _list_tables(rows: Sequence[Row], values: Mapping[str, float | None], metrics: Sequence[str]) -> list[str]:

@@ -104,6 +104,13 @@ def test_predicted_ratings_of_their_own(session):
     assert short(result.score_calibration(1, against="rating")) == [(1, 4.0, 4.0, 1, 5)]
 
 
+def test_predicted_ratings_that_no_metric_reads(session):
+    own = session.createDataFrame([("u0", "i0", 1.0)], "user_id string, item_id string, score double")
+    result = evaluated(session, *one_model([0.1, 0.2], [0]), metrics=["mrr"], rating_predictions=own)
+    with pytest.raises(srm.DataError, match="rating_predictions: expected a metric that reads it, found none: evaluate"):
+        result.score_calibration(against="rating")
+
+
 @pytest.mark.spark
 @pytest.mark.connect
 def test_repeated_rows_count_once_where_they_are_admitted(spark):
