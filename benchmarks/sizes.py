@@ -29,7 +29,7 @@ from contenders import ours, session
 from data import CUTS, SIZES, folder_of
 from rivals import again_and_again, into_page, machine, memory_of, processes_of
 
-from spark_recmetrics.scoring.workers_spark import ROWS_AT_ONCE
+from spark_recmetrics.scoring.pandas_udfs_spark import ROWS_AT_ONCE
 
 WARM = {"XS": 1, "S": 3, "M": 3, "L": 0}
 """How many runs follow the first one, with the local master."""

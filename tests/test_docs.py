@@ -30,7 +30,7 @@ from spark_recmetrics.job.files.source import Source
 from spark_recmetrics.job.files.split_config import SplitConfig
 from spark_recmetrics.metrics import DEFINITIONS, Definition, Parameter, RankedBatch, parse, registry
 from spark_recmetrics.metrics.rating import Moments
-from spark_recmetrics.storage import schemas
+from spark_recmetrics.storage import table_schemas
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -443,7 +443,13 @@ def test_checks_of_the_data():
 
 def test_columns_of_the_tables():
     page = text_of("docs/outputs.md")
-    for table in (schemas.SUMMARY, schemas.DATA_REPORT, schemas.COMPARISON, schemas.GATES, schemas.RUNS):
+    for table in (
+        table_schemas.SUMMARY,
+        table_schemas.DATA_REPORT,
+        table_schemas.COMPARISON,
+        table_schemas.GATES,
+        table_schemas.RUNS,
+    ):
         for column in table.fields:
             row = re.search(rf"^\| [^|]*`{column.name}`[^|]* \| (\w+) \|", page, re.MULTILINE)
             assert row, column.name
@@ -455,7 +461,7 @@ def test_columns_of_the_tables():
 def test_fields_of_a_split_report():
     section = text_of("docs/splits.md").partition("\n## The report\n")[2].partition("\n## ")[0]
     named = [name for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(named) == sorted(schemas.SPLIT_REPORT.names)
+    assert sorted(named) == sorted(table_schemas.SPLIT_REPORT.names)
 
 
 def test_fields_of_the_result_line(monkeypatch, capsys):

@@ -15,7 +15,7 @@ from spark_recmetrics.metrics import Metric, Sums
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished
 from spark_recmetrics.request.intervals import Intervals
-from spark_recmetrics.request.per_user import tallies
+from spark_recmetrics.request.user_sums import tallies
 from spark_recmetrics.scoring.partial_sums import (
     MOST_RANGES,
     PAIRS_A_RANGE,

@@ -15,8 +15,8 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.arrays import numbered, rows_by
 from spark_recmetrics.request.intervals import Intervals
-from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.slices import ALL_USERS, Group, Slice, grouped, numbered_values
+from spark_recmetrics.request.user_sums import SumSpec
 from spark_recmetrics.scoring.partial_sums import PartTotal, part_totals
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 
@@ -80,7 +80,8 @@ class Sliced:
 def part_slices(rows: pd.DataFrame, sliced: Sliced) -> Iterator[pd.DataFrame]:
     """The contribution of some rows of PER_USER (with `user_hash` if values are resampled) to the values of slices.
 
-    The frames are `schemas.PART_SLICES`: for each slice and value, a row of totals per model, and of sums per model and metric.
+    The frames are `table_schemas.PART_SLICES`: for each slice and value, a row of totals per model, and one of
+    sums per model and metric.
     """
     for part, groups in grouped(rows, sliced.slices):
         yield from _part_totals(part, groups, sliced)

@@ -34,10 +34,10 @@ from spark_recmetrics.conventions import MEMBERS
 from spark_recmetrics.metrics.group_sums import MeasureSpec
 from spark_recmetrics.metrics.item_counts import CountSpec
 from spark_recmetrics.metrics.rating import Moments
-from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.slices import bands_of
+from spark_recmetrics.request.user_sums import SumSpec
 from spark_recmetrics.scoring.partial_sums import part_totals
-from spark_recmetrics.storage.schemas import PART_SHARES, PART_SLICES, SHARE_ENDS, SLICE_MEANS, TOTALS
+from spark_recmetrics.storage.table_schemas import PART_SHARES, PART_SLICES, SHARE_ENDS, SLICE_MEANS, TOTALS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +71,7 @@ def _used(per_user: DataFrame, sums: SumSpec, others: Sequence[str]) -> list[str
 
 
 def slice_means(per_user: DataFrame, sliced: Sliced) -> DataFrame:
-    """`schemas.SLICE_MEANS`: the values of every model for every value of a slice, in one pass over PER_USER.
+    """`table_schemas.SLICE_MEANS`: the values of every model for every value of a slice, in one pass over PER_USER.
 
     If values are resampled, each confidence interval is in another row.
     """
@@ -211,7 +211,7 @@ def listed_items(
 
 
 def interval_ends(lists: DataFrame, shared: Shared) -> DataFrame:
-    """`schemas.SHARE_ENDS`: the confidence limits of each model and metric, in one pass over the rows of `listed_items`."""
+    """`table_schemas.SHARE_ENDS`: confidence limits per model and metric, in one pass over the rows of `listed_items`."""
 
     def of_part(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return part_shares(batches, shared)

@@ -13,8 +13,8 @@ from spark_recmetrics.decisions.differences import DifferenceSpec, differences_i
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import DEFAULT_N_BUCKETS, expand
 from spark_recmetrics.reports.tables import comparison_table
-from spark_recmetrics.request.per_user import tallies
 from spark_recmetrics.request.slices import ALL_USERS, MIN_USERS, Slice, in_order
+from spark_recmetrics.request.user_sums import tallies
 from spark_recmetrics.stats import (
     RankSums,
     TestResult,
@@ -60,7 +60,7 @@ class Comparison:
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """COMPARISON as a Spark frame."""
-        from spark_recmetrics.storage.schemas import COMPARISON
+        from spark_recmetrics.storage.table_schemas import COMPARISON
 
         rows = [tuple(row[name] for name in COMPARISON.names) for row in self.rows]
         return spark.createDataFrame(rows, COMPARISON)

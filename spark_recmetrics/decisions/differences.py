@@ -11,8 +11,8 @@ import numpy as np
 from spark_recmetrics.aggregation.memory import kind_of, user_hashes
 from spark_recmetrics.conventions import MEMBERS
 from spark_recmetrics.metrics.arrays import numbered, rows_by
-from spark_recmetrics.request.per_user import Tally
 from spark_recmetrics.request.slices import Group, Slice, grouped
+from spark_recmetrics.request.user_sums import Tally
 from spark_recmetrics.stats.paired import rank_sums
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 from spark_recmetrics.stats.result import ROUNDING
@@ -62,7 +62,7 @@ def differences_in_memory(per_user: pd.DataFrame, spec: DifferenceSpec) -> list[
 
 
 def part_differences(rows: pd.DataFrame, spec: DifferenceSpec) -> pd.DataFrame:
-    """`storage.schemas.PART_DIFFERENCES` for a part of the users, from all of their rows of PER_USER, with `user_hash`."""
+    """`storage.table_schemas.PART_DIFFERENCES` for some users, from all of their rows of PER_USER, with `user_hash`."""
     import pandas as pd
 
     return pd.concat([_sums_by_group(part, groups, spec) for part, groups in grouped(rows, spec.slices)], ignore_index=True)
@@ -174,7 +174,7 @@ def _sums(a: Any, b: Any, *, ranks: bool) -> dict[str, Any]:
 
 
 def whole_differences(parts: pd.DataFrame, spec: DifferenceSpec) -> dict[str, Any]:
-    """A row of `storage.schemas.DIFFERENCES`, from the parts with its `KEY`. Means are 0 if no user has both values."""
+    """A row of `storage.table_schemas.DIFFERENCES`, from the parts with its `KEY`. Means are 0 if no user has both values."""
     n = int(parts["n"].sum())
     filled = parts[parts["n"] > 0]
     total = math.fsum(filled["total"])

@@ -12,7 +12,7 @@ from spark_recmetrics.decisions.differences import KEY, DifferenceSpec, part_dif
 from spark_recmetrics.request.slices import bands_of
 from spark_recmetrics.storage import actions
 from spark_recmetrics.storage.progress import step
-from spark_recmetrics.storage.schemas import DIFFERENCES, PART_DIFFERENCES
+from spark_recmetrics.storage.table_schemas import DIFFERENCES, PART_DIFFERENCES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,7 @@ from spark_recmetrics.reports.explanation import explanation_text
 from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.request.request import SliceRequest
 from spark_recmetrics.request.scoring import Scoring
-from spark_recmetrics.scoring.kernel import rating_pairs, rating_values, read_bucket
+from spark_recmetrics.scoring.per_user import rating_pairs, rating_values, read_bucket
 from spark_recmetrics.scoring.workers import scoring_of
 from spark_recmetrics.side_info.packed import SideRows
 from spark_recmetrics.text import did_you_mean

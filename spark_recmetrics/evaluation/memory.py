@@ -36,8 +36,8 @@ from spark_recmetrics.inputs.memory import (
 )
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import item_columns
-from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
+from spark_recmetrics.request.user_sums import SumSpec
 from spark_recmetrics.scoring.memory import (
     clean_lists,
     distinct_items,

@@ -38,17 +38,17 @@ from spark_recmetrics.inputs.spark import (
 )
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import item_columns
-from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
+from spark_recmetrics.request.user_sums import SumSpec
 from spark_recmetrics.scoring.partial_sums import SCORE_EDGES
-from spark_recmetrics.scoring.spark import clean_lists, distinct_items, rating_range, rows_by_kind, score, true_ratings
+from spark_recmetrics.scoring.plan_spark import clean_lists, distinct_items, rating_range, rows_by_kind, score, true_ratings
 from spark_recmetrics.scoring.workers import scoring_of
 from spark_recmetrics.side_info.bands_spark import with_bands
 from spark_recmetrics.side_info.items_spark import parts_of_items
 from spark_recmetrics.side_info.spark import learn
 from spark_recmetrics.storage import actions
 from spark_recmetrics.storage.progress import step
-from spark_recmetrics.storage.schemas import DATA_REPORT, SUMMARY
+from spark_recmetrics.storage.table_schemas import DATA_REPORT, SUMMARY
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,8 +18,16 @@ import pyarrow.compute as pc
 from spark_recmetrics.columns import NUMBER, Columns, WrongTypeError
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.inputs import rules
-from spark_recmetrics.inputs.contract import BIGINT, STRING, ChosenColumns, ColumnType, ListColumns, TableSchema, choose_columns
+from spark_recmetrics.inputs import row_rules
+from spark_recmetrics.inputs.accepted_columns import (
+    BIGINT,
+    STRING,
+    ChosenColumns,
+    ColumnType,
+    ListColumns,
+    TableSchema,
+    choose_columns,
+)
 from spark_recmetrics.inputs.hashing import xxhash64
 from spark_recmetrics.inputs.tables import CanonicalTables, Tables
 from spark_recmetrics.metrics.arrays import position_in_user
@@ -46,7 +54,7 @@ class MemoryTable:
 
     @cached_property
     def schema(self) -> TableSchema:
-        """The columns, for the rules of `contract`."""
+        """The columns, for the rules of `accepted_columns`."""
         names = list(self._table.columns) if self.is_pandas else self._table.column_names
         return TableSchema(self.name, list(map(str, names)), self.type_of, self.column)
 
@@ -216,7 +224,8 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
         sources.get("item_features"),
     )
     counts = {
-        table: _counted(rows, faults) for table, (rows, faults) in rules.faults_by_table(inputs, request, _columns_of).items()
+        table: _counted(rows, faults)
+        for table, (rows, faults) in row_rules.faults_by_table(inputs, request, _columns_of).items()
     }
     counts["truth"] |= _truth_counts(truth, request.convention, has_ratings=chosen.has_ratings)
     return replace(inputs, counts=counts)
@@ -325,20 +334,20 @@ def relevant_rows(rows: pa.Table, convention: Convention, *, has_ratings: bool) 
         return np.ones(len(rows), dtype=bool)
     kind = rows["rating"].type
     single = pa.types.is_floating(kind) and kind.bit_width < 64
-    relevant: NDArray[np.bool_] = rules.is_relevant(number_of(rows["rating"]), convention, single=single)
+    relevant: NDArray[np.bool_] = row_rules.is_relevant(number_of(rows["rating"]), convention, single=single)
     return relevant
 
 
-def number_of(column: pa.ChunkedArray) -> rules.Number:
+def number_of(column: pa.ChunkedArray) -> row_rules.Number:
     """A column as doubles, for the rules."""
     null = column.is_null().to_numpy()
     value = column.cast(pa.float64(), safe=False).to_numpy()
-    return rules.Number(value, null, np.isnan(value) & ~null, np.isinf(value))
+    return row_rules.Number(value, null, np.isnan(value) & ~null, np.isinf(value))
 
 
 def clean_predictions(rows: pa.Table, convention: Convention, policies: Mapping[str, str]) -> pa.Table:
     """Canonical predictions without faulty rows. Missing scores are null, and the type is kept."""
-    kept = _without(rows, rules.left_out(rules.prediction_faults(_columns_of(rows)), convention, policies))
+    kept = _without(rows, row_rules.left_out(row_rules.prediction_faults(_columns_of(rows)), convention, policies))
     if "score" not in kept.column_names or not pa.types.is_floating(kept["score"].type):
         return kept
     score, missing = kept["score"], number_of(kept["score"]).missing
@@ -350,12 +359,12 @@ def clean_predictions(rows: pa.Table, convention: Convention, policies: Mapping[
 
 def clean_truth(rows: pa.Table, convention: Convention, policies: Mapping[str, str]) -> pa.Table:
     """Canonical ground truth without faulty rows, and without missing ratings if the convention drops them."""
-    return _without(rows, rules.left_out(rules.truth_faults(_columns_of(rows)), convention, policies))
+    return _without(rows, row_rules.left_out(row_rules.truth_faults(_columns_of(rows)), convention, policies))
 
 
 def clean_train(rows: pa.Table) -> pa.Table:
     """Training rows that have a user and an item."""
-    return _without(rows, [rules.null_ids(_columns_of(rows))])
+    return _without(rows, [row_rules.null_ids(_columns_of(rows))])
 
 
 def to_pandas(rows: pa.Table) -> pd.DataFrame:
@@ -369,8 +378,10 @@ def ids_to_pandas(ids: pa.ChunkedArray) -> pd.Series[Any]:
     return to_pandas(pa.table({"id": ids}))["id"]
 
 
-def _columns_of(rows: pa.Table) -> rules.RowColumns:
-    return rules.RowColumns(rows.column_names, lambda name: rows[name].is_null().to_numpy(), lambda name: number_of(rows[name]))
+def _columns_of(rows: pa.Table) -> row_rules.RowColumns:
+    return row_rules.RowColumns(
+        rows.column_names, lambda name: rows[name].is_null().to_numpy(), lambda name: number_of(rows[name])
+    )
 
 
 def _without(rows: pa.Table, faults: Sequence[NDArray[np.bool_]]) -> pa.Table:
@@ -386,7 +397,7 @@ def _counted(rows: pa.Table, faults: Mapping[str, Any]) -> dict[str, Any]:
     for check, fault in faults.items():
         counts[check] = int(fault.sum())
         if counts[check]:
-            keys = [key for key in rules.IDS if key in rows.column_names]
+            keys = [key for key in row_rules.IDS if key in rows.column_names]
             wrong = rows.select(keys).filter(pa.array(fault)).to_pylist()
             counts[f"{check}_example"] = "; ".join(nsmallest(N_EXAMPLES, (_named(row, keys) for row in wrong)))
     return counts

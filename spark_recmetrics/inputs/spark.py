@@ -16,16 +16,16 @@ from pyspark.sql import types as T
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.inputs import contract, rules
+from spark_recmetrics.inputs import accepted_columns, row_rules
+from spark_recmetrics.inputs.accepted_columns import ChosenColumns, ColumnType, ListColumns, TableSchema
 from spark_recmetrics.inputs.buckets_spark import bucket_of
-from spark_recmetrics.inputs.contract import ChosenColumns, ColumnType, ListColumns, TableSchema
 from spark_recmetrics.inputs.tables import CanonicalTables, Tables
 from spark_recmetrics.storage.identifiers import quoted_part
 from spark_recmetrics.storage.read import example_in_errors
 from spark_recmetrics.storage.row_counts import RowCounts
 
 if TYPE_CHECKING:
-    from spark_recmetrics.inputs.contract import Kind
+    from spark_recmetrics.inputs.accepted_columns import Kind
     from spark_recmetrics.request.request import Request
 
 
@@ -52,7 +52,7 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
     frames = {name: table for name, table in tables.by_name.items() if name in request.tables_read | set(reads)}
     columns = request.columns
     with example_in_errors():
-        chosen = contract.choose_columns({name: schema_of(name, frame) for name, frame in frames.items()}, request)
+        chosen = accepted_columns.choose_columns({name: schema_of(name, frame) for name, frame in frames.items()}, request)
     predicted = {}
     for table, read in chosen.lists.items():
         predicted[table] = _canonical(frames[table], read, chosen, columns, (request.n_buckets, request.longest_array(table)))
@@ -85,7 +85,7 @@ def _with_counts(inputs: Inputs, request: Request) -> Inputs:
     further = {"truth": _truth_counts(inputs.truth, request.convention, has_ratings=inputs.has_ratings)}
     counts = {
         table: RowCounts.of(rows, faults, further.get(table, ()))
-        for table, (rows, faults) in rules.faults_by_table(inputs, request, _columns_of).items()
+        for table, (rows, faults) in row_rules.faults_by_table(inputs, request, _columns_of).items()
     }
     return replace(inputs, counts=counts)
 
@@ -189,9 +189,9 @@ def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, 
         DataError: An id column is missing or its type differs between the tables.
     """
     schemas = [schema_of(f"{table} of {model}", frame) for model, frame in frames.items()]
-    ids, others = {columns.user: contract.common_id("user", schemas, columns.user, cast_ids)}, [columns.items]
+    ids, others = {columns.user: accepted_columns.common_id("user", schemas, columns.user, cast_ids)}, [columns.items]
     if not all(schema.has_arrays(columns) for schema in schemas):
-        ids[columns.item] = contract.common_id("item", schemas, columns.item, cast_ids)
+        ids[columns.item] = accepted_columns.common_id("item", schemas, columns.item, cast_ids)
         numbers = {"rank": columns.rank} if columns.rank and table == "predictions" else {"score": columns.score}
         if all(columns.score in schema.names for schema in schemas):
             numbers["score"] = columns.score
@@ -219,13 +219,13 @@ def read_predictions(predictions: DataFrame, columns: Columns) -> DataFrame:
     Raises:
         DataError: A column is missing or has the wrong type.
     """
-    chosen = contract.choose_list_columns(schema_of("predictions", predictions), columns)
+    chosen = accepted_columns.choose_list_columns(schema_of("predictions", predictions), columns)
     return _canonical(predictions, chosen.lists["predictions"], chosen, columns, (1, None)).drop("bucket")
 
 
 def clean_predictions(rows: DataFrame, convention: Convention, policies: Mapping[str, str] = {}) -> DataFrame:
     """Canonical predictions without faulty rows. Missing scores are null, and the type is kept."""
-    kept = _without(rows, rules.left_out(rules.prediction_faults(_columns_of(rows)), convention, policies))
+    kept = _without(rows, row_rules.left_out(row_rules.prediction_faults(_columns_of(rows)), convention, policies))
     if "score" not in rows.columns or convention.nan_scores == "drop":
         return kept
     return kept.withColumn("score", F.when(~number_of(F.col("score")).missing, F.col("score")))
@@ -233,12 +233,12 @@ def clean_predictions(rows: DataFrame, convention: Convention, policies: Mapping
 
 def clean_truth(rows: DataFrame, convention: Convention, policies: Mapping[str, str] = {}) -> DataFrame:
     """Canonical ground truth without faulty rows, and without missing ratings if the convention drops them."""
-    return _without(rows, rules.left_out(rules.truth_faults(_columns_of(rows)), convention, policies))
+    return _without(rows, row_rules.left_out(row_rules.truth_faults(_columns_of(rows)), convention, policies))
 
 
 def clean_train(rows: DataFrame) -> DataFrame:
     """Training rows that have a user and an item."""
-    return _without(rows, [rules.null_ids(_columns_of(rows))])
+    return _without(rows, [row_rules.null_ids(_columns_of(rows))])
 
 
 def _truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool) -> list[Column]:
@@ -267,7 +267,7 @@ def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool
     if "propensity" in truth.columns:
         # Rows with a wrong propensity will be rejected. Until then, nothing is divided by it.
         propensity = F.col("propensity")
-        columns.append(F.when(~rules.bad_propensity(number_of(propensity)), propensity).alias("propensity"))
+        columns.append(F.when(~row_rules.bad_propensity(number_of(propensity)), propensity).alias("propensity"))
     return truth.select("user", "item", *columns)
 
 
@@ -285,14 +285,14 @@ def with_model_codes(rows: DataFrame, models: Sequence[str]) -> DataFrame:
     return rows.where(F.col("model").isin(*models)).withColumn("model", position.cast("int"))
 
 
-def number_of(column: Column) -> rules.Number:
+def number_of(column: Column) -> row_rules.Number:
     """A column as doubles, for the rules."""
     number = column.cast("double")
-    return rules.Number(number, number.isNull(), F.isnan(number), F.coalesce(F.abs(number) == float("inf"), F.lit(False)))
+    return row_rules.Number(number, number.isNull(), F.isnan(number), F.coalesce(F.abs(number) == float("inf"), F.lit(False)))
 
 
-def _columns_of(rows: DataFrame) -> rules.RowColumns:
-    return rules.RowColumns(rows.columns, lambda name: F.col(name).isNull(), lambda name: number_of(F.col(name)))
+def _columns_of(rows: DataFrame) -> row_rules.RowColumns:
+    return row_rules.RowColumns(rows.columns, lambda name: F.col(name).isNull(), lambda name: number_of(F.col(name)))
 
 
 def _without(rows: DataFrame, faults: Sequence[Column]) -> DataFrame:
@@ -304,7 +304,7 @@ def _relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool) ->
     if not has_ratings:
         return F.lit(True)
     single = isinstance(truth.schema["rating"].dataType, T.FloatType)
-    relevant: Column = rules.is_relevant(number_of(F.col("rating")), convention, single=single)
+    relevant: Column = row_rules.is_relevant(number_of(F.col("rating")), convention, single=single)
     return relevant
 
 

@@ -20,7 +20,7 @@ from spark_recmetrics.job.session_spark import checked_session
 from spark_recmetrics.runs.history_spark import publish
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.progress import step
-from spark_recmetrics.storage.schemas import DATA_REPORT, GATES
+from spark_recmetrics.storage.table_schemas import DATA_REPORT, GATES
 from spark_recmetrics.text import printable
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from spark_recmetrics.storage import actions, write
 from spark_recmetrics.storage.locations import Output
 from spark_recmetrics.storage.progress import step
 from spark_recmetrics.storage.row_counts import RowCounts
-from spark_recmetrics.storage.schemas import ATTEMPT, RUN_COLUMNS, RUNS, SPLIT_TABLES, TABLES
+from spark_recmetrics.storage.table_schemas import ATTEMPT, RUN_COLUMNS, RUNS, SPLIT_TABLES, TABLES
 from spark_recmetrics.text import did_you_mean, printable
 from spark_recmetrics.version import __version__
 

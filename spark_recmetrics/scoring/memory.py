@@ -17,7 +17,7 @@ from spark_recmetrics.inputs.memory import (
     relevant_rows,
     to_pandas,
 )
-from spark_recmetrics.inputs.rules import bad_propensity
+from spark_recmetrics.inputs.row_rules import bad_propensity
 from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished

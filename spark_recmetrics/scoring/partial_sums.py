@@ -11,7 +11,7 @@ import numpy as np
 from spark_recmetrics.columns import COUNTERS, FAULTS, PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import MEMBERS, RATED
 from spark_recmetrics.metrics.rating import Moments
-from spark_recmetrics.request.per_user import SumSpec, Tally
+from spark_recmetrics.request.user_sums import SumSpec, Tally
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +29,7 @@ PAIRS_A_RANGE, MOST_RANGES = 1_000_000, 64
 
 
 class PartTotal(NamedTuple):
-    """A row of `storage.schemas.TOTALS`: the contribution of a part of the users to a total.
+    """A row of `storage.table_schemas.TOTALS`: the contribution of a part of the users to a total.
 
     Args:
         name: A tally, a user set (`users_…`), a counter or a moment.

@@ -9,11 +9,11 @@ import numpy as np
 
 from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE, PART_TOTALS
 from spark_recmetrics.metrics.arrays import numbered, positions_of
-from spark_recmetrics.request.per_user import SumSpec
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import Slice, exploded, values_of
-from spark_recmetrics.scoring.kernel import in_first_row, score_bucket
+from spark_recmetrics.request.user_sums import SumSpec
 from spark_recmetrics.scoring.partial_sums import part_totals
+from spark_recmetrics.scoring.per_user import in_first_row, score_bucket
 from spark_recmetrics.side_info.packed import SideRows
 
 if TYPE_CHECKING:

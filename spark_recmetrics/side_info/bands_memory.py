@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_recmetrics.columns import ITEM_GROUPS, TABLE_OF, Columns, Side
-from spark_recmetrics.inputs.contract import ColumnType
+from spark_recmetrics.inputs.accepted_columns import ColumnType
 from spark_recmetrics.inputs.memory import MemoryInputs, MemoryTable, cast_ids, clean_train, ids_to_pandas, type_of_arrow
 from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.metrics.group_sums import GroupSizes, user_columns

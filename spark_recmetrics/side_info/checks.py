@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_recmetrics.columns import Side
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.inputs.contract import (
+from spark_recmetrics.inputs.accepted_columns import (
     CATEGORY_KINDS,
     NUMBER_KINDS,
     PLAIN_KINDS,

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, LongType, StructField, StructType, UserDefinedType
 
 from spark_recmetrics.columns import ABOUT_ITEM, ITEM_GROUPS
-from spark_recmetrics.inputs.contract import ColumnType
+from spark_recmetrics.inputs.accepted_columns import ColumnType
 from spark_recmetrics.inputs.spark import clean_train, column_of, column_type, schema_of
 from spark_recmetrics.metrics.recommended_items import CATEGORIES_A_BLOCK, Popularity
 from spark_recmetrics.request.needs import POPULARITY_NEEDS

@@ -16,7 +16,7 @@ from spark_recmetrics.runs.identity import Run
 from spark_recmetrics.splits.interactions_spark import FOLD, SIDE, TEST, TRAIN, Interactions
 from spark_recmetrics.storage import actions
 from spark_recmetrics.storage.locations import Output
-from spark_recmetrics.storage.schemas import ATTEMPT, RUN_COLUMNS, SPLIT_REPORT
+from spark_recmetrics.storage.table_schemas import ATTEMPT, RUN_COLUMNS, SPLIT_REPORT
 
 
 @dataclass(frozen=True)

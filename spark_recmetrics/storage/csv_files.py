@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 
@@ -13,7 +12,7 @@ from pyspark.sql.types import NumericType, StringType, StructField, StructType
 from spark_recmetrics.columns import near_column
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.storage.locations import Location
-from spark_recmetrics.storage.schemas import type_named
+from spark_recmetrics.storage.table_schemas import type_named
 from spark_recmetrics.text import brief, counted, printable
 
 _DEFAULTS = {"header": "true", "inferSchema": "true"}
@@ -21,12 +20,6 @@ _DEFAULTS = {"header": "true", "inferSchema": "true"}
 
 _N_EXTRA_FIELDS = 20
 """How many fields after the last column are checked. Later ones are lost silently if all of these are empty."""
-
-_SUFFIX = re.compile(r"\.(csv|tsv|json|jsonl|ndjson|orc|parquet)(?:\.\w+)?$", re.IGNORECASE)
-"""The suffix of a file name; that of a compression may follow."""
-
-_FORMATS = {"tsv": "csv", "jsonl": "json", "ndjson": "json"}
-"""Formats of the suffixes that are not named like their format."""
 
 
 def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
@@ -124,16 +117,3 @@ def typed(guessed: StructType, types: Mapping[str, str], key: str) -> StructType
     return StructType(
         [StructField(field.name, type_named(types[field.name])) if field.name in types else field for field in guessed.fields]
     )
-
-
-def other_format(location: Location) -> str | None:
-    """Advice to set the format that the file name suggests; None if it is the format that was read."""
-    ending = _SUFFIX.search(location.path or "")
-    if ending is None:
-        return None
-    suffix = ending[1].lower()
-    suggested = _FORMATS.get(suffix, suffix)
-    if suggested == location.format:
-        return None
-    separator = ', and options: {sep: "\\t"}' if suffix == "tsv" else ""
-    return f"its name ends in {ending[0]}: set format: {suggested}{separator}"

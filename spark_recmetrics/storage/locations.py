@@ -5,18 +5,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.storage.credentials import CREDENTIALS_IN_ADDRESS, Secret, without_password
-from spark_recmetrics.storage.schemas import TYPES, column_type
+from spark_recmetrics.storage.formats import FileFormat, TableFormat
+from spark_recmetrics.storage.table_schemas import TYPES, column_type
 from spark_recmetrics.text import did_you_mean
-
-FileFormat = Literal["parquet", "csv", "json", "orc", "delta"]
-"""The formats of files that can be read."""
-
-TableFormat = Literal["parquet", "delta", "orc"]
-"""The formats of tables that can be written."""
 
 
 def plain_text(value: object) -> str:

@@ -14,6 +14,7 @@ from spark_recmetrics.errors import DataError, reason_of
 from spark_recmetrics.storage import csv_files
 from spark_recmetrics.storage.actions import NOT_FOUND
 from spark_recmetrics.storage.credentials import Vault
+from spark_recmetrics.storage.formats import other_format
 from spark_recmetrics.storage.identifiers import quoted, quoted_part
 from spark_recmetrics.storage.locations import Location
 
@@ -38,7 +39,7 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
         loss = csv_files.loss(spark, location, options, schema, ids, key) if is_csv and schema.fields else None
     except Exception as error:  # noqa: BLE001 - readers fail in many ways
         where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
-        format_advice = None if NOT_FOUND.search(str(error)) else csv_files.other_format(location)
+        format_advice = None if NOT_FOUND.search(str(error)) else other_format(location.path, location.format)
         advice = format_advice or "check the location and the format"
         # Spark quotes options, and so secrets, in its messages. `from None` keeps the original error out of the traceback.
         raise DataError(f"{key}: cannot read {where}: {reason_of(error, vault.masked)}: {advice}") from None

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 import spark_recmetrics as srm
 from spark_recmetrics.inputs.buckets_spark import bucket_numbers, bucket_of
 from spark_recmetrics.inputs.spark import read_inputs
-from spark_recmetrics.scoring.spark import ranked_lists
+from spark_recmetrics.scoring.plan_spark import ranked_lists
 
 pytestmark = [pytest.mark.spark, pytest.mark.heavy]
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 import spark_recmetrics as srm
 from spark_recmetrics.conventions import convention
-from spark_recmetrics.inputs.contract import BIGINT
+from spark_recmetrics.inputs.accepted_columns import BIGINT
 from spark_recmetrics.inputs.memory import MemoryTable
 from spark_recmetrics.job.cli import main
 from spark_recmetrics.metrics import RankedBatch, parse, registry, score
@@ -29,7 +29,7 @@ from spark_recmetrics.metrics.recommended_items import Popularity
 from spark_recmetrics.metrics.registry import Parameter
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import Band
-from spark_recmetrics.scoring.kernel import score_bucket
+from spark_recmetrics.scoring.per_user import score_bucket
 from spark_recmetrics.side_info.bands_memory import read_bands
 from spark_recmetrics.side_info.packed import SideRows
 from spark_recmetrics.storage import actions

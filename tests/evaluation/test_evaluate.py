@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 import spark_recmetrics as srm
 from spark_recmetrics.conventions import CONVENTIONS
 from spark_recmetrics.metrics import DEFINITIONS, expand, parse
-from spark_recmetrics.scoring.spark import gathers
+from spark_recmetrics.scoring.plan_spark import gathers
 from spark_recmetrics.side_info import spark as side_info
 from spark_recmetrics.storage import actions
-from spark_recmetrics.storage import schemas as schema
+from spark_recmetrics.storage import table_schemas as schema
 
 RANKING = ["precision", "recall", "f1", "hit", "mrr", "map", "mar", "ndcg"]
 RATING = ["rmse", "mse", "mae"]

@@ -21,7 +21,8 @@ from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.job.cli import RESULT_MARK, main
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.runs.history_spark import publish
-from spark_recmetrics.storage.locations import Output, TableFormat
+from spark_recmetrics.storage.formats import TableFormat
+from spark_recmetrics.storage.locations import Output
 from spark_recmetrics.text import did_you_mean, printable
 
 

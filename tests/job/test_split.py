@@ -11,7 +11,7 @@ from split_data import RATINGS, days
 
 import spark_recmetrics as srm
 from spark_recmetrics.job.cli import RESULT_MARK, main
-from spark_recmetrics.storage.schemas import RUN_COLUMNS, SPLIT_TABLES
+from spark_recmetrics.storage.table_schemas import RUN_COLUMNS, SPLIT_TABLES
 
 SMALLEST = "input: {path: /r}\nsplit: {method: random}\noutput: {path: /out}\n"
 

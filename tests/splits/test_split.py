@@ -12,7 +12,7 @@ import spark_recmetrics as srm
 from spark_recmetrics import splits
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.storage import write as storage_write
-from spark_recmetrics.storage.schemas import SPLIT_REPORT
+from spark_recmetrics.storage.table_schemas import SPLIT_REPORT
 
 
 def test_the_table_of_reports_has_the_fields_of_the_report():

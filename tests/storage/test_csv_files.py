@@ -8,7 +8,7 @@ from frames import assert_rows
 
 import spark_recmetrics as srm
 from spark_recmetrics.storage.credentials import Vault
-from spark_recmetrics.storage.csv_files import other_format
+from spark_recmetrics.storage.formats import other_format
 from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.storage.read import read_table
 
@@ -184,4 +184,4 @@ def test_a_type_for_a_missing_column(spark, tmp_path):
     ],
 )
 def test_a_file_name_suggests_a_format(name, advice):
-    assert other_format(Location(path=f"/data/{name}")) == advice
+    assert other_format(f"/data/{name}", "parquet") == advice

@@ -7,7 +7,7 @@ import pytest
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.storage.credentials import without_password
 from spark_recmetrics.storage.locations import Location
-from spark_recmetrics.storage.schemas import column_type
+from spark_recmetrics.storage.table_schemas import column_type
 
 
 @pytest.mark.parametrize(

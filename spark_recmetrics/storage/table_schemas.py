@@ -77,14 +77,14 @@ PART_DIFFERENCES = _schema(
     "losses bigint, magnitudes array<double>, n_positive array<bigint>, n_negative array<bigint>, sums array<double>, "
     "counts array<bigint>"
 )
-"""Rows of `decisions.differences_spark.part_differences`."""
+"""Rows of `decisions.differences.part_differences`."""
 
 DIFFERENCES = _schema(
     "pair int, column int, slice int, slice_value string, n_lists_a bigint, n_lists_b bigint, n bigint, n_left_out bigint, "
     "wins bigint, losses bigint, mean_a double, mean_b double, mean double, variance double, plus double, minus double, "
     "tied double, replicates array<double>"
 )
-"""Rows of `decisions.differences_spark.whole_differences`."""
+"""Rows of `decisions.differences.whole_differences`."""
 
 TOTALS = _schema(
     "model string, name string, n bigint, sum double, deviation double, undefined bigint, total double, count double, "
@@ -99,19 +99,19 @@ PART_SLICES = types.StructType(
         *_schema("sums array<double>, counts array<bigint>"),
     ]
 )
-"""Rows of `aggregation.spark.part_slices`, with positions of slices and metrics."""
+"""Rows of `aggregation.slices.part_slices`, with positions of slices and metrics."""
 
 SLICE_MEANS = _schema(
     "model string, slice int, slice_value string, metric int, value double, n_users bigint, n_undefined bigint, std double, "
     "ci_low double, ci_high double"
 )
-"""Rows of `aggregation.spark.whole_slice`."""
+"""Rows of `aggregation.slices.whole_slice`."""
 
 PART_SHARES = _schema("place int, sums array<double>, counts array<bigint>, total double, n bigint")
-"""Rows of `aggregation.item_intervals_spark.part_shares`: what the lists of a batch contribute to a value, resampled."""
+"""Rows of `aggregation.item_intervals.part_shares`: what the lists of a batch contribute to a value, resampled."""
 
 SHARE_ENDS = _schema("place int, low double, high double")
-"""Rows of `aggregation.item_intervals_spark.share_ends`: distances of the confidence limits from the value."""
+"""Rows of `aggregation.item_intervals.share_ends`: distances of the confidence limits from the value."""
 
 RUN_COLUMNS = ("as_of", "run_id")
 """The columns that identify a run in every published table."""

@@ -36,9 +36,9 @@ from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import quotient
 from spark_recmetrics.ranking.window_spark import first_after, top_rows, without_repeats
-from spark_recmetrics.request.per_user import SumSpec
+from spark_recmetrics.request.user_sums import SumSpec
+from spark_recmetrics.scoring.pandas_udfs_spark import score_lists, score_users
 from spark_recmetrics.scoring.workers import Task
-from spark_recmetrics.scoring.workers_spark import score_lists, score_users
 from spark_recmetrics.side_info.bands_spark import with_bands
 from spark_recmetrics.side_info.items_spark import with_items
 

@@ -38,7 +38,7 @@ from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.chunks import arrays_together, frames_of, frames_of_arrays, users_together
 from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, Task, scorer
 from spark_recmetrics.side_info.packed import SideRows, split
-from spark_recmetrics.storage.schemas import TOTALS
+from spark_recmetrics.storage.table_schemas import TOTALS
 
 if TYPE_CHECKING:
     import pandas as pd
