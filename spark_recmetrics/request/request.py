@@ -189,7 +189,7 @@ class Request:
     def full_lists(self) -> bool:
         """Full lists are sent to the workers, even if they will be cut.
 
-        If only judged items compete, each slice of items ranks its own, which a window over the whole list has not done.
+        If only judged items compete, each slice of items ranks its own, which a window over the full list has not done.
         """
         if self.convention.candidates == "judged" and self.slices.by_side["item"]:
             return True
