@@ -189,6 +189,7 @@ def test_a_random_ranking_of_judged_items(sampled):
     assert finding.endswith("the farthest of 6 metrics")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_a_formula_that_looks_behind_the_cut_off_is_found_by_chance_alone(sampled, monkeypatch):

@@ -132,6 +132,7 @@ def test_every_metric_agrees_with_the_oracle_under_every_convention(spark, conve
     result.release()
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_cut_lists_agree_with_the_oracle(spark):
     """Without a metric that looks at whole lists, these are cut before they leave the JVM."""
@@ -166,6 +167,7 @@ def test_options_agree_with_the_oracle(session, options):
     assert_agrees(evaluate_case(session, case, rules, metrics=metrics), expected, metrics)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_the_properties_of_many_items_are_joined_to_the_rows_of_lists(spark, monkeypatch):
@@ -737,6 +739,7 @@ def test_repeated_truth_rows_are_refused_without_ranking_too(spark):
         srm.evaluate(predictions, truth, metrics="mae")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_session_that_refuses_to_keep_tables(spark, monkeypatch, caplog):
     """C4: serverless compute raises on persist."""
@@ -757,6 +760,7 @@ def test_a_session_that_refuses_to_keep_tables(spark, monkeypatch, caplog):
     assert "cannot keep tables" in caplog.text
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_the_number_of_jobs_does_not_grow_with_metrics_or_cut_offs(spark, session_kind):
     if session_kind == "connect":
@@ -777,6 +781,7 @@ def test_the_number_of_jobs_does_not_grow_with_metrics_or_cut_offs(spark, sessio
     assert few == many
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_predictions_are_sorted_once_for_all_metrics(spark, monkeypatch, capsys):
@@ -824,6 +829,7 @@ def test_ids_that_differ_behind_a_nul_character(session):
     assert {row["user"]: row["hit_at_2"] for row in records(result.per_user)} == {"a": 0.0, "a\0b": 1.0}
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", ["bigint", pytest.param("decimal(38,18)", marks=pytest.mark.heavy)])
 def test_close_scores_are_no_ties(spark, kind):
@@ -967,7 +973,7 @@ def test_missing_scores_stand_beyond_infinite_ones(spark, nan_scores, infinite, 
     metrics = ["mrr@2", "auc(candidates=listed)", "matched_auc@2"]
     result = srm.evaluate(table, table, metrics=metrics, catalog=4, convention=rules, n_buckets=2)
     assert list(result.to_dict()["model"].values()) == [(1 + won) / 2, won, won]
-    assert [row.matched_auc_at_2 for row in records(result.per_user)] == [won, won]
+    assert [row["matched_auc_at_2"] for row in records(result.per_user)] == [won, won]
     shown = {row["item"]: row["score"] for row in result.explain("u").rows if row["item"]}
     assert shown == {"a": None, "b": infinite}
 

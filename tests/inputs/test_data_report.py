@@ -387,6 +387,7 @@ def test_c6_a_text_is_no_rating_and_nothing_is_divided_by_zero(spark, tmp_path, 
 # Order, ties and NaN ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_o2_a_tie_has_one_order_and_is_told(spark):

@@ -118,6 +118,7 @@ def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, 
     assert "found none: run evaluate first" in fourth["error"]["message"]
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_a_gate_fails_and_is_published_without_its_model(job, spark, tmp_path, capsys):

@@ -335,6 +335,7 @@ def job(spark, tmp_path, capsys):
     return evaluate
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.core

@@ -146,6 +146,7 @@ def write_tables(folder: Path, model: str = "als") -> dict[str, Any]:
     }
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_a_run_uses_a_secret_and_never_prints_or_stores_it(spark, monkeypatch, tmp_path, capsys, caplog) -> None:

@@ -441,6 +441,7 @@ def test_a_perfect_and_an_empty_group_differ_by_1(world, k):
     assert world._replace(lists=lists).values("user_mad_ranking", k) == {f"user_mad_ranking@{k}": close(1)}
 
 
+@pytest.mark.heavy
 @law("user_mad_rating", "item_mad_rating")
 @given(world=worlds(st.sampled_from([{"old"}, {"new"}, {"old", "mid"}])))
 def test_differences_have_the_unit_of_the_scores(world):
@@ -507,6 +508,7 @@ def renamed(names: Mapping[str, str], own: Any) -> Any:
     return type(own)(renamed(names, one) for one in own) if isinstance(own, list | tuple) else own
 
 
+@pytest.mark.heavy
 @LAWS
 @given(world=worlds(), k=st.sampled_from([None, 1, 3]), data=st.data())
 def test_names_and_order_of_rows_do_not_matter(world, k, data):
@@ -529,6 +531,7 @@ OTHERS = ("inter_list_diversity", "novelty(scale=max)")
 divides by the logarithm of the number of users."""
 
 
+@pytest.mark.heavy
 @LAWS
 @given(world=worlds(), k=st.sampled_from([None, 1, 3]))
 def test_duplicating_all_users_changes_no_mean_and_no_share(world, k):

@@ -308,7 +308,7 @@ def test_spark_gives_the_values_of_memory(spark):
     segments = spark.createDataFrame([(1, "x"), (2, "y")], "user_id long, side string")
     asked = {"metrics": ["hit", COUNT, "mrr"], "k": 1, "n_buckets": 2, "user_segments": segments, "slices": ["side"]}
     result = srm.evaluate(predictions, truth, objectives={"hit": {"nadir": 0.25}, "mrr": {}}, **asked)
-    summary = {(row.model, row.slice_value, row.metric): row.value for row in records(result.summary)}
+    summary = {(row["model"], row["slice_value"], row["metric"]): row["value"] for row in records(result.summary)}
     assert summary["als", "all", "euc_distance@1"] == close(math.sqrt(1 / 2))
     assert summary["als", "x", "hypervolume@1"] == close(Fraction(3, 4))
     assert summary["als", "y", "hypervolume@1"] == 0

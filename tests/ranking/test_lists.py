@@ -101,6 +101,7 @@ def test_rating_metrics_use_full_lists(session):
     assert srm.evaluate(lists, truth, metrics=["hit@1", "mae"]).to_dict() == {"model": {"hit@1": 0.0, "mae": 2.0}}
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.core
 def test_from_als(spark):
@@ -129,6 +130,7 @@ def test_from_als(spark):
         srm.from_als(model, k=0)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.by_turns
 @pytest.mark.parametrize(

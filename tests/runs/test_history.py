@@ -14,6 +14,7 @@ from spark_recmetrics.runs.history_spark import publish
 from spark_recmetrics.storage import actions, write
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("format_", ["parquet", pytest.param("orc", marks=pytest.mark.heavy)])
 def test_a_run_published_again_replaces_its_own_rows_and_no_others(spark, tmp_path, format_):
@@ -44,6 +45,7 @@ def test_a_run_that_later_loses_rows_is_left_out(spark, tmp_path):
     assert (frame.columns, frame.count()) == (["model", "user", "n_relevant", "as_of", "run_id"], 0)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_run_whose_rows_are_missing_is_not_published(spark, tmp_path, monkeypatch):
     folder = str(tmp_path)
@@ -94,6 +96,7 @@ def test_a_clean_up_that_fails_is_a_warning(spark, tmp_path, monkeypatch, caplog
     assert numbers(spark, tmp_path) == complete(2)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_names_of_runs_cannot_leave_their_folder(spark, tmp_path):
     folder = tmp_path / "out"
@@ -108,6 +111,7 @@ def test_names_of_runs_cannot_leave_their_folder(spark, tmp_path):
 # Columns ------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.core
 def test_columns_of_other_runs_are_null(spark, tmp_path):
@@ -122,6 +126,7 @@ def test_columns_of_other_runs_are_null(spark, tmp_path):
     assert_rows(read_history(spark, folder), rows, columns)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_column_with_another_type_is_rejected(spark, tmp_path):
     folder = str(tmp_path)

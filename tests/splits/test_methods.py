@@ -64,6 +64,7 @@ def test_s3_one_of_two_last_rows_is_left_out_and_always_the_same(spark):
         assert_sides(splits.leave_one_out(frame), sides, "item_id", "rating")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.core
@@ -88,6 +89,7 @@ def test_ties_depend_neither_on_the_type_of_ids_nor_on_the_order_of_columns(spar
 HALF_PAST_ONE = datetime(2026, 3, 29, 1, 30, tzinfo=timezone.utc)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])

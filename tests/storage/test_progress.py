@@ -111,6 +111,7 @@ def messages(caplog):
     return [record.getMessage() for record in caplog.records if record.name == "spark_recmetrics.storage.progress"]
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_the_jobs_of_an_evaluation_have_names(spark, session_kind):
     classic(session_kind)
@@ -133,6 +134,7 @@ def test_the_jobs_of_an_evaluation_have_names(spark, session_kind):
     spark.sparkContext.setLocalProperty(DESCRIPTION, None)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_job_logs_a_line_for_each_step_and_names_its_jobs(spark, session_kind, job, caplog):
     before = {} if session_kind == "connect" else descriptions(spark)
