@@ -40,7 +40,7 @@ unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE PYSPARK_SUBMIT_ARGS PYTHONPATH H
 SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file conf/spark-defaults.conf
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-heavy test-matrix test-oldest test-newest test-airflow lint format typecheck docs site pictures bench bench-breadth bench-check bench-sizes clean check-java
+.PHONY: help demo test test-browser test-connect test-heavy test-matrix test-oldest test-newest test-airflow lint format typecheck docs site pictures bench bench-breadth bench-check bench-sizes clean check-java
 # The Java check comes first, and two Spark runs at once would fight for the cores.
 .NOTPARALLEL:
 
@@ -62,8 +62,7 @@ define in_two_lanes
 	exit $$((one ? one : other))
 endef
 
-# Classic Spark; and the core of the suite on Spark Connect, then what needs no Spark. The other tests run on Spark Connect in
-# `make test-heavy`.
+# Classic Spark; and the core of the suite on Spark Connect, then what needs no Spark.
 test: check-java lint typecheck ## lint, type check, and the suite on classic Spark and on Spark Connect
 	$(call in_two_lanes,$(BIN)/pytest -m "spark and not connect and not heavy",\
 	    $(BIN)/pytest -m "spark and (connect or core) and not (once or heavy)" --session=connect -p no:cacheprovider; connect=$$?; \
@@ -73,8 +72,10 @@ test: check-java lint typecheck ## lint, type check, and the suite on classic Sp
 test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions, whole runs of the jobs
 	$(call in_two_lanes,$(BIN)/pytest -m heavy $(addprefix --ignore=,$(OWN_SPARK)),\
 	    $(BIN)/pytest -m heavy -p no:cacheprovider $(OWN_SPARK); runs=$$?; \
-	    $(BIN)/pytest -m heavy -p no:cacheprovider --session=connect tests/end_to_end/test_databricks.py || runs=$$?; \
-	    $(BIN)/pytest -m "spark and not (connect or core or once or heavy)" --session=connect -p no:cacheprovider && exit $$runs)
+	    $(BIN)/pytest -m heavy -p no:cacheprovider --session=connect tests/end_to_end/test_databricks.py && exit $$runs)
+
+test-connect: check-java $(READY) ## all Spark tests that are not heavy on Spark Connect; `make test` runs the core of them
+	$(BIN)/pytest -m "spark and not (once or heavy)" --session=connect -p no:cacheprovider
 
 test-matrix: test-oldest test-newest ## the core of the suite on the wheel, with the oldest and with the newest versions
 

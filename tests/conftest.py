@@ -58,6 +58,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ]
     if unmarked:
         raise pytest.UsageError(f"takes the fixture spark, needs @pytest.mark.spark: {', '.join(unmarked)}")
+    tried = set[str]()
+    items[:] = [item for item in items if not _is_repeated_on_spark(item, tried)]
     seen = Counter[str]()
     for item in items:
         if item.get_closest_marker("by_turns") and not item.get_closest_marker("heavy"):
@@ -76,6 +78,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         core = metafunc.definition.get_closest_marker("core")
         marks = [pytest.mark.spark] if core else [pytest.mark.spark, pytest.mark.heavy]
         metafunc.parametrize("session", ["memory", pytest.param("spark", marks=marks)], indirect=True)
+
+
+def _is_repeated_on_spark(item: pytest.Item, tried: set[str]) -> bool:
+    """A test of both engines runs on Spark with its first parameters only: rules and messages are the same code."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or callspec.params.get("session") != "spark" or item.get_closest_marker("core"):
+        return False
+    test = item.nodeid.partition("[")[0]
+    repeated = test in tried
+    tried.add(test)
+    return repeated
 
 
 class MemorySession:

@@ -550,6 +550,7 @@ def test_one_user_has_no_resampled_interval_of_width_zero(session):
     assert [(row["value"], row["ci_low"], row["ci_method"]) for row in result.rows] == [(1.0, None, None), (4.0, None, None)]
 
 
+@pytest.mark.heavy
 def test_intervals_cover_the_true_value_in_95_of_100_data_sets():
     """500 data sets of 200 users each, whose values are skewed; the mean, and the root of a pooled mean."""
     convention, intervals = srm.convention("default"), srm.Intervals("bootstrap", n_resamples=400)

@@ -691,7 +691,7 @@ def test_item_features_that_cannot_be_compared_are_refused(metric, kind, rows, m
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.heavy
-@pytest.mark.parametrize(("metric", "kind", "rows", "message", "found"), REFUSED)
+@pytest.mark.parametrize(("metric", "kind", "rows", "message", "found"), REFUSED[::4])
 def test_and_on_spark(spark, metric, kind, rows, message, found):
     features = spark.createDataFrame(rows, f"item_id string, about {kind}")
     with pytest.raises(srm.DataError) as refused:

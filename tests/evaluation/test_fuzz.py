@@ -666,6 +666,7 @@ def ended_well(path: Path, thrown: Thrown, capsys: pytest.CaptureFixture[str]) -
     return code
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("throw", THROWERS, ids=lambda throw: throw.__name__)
 def test_malformed_configurations(
     throw: Callable[[random.Random], Iterator[Thrown]], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -22,7 +22,7 @@ from spark_recmetrics.storage import write
 STAGED, COMMITTED = 3, 4
 """The number of writes after which all rows are staged, and after which the run is committed."""
 
-N_CYCLES = int(os.environ.get("RECMETRICS_CYCLES", "40"))
+N_CYCLES = int(os.environ.get("RECMETRICS_CYCLES", "12"))
 """How often a run is published and perhaps killed; a cycle takes seconds."""
 
 
