@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from numbers import Number
 from operator import itemgetter
 from typing import Any
 
@@ -119,7 +120,7 @@ def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
         ok truth and train
         ok candidates
     """
-    size = catalog if isinstance(catalog, int) else None
+    size = catalog if isinstance(catalog, Number) else None
     tables = Tables(predictions, truth, rating_predictions, train, None if size is not None else catalog)
     tables.check()
     request = Request.of(

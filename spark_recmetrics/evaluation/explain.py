@@ -226,14 +226,9 @@ class _RankedList:
             n_tied=np.minimum(among.n_tied[rows], n_listed[copy] - n_above),
         )
 
-    @property
-    def knows_seen(self) -> bool:
-        """A metric looks at which rows of the list are training rows."""
-        return self.batch.unseen_candidates is not None and self.scoring.trained
-
     def n_unseen(self, lengths: Ints) -> Ints:
         """How many candidates that are not training rows each cut list has."""
-        if not self.knows_seen:
+        if self.batch.unseen_candidates is None or not self.scoring.trained:
             return lengths
         return np.append(0, self.rows.unseen_position)[np.searchsorted(self.rows.rank, lengths, side="right")]
 
@@ -306,14 +301,14 @@ class _Tables:
         gains = dict(zip(batch.hit_rank[hits].tolist(), gain_of(batch.hit_rating[hits], gain).tolist(), strict=True))
         matched = matched.kept(matched.user == ranked.cell)
         ratings = dict(zip(matched.rank.tolist(), matched.rating.tolist(), strict=True))
-        seen = np.diff(ranked.n_unseen(np.arange(n_shown + 1))) == 0
+        shows_seen = ranked.scoring.trained and ranked.scoring.needs & {"unseen_candidates", "history"}
         first, last = rows.ties
         return [
             {
                 "item": ranked.items[row],
                 "score": _defined(float(rows.score[row])),
                 "n_tied": int(last[row] - first[row]),
-                **({"seen": bool(seen[rank - 1])} if ranked.knows_seen else {}),
+                **({"seen": bool(rows.seen[row])} if shows_seen else {}),
                 "judged": rank in ratings,
                 "rating": _defined(ratings.get(rank)) if self.has_ratings else None,
                 "hit": rank in gains,

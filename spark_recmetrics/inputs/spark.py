@@ -204,7 +204,8 @@ def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, 
         cast = [column_of(frame, name).cast(id_type.name).alias(name) for name, id_type in ids.items()]
         kept = [column_of(frame, name).alias(name) for name in others]
         parts.append(frame.select(*cast, *kept, F.lit(model).alias(columns.model)))
-    return reduce(DataFrame.union, parts)
+    # Not DataFrame.union: the frames of Spark Connect 3.5 are of another class.
+    return reduce(lambda left, right: left.union(right), parts)
 
 
 def column_of(frame: DataFrame, name: str) -> Column:

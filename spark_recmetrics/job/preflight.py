@@ -97,7 +97,7 @@ def _tables(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]
     tables = {
         key: read(getattr(inputs, key), key) for key in ("predictions", "rating_predictions", "truth", "train", "catalog")
     }
-    if inputs.models is not None:
+    if inputs.models:
         tables["models"] = list(inputs.models)
         tables["predictions"] = union({name: model.predictions for name, model in inputs.models.items()}, "predictions")
         if any(model.rating_predictions for model in inputs.models.values()):

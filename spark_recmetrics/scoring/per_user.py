@@ -318,7 +318,8 @@ def _user_groups(users: Any, columns: Sequence[str], segments: pd.DataFrame | No
 def in_first_row(values: Any, size: int) -> Any:
     """A column of `size` rows with an array or a list in the first row."""
     column = np.full(size, None)
-    column[:1] = [values][:size]
+    if size:
+        column[0] = values
     return column
 
 

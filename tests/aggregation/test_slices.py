@@ -404,6 +404,10 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
     [
         ({"slices": ["gendre"]}, "slices: gendre: no column 'gendre' in user_segments; did you mean 'gender'?"),
         ({"slices": ["gender", "gender"]}, "slices: expected each slice once, found gender twice"),
+        (
+            {"slices": ["all"]},
+            "slices: all: expected another name, because it stands for all users in results: rename the column",
+        ),
         ({"slices": "gender"}, "slices: expected a list of slices such as ['gender', 'age(18, 35)'], found 'gender'"),
         ({"slices": ["gender"], "min_users": 0}, "min_users: expected an integer of at least 1"),
         ({"slices": ["gender(1, 2)"]}, "expected a number, because the slice has edges, found string, e.g. '"),

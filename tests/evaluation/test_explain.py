@@ -197,7 +197,9 @@ def test_the_text_of_an_explanation(session):
 def test_training_rows_that_no_metric_reads_are_not_shown(session):
     train = session.createDataFrame([("ann", "x")], "user_id string, item_id string")
     found = tiny(session, metrics=["auc(candidates=unseen)", "ndcg"], catalog=10, train=train).explain("ann")
-    assert [row["seen"] for row in found.rows if row["rank"]] == [True, False, False, False][: len(found.rows)]
+    assert [row["seen"] for row in found.rows if row["item"]] == [True, False, False, False]
+    found = tiny(session, metrics=["ndcg", "unseen"], train=train).explain("ann")
+    assert [row["seen"] for row in found.rows][:3] == [True, False, False]
     found = tiny(session, metrics=["ndcg"], train=train, slices=["activity"]).explain("ann")
     assert not [row for row in found.rows if "seen" in row]
 
