@@ -687,6 +687,7 @@ def test_malformed_configurations(
 THROWN: dict[str, Counter[int]] = {}
 
 
+@pytest.mark.heavy
 def test_enough_was_thrown_and_both_ends_were_met() -> None:
     """Nothing is proved where all are refused, or all accepted."""
     if len(THROWN) < len(THROWERS):
