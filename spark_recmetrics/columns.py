@@ -191,8 +191,8 @@ def near_column(name: str, columns: Sequence[str]) -> str:
         return did_you_mean(name, columns)
     mark = json.dumps(max(marks, key=columns[0].count))
     return (
-        f"; found one column, {brief(columns[0])}: if {mark} separates columns, read with sep={mark}, "
-        f"in a configuration options: {{sep: {mark}}} of the location"
+        f"; found one column, {brief(columns[0])}: if {mark} is the separator, read the file with sep={mark} "
+        f"(in a configuration file: options: {{sep: {mark}}} of the location)"
     )
 
 

@@ -10,8 +10,8 @@ from spark_recmetrics.columns import is_decimal_comma, near_column
 def test_a_missing_column():
     assert near_column("user_id", ["user", "item"]) == "; did you mean 'user'?"
     assert near_column("user_id", ["user_id;item_id"]) == (
-        '; found one column, \'user_id;item_id\': if ";" separates columns, read with sep=";", in a configuration '
-        'options: {sep: ";"} of the location'
+        '; found one column, \'user_id;item_id\': if ";" is the separator, read the file with sep=";" (in '
+        'a configuration file: options: {sep: ";"} of the location)'
     )
 
 

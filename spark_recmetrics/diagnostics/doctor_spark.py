@@ -36,7 +36,7 @@ _ON_DRIVER = (*_ON_WORKERS, "scipy")
 _ABSENT = "absent: "
 """Precedes the reason, in place of a version, if a package cannot be imported."""
 
-_SEND = "send its wheel with --py-files under a name that ends in .zip"
+_SEND = "rename its wheel to end in .zip and pass it with --py-files"
 """A standalone cluster gives a file that ends in .whl only to the driver."""
 
 
@@ -162,7 +162,7 @@ def _missing(versions: dict[str, str], server: str | None = None) -> Finding | N
     advice = f"install {', '.join(missing)} there"
     if server is not None and missing == ["spark_recmetrics"]:
         # A Python client of Spark Connect can send the wheel itself, the commands cannot.
-        send = "start that server with spark.executorEnv.PYTHONPATH naming its wheel" if server else _SEND
+        send = "start that server with spark.executorEnv.PYTHONPATH set to its wheel" if server else _SEND
         advice = f"{advice}, set PYSPARK_PYTHON{server} to a Python that has it, or {send}"
     elif server is not None:
         advice = f"{advice}, or set PYSPARK_PYTHON{server} to a Python that has them"
@@ -194,7 +194,7 @@ def _worker(spark: SparkSession, driver: dict[str, str], server: str) -> Finding
     except Exception as error:  # noqa: BLE001 - workers fail in many ways
         if mismatch := _MISMATCH.search(str(error)):
             return _other_python(mismatch[1], mismatch[2], server)
-        advice = f"set PYSPARK_PYTHON{server} to a Python that runs"
+        advice = f"set PYSPARK_PYTHON{server} to a working Python executable"
         return Finding("FAIL", f"Python does not run there: {_reason(error)}", advice)
     worker_minor, driver_minor = (".".join(side["Python"].split(".")[:2]) for side in (worker, driver))
     if worker_minor != driver_minor:
@@ -229,8 +229,8 @@ def _cache(spark: SparkSession) -> Finding:
     finally:
         actions.release(kept)
     if is_kept:
-        return Finding("ok", "tables are kept")
-    return Finding("warn", "this session cannot keep tables", "expect longer runs: each reader computes PER_USER again")
+        return Finding("ok", "this session can cache tables")
+    return Finding("warn", "this session cannot cache tables", "expect longer runs: Spark recomputes PER_USER for each use")
 
 
 def _pandas_udfs(spark: SparkSession, worker: Level) -> Finding:
@@ -255,7 +255,7 @@ def _output(spark: SparkSession, output: Output | None) -> Finding:
     except PublishError as error:
         return Finding("FAIL", f"{output.format} to {tables}: {error}")
     if left_over is None:
-        return Finding("ok", f"{table} was written next to {tables}, and removed")
+        return Finding("ok", f"wrote {table} next to {tables} and removed it")
     return Finding("warn", f"{table} was written to {left_over}, and cannot be removed from here", "delete it")
 
 

@@ -42,10 +42,10 @@ def no_perfect_value(metric: Metric, convention: Convention) -> str | None:
     if best_bound(definition) is None:
         return "it has no best value"
     if definition.across_users or options.get("candidates") == "listed":
-        return "a list of relevant items alone has nothing to compare"
+        return "a list with only relevant items has no non-relevant item to compare with"
     if options.get("gain", "binary") != "binary":
         if options["idcg"] == "full_k":
-            return "its ideal list has gains of 1 for all ratings"
+            return "its ideal list has gain 1 at every rank, whatever the ratings"
         if options["idcg"] == "list" and not _always_gains(convention):
             return "it is 0 for users without a gain"
     return next((reason for part in metric.parts() if (reason := no_perfect_value(part, convention))), None)
@@ -111,19 +111,19 @@ def no_random_value(metric: Metric, convention: Convention) -> str | None:
     """Why the mean value of a random list is not known, None if it is known."""
     options = metric.options(convention)
     if metric.definition.kind == "rating":
-        return "a random order has no predicted ratings"
+        return "random lists have no predicted ratings"
     if metric.name == "f1":
         is_known = all(part.name in ("precision", "recall") for part in metric.parts())
-        return None if is_known else "the mean of this F is not known"
+        return None if is_known else "no formula for the mean of this F-measure on random lists"
     if metric.name not in _RANDOM:
-        return "its mean is not known"
+        return "no formula for its mean on random lists"
     if options.get("gain", "binary") != "binary":
         return "its mean depends on the ratings"
     if options.get("idcg") == "list" or options.get("normalizer") == "hits":
-        return "it divides by the hits of the list"
+        return "its divisor depends on the hits of the list"
     needs_catalog = metric.name in ("accuracy", "mcc") or options.get("candidates") in ("all", "unseen")
     if convention.candidates == "judged" and needs_catalog:
-        return "lists of judged items are not the full catalog"
+        return "candidates=judged ranks only judged items, not the full catalog"
     return None
 
 

@@ -187,7 +187,7 @@ def _collected(
 
 def _untrusted(context: str, wrong: Sequence[str]) -> Finding:
     others = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-    return Finding("FAIL", context + "; ".join(wrong[:3]) + others, "find the cause before you use values of this set-up")
+    return Finding("FAIL", context + "; ".join(wrong[:3]) + others, "find the cause before you trust values from this setup")
 
 
 def _computable(sample: Sample, reason_of: Callable[[Metric, Convention], str | None]) -> tuple[list[Metric], str]:
@@ -218,7 +218,7 @@ def _perfect(sample: Sample) -> Finding:
     result = sample.evaluated(lists, metrics, columns=columns, models=["perfect"], checks=checks)
     groups = _collected(result, ["n_relevant"], metrics, (F.min, F.max, F.count))
     if not groups:
-        return Finding("FAIL", "no user has a relevant item", "compare the threshold with the ratings")
+        return Finding("FAIL", "no user has a relevant item", "check the threshold against the ratings")
     n_items = result.evaluated.known.n_items if result.evaluated else None
     wrong, best, lower = list[str](), list[str](), list[str]()
     for metric in metrics:
@@ -233,7 +233,7 @@ def _perfect(sample: Sample) -> Finding:
         return _untrusted("", wrong)
     n_users = counted(sum(group["n"] for group in groups), "user")
     at_best = f"{counted(len(best), 'metric')} at the best value for each of {n_users}"
-    means = f"lower means by definition: {', '.join(lower)}" if lower else ""
+    means = f"cannot reach the best value by definition: {', '.join(lower)}" if lower else ""
     return Finding("ok", "; ".join(filter(None, (at_best, means, skipped))))
 
 

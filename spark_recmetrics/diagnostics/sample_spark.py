@@ -151,7 +151,7 @@ class Sample:
         finding = f"{n_seen} of {counted(n, 'ground truth row')} are in train, for example {example}"
         if allow_train:
             return Finding("warn", finding, "check that these are repeated interactions")
-        return Finding("FAIL", finding, "split again, or remove these rows: the model was trained with the answers")
+        return Finding("FAIL", finding, "remove these rows from train or split again: the model was trained on ground truth")
 
     def candidates(self) -> Finding:
         """The mean recall of the full lists, which no other order of the lists can exceed."""
@@ -163,7 +163,7 @@ class Sample:
             f"{model} {full:.1%}" + ("" if self.longest is None else f" ({at_cut:.1%}{self._up_to})")
             for model, (full, at_cut) in recalls.items()
         )
-        finding = f"recall of full lists: {shown}; no order of these lists has a higher recall"
+        finding = f"recall of full lists: {shown}; reordering these lists cannot increase it"
         low = [model for model, (full, _) in recalls.items() if full < LOW_RECALL]
         return Finding("warn", finding, f"check how {', '.join(low)} selects candidates") if low else Finding("ok", finding)
 

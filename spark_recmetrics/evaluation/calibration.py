@@ -31,11 +31,10 @@ def calibrate(evaluated: Evaluated, n_bins: int, against: Against | None) -> lis
         raise DataError("truth: expected ratings to compare scores with, found none: give them in columns.rating")
     table = "predictions" if against == "relevance" else request.rating_table
     if table not in inputs.predicted:
-        raise DataError(f"{table}: expected a metric that reads it, found none: evaluate a rating metric, such as rmse, too")
+        raise DataError(f"{table}: expected a metric that reads it, found none: add a rating metric, such as rmse")
     if not inputs.has_scores(table):
         raise DataError(
-            f"{table}: expected scores, found ranks alone: leave columns.rank out, or evaluate a metric that reads scores, "
-            "such as rmse, too"
+            f"{table}: expected scores, found only ranks: remove columns.rank, or add a metric that reads scores, such as rmse"
         )
     bins = evaluated.engine.calibration_bins(inputs, known, table, n_bins, by_rating=against == "rating")
     bins = sorted(bins, key=lambda row: int(row["bin"]))

@@ -94,8 +94,8 @@ def explain_user(evaluated: Evaluated, user: Any, model: str | None) -> Explanat
     has_rows = any(len(rows.lists) or len(rows.truth) for rows in (ranked, rated) if rows is not None)
     if not has_rows and not evaluated.engine.is_predicted(inputs, evaluated.known, user):
         raise DataError(
-            f"user {str(user)!r} is in neither truth nor predictions: ids are compared as strings; "
-            "check the spelling, and PER_USER for the users that there are; where ids were read as numbers, 012 is 12"
+            f"user {str(user)!r} is in neither the ground truth nor the predictions. Ids are compared as strings: "
+            "check the spelling, or look up the user in PER_USER. If ids were read as numbers, write 12 instead of 012"
         )
     tables = _Tables(request, has_ratings=inputs.has_ratings)
     if ranked is not None:
@@ -362,7 +362,7 @@ def _reason(metric: Metric, ranked: _RankedList, cut: RankedBatch, convention: C
         return "no list"
     if "matched" in needs and cut.matched is not None:
         pairs = (cut.matched.user == cut.size - 1) & (cut.matched.rank <= (metric.k or ranked.length))
-        return "all judged items of the list are alike" if pairs.any() else f"no judged item{within}"
+        return "the judged items of the list are all relevant or all non-relevant" if pairs.any() else f"no judged item{within}"
     # A metric that can be 0 is 0 without a hit.
     if cut.n_hits(metric.k)[-1] == 0 and metric.definition.lower != 0:
         return f"no relevant item{within}"

@@ -204,7 +204,7 @@ EMPTINESS = ("rows", "relevant", "users", "users_with_relevant", "users_with_lis
 """Checks that are errors if there is nothing to average, not if rows are wrong."""
 
 DIFFERENT_IDS = ("users_in_both", "items_in_both")
-"""Checks that ids match between predictions and ground truth. If none does, the model only looks bad."""
+"""Checks that ids match between predictions and ground truth. If no id matches, values are low even for a good model."""
 
 _OPTIONS = {
     **dict.fromkeys(("nan_scores", "nan_ratings"), "nan_scores"),
@@ -229,32 +229,30 @@ MEANINGS: Mapping[str, Meaning] = {
     ),
     "unknown_items": Meaning(
         "row",
-        "with an item that the catalog does not have",
+        "with an item that is not in the catalog",
         "Check that items have the same ids as in the catalog, or set checks.unknown_items",
     ),
     "relevant": Meaning("", "no row is relevant", "Check the threshold against the ratings"),
     "duplicates": Meaning(
         "repeated recommendation",
         "of the same model, user and item",
-        "If these are lists of several models, name the column of models in columns.model. Otherwise remove the repeats",
+        "If these are lists of several models, set columns.model to the model column. Otherwise remove the repeats",
     ),
     "truth_duplicates": Meaning("repeated row", "of the same user and item", "Remove the repeats"),
     "pair_duplicates": Meaning("repeated predicted rating", "of the same model, user and item", "Remove the repeats"),
     "rank_faults": Meaning(
         "row",
         "with a rank that is not its position in the list",
-        "Ranks must be 1, 2, 3, … without gaps or repeats. Correct them, or rank by a score",
+        "Ranks must be 1, 2, 3, … without gaps or repeats. Correct them, or give scores instead",
     ),
-    "negative_gains": Meaning(
-        "relevant item", "with a rating whose gain is negative, or too large for a number", "Use gain=binary"
-    ),
+    "negative_gains": Meaning("relevant item", "with a rating whose gain is negative or too large", "Use gain=binary"),
     "beyond_catalog": Meaning(
-        "item", "more in the list, ground truth and training rows of a user than in the catalog", "Give the full catalog"
+        "item", "beyond the catalog size, in the list, ground truth and training rows of a user", "Give the full catalog"
     ),
     "beyond_length": Meaning(
         "row", "of lists beyond max_per_user", "Set max_per_user to the length of the longest list, or shorten the lists"
     ),
-    "users": Meaning("", "neither the ground truth nor the predictions have a user", "Check both tables"),
+    "users": Meaning("", "the ground truth and the predictions have no users", "Check both tables"),
     "users_with_relevant": Meaning(
         "", "no user has a relevant item", f"Check the threshold. {_SAME_IDS.format('users and items')}"
     ),
@@ -263,7 +261,7 @@ MEANINGS: Mapping[str, Meaning] = {
     ),
     "users_in_both": Meaning("", "no user of the ground truth has a list", _SAME_IDS.format("users")),
     "items_in_both": Meaning("", "no item of the ground truth is predicted for any user", _SAME_IDS.format("items")),
-    "users_without_list": Meaning("user", "of the ground truth without recommendations"),
+    "users_without_list": Meaning("user", "with ground truth but without recommendations"),
     "users_without_truth": Meaning("user", "with recommendations but without ground truth"),
     "short_lists": Meaning("list", "shorter than the largest cut-off"),
     "tied_at_cut": Meaning("list", "with tied scores at a cut-off", "Item ids decided which items are in the top k"),

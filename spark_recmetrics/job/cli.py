@@ -123,9 +123,9 @@ def _parser() -> argparse.ArgumentParser:
     job = add_job("evaluate", _evaluate, "Evaluate models and publish the results")
     explained = "also print what each recommendation of this user adds to each metric"
     job.add_argument("--explain-user", metavar="ID", help=explained)
-    job.add_argument("--no-gates", action="store_true", help="report failed gates, but do not fail; the command gate does")
+    job.add_argument("--no-gates", action="store_true", help="report failed gates only; the command gate still fails")
     check_inputs = partial(_run_job, "preflight", Config, run_preflight)
-    add_job("preflight", check_inputs, "Check the set-up of an evaluation on its input tables")
+    add_job("preflight", check_inputs, "Check the setup of an evaluation on its input tables")
     add_job("gate", partial(_run_job, "gate", Config, run_gates), "Check the gates of a published run")
     pairs = add_job("compare", _compare, "Compare the models of a published run")
     pairs.add_argument("--run", metavar="RUN_ID", help="the run (default: the latest run of the job with the same as_of)")

@@ -83,4 +83,4 @@ def print_gates(results: Sequence[GateResult], *, enforced: bool = True) -> None
     if failed and enforced:
         raise GateError("\n".join(failed))
     if results and not enforced:
-        print_text("--no-gates: a failed gate does not fail this command; the command gate fails then")
+        print_text("--no-gates: failed gates are only reported; the command gate exits with code 3 for them")

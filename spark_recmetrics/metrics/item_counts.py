@@ -217,7 +217,7 @@ def check_counts(counts: Mapping[tuple[int, int], ItemCounts]) -> None:
     excess = max((items.n_covered - items.n_items for items in counts.values() if items.n_items is not None), default=0)
     if excess > 0:
         raise DataError(
-            f"catalog: expected the number of all items that can be recommended, found {excess} more items in the lists"
+            f"catalog: expected all items that can be recommended, found {excess} more in the lists: give the full catalog"
         )
 
 

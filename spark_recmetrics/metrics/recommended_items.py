@@ -43,7 +43,7 @@ class Popularity:
     def of_train(cls, counts: Sequence[int], n_items: Sequence[int], n_users: int) -> Popularity:
         """The popularity of items in training rows. Raises DataError without rows: all items would be equally rare."""
         if not counts:
-            raise DataError("train: expected rows with a user and an item, found none: without them no item is popular")
+            raise DataError("train: expected rows with a user and an item, found none: check its location and filters")
         return cls(tuple(counts), tuple(n_items), n_users)
 
     def head_threshold(self, share: float) -> int:

@@ -23,7 +23,7 @@ def check_ranking(ranking: object, max_per_user: object) -> None:
         raise ConfigError(f"ranking: expected one of 'auto', 'window' or 'lists', found {brief(ranking)}")
     if ranking == "window" and max_per_user is not None:
         raise ConfigError(
-            f"max_per_user: expected none with ranking window, which does not count rows after k, found {brief(max_per_user)}"
+            f"max_per_user: expected none with ranking='window', found {brief(max_per_user)}: remove it, or use 'lists'"
         )
 
 

@@ -19,7 +19,7 @@ class InputNeed(NamedTuple):
     form: str
 
 
-_TRAIN = InputNeed("the training rows", "train", "one row per user and item that users had before")
+_TRAIN = InputNeed("the training rows", "train", "one row per (user, item) of earlier interactions")
 
 INPUT_OF: Mapping[Need, InputNeed] = {
     "catalog": InputNeed("the catalog", "catalog", "one row per item that could be recommended, or their number"),
@@ -31,10 +31,10 @@ INPUT_OF: Mapping[Need, InputNeed] = {
     "categories": InputNeed(
         "categories of items", "item_features", "one row per item, with categories in the column columns.categories"
     ),
-    "item_groups": InputNeed("groups of items", "item_groups", "one row per item, with columns that groups are named by"),
-    "user_groups": InputNeed("groups of users", "user_segments", "one row per user, with columns that groups are named by"),
+    "item_groups": InputNeed("groups of items", "item_groups", "one row per item, with the columns that define groups"),
+    "user_groups": InputNeed("groups of users", "user_segments", "one row per user, with the columns that define groups"),
     "trained_groups": _TRAIN,
-    "baseline": InputNeed("a baseline", "baseline", "the name of the model that lists are compared with"),
+    "baseline": InputNeed("a baseline", "baseline", "the name of the model to compare the lists with"),
 }
 """The input that meets a need."""
 

@@ -114,7 +114,7 @@ class Request:
         compares = needs.first_with("candidates") or needs.first_with("unseen_candidates")
         if compares and convention.duplicates == "keep":
             raise ConfigError(
-                f"{compares}: expected duplicates error or first, found keep: a repeated item would be compared twice"
+                f"{compares}: expected duplicates=error or first, found keep, which compares a repeated item twice"
             )
         size = None if catalog_size is None else checked_integer(catalog_size, "catalog", LARGEST_CATALOG)
         return cls(
@@ -309,7 +309,7 @@ def _slices(
     side_columns = _side_columns(given, columns)
     sides = by_side(parsed, side_columns, trained="train" in given)
     if sides["item"] and not any(metric.definition.kind == "ranking" for metric in metrics):
-        raise ConfigError(f"slices: {sides['item'][0]}: expected a ranking metric, found none: slices of items divide lists")
+        raise ConfigError(f"slices: {sides['item'][0]}: expected a ranking metric, found none: item slices need one")
     counted = (band for side in sides for band in bands_of(sides[side]) if band.name not in (side_columns[side] or ()))
     return SliceRequest(parsed, sides, tuple(counted))
 

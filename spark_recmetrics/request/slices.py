@@ -184,7 +184,7 @@ def parse_slices(texts: object) -> tuple[Slice, ...]:
         raise ConfigError(f"expected a list of slices such as ['gender', 'age(18, 35)'], found {brief(texts)}")
     slices = tuple(Slice.parse(text) for text in texts)
     if any(str(slice_) == "all" for slice_ in slices):
-        raise ConfigError("all: expected another name, because it stands for all users in results: rename the column")
+        raise ConfigError("all: expected another name, because results use it for all users: rename the column")
     by_column: dict[str, str] = {}
     for band in bands_of(slices):
         if by_column.setdefault(band.column, str(band)) != str(band):

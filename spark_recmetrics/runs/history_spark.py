@@ -313,7 +313,7 @@ def _clean_up(output: Output, identity: Mapping[str, str], committed: Sequence[_
         old = {attempt.attempt for attempt in committed if attempt.sequence < newest.sequence or "summary" in attempt.n_rows}
         _remove(output.path, identity, old - {newest.attempt}, {attempt.attempt for attempt in committed})
     except Exception as error:  # noqa: BLE001 - file systems fail in many ways
-        _log.warning("older attempts of this run stay in %s, which readers ignore: %s", output.path, printable(str(error)))
+        _log.warning("readers ignore earlier attempts of this run left in %s: %s", output.path, printable(str(error)))
 
 
 def _remove(path: str, identity: Mapping[str, str], superseded: set[str], committed: set[str]) -> None:

@@ -92,7 +92,7 @@ def check_once(table: str, side: Side, n_repeated: int, examples: str) -> None:
     """Raise `DataError` if a table has rows in addition to one row for each id."""
     if n_repeated:
         extra = f"{n_repeated} more, e.g. {side}s {printable(examples)}"
-        raise DataError(f"{table}: expected one row for each {side}, found {extra}: decide which row counts")
+        raise DataError(f"{table}: expected one row for each {side}, found {extra}: remove the repeats")
 
 
 def repeated_ids(ids: Collection[Any]) -> tuple[int, str]:
@@ -134,7 +134,7 @@ def check_item_features(counts: Mapping[str, Any], examples: str) -> None:
     if counts.get("misplaced"):
         raise DataError(
             "item_features: expected sparse vectors with as many indices as values, and different indices from 0 to size - 1, "
-            f"found {counts['misplaced']} others: use null for an item without features"
+            f"found {counts['misplaced']} invalid vectors: use null for an item without features"
         )
     shortest, longest = counts.get("shortest"), counts.get("longest")
     if shortest != longest or longest == 0 or (longest or 0) > MOST_FEATURES:
@@ -145,7 +145,7 @@ def check_item_features(counts: Mapping[str, Any], examples: str) -> None:
         )
     if counts.get("broken"):
         raise DataError(
-            f"item_features: expected finite numbers as features, found {counts['broken']} vectors with others: "
+            f"item_features: expected finite numbers as features, found {counts['broken']} with a null or non-finite number: "
             "use null for an item without features"
         )
 

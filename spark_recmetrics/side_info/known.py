@@ -102,7 +102,7 @@ def models_of(request: Request, tables: Sequence[Frame], read_names: Callable[[F
         ConfigError: Several models are requested, and there is no model column; or the baseline is none of the models.
     """
     if request.models is not None and len(request.models) > 1 and not tables:
-        expected = f"a column {request.columns.model!r} (columns.model) that names {', '.join(request.models)}"
+        expected = f"a column {request.columns.model!r} (columns.model) with the values {', '.join(request.models)}"
         raise ConfigError(f"models: expected {expected}, found none: give model_name for predictions of one model")
     names = request.models or tuple(sorted({name for table in tables for name in read_names(table)})) or (request.model_name,)
     baseline = request.compared_baseline

@@ -122,7 +122,7 @@ def observed_counts(counts: RowCounts) -> dict[str, Any]:
     if "rows" in observed and observed.pop(RECOUNTED, None) == 0:
         return observed
     if observed:
-        _log.warning("Spark counted rows twice, so another job counts them")
+        _log.warning("Spark counted some rows twice, so a second job counts them again")
     return counts.rows.agg(*counts.counts).collect()[0].asDict()
 
 
@@ -156,7 +156,7 @@ def materialize(frame: DataFrame) -> DataFrame:
     try:
         return frame.persist()
     except PySparkException as error:
-        _log.warning("this session cannot keep tables, so each reader computes this one again: %s", reason_of(error))
+        _log.warning("this session cannot cache tables, so Spark recomputes this one for each use: %s", reason_of(error))
         return frame
 
 

@@ -22,7 +22,7 @@ MASK = "***"
 """Replaces a secret in messages."""
 
 CREDENTIALS_IN_ADDRESS = (
-    "expected an address without a password, found one, which is not shown here: set it as an option {secret: env:NAME} of the "
+    "expected an address without a password, found one (not shown): set the password as an option {secret: env:NAME} of the "
     "table or in Spark's configuration, and for MLflow as MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
 )
 """Message for an address that contains a password."""

@@ -406,7 +406,7 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
         ({"slices": ["gender", "gender"]}, "slices: expected each slice once, found gender twice"),
         (
             {"slices": ["all"]},
-            "slices: all: expected another name, because it stands for all users in results: rename the column",
+            "slices: all: expected another name, because results use it for all users: rename the column",
         ),
         ({"slices": "gender"}, "slices: expected a list of slices such as ['gender', 'age(18, 35)'], found 'gender'"),
         ({"slices": ["gender"], "min_users": 0}, "min_users: expected an integer of at least 1"),
@@ -422,7 +422,7 @@ def test_a_further_slice_changes_no_other_p(spark, evaluated):
         ),
         (
             {"slices": ["popularity"], "metrics": ["rmse"]},
-            "slices: popularity: expected a ranking metric, found none: slices of items divide lists",
+            "slices: popularity: expected a ranking metric, found none: item slices need one",
         ),
         ({"intervals": "normla"}, "intervals: method: unknown method 'normla'; did you mean 'normal'?"),
     ],

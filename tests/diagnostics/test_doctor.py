@@ -64,7 +64,7 @@ def test_a_healthy_session(spark, session_kind, capsys):
     assert f"spark_recmetrics {__version__} (" in checks["worker"][1]  # only the driver needs scipy
     assert checks["ANSI mode"][1] == "spark.sql.ansi.enabled=false; results do not depend on it"
     assert checks["time zone"][1] == "spark.sql.session.timeZone=Asia/Tokyo; results do not depend on it"
-    assert checks["cache"][1] == "tables are kept"
+    assert checks["cache"][1] == "this session can cache tables"
     assert checks["output"][1] == "skipped, no configuration was given: add --config FILE to check it"
     assert spark.range(1).count() == 1, "a borrowed session is left running"
 
@@ -76,7 +76,7 @@ def test_an_output_path_is_written_and_cleaned(spark, conf, tmp_path, capsys, sc
     assert main(["doctor", "--config", conf(path=f"{scheme}{out}")]) == 0
     assert checks_of(capsys.readouterr().out)["output"] == (
         "ok",
-        f"a table (parquet) was written next to {scheme}{out}/*, and removed",
+        f"wrote a table (parquet) next to {scheme}{out}/* and removed it",
     )
     assert not out.parent.exists(), "folders that did not exist before are removed"
     (out / "summary").mkdir(parents=True)
@@ -120,9 +120,7 @@ def test_an_output_path_that_cannot_be_written(conf, tmp_path, capsys):
 def test_catalog_output(spark, conf, capsys):
     spark.sql("create table if not exists doctor_summary (id long) using parquet")
     assert main(["doctor", "--config", conf(table_prefix="default.doctor_")]) == 0
-    assert (
-        checks_of(capsys.readouterr().out)["output"][1] == "a table (parquet) was written next to default.doctor_*, and removed"
-    )
+    assert checks_of(capsys.readouterr().out)["output"][1] == "wrote a table (parquet) next to default.doctor_* and removed it"
     assert [row["tableName"] for row in spark.sql("show tables like 'doctor_*'").collect()] == ["doctor_summary"]
     assert main(["doctor", "--config", conf(table_prefix="no_schema.doctor_")]) == 4
     level, text = checks_of(capsys.readouterr().out)["output"]
@@ -138,7 +136,7 @@ def test_a_session_that_cannot_keep_tables(spark, monkeypatch):
 
     monkeypatch.setattr(type(spark.range(1)), "persist", fail)
     check = doctor._cache(spark)
-    assert (check.level, check.finding) == ("warn", "this session cannot keep tables")
+    assert (check.level, check.finding) == ("warn", "this session cannot cache tables")
 
 
 @pytest.mark.spark
@@ -288,7 +286,7 @@ def test_a_worker_that_is_not_there(run_doctor, session_kind):
     assert level == "FAIL"
     assert text.startswith("Python does not run there: ")
     assert "/nowhere/python" in text
-    assert text.endswith(f": set PYSPARK_PYTHON{server(session_kind)} to a Python that runs")
+    assert text.endswith(f": set PYSPARK_PYTHON{server(session_kind)} to a working Python executable")
 
 
 @pytest.mark.spark

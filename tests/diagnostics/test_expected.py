@@ -106,22 +106,22 @@ def test_by_hand():
     assert perfect_value(parse("ndcg(idcg=full_k)@3"), DEFAULT, 1) == pytest.approx(1 / (1 + 1 / math.log2(3) + 1 / 2))
 
 
-ALONE = "a list of relevant items alone has nothing to compare"
-FULL_K = "its ideal list has gains of 1 for all ratings"
+ALONE = "a list with only relevant items has no non-relevant item to compare with"
+FULL_K = "its ideal list has gain 1 at every rank, whatever the ratings"
 GRADED = "its mean depends on the ratings"
-OF_HITS = "it divides by the hits of the list"
-OTHER_F = "the mean of this F is not known"
+OF_HITS = "its divisor depends on the hits of the list"
+OTHER_F = "no formula for the mean of this F-measure on random lists"
 
 
 @pytest.mark.parametrize(
     ("metric", "name", "perfect", "random"),
     [
-        ("ctr", "default", "it has no best value", "its mean is not known"),
-        ("rmse", "default", None, "a random order has no predicted ratings"),
-        ("bpref", "default", None, "its mean is not known"),
+        ("ctr", "default", "it has no best value", "no formula for its mean on random lists"),
+        ("rmse", "default", None, "random lists have no predicted ratings"),
+        ("bpref", "default", None, "no formula for its mean on random lists"),
         ("matched_auc", "default", ALONE, None),
         ("auc", "replay", ALONE, None),
-        ("auc", "threshold", None, "lists of judged items are not the full catalog"),
+        ("auc", "threshold", None, "candidates=judged ranks only judged items, not the full catalog"),
         ("ndcg", "rectools", None, None),
         ("ndcg(gain=linear)", "rectools", FULL_K, GRADED),
         ("ndcg", "laikallm", None, OF_HITS),

@@ -121,7 +121,7 @@ def test_the_perfect_ranking_under_conventions(sampled, name, ndcg):
 def test_doubled_gains_are_found(sampled, monkeypatch):
     broken(monkeypatch, "ndcg", lambda right, batch, k, options: 2 * right(batch, k, **options))
     level, finding, advice = preflight._perfect(sampled(["ndcg", "map"], k=(3,)))
-    assert (level, advice) == ("FAIL", "find the cause before you use values of this set-up")
+    assert (level, advice) == ("FAIL", "find the cause before you trust values from this setup")
     assert "ndcg@3 is 2 for users with 2 relevant items, expected 1" in finding
     assert "; and 1 more" in finding
     assert "map" not in finding
@@ -146,7 +146,7 @@ def test_the_perfect_ranking_of_ratings_alone(sampled):
 def test_nobody_has_a_relevant_item(sampled):
     truth = [row for row in RATED if row[2] == 0]
     level, finding, advice = preflight._perfect(sampled(truth=truth))
-    assert (level, finding, advice) == ("FAIL", "no user has a relevant item", "compare the threshold with the ratings")
+    assert (level, finding, advice) == ("FAIL", "no user has a relevant item", "check the threshold against the ratings")
 
 
 @pytest.mark.spark
@@ -238,7 +238,7 @@ def test_users_with_more_relevant_items_than_candidates_are_left_out(sampled, mo
 @pytest.mark.once
 def test_nothing_is_known_of_a_random_ranking(sampled):
     level, finding, _ = preflight._random(sampled(["rmse", "ndcg(gain=linear)"], k=(3,)))
-    told = "rmse (a random order has no predicted ratings), ndcg(gain=linear)@3 (its mean depends on the ratings)"
+    told = "rmse (random lists have no predicted ratings), ndcg(gain=linear)@3 (its mean depends on the ratings)"
     assert (level, finding) == ("ok", f"skipped: {told}")
     level, finding, _ = preflight._random(sampled("mrr", truth=[(1, "a", 0.0)]))
     assert (level, finding) == ("warn", "skipped: no user has between 1 and 26 relevant items")
@@ -331,7 +331,7 @@ def test_training_rows_in_truth(sampled):
     assert sampled().leakage(allow_train=False) == ("ok", f"none of {n} ground truth rows is in train", "")
     leaking = sampled(train=[*SEEN, RATED[0][:2]])
     finding = f"1 of {n} ground truth rows are in train, for example user 0, item a"
-    advice = "split again, or remove these rows: the model was trained with the answers"
+    advice = "remove these rows from train or split again: the model was trained on ground truth"
     assert leaking.leakage(allow_train=False) == ("FAIL", finding, advice)
     assert leaking.leakage(allow_train=True) == ("warn", finding, "check that these are repeated interactions")
 
@@ -345,7 +345,7 @@ def test_the_ceiling_of_the_candidates(sampled):
     truth = [(1, "a", 1.0), (1, "b", 1.0), (2, "c", 1.0), (2, "d", 1.0), (3, "e", 0.0)]
     level, finding, advice = sampled("recall", k=(1,), lists=lists, truth=truth).candidates()
     shares = "als 50.0% (25.0% up to rank 1), pop 0.0% (0.0% up to rank 1)"
-    expected = f"recall of full lists: {shares}; no order of these lists has a higher recall"
+    expected = f"recall of full lists: {shares}; reordering these lists cannot increase it"
     assert (level, finding, advice) == ("warn", expected, "check how pop selects candidates")
     one = sampled("auc", lists=[*lists, lists[2]], truth=truth, models=["als"]).candidates()
     assert one.level == "ok"

@@ -177,7 +177,7 @@ def test_workers_without_the_package_are_reported(master, own, folder, wheel):
     assert f"spark_recmetrics absent ({own['PYSPARK_PYTHON']}): No module named 'spark_recmetrics'" in message
     assert message.endswith(
         ": install spark_recmetrics there, set PYSPARK_PYTHON to a Python that has it, "
-        "or send its wheel with --py-files under a name that ends in .zip: nothing was read or written"
+        "or rename its wheel to end in .zip and pass it with --py-files: nothing was read or written"
     )
     assert not (folder / "results").exists()
 
@@ -243,7 +243,7 @@ def test_two_clients_without_java_at_once(master, own, client, installed, archiv
         assert done.returncode == 4, "what one client sends is for no other"
         assert result_of(done)["error"]["message"].endswith(
             ": install spark_recmetrics there, set PYSPARK_PYTHON of the Spark Connect server to a Python that has it, "
-            "or start that server with spark.executorEnv.PYTHONPATH naming its wheel: nothing was read or written"
+            "or start that server with spark.executorEnv.PYTHONPATH set to its wheel: nothing was read or written"
         )
 
 

@@ -189,7 +189,7 @@ def test_the_tasks_of_the_nightly_job_run(serverless, tables, tmp_path, capsys, 
 def test_doctor_warns_that_serverless_caches_nothing(serverless):
     checks = {check.name: check for check in examine(lambda: serverless, Output(table_prefix="default.hosts_doctor_"))}
     assert checks["cache"].level == "warn"
-    assert checks["cache"].finding == "this session cannot keep tables"
+    assert checks["cache"].finding == "this session cannot cache tables"
     assert {check.level for name, check in checks.items() if name != "cache"} == {"ok"}
 
 

@@ -394,7 +394,7 @@ def test_the_column_with_groups_is_named_or_the_only_one():
 def test_tables_of_groups_with_repeats_are_refused(table, id_col):
     side = id_col.removesuffix("_id")
     rows = pd.DataFrame({id_col: ["a", "a", "b"], "kind": ["x", "y", "y"]})
-    told = f"{table}: expected one row for each {side}, found 1 more, e.g. {side}s a: decide which row counts"
+    told = f"{table}: expected one row for each {side}, found 1 more, e.g. {side}s a: remove the repeats"
     with pytest.raises(srm.DataError, match=re.escape(told)):
         of_groups(["reo", "user_mad_rating"], **{table: rows})
 
@@ -527,8 +527,8 @@ def test_metrics_of_groups_have_no_value_per_user():
 # Refused ------------------------------------------------------------------------------------------------------------------
 
 LACKING = [
-    ("arp@3", "arp@3 needs the training rows: give {}train, one row per user and item that users had before", "inputs."),
-    ("unseen@3", "unseen@3 needs the training rows: give {}train, one row per user and item that users had before", "inputs."),
+    ("arp@3", "arp@3 needs the training rows: give {}train, one row per (user, item) of earlier interactions", "inputs."),
+    ("unseen@3", "unseen@3 needs the training rows: give {}train, one row per (user, item) of earlier interactions", "inputs."),
     (
         "ild@3",
         (
@@ -547,20 +547,20 @@ LACKING = [
     ),
     (
         "reo@3",
-        "reo@3 needs groups of items: give {}item_groups, one row per item, with columns that groups are named by",
+        "reo@3 needs groups of items: give {}item_groups, one row per item, with the columns that define groups",
         "inputs.",
     ),
     (
         "user_mad_ranking@3",
         (
-            "user_mad_ranking@3 needs groups of users: give {}user_segments, one row per user, with columns that groups are "
-            "named by"
+            "user_mad_ranking@3 needs groups of users: give {}user_segments, one row per user, with the columns that "
+            "define groups"
         ),
         "inputs.",
     ),
     (
         "unexpectedness@3",
-        "unexpectedness@3 needs a baseline: give {}baseline, the name of the model that lists are compared with",
+        "unexpectedness@3 needs a baseline: give {}baseline, the name of the model to compare the lists with",
         "evaluation.",
     ),
     (
@@ -612,11 +612,12 @@ LENGTHS = (
     "an item without features"
 )
 NUMBERS = (
-    "item_features: expected finite numbers as features, found 1 vectors with others: use null for an item without features"
+    "item_features: expected finite numbers as features, found 1 with a null or non-finite number: use null for an item "
+    "without features"
 )
 PLACES = (
     "item_features: expected sparse vectors with as many indices as values, and different indices from 0 to size - 1, "
-    "found {} others: use null for an item without features"
+    "found {} invalid vectors: use null for an item without features"
 )
 VECTOR = (
     "item_features: column 'about' (columns.features): expected an array of numbers, a vector, or a struct of size, "
@@ -633,7 +634,7 @@ REFUSED = [
         "ild",
         "array<double>",
         [("x", [1.0]), ("x", [2.0]), ("of no list", [1.0]), ("of no list", [1.0])],
-        ("item_features: expected one row for each item, found 2 more, e.g. items of no list, x: decide which row counts"),
+        ("item_features: expected one row for each item, found 2 more, e.g. items of no list, x: remove the repeats"),
         None,
     ),
     ("ild", "array<double>", [("x", [1.0]), ("y", [1.0, 2.0])], LENGTHS.format("1 to 2"), None),
@@ -875,7 +876,7 @@ def test_a3_on_spark(spark):
     }
     assert any("unknown_items: 1 row" in line for line in result.warnings)
     assert not [name for name in result.per_user.columns if name.startswith(("item_", "gini", "entropy"))]
-    with pytest.raises(srm.DataError, match=r"catalog: expected the number of all items .*, found 1 more items in the lists"):
+    with pytest.raises(srm.DataError, match=r"catalog: expected all items that can be recommended, found 1 more in the lists"):
         srm.evaluate(predictions, truth, metrics=asked, k=2, catalog=3, n_buckets=2)
 
 
@@ -964,7 +965,7 @@ def test_groups_are_checked_on_spark(spark):
     tables = grouped_frames(spark)
     first, second = tables.pop("predictions"), tables.pop("truth")
     twice = tables["user_segments"].union(tables["user_segments"].where("gender = 'M'"))
-    told = "user_segments: expected one row for each user, found 1 more, e.g. users w: decide which row counts"
+    told = "user_segments: expected one row for each user, found 1 more, e.g. users w: remove the repeats"
     with pytest.raises(srm.DataError, match=re.escape(told)):
         srm.evaluate(first, second, metrics="user_mad_rating", n_buckets=2, user_segments=twice)
     score = spark.createDataFrame([("a", 0.5)], "item_id string, price double")

@@ -107,7 +107,9 @@ def test_predicted_ratings_of_their_own(session):
 def test_predicted_ratings_that_no_metric_reads(session):
     own = session.createDataFrame([("u0", "i0", 1.0)], "user_id string, item_id string, score double")
     result = evaluated(session, *one_model([0.1, 0.2], [0]), metrics=["mrr"], rating_predictions=own)
-    with pytest.raises(srm.DataError, match="rating_predictions: expected a metric that reads it, found none: evaluate"):
+    with pytest.raises(
+        srm.DataError, match="rating_predictions: expected a metric that reads it, found none: add a rating metric"
+    ):
         result.score_calibration(against="rating")
 
 
@@ -178,7 +180,7 @@ def test_what_is_refused(spark):
     ranked = evaluated(
         spark, lists, truth, "model string, user_id string, item_id string, place int", columns=srm.Columns(rank="place")
     )
-    with pytest.raises(DataError, match=r"^predictions: expected scores, found ranks alone: leave columns\.rank out, or"):
+    with pytest.raises(DataError, match=r"^predictions: expected scores, found only ranks: remove columns\.rank, or"):
         ranked.score_calibration()
     result = evaluated(spark, *one_model([0.1, 0.2], [0]))
     with pytest.raises(ConfigError, match=r"^n_bins: expected an integer of at least 1, found 0$"):

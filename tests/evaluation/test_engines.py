@@ -500,7 +500,7 @@ MESSAGES = {
     ),
     "no rows": "truth: expected rows, found none, so its columns are read as strings: check its location and filters",
     "twins": "truth: expected one column named 'user_id' (columns.user), in any case, found user_id, USER_ID",
-    "a repeated user": "user_segments: expected one row for each user, found 1 more, e.g. users 1: decide which row counts",
+    "a repeated user": "user_segments: expected one row for each user, found 1 more, e.g. users 1: remove the repeats",
     "a slice of strings": (
         "user_segments: column 'age': expected a number, because the slice has edges, found string, e.g. 'old' in "
         "user_segments: cast it first"

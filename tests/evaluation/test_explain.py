@@ -265,7 +265,13 @@ def test_judged_candidates_leave_the_rest_out(session):
         (["average_rank"], LISTS, "bob", "average_rank@3", "no list"),
         (["average_rank@1"], LISTS, "ann", "average_rank@1", "no relevant item within 1"),
         (["ctr"], [("als", "bob", "z", 1.0)], "bob", "ctr@3", "no judged item within 3"),
-        (["matched_auc"], [("als", "bob", "y", 1.0)], "bob", "matched_auc@3", "all judged items of the list are alike"),
+        (
+            ["matched_auc"],
+            [("als", "bob", "y", 1.0)],
+            "bob",
+            "matched_auc@3",
+            "the judged items of the list are all relevant or all non-relevant",
+        ),
         (["auc(candidates=listed)"], LISTS, "bob", "auc(candidates=listed)", "no relevant item among the candidates"),
         (
             ["f1(gauc(candidates=listed), map)"],
@@ -303,7 +309,9 @@ def test_rating_predictions_of_their_own(session):
 
 def test_unknown_users_and_models(session):
     result = tiny(session, [*LISTS, ("pop", "eve", "x", 1.0)], metrics=["hit"])
-    with pytest.raises(srm.DataError, match=r"user 'Ann' is in neither truth nor predictions: .*check the spelling"):
+    with pytest.raises(
+        srm.DataError, match=r"user 'Ann' is in neither the ground truth nor the predictions.*check the spelling"
+    ):
         result.explain("Ann")
     with pytest.raises(srm.ConfigError, match=r"unknown model 'asl'; did you mean 'als'\?"):
         result.explain("ann", "asl")

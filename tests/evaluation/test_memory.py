@@ -411,7 +411,7 @@ def test_two_models_in_one_table_without_their_column_are_told():
     result = srm.evaluate(lists, truth, metrics="hit", k=2, convention={"duplicates": "first"})
     told = (
         "predictions/model: duplicates: 4 repeated recommendations of the same model, user and item, for example users u, v. "
-        "If these are lists of several models, name the column of models in columns.model. Otherwise remove the repeats."
+        "If these are lists of several models, set columns.model to the model column. Otherwise remove the repeats."
     )
     assert told in result.warnings
     named = srm.evaluate(

@@ -464,7 +464,7 @@ def test_a_dropped_score_does_not_depend_on_the_metrics(session, metrics):
 
 
 def test_models_without_a_column_that_tells_them_apart(session):
-    with pytest.raises(srm.ConfigError, match=r"models: expected a column 'model' .* that names als, pop, found none"):
+    with pytest.raises(srm.ConfigError, match=r"models: expected a column 'model' .* with the values als, pop, found none"):
         run(session, [("u", "a", 1.0)], [("u", "a", 1.0)], models=["als", "pop"])
 
 

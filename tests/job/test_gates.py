@@ -164,7 +164,7 @@ def test_of_two_tasks_only_the_second_fails(job, spark, tmp_path, capsys):
     assert (code, first["exit_code"], first["status"], first["error"]) == (0, 0, "ok", None)
     assert [gate["result"] for gate in first["gates"]] == ["fail", "fail"]
     assert "FAIL  model: hit@1: min 0.9: 0.5000 is below min 0.9" in captured.out
-    assert "--no-gates: a failed gate does not fail this command; the command gate fails then" in captured.out
+    assert "--no-gates: failed gates are only reported; the command gate exits with code 3 for them" in captured.out
     page = (tmp_path / "2026-11-28.html").read_text()
     assert "Gates failed: 2 of 2" in page
     assert "0.5000 is below min 0.9" in page

@@ -285,7 +285,7 @@ def test_a_missing_package_is_reported_with_what_to_do(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"uri": "https://ann:hunter2@host"}, "uri: expected an address without a password, found one, which is not shown"),
+        ({"uri": "https://ann:hunter2@host"}, "uri: expected an address without a password, found one (not shown)"),
         ({"uri": ""}, "uri: expected a string, found ''"),
         ({"experiment": 5}, "experiment: expected a string, found 5"),
         ({"tags": {"team@home": "x"}}, "tags: expected names of letters, digits"),

@@ -312,7 +312,7 @@ def test_the_only_relevant_item_at_rank_1_scores_the_best_value(rating, n_items)
 @LAWS
 @given(user=USER_WITH_TRUTH, k=st.integers(1, 10), n_items=N_ITEMS)
 def test_no_list_beats_the_perfect_list(user, k, n_items):
-    """If a list of relevant items alone has nothing to compare, the perfect list has a miss after them and is not cut."""
+    """The perfect list has a miss after its relevant items, if a metric needs an item to compare with, and is not cut."""
     perfect = best_list(user.truth)
     perfect_user = user.with_list(perfect)._replace(scores=[-float(place) for place in range(len(perfect))])
     with_miss = user._replace(

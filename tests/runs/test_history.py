@@ -92,7 +92,7 @@ def test_a_clean_up_that_fails_is_a_warning(spark, tmp_path, monkeypatch, caplog
     monkeypatch.setattr(history, "_remove", fail)
     for value in (1, 2):
         publish(frames_of(spark, value), Output(path=str(tmp_path)), RUN)
-    assert "older attempts of this run stay" in caplog.text
+    assert "readers ignore earlier attempts of this run left in" in caplog.text
     assert numbers(spark, tmp_path) == complete(2)
 
 

@@ -109,6 +109,6 @@ def test_doctor_writes_a_table_and_removes_it(results, folder):
     for kind in ("path", "catalog"):
         code, line = results[f"doctor: {kind}"]
         assert code == 0
-        assert re.match(r"ok +output: a table \(delta\) was written next to .+, and removed", line), line
+        assert re.match(r"ok +output: wrote a table \(delta\) next to .+ and removed it", line), line
     assert not Path(folder / "new").exists()
     assert [name for name in results["tables"] if "new" in name or "probe" in name] == []

@@ -184,7 +184,9 @@ def test_a_file_with_only_a_header_has_no_rows(spark, tmp_path, cast_ids):
 
 def separator_message(mark):
     sep = json.dumps(mark)
-    return re.escape(f"if {sep} separates columns, read with sep={sep}, in a configuration options: {{sep: {sep}}} of the")
+    return re.escape(
+        f"if {sep} is the separator, read the file with sep={sep} (in a configuration file: options: {{sep: {sep}}} of the"
+    )
 
 
 @pytest.mark.parametrize("mark", [";", "|", "\t"])

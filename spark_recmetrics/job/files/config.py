@@ -87,7 +87,7 @@ class Inputs(Section):
             given = "neither" if self.predictions is None else "both"
             raise ConfigError(f"expected either predictions or models, found {given}")
         if self.models and self.rating_predictions:
-            raise ConfigError("expected no rating_predictions in addition to models: write it under each model")
+            raise ConfigError("expected no rating_predictions next to models, found both: set it under each model")
         return self
 
 

@@ -244,7 +244,7 @@ def _message(job: type[Job], detail: ErrorDetails, keys: Keys) -> str:
         return "missing: this key has no default"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         key, choices = str(keys[-1]), _keys_of_section(job, keys[:-1])
-        return "alias of a key that is also given: keep one" if key in choices else f"unknown key{did_you_mean(key, choices)}"
+        return "alias of another key in the file: keep one" if key in choices else f"unknown key{did_you_mean(key, choices)}"
     expected = _EXPECTED.get(kind)
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]

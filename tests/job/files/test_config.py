@@ -96,7 +96,7 @@ def test_misspelt_key_unknown_metric_and_wrong_k_are_reported_together(rejected:
 @pytest.mark.parametrize(
     ("more", "line"),
     [
-        ("evaluation: {k: 5, top_k: 5}", "evaluation.k: alias of a key that is also given: keep one"),
+        ("evaluation: {k: 5, top_k: 5}", "evaluation.k: alias of another key in the file: keep one"),
         ("evaluation: {threshold: '4'}", "evaluation.threshold: expected a finite number, found '4'"),
         ("evaluation: {threshold: true}", "evaluation.threshold: expected a finite number, found True"),
         ("evaluation: {threshold: .nan}", "evaluation.threshold: expected a finite number, found nan"),
@@ -106,7 +106,7 @@ def test_misspelt_key_unknown_metric_and_wrong_k_are_reported_together(rejected:
         ("evaluation: {max_per_user: 0}", "evaluation.max_per_user: expected an integer of at least 1, found 0"),
         (
             "evaluation: {ranking: window, max_per_user: 5}",
-            "evaluation.max_per_user: expected none with ranking window, which does not count rows after k, found 5",
+            "evaluation.max_per_user: expected none with ranking='window', found 5: remove it, or use 'lists'",
         ),
         ("evaluation: {metrics: []}", "evaluation: metrics: expected at least one metric, found none"),
         ("evaluation: {metrics: ndcg}", "evaluation.metrics: expected a list, found 'ndcg'"),
@@ -213,7 +213,7 @@ def test_errors_have_place_and_remedy(rejected: Rejected, more: str, line: str) 
         ),
         (
             "{truth: {path: /t}, rating_predictions: {path: /r}, models: {a: {predictions: {path: /p}}}}",
-            "inputs: expected no rating_predictions in addition to models: write it under each model",
+            "inputs: expected no rating_predictions next to models, found both: set it under each model",
         ),
         ("{predictions: {path: /p}}", "inputs.truth: missing: this key has no default"),
         ("{predictions: {path: /p}, truth: {}}", "inputs.truth: expected either path or table, found neither"),

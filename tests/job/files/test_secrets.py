@@ -138,7 +138,7 @@ def test_a_plain_credential_is_rejected_at_its_line(rejected: Rejected, value: s
 def test_an_address_with_a_password_is_rejected(rejected: Rejected, key: str, address: str) -> None:
     (line,) = rejected(SMALLEST, f"{key}={address}")
     assert line.startswith("--set ")
-    assert f"{key}: expected an address without a password, found one, which is not shown here: " in line
+    assert f"{key}: expected an address without a password, found one (not shown): " in line
     assert hides_password(line)
     for kind in (Location, Output):
         with pytest.raises(ConfigError, match=r"^path: expected an address without a password") as caught:
