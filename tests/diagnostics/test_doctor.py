@@ -82,7 +82,7 @@ def test_an_output_path_is_written_and_cleaned(spark, conf, tmp_path, capsys, sc
     (out / "summary").mkdir(parents=True)
     (out / "summary" / "part-0").write_text("rows of another run")
     assert main(["doctor", "--config", conf(path=f"{scheme}{out}"), "--set", "output.format=orc"]) == 0
-    assert checks_of(capsys.readouterr().out)["output"][1].startswith("a table (orc) was written")
+    assert checks_of(capsys.readouterr().out)["output"][1].startswith("wrote a table (orc) next to")
     assert [path.name for path in out.rglob("*")] == ["summary", "part-0"]
 
 

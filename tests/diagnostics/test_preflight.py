@@ -90,7 +90,7 @@ def test_the_perfect_ranking_of_every_metric(sampled):
     assert f"precision@3 {(3 * 1 + 3 * 2 + 4 * 3) / 3 / 10:.4f}" in less
     assert f"recall@3 {(8 + 2 * 3 / 4) / 10:.4f}" in less
     assert f"mar@3 {(3 * 1 + 3 * 3 / 4 + 2 * 4 / 6 + 2 * (1 + 2 + 3) / 4 / 3) / 10:.4f}" in less
-    assert left_out.startswith("skipped: matched_auc@1, matched_auc@3 (a list of relevant items alone")
+    assert left_out.startswith("skipped: matched_auc@1, matched_auc@3 (a list with only relevant items")
     assert "ctr@1, ctr@3 (it has no best value)" in left_out
 
 
@@ -155,7 +155,7 @@ def test_nobody_has_a_relevant_item(sampled):
     ("truth", "catalog", "told"),
     [
         ([*RATED, RATED[0]], 26, "truth: truth_duplicates: 1 repeated row of the same user and item, for example users 0."),
-        (RATED, 3, "predictions/perfect: beyond_catalog: 2 items more"),
+        (RATED, 3, "predictions/perfect: beyond_catalog: 2 items beyond the catalog size"),
     ],
 )
 def test_what_the_data_are_refused_for_is_a_failed_check(sampled, truth, catalog, told):
