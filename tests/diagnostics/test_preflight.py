@@ -349,7 +349,7 @@ def test_the_ceiling_of_the_candidates(sampled):
     assert (level, finding, advice) == ("warn", expected, "check how pop selects candidates")
     one = sampled("auc", lists=[*lists, lists[2]], truth=truth, models=["als"]).candidates()
     assert one.level == "ok"
-    assert "recall of full lists: als 50.0%; no order" in one.finding, "repeats count once"
+    assert "recall of full lists: als 50.0%; reordering" in one.finding, "repeats count once"
     nobody = sampled(lists=lists, truth=truth[-1:]).candidates()
     assert nobody == ("warn", "skipped: there are no relevant items, or no recommendations", "")
 
