@@ -10,7 +10,8 @@ from random_requests import random_request
 
 from spark_recmetrics.conventions import CONVENTIONS
 
-FEW, MANY = range(4), range(4, 50)
+FEW, MORE = range(4), (*range(4, 18), 28, 39)
+"""Seeds. The last two found differences between the engines."""
 
 
 def outcomes(request, *engines):
@@ -20,7 +21,7 @@ def outcomes(request, *engines):
 
 @pytest.mark.spark
 @pytest.mark.once
-@pytest.mark.parametrize("seed", [*FEW, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in MANY)])
+@pytest.mark.parametrize("seed", [*FEW, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in MORE)])
 def test_memory_agrees_with_spark(spark, seed):
     assert differences(*outcomes(random_request(seed), POLARS, on_spark(spark))) == []
 
@@ -38,7 +39,7 @@ def test_frames_of_all_libraries_agree(seed):
 
 def test_the_random_requests_have_all_edges():
     """A generator that lost an edge would leave the tests above without it."""
-    requests = [random_request(seed) for seed in (*FEW, *MANY)]
+    requests = [random_request(seed) for seed in range(50)]
     assert {request.options["convention"]["name"] for request in requests} >= {"default", *CONVENTIONS}
     options = {name for request in requests for name in request.options}
     assert options >= {"slices", "intervals", "max_per_user", "cast_ids", "baseline", "threshold", "models", "checks"}
