@@ -9,7 +9,6 @@ from decimal import Decimal
 
 import pytest
 import random_data
-from engines import records
 
 import spark_recmetrics as srm
 from spark_recmetrics.storage import actions
@@ -48,7 +47,7 @@ def bits(value):
 
 def found_in(result, users=lambda user: user, items=lambda item: item):
     """PER_USER bit for bit, the means, and the counts of the data report; ids by their old names."""
-    rows = {(row["model"], users(row["user"])): [bits(value) for value in row[2:]] for row in records(result.per_user)}
+    rows = {(row["model"], users(row["user"])): [bits(value) for value in row[2:]] for row in result.per_user.collect()}
     means = {
         (row["model"], row["metric"], row["slice_value"]): (row["value"], row["n_users"], row["n_undefined"])
         for row in result.rows
