@@ -21,7 +21,7 @@ for name in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARG
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 SETTINGS = {
-    "spark.sql.shuffle.partitions": "2",  # the default of 200 is 200 tasks for a handful of rows
+    "spark.sql.shuffle.partitions": "3",  # the default of 200 is 200 tasks for a handful of rows
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",

@@ -44,14 +44,7 @@ def evaluate_lists(spark, case, lists, **options):
 def test_lists_give_the_same_bits_as_rows_with_ranks(spark, ids):
     case = oracle.random_case(3, ids=ids, ratings=True, ranks=True, propensities=True)
     rows = evaluate_case(
-        spark,
-        case,
-        "default",
-        metrics=METRICS,
-        k=None,
-        train=frame_of(spark, case.train),
-        catalog=len(case.catalog),
-        n_buckets=3,
+        spark, case, "default", metrics=METRICS, k=None, train=frame_of(spark, case.train), catalog=len(case.catalog)
     )
     lists = evaluate_lists(spark, case, as_lists(spark, case.predictions))
     assert lists.to_dict() == rows.to_dict()
