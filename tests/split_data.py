@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frames import assert_rows
+from chispa_rows import assert_rows
 
 RATINGS = "user_id string, item_id string, timestamp bigint, rating double"
 

@@ -37,7 +37,7 @@ display(truth.limit(5))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Is the set-up correct?
+# MAGIC ## Is the setup correct?
 # MAGIC
 # MAGIC A perfect and a random ranking must have the values that the formulas predict, and a model must tie with itself.
 
@@ -55,7 +55,7 @@ checks = []
 for check in prove(predictions, truth, **options):
     print(check)
     checks.append(check)
-assert not [check for check in checks if check.level == "FAIL"], "the set-up is wrong, so the values below would be meaningless"
+assert not [check for check in checks if check.level == "FAIL"], "the setup is wrong, so the values below would be meaningless"
 
 # COMMAND ----------
 

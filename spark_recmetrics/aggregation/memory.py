@@ -182,14 +182,14 @@ def listed_items(
     )
     columns = {str(name): column.to_numpy() for name, column in lists.items()}
     for place, (users, k) in enumerate(counted):
-        listed[f"inside_{place}"] = np.repeat(in_population(columns, users), lengths) & (listed["rank"] <= (k or np.inf))
+        listed[f"belongs_{place}"] = np.repeat(in_population(columns, users), lengths) & (listed["rank"] <= (k or np.inf))
     (item, counted_item), _ = numbered(listed["item"], items["item"])
     joined = listed.assign(item=item).merge(items.assign(item=counted_item), on=["model", "item"])
     names = ["model", "known", *(["item"] if repeats else [])]
     for prefix in (ITEM_COUNTS, ITEM_WEIGHTS):
         for place in range(len(counted)):
             name = f"{prefix}{place}"
-            joined[name] = joined[name].where(joined[f"inside_{place}"], 0)
+            joined[name] = joined[name].where(joined[f"belongs_{place}"], 0)
             names.append(name)
     (number,), users = numbered(joined["user"])
     by_user = joined.iloc[np.argsort(number, kind="stable")]

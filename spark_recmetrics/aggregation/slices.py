@@ -172,27 +172,30 @@ def sliced_values(
         of_all: By model, the values of all users. Their confidence intervals are replaced if values are resampled.
     """
     rows, slices = list(rows), request.slices.slices
-    values: dict[tuple[int, str], dict[str, list[Mean]]] = {(ALL_USERS, ""): dict(of_all)}
+    ends = {tuple(row[name] for name in PART_KEYS): (row["ci_low"], row["ci_high"]) for row in rows if row["n_users"] is None}
+    number = {metric: position for position, metric in enumerate(sliced.metrics)}
+
+    def with_ends(place: int, value: str, by_model: Mapping[str, list[Mean]]) -> dict[str, list[Mean]]:
+        if not sliced.resamples:
+            return dict(by_model)
+        return {
+            model: [_resampled_mean(mean, ends.get((model, place, value, number.get(mean.metric)))) for mean in of_model]
+            for model, of_model in by_model.items()
+        }
+
+    by_slice: dict[tuple[int, str], dict[str, list[Mean]]] = {}
     for row in sorted((row for row in rows if row["n_users"] is not None), key=lambda row: row["metric"]):
         slice_, metric = slices[row["slice"]], sliced.metrics[row["metric"]]
         if slice_ in request.slices.by_side["item"] and metric.definition.kind == "rating" and not request.rates_in_lists:
             continue  # errors of ratings that are not predicted in the lists are known for all items only
         numbers = {name: row[name] for name in ("value", "n_users", "n_undefined", "std", "ci_low", "ci_high")}
         mean = Mean(metric, **numbers, ci_method=None if row["ci_low"] is None else "normal")
-        values.setdefault((row["slice"], row["slice_value"]), {}).setdefault(row["model"], []).append(mean)
-    if sliced.resamples:
-        intervals = (row for row in rows if row["n_users"] is None)
-        ends = {tuple(row[name] for name in PART_KEYS): (row["ci_low"], row["ci_high"]) for row in intervals}
-        number = {metric: position for position, metric in enumerate(sliced.metrics)}
-        for (place, value), by_model in values.items():
-            for model, of_model in by_model.items():
-                keys = [(model, place, value, number.get(mean.metric)) for mean in of_model]
-                by_model[model] = [_resampled_mean(mean, ends.get(key)) for mean, key in zip(of_model, keys, strict=True)]
-    all_users = values.pop((ALL_USERS, ""))
-    return all_users, {
-        (str(slices[place]), value): {model: by_model[model] for model in all_users if model in by_model}
-        for (place, value), by_model in values.items()
+        by_slice.setdefault((row["slice"], row["slice_value"]), {}).setdefault(row["model"], []).append(mean)
+    of_slices = {
+        (str(slices[place]), value): with_ends(place, value, {model: by_model[model] for model in of_all if model in by_model})
+        for (place, value), by_model in by_slice.items()
     }
+    return with_ends(ALL_USERS, "", of_all), of_slices
 
 
 def _resampled_mean(mean: Mean, ends: tuple[float | None, float | None] | None) -> Mean:

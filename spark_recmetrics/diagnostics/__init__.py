@@ -1,1 +1,1 @@
-"""Checks of a set-up: preflight, expected values, doctor."""
+"""Checks of a setup: preflight, expected values, doctor."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from numbers import Number
 from operator import itemgetter
 from typing import Any
@@ -25,7 +24,7 @@ from spark_recmetrics.diagnostics.sample_spark import Sample, hashed, within
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.evaluation.result import Result
 from spark_recmetrics.inputs.buckets_spark import default_n_buckets
-from spark_recmetrics.inputs.spark import column_of
+from spark_recmetrics.inputs.spark import column_of, union_all
 from spark_recmetrics.inputs.tables import Tables
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric
 from spark_recmetrics.request.request import Request
@@ -70,7 +69,7 @@ def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
     """Run the checks one after the other. Data that an evaluation rejects are a failed check, not an exception.
 
     The perfect ranking, made of the ground truth, has the known value for every user. The mean of random rankings is within 5
-    standard errors of its expected value. For few values Bernstein's inequality allows more, so that a correct set-up fails for
+    standard errors of its expected value. For few values Bernstein's inequality allows more, so that a correct setup fails for
     less than one in 100,000 metrics. A model compared with itself has no difference. Lists and ground truth have no rows of
     train. The last check reports the recall of the full lists.
 
@@ -115,7 +114,7 @@ def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
         ok sample
         ok perfect ranking
         ok random ranking
-        ok itself
+        ok model against itself
         FAIL recommendations and train
         ok truth and train
         ok candidates
@@ -146,7 +145,7 @@ def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
     checks_by_name: dict[str, Callable[[], Finding]] = {
         "perfect ranking": lambda: _perfect(sample),
         "random ranking": lambda: _random(sample),
-        "itself": lambda: _itself(sample),
+        "model against itself": lambda: _against_itself(sample),
         "recommendations and train": lambda: sample.recommendations(allow_train=allow_train),
         "truth and train": lambda: sample.leakage(allow_train=allow_train),
         "candidates": sample.candidates,
@@ -333,7 +332,7 @@ def _pool(sample: Sample, n: int) -> DataFrame:
     """Up to n items of ground truth, predictions and catalog."""
     frames = [sample.judged, sample.inputs.predicted["predictions"]]
     frames += [] if sample.inputs.catalog is None else [sample.inputs.catalog]
-    items = reduce(lambda left, right: left.union(right), (frame.select("item") for frame in frames))
+    items = union_all(frame.select("item") for frame in frames)
     return items.where(F.col("item").isNotNull()).distinct().orderBy(hashed(F.col("item")), "item").limit(n)
 
 
@@ -358,7 +357,7 @@ def _pool_items(relevant: DataFrame, pool: DataFrame, n: int) -> DataFrame:
 # A model and itself ---------------------------------------------------------------------------------------------------------
 
 
-def _itself(sample: Sample) -> Finding:
+def _against_itself(sample: Sample) -> Finding:
     """The first model, under two names, has the same values for every user."""
     model = _first_model(sample)
     if model is None:

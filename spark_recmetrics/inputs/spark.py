@@ -5,7 +5,7 @@ Predictions that come from arrays have a further column, `bucket`. `with_model_c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -204,8 +204,13 @@ def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, 
         cast = [column_of(frame, name).cast(id_type.name).alias(name) for name, id_type in ids.items()]
         kept = [column_of(frame, name).alias(name) for name in others]
         parts.append(frame.select(*cast, *kept, F.lit(model).alias(columns.model)))
+    return union_all(parts)
+
+
+def union_all(frames: Iterable[DataFrame]) -> DataFrame:
+    """The rows of all frames, whose columns are the same in the same order."""
     # Not DataFrame.union: the frames of Spark Connect 3.5 are of another class.
-    return reduce(lambda left, right: left.union(right), parts)
+    return reduce(lambda left, right: left.union(right), frames)
 
 
 def column_of(frame: DataFrame, name: str) -> Column:

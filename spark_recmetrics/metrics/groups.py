@@ -280,7 +280,7 @@ class Disparities(NamedTuple):
 
 _PAIR_OPTIONS = {"users": _USER_GROUPS, "items": _ITEM_GROUPS}
 _SOURCE = {"source": Parameter("train", ("train", "truth"))}
-_SOURCE_MEASURES = {"train": "trained", "truth": "relevant"}
+_MEASURE_OF_SOURCE = {"train": ("trained",), "truth": ("relevant",)}
 
 
 @_group_metric(
@@ -289,7 +289,7 @@ _SOURCE_MEASURES = {"train": "trained", "truth": "relevant"}
     aliases=("biasdisparitybs",),
     has_cut_off=False,
     needs=PerChoice("source", {"train": ("trained_groups",), "truth": ()}),
-    measures=PerChoice("source", {"train": ("trained",), "truth": ("relevant",)}),
+    measures=PerChoice("source", _MEASURE_OF_SOURCE),
 )
 def source_bias(sums: GroupSums, *, users: str, items: str, source: str) -> Disparities:
     """How much groups of users prefer groups of items: BS = share of g in the rows of u / share of g in all items.
@@ -314,7 +314,7 @@ def source_bias(sums: GroupSums, *, users: str, items: str, source: str) -> Disp
         Disparities(values={('M', 'war'): (1.5, 3)}, whole=0.5)
     """
     del users, items
-    return _distance_from_1(_preferences(sums, _SOURCE_MEASURES[source]))
+    return _distance_from_1(_preferences(sums, *_MEASURE_OF_SOURCE[source]))
 
 
 @_group_metric(
@@ -356,7 +356,7 @@ def list_bias(sums: GroupSums, *, users: str, items: str) -> Disparities:
     aliases=("bias_disparity", "biasdisparitybd"),
     needs=PerChoice("source", {"train": ("recommended", "trained_groups"), "truth": ("recommended",)}),
     users="predicted",
-    measures=PerChoice("source", {"train": ("shown", "trained"), "truth": ("shown", "relevant")}),
+    measures=PerChoice("source", {source: ("shown", *measure) for source, measure in _MEASURE_OF_SOURCE.items()}),
 )
 def bias_disparity(sums: GroupSums, *, users: str, items: str, source: str) -> Disparities:
     """How much more the lists of groups of users prefer groups of items than the users do: (BR - BS) / BS.
@@ -384,7 +384,7 @@ def bias_disparity(sums: GroupSums, *, users: str, items: str, source: str) -> D
         0.333333333333
     """
     del users, items
-    before, after = _preferences(sums, _SOURCE_MEASURES[source]), _preferences(sums, "shown")
+    before, after = _preferences(sums, *_MEASURE_OF_SOURCE[source]), _preferences(sums, "shown")
     values = {
         pair: ((value - before[pair][0]) / before[pair][0], n_users)
         for pair, (value, n_users) in after.items()

@@ -188,7 +188,9 @@ def parse_slices(texts: object) -> tuple[Slice, ...]:
     by_column: dict[str, str] = {}
     for band in bands_of(slices):
         if by_column.setdefault(band.column, str(band)) != str(band):
-            raise ConfigError(f"{band}: expected columns that differ by more than signs, found {by_column[band.column]}, too")
+            raise ConfigError(
+                f"{band}: expected columns whose names differ in letters or digits, found {by_column[band.column]}, too"
+            )
     repeated = [str(slice_) for position, slice_ in enumerate(slices) if slice_ in slices[:position]]
     if repeated:
         raise ConfigError(f"expected each slice once, found {printable(repeated[0])} twice")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
@@ -30,6 +29,7 @@ from spark_recmetrics.inputs.spark import (
     clean_truth,
     number_of,
     relevant_only,
+    union_all,
     with_model_codes,
 )
 from spark_recmetrics.metrics import Metric
@@ -183,7 +183,7 @@ def mixed(tables: Mapping[int, DataFrame], *, filled: bool = False) -> DataFrame
         }
         return rows.select(*(missing.get(name, F.col(name)) for name in types), F.lit(kind).cast("byte").alias(KIND))
 
-    return reduce(lambda left, right: left.union(right), (marked(kind, rows) for kind, rows in tables.items()))
+    return union_all(marked(kind, rows) for kind, rows in tables.items())
 
 
 def gathered(tables: Mapping[int, DataFrame]) -> DataFrame:
@@ -199,7 +199,7 @@ def gathered(tables: Mapping[int, DataFrame]) -> DataFrame:
         columns[kind] = F.struct(*structs[kind].names)
         return rows.select("user", *(column.alias(rows_of_kind(other)) for other, column in columns.items()))
 
-    rows = reduce(lambda left, right: left.union(right), (in_column(kind, rows) for kind, rows in tables.items()))
+    rows = union_all(in_column(kind, rows) for kind, rows in tables.items())
     # A null is a row of another kind, and is not collected.
     return rows.groupBy("user").agg(*(F.collect_list(rows_of_kind(kind)).alias(rows_of_kind(kind)) for kind in structs))
 

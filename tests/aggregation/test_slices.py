@@ -517,7 +517,7 @@ def test_columns_that_would_collide_are_refused():
         parse_slices(["a b", "a.b"])
     names = ["年齢", "性別", "r(-5)", "r(5)", "t(1.5)", "t(1, 5)"]
     assert len({band.column for one in parse_slices(names) for band in one.bands}) == len(names)
-    assert "expected columns that differ by more than signs" in str(caught.value)
+    assert "expected columns whose names differ in letters or digits" in str(caught.value)
 
 
 def test_a_column_of_the_caller_named_activity_is_taken():

@@ -26,7 +26,7 @@ NAMES = [
     "sample",
     "perfect ranking",
     "random ranking",
-    "itself",
+    "model against itself",
     "recommendations and train",
     "truth and train",
     "candidates",
@@ -250,7 +250,7 @@ def test_nothing_is_known_of_a_random_ranking(sampled):
 @pytest.mark.spark
 @pytest.mark.connect
 def test_a_model_ties_with_itself(sampled):
-    finding = preflight._itself(sampled(ALL, k=(3,)))
+    finding = preflight._against_itself(sampled(ALL, k=(3,)))
     assert finding.level == "ok", finding
     n = len(ALL) - 1  # matched_auc has no value per user to compare
     assert finding.finding == f"als: {n} metrics without a difference for 10 users, p = 1"
@@ -260,7 +260,7 @@ def test_a_model_ties_with_itself(sampled):
 @pytest.mark.once
 def test_a_value_that_depends_on_the_place_in_the_batch_is_found(sampled, monkeypatch):
     broken(monkeypatch, "hit", lambda right, batch, k, options: np.arange(batch.size) / batch.size)
-    level, finding, _ = preflight._itself(sampled("hit", k=(3,)))
+    level, finding, _ = preflight._against_itself(sampled("hit", k=(3,)))
     assert level == "FAIL"
     assert finding.startswith("als: hit@3 differs by +0.")
 
@@ -273,23 +273,23 @@ def test_predictions_of_other_shapes(spark, sampled):
     rows = [(user, item, place) for place, (_, user, item, _) in enumerate(LISTS[:60])]
     ranked = spark.createDataFrame([(u, i, n % 6 + 1) for u, i, n in rows], "user_id int, item_id string, place int")
     one = sampled("mrr", lists=ranked, columns=srm.Columns(rank="place"))
-    assert preflight._itself(one).finding == "model: 2 metrics without a difference for 10 users, p = 1"
+    assert preflight._against_itself(one).finding == "model: 2 metrics without a difference for 10 users, p = 1"
     assert preflight._perfect(one).level == "ok"
     lists = [(user, [item for u, item, _ in rows if u == user]) for user in range(10)]
     arrays = spark.createDataFrame(lists, "user_id int, items array<string>")
     one = sampled("mrr", lists=arrays)
-    assert preflight._itself(one).level == "ok"
+    assert preflight._against_itself(one).level == "ok"
     assert one.recommendations(allow_train=False).finding.startswith("none of 30 recommendations up to rank 3")
     rated = spark.createDataFrame([(*row[:3], 4.0) for row in LISTS], PREDICTIONS)
     one = sampled(["mrr", "rmse"], rating_predictions=rated)
-    assert preflight._itself(one).finding == "als: 3 metrics without a difference for 10 users, p = 1"
+    assert preflight._against_itself(one).finding == "als: 3 metrics without a difference for 10 users, p = 1"
 
 
 @pytest.mark.spark
 @pytest.mark.once
 def test_there_are_no_predictions(sampled):
-    assert preflight._itself(sampled(lists=[])) == ("warn", "skipped: there are no predictions", "")
-    finding = preflight._itself(sampled(truth=RATED[:1], lists=[row for row in LISTS if row[1] == 0]))
+    assert preflight._against_itself(sampled(lists=[])) == ("warn", "skipped: there are no predictions", "")
+    finding = preflight._against_itself(sampled(truth=RATED[:1], lists=[row for row in LISTS if row[1] == 0]))
     assert finding == ("warn", "skipped: no metric of als has a value for two users", "")
 
 

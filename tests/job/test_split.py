@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from chispa_rows import assert_rows
 from split_data import RATINGS, days
 
 import spark_recmetrics as srm
@@ -51,7 +52,7 @@ def test_the_job_publishes_all_tables_at_once(spark, tmp_path, write, capsys):
     assert "train: 4 rows, 2 users, 4 items, until 1\ntest: 4 rows, 2 users, 4 items, from 2\n" in lines[1]
     found = srm.read_history(spark, out, table="test")
     assert found.columns == ["user_id", "item_id", "timestamp", "rating", *RUN_COLUMNS]
-    assert sorted(row.timestamp for row in found.collect()) == [2, 2, 3, 3]
+    assert_rows(found.select("timestamp"), [(2,), (2,), (3,), (3,)])
     # Older attempts were deleted, so reading the path gives the same rows.
     assert spark.read.parquet(f"{out}/train/as_of=2026-11-28").count() == 4
     (report,) = srm.read_history(spark, out, table="split_report").drop(*RUN_COLUMNS).collect()

@@ -6,7 +6,7 @@ import oracle
 import pytest
 from chispa import assert_df_equality
 from evaluation.test_evaluate import evaluate_case, frame_of
-from frames import assert_rows
+from chispa_rows import assert_rows
 from pyspark.sql import functions as F
 
 import spark_recmetrics as srm

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from frames import assert_rows
+from chispa_rows import assert_rows
 from published_runs import NUMBER, RUN, attempts, complete, frames_of, numbers
 
 from spark_recmetrics import ConfigError, DataError, Output, PublishError, Run, read_history

@@ -7,6 +7,7 @@ import random as chance
 from datetime import date, datetime, timezone
 
 import pytest
+from chispa_rows import assert_rows
 from pyspark.sql import functions as F
 from split_data import RATINGS, assert_sides, days
 
@@ -262,7 +263,7 @@ def test_folds_are_disjoint_and_cover_all_rows(spark, per_user):
         assert {key: report.to_dict()[key] for key in expected} == expected
         assert (report.fold, report.n_short_users) == (fold, 0)
     train, test = folds.folds[1]
-    assert sorted(tuple(row) for row in test.collect()) == sorted(row[:-1] for row in results[0] if row[-1] == 1)
+    assert_rows(test, [row[:-1] for row in results[0] if row[-1] == 1])
     assert train.columns == test.columns == frame.columns
     for user in {row[0] for row in results[0] if row[-1] is not None}:
         sizes = [sum(row[0] == user and row[-1] == fold for row in results[0]) for fold in range(3)]

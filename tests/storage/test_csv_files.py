@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from frames import assert_rows
+from chispa_rows import assert_rows
 
 import spark_recmetrics as srm
 from spark_recmetrics.storage.credentials import Vault

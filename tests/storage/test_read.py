@@ -10,7 +10,7 @@ import re
 
 import pandas as pd
 import pytest
-from frames import assert_rows
+from chispa_rows import assert_rows
 from job_data import VALUE, hides_password
 
 import spark_recmetrics as srm

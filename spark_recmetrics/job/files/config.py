@@ -273,7 +273,7 @@ class Config(Job):
     gates: tuple[Gate, ...] = ()
     """Conditions on the values, absolute or relative to a reference."""
     preflight: Annotated[PreflightOptions | None, BeforeValidator(_preflight)] = None
-    """Whether the set-up is checked before anything is published. Default: false."""
+    """Whether the setup is checked before anything is published. Default: false."""
     tracking: Tracking | None = None
     """Where values are logged after the tables are published. Default: nowhere."""
     output: OutputTables
