@@ -189,7 +189,7 @@ def parse_slices(texts: object) -> tuple[Slice, ...]:
     for band in bands_of(slices):
         if by_column.setdefault(band.column, str(band)) != str(band):
             raise ConfigError(
-                f"{band}: expected columns whose names differ in letters or digits, found {by_column[band.column]}, too"
+                f"{band}: expected columns whose names differ in letters or digits, found also {by_column[band.column]}"
             )
     repeated = [str(slice_) for position, slice_ in enumerate(slices) if slice_ in slices[:position]]
     if repeated:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import oracle
 import pytest
 from chispa import assert_df_equality
-from evaluation.test_evaluate import evaluate_case, frame_of
 from chispa_rows import assert_rows
+from evaluation.test_evaluate import evaluate_case, frame_of
 from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
