@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ for name in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARG
 # Of every JVM of the suite, those of whole runs of the jobs, too: compiling its code well costs more than tests win by it,
 # and the threads of another collector would take the two cores from the lanes. With one compiler alone Java keeps 48 MB for
 # compiled code, which a session of some hundred tests fills: it is thrown away then, and compiled again.
-os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+# A large space for new objects: a plan makes a lot of garbage, and a small space would be collected at every test.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms1200m -Xmn800m"
 
 SETTINGS = {
     "spark.sql.shuffle.partitions": "3",  # the default of 200 is 200 tasks for a handful of rows
@@ -110,8 +112,47 @@ def session_kind(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--session"))
 
 
+def _remember_java_classes() -> None:
+    """Look up each Java class and method once: py4j would search all jars whenever one is named, a tenth of a test's time."""
+    from py4j.java_gateway import JavaClass, JavaMember, JVMView
+
+    def remember(owner: Any, *kinds: type) -> None:
+        look_up = owner.__getattr__
+
+        def remembered(self: Any, name: str) -> Any:
+            known = self.__dict__.setdefault("_remembered", {})
+            if name not in known:
+                value = look_up(self, name)
+                if not isinstance(value, kinds):
+                    return value
+                known[name] = value
+            return known[name]
+
+        owner.__getattr__ = remembered
+
+    remember(JVMView, JavaClass)
+    remember(JavaClass, JavaClass, JavaMember)
+
+
+def _create_from_arrow(session: Any) -> None:
+    """Tables of plain rows reach Spark as Arrow data: otherwise each of them would start a Python worker."""
+    from engines import Table
+
+    create = session.createDataFrame
+
+    def create_from_arrow(data: Any, schema: Any = None, *args: Any, **options: Any) -> Any:
+        if isinstance(data, list) and data and isinstance(schema, str) and not args and not options:
+            # Types that only Spark has, and rows of the wrong type, are left to Spark.
+            with suppress(KeyError, TypeError, ValueError):
+                data, schema = Table(schema, data).arrow(), None
+        return create(data, schema, *args, **options)
+
+    session.createDataFrame = create_from_arrow
+
+
 @pytest.fixture(scope="session")
 def _session(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    import pyspark
     from pyspark.sql import SparkSession
 
     warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
@@ -127,7 +168,10 @@ def _session(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         builder = SparkSession.builder.master("local[2]")
         for key, value in settings.items():
             builder = builder.config(key, value)
+        _remember_java_classes()
     session = builder.getOrCreate()
+    if int(pyspark.__version__.partition(".")[0]) >= 4:  # older ones make no frame of an Arrow table
+        _create_from_arrow(session)
     yield session
     session.stop()
 

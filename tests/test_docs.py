@@ -183,6 +183,10 @@ def python_pages() -> Iterator[object]:
             yield pytest.param(page, marks=session_marks(page, blocks), id=str(page.relative_to(ROOT)))
 
 
+FIRST_READ = ("README.md", "index.md", "inputs.md", "conventions.md")
+"""Pages whose Python runs in `make test`, too. That of all pages runs in `make docs` and `make test-heavy`."""
+
+
 def session_marks(page: Path, blocks: list[Block]) -> list[pytest.MarkDecorator]:
     """Where `make test` runs a page: once, since the output is the same on classic Spark and on Spark Connect.
 
@@ -190,7 +194,8 @@ def session_marks(page: Path, blocks: list[Block]) -> list[pytest.MarkDecorator]
     """
     if not any(block.uses_spark for block in blocks):
         return []
-    return [pytest.mark.spark, pytest.mark.once if page.parent == RECIPES else pytest.mark.connect]
+    heavy = [] if page.name in FIRST_READ else [pytest.mark.heavy]
+    return [pytest.mark.spark, pytest.mark.once if page.parent == RECIPES else pytest.mark.connect, *heavy]
 
 
 PYTHON_PAGES = list(python_pages())

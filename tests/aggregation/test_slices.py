@@ -225,6 +225,7 @@ def test_intervals_do_not_depend_on_partitioning_or_order(spark, evaluated):
             assert one[name] == (None if other[name] is None else pytest.approx(other[name], abs=1e-12))
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_quarters_of_activity_and_normal_intervals(spark):
     rows = data(4)
@@ -389,6 +390,7 @@ def test_models_are_compared_in_every_slice(spark, evaluated):
     assert all(row["p_value"] is not None and row["ci_low"] < row["diff"] < row["ci_high"] for row in drawn)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_further_slice_changes_no_other_p(spark, evaluated):
     _, result = evaluated
@@ -441,6 +443,7 @@ def test_a_user_with_two_rows_of_segments_is_refused(session):
     assert str(caught.value).startswith("user_segments: expected one row for each user, found 1 more, e.g. users 7: ")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_users_of_another_type_are_refused_or_cast(spark):
     tables = frames(spark, data())

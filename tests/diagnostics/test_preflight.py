@@ -94,6 +94,7 @@ def test_the_perfect_ranking_of_every_metric(sampled):
     assert "ctr@1, ctr@3 (it has no best value)" in left_out
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.parametrize(
@@ -127,6 +128,7 @@ def test_doubled_gains_are_found(sampled, monkeypatch):
     assert "map" not in finding
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_a_missing_value_is_found(sampled, monkeypatch):
@@ -135,12 +137,14 @@ def test_a_missing_value_is_found(sampled, monkeypatch):
     assert (level, finding) == ("FAIL", "hit@3 is undefined for users with 1 relevant item, expected 1")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_the_perfect_ranking_of_ratings_alone(sampled):
     assert preflight._perfect(sampled(["rmse", "mae", "r2"])) == ("ok", "3 metrics at the best value for each of 10 users", "")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_nobody_has_a_relevant_item(sampled):
@@ -149,6 +153,7 @@ def test_nobody_has_a_relevant_item(sampled):
     assert (level, finding, advice) == ("FAIL", "no user has a relevant item", "check the threshold against the ratings")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.parametrize(
@@ -168,6 +173,7 @@ def test_what_the_data_are_refused_for_is_a_failed_check(sampled, truth, catalog
 # The random ranking -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.connect
 def test_a_random_ranking_of_every_metric(sampled):
@@ -256,6 +262,7 @@ def test_a_model_ties_with_itself(sampled):
     assert finding.finding == f"als: {n} metrics without a difference for 10 users, p = 1"
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_a_value_that_depends_on_the_place_in_the_batch_is_found(sampled, monkeypatch):
@@ -374,6 +381,7 @@ def test_a_sample_has_the_same_users_in_all_tables(spark, sampled, monkeypatch):
     assert sampled().size == "all users, about 10 of them with ground truth"
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_rows_of_long_lists_bound_the_sample(spark, sampled, monkeypatch):
@@ -424,6 +432,7 @@ def test_the_job_proves_its_set_up_first(job, tmp_path, capsys):
     assert not [warning for warning in outcome["warnings"] if "train" in warning], "it is used, though by no metric"
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.connect
 @pytest.mark.parametrize("command", [pytest.param("evaluate", marks=pytest.mark.heavy), "preflight"])

@@ -792,6 +792,7 @@ def test_sparse_vectors_in_memory():
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "form",
@@ -982,6 +983,7 @@ def test_groups_are_checked_on_spark(spark):
         srm.evaluate(first, second, metrics="reo", item_groups=tables["item_groups"].withColumn("more", F.lit(1)))
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_a_group_may_have_the_name_of_those_without_value(spark):
@@ -1006,6 +1008,7 @@ def test_a_catalogue_without_items_is_refused(session):
         srm.evaluate(*spark_frames(session), metrics=["item_coverage", "auc"], k=2, catalog=catalog, n_buckets=2)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_models_are_not_compared_by_groups(spark):

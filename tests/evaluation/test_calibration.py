@@ -39,57 +39,47 @@ def test_bins_by_hand(session):
     assert {(row["model"], row["against"]) for row in found} == {("als", "relevance")}
 
 
-@pytest.mark.spark
-@pytest.mark.connect
-def test_equal_scores_are_in_one_bin(spark):
+def test_equal_scores_are_in_one_bin(session):
     # Quantiles at 1/4, 2/4, 3/4 are 0.5, 0.5, 0.5: two bins are left, and their numbers have no gap.
     lists, truth = one_model([0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.9], [0, 7])
-    assert short(evaluated(spark, lists, truth).score_calibration(4)) == [(1, 0.5, 0.5, 7, 1 / 7), (2, 0.9, 0.9, 1, 1)]
+    assert short(evaluated(session, lists, truth).score_calibration(4)) == [(1, 0.5, 0.5, 7, 1 / 7), (2, 0.9, 0.9, 1, 1)]
     low = [0.1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.9]
-    assert short(evaluated(spark, *one_model(low, [0])).score_calibration(8)) == [
+    assert short(evaluated(session, *one_model(low, [0])).score_calibration(8)) == [
         (1, 0.1, 0.1, 1, 1),
         (2, 0.5, 0.5, 6, 0),
         (3, 0.9, 0.9, 1, 0),
     ]
 
 
-@pytest.mark.spark
-@pytest.mark.connect
-def test_missing_and_infinite_scores_are_left_out(spark):
+def test_missing_and_infinite_scores_are_left_out(session):
     lists, truth = one_model([math.nan, None, math.inf, -math.inf, 0.1, 0.2], [0, 1, 2, 3, 5])
     for nan_scores in ("drop", "last", "first"):
         rules = srm.convention("default").override(nan_scores=nan_scores)
-        found = evaluated(spark, lists, truth, convention=rules, threshold=None).score_calibration(2)
+        found = evaluated(session, lists, truth, convention=rules, threshold=None).score_calibration(2)
         assert short(found) == [(1, 0.1, 0.1, 1, 0), (2, 0.2, 0.2, 1, 1)], nan_scores
 
 
-@pytest.mark.spark
-@pytest.mark.connect
-def test_each_model_has_its_own_bins(spark):
+def test_each_model_has_its_own_bins(session):
     als, truth = one_model([0.1, 0.2], [1])
     popular, _ = one_model([100.0, 200.0, 300.0, 400.0], [], model="popularity")
-    found = evaluated(spark, als + popular, truth, models=["popularity", "als"]).score_calibration(2)
+    found = evaluated(session, als + popular, truth, models=["popularity", "als"]).score_calibration(2)
     assert [row["model"] for row in found] == ["popularity", "popularity", "als", "als"]
     assert short(found) == [(1, 100, 200, 2, 1 / 2), (2, 300, 400, 2, 0), (1, 0.1, 0.1, 1, 0), (2, 0.2, 0.2, 1, 1)]
 
 
-@pytest.mark.spark
-@pytest.mark.connect
-def test_relevant_is_what_the_threshold_says_and_users_without_truth_do_not_count(spark):
+def test_relevant_is_what_the_threshold_says_and_users_without_truth_do_not_count(session):
     lists = [("ann", "x", 0.9), ("ann", "y", 0.8), ("ann", "z", 0.7), ("bob", "x", 0.9), ("cid", "x", 0.6)]
     truth = [("ann", "x", 4.0), ("ann", "y", 2.0), ("cid", "q", 1.0)]
-    result = evaluated(spark, lists, truth, "user_id string, item_id string, score double", model_name="mine")
+    result = evaluated(session, lists, truth, "user_id string, item_id string, score double", model_name="mine")
     # Bob is nobody of truth. Cid has a row there, which is not relevant, and so is not averaged, but counts here.
     assert short(result.score_calibration(1)) == [(1, 0.6, 0.9, 4, 1 / 4)]
     assert result.score_calibration(1)[0]["model"] == "mine"
 
 
-@pytest.mark.spark
-@pytest.mark.connect
-def test_against_ratings(spark):
+def test_against_ratings(session):
     lists = [("ann", "x", 4.5), ("ann", "y", 2.0), ("bob", "x", 4.0), ("bob", "z", 1.0)]
     truth = [("ann", "x", 5.0), ("ann", "y", 1.0), ("bob", "x", 3.0), ("bob", "q", 5.0)]
-    result = evaluated(spark, lists, truth, "user_id string, item_id string, score double", ["rmse"], threshold=None)
+    result = evaluated(session, lists, truth, "user_id string, item_id string, score double", ["rmse"], threshold=None)
     # Three pairs have a rating. A half of three ends behind the second, 4.0.
     expected = [(1, 2.0, 4.0, 2, (1 + 3) / 2), (2, 4.5, 4.5, 1, 5)]
     assert short(result.score_calibration(2)) == short(result.score_calibration(2, against="rating")) == expected
@@ -113,17 +103,15 @@ def test_predicted_ratings_that_no_metric_reads(session):
         result.score_calibration(against="rating")
 
 
-@pytest.mark.spark
-@pytest.mark.connect
-def test_repeated_rows_count_once_where_they_are_admitted(spark):
+def test_repeated_rows_count_once_where_they_are_admitted(session):
     rules = srm.convention("default").override(duplicates="first")
     lists, truth = one_model([0.2, 0.1], [0])
-    found = evaluated(spark, [*lists, ("als", "ann", "i0", 0.1)], truth * 2, convention=rules).score_calibration(1)
+    found = evaluated(session, [*lists, ("als", "ann", "i0", 0.1)], truth * 2, convention=rules).score_calibration(1)
     assert short(found) == [(1, 0.1, 0.2, 2, 1 / 2)]
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
-@pytest.mark.by_turns
 @pytest.mark.parametrize("kind", ["float", "decimal(20,10)", "bigint"])
 def test_scores_of_any_type(spark, kind):
     lists, truth = one_model([1.0, 2.0, 3.0, 4.0], [3])
@@ -151,6 +139,7 @@ def test_rows_do_not_depend_on_partitions(spark, ansi):
     assert len(found[0]) == 20
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.connect
 def test_only_bins_come_to_the_driver_in_one_look(spark, monkeypatch):
@@ -163,26 +152,22 @@ def test_only_bins_come_to_the_driver_in_one_look(spark, monkeypatch):
     assert "user" not in rows[0].asDict()
 
 
-@pytest.mark.spark
-@pytest.mark.connect
-def test_nobody_has_no_bins(spark):
+def test_nobody_has_no_bins(session):
     lists, truth = one_model([math.inf, -math.inf], [0])
-    result = evaluated(spark, lists, truth)
+    result = evaluated(session, lists, truth)
     assert result.score_calibration() == []
     with pytest.raises(ConfigError, match="rows: expected a result, or rows of its table, found"):
         srm.plots.score_calibration(result)
 
 
-@pytest.mark.spark
-@pytest.mark.connect
-def test_what_is_refused(spark):
+def test_what_is_refused(session):
     lists, truth = one_model([1, 2], [0])
     ranked = evaluated(
-        spark, lists, truth, "model string, user_id string, item_id string, place int", columns=srm.Columns(rank="place")
+        session, lists, truth, "model string, user_id string, item_id string, place int", columns=srm.Columns(rank="place")
     )
     with pytest.raises(DataError, match=r"^predictions: expected scores, found only ranks: remove columns\.rank, or"):
         ranked.score_calibration()
-    result = evaluated(spark, *one_model([0.1, 0.2], [0]))
+    result = evaluated(session, *one_model([0.1, 0.2], [0]))
     with pytest.raises(ConfigError, match=r"^n_bins: expected an integer of at least 1, found 0$"):
         result.score_calibration(0)
     with pytest.raises(ConfigError, match=r"^n_bins: expected an integer from 1 to 1000, found 1001$"):
@@ -190,8 +175,8 @@ def test_what_is_refused(spark):
     with pytest.raises(ConfigError, match=r"^against: expected one of relevance, rating, or None, found 'stars'$"):
         result.score_calibration(against="stars")
     present = srm.evaluate(
-        spark.createDataFrame([("ann", "x", 0.1)], "user_id string, item_id string, score double"),
-        spark.createDataFrame([("ann", "x")], "user_id string, item_id string"),
+        session.createDataFrame([("ann", "x", 0.1)], "user_id string, item_id string, score double"),
+        session.createDataFrame([("ann", "x")], "user_id string, item_id string"),
         metrics="mrr",
         k=1,
     )
@@ -201,10 +186,8 @@ def test_what_is_refused(spark):
         present.score_calibration(against="rating")
 
 
-@pytest.mark.spark
-@pytest.mark.connect
-def test_the_figure_asks_the_result(spark):
-    result = evaluated(spark, *one_model([0.1, 0.2, 0.3, 0.4], [3]))
+def test_the_figure_asks_the_result(session):
+    result = evaluated(session, *one_model([0.1, 0.2, 0.3, 0.4], [3]))
     assert (
         srm.plots.score_calibration(result).get_label() == srm.plots.score_calibration(result.score_calibration()).get_label()
     )

@@ -393,6 +393,7 @@ def test_nothing_about_the_layout_of_the_rows_changes_a_bit(spark):
             assert values == pytest.approx(means[model], abs=1e-12)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.connect
 def test_renamed_ids_change_no_value(spark):
@@ -881,6 +882,7 @@ def test_the_first_of_repeats_is_the_best_ranked_one(spark):
     assert result.to_dict() == {"model": {"mae": 1.0}}
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.by_turns
 @pytest.mark.parametrize("convention_of", ["default", "threshold"])
@@ -914,6 +916,7 @@ def test_no_user_in_common_is_refused_and_no_pair_is_undefined(spark):
     assert pairs(spark, [("u", "q", 1.0)], [("u", "a", 5.0)], metrics="mae").to_dict() == {"model": {"mae": None}}
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.connect
 def test_infinite_numbers_are_refused_where_they_would_spread(spark):
@@ -966,6 +969,7 @@ def test_the_size_of_the_catalogue(spark):
     assert found.to_dict() == {"model": {"accuracy@1": 1.0}}
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.by_turns
 @pytest.mark.parametrize(("nan_scores", "infinite", "won"), [("last", -math.inf, 0), ("first", math.inf, 1)])

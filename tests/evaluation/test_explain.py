@@ -352,6 +352,7 @@ def test_many_metrics_stand_in_tables_that_fit_a_line(session):
     assert max(map(len, text.splitlines())) <= explanation._LINE
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.parametrize(

@@ -254,6 +254,7 @@ def unlike_the_oracle(result: Any, predictions: Any, truth: Any, rules: Any, mor
     return f"{found} is not {want}" if wrong or found.keys() | without_list != want.keys() else None
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("rules", [LENIENT, pytest.param(STRICT, marks=pytest.mark.heavy)], ids=["lenient", "strict"])
 def test_malformed_frames_in_memory(rules: srm.Convention) -> None:
     ends: Counter[str] = Counter()

@@ -93,6 +93,7 @@ def test_fifty_random_data_sets_agree_with_the_oracle(name):
     assert list(differences(in_memory(case, rules, metrics), expected, metrics)) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "options",
     [

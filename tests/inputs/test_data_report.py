@@ -355,6 +355,7 @@ def test_i5_names_of_columns_are_only_names(spark, names):
     assert run(spark, lists, truth, "mrr", columns=columns).to_dict() == {"model": {"mrr@2": 0.5}}
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.parametrize("ansi", ["true", "false"])
@@ -471,6 +472,7 @@ def test_models_without_a_column_that_tells_them_apart(session):
 # Training rows ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("metrics", [["unseen"], ["auc", "unseen"]], ids="+".join)
 def test_training_rows_that_are_nobodys_are_counted_and_none_at_all_is_told(spark, metrics):

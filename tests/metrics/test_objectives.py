@@ -302,6 +302,7 @@ def frames_of(spark):
     return spark.createDataFrame(PREDICTIONS), spark.createDataFrame(TRUTH)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_spark_gives_the_values_of_memory(spark):
     predictions, truth = frames_of(spark)
