@@ -207,6 +207,11 @@ def records(frame: Any) -> list[dict[str, Any]]:
     return [{str(name): None if is_missing(value) else value for name, value in row.items()} for row in rows]
 
 
+def in_pandas(frame: Any) -> pd.DataFrame:
+    """A table of either engine."""
+    return frame if isinstance(frame, pd.DataFrame) else frame.toPandas()
+
+
 def is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value))
 

@@ -9,6 +9,7 @@ import random
 import numpy as np
 import pandas as pd
 import pytest
+from engines import in_pandas
 
 import spark_recmetrics as srm
 from spark_recmetrics.aggregation.spark import Sliced, part_slices, whole_slice
@@ -86,17 +87,17 @@ _EVALUATED = {}
 
 
 @pytest.fixture
-def evaluated(spark):
-    """Evaluated once: the session is the same for all tests."""
-    if spark not in _EVALUATED:
-        _EVALUATED[spark] = evaluate(spark)
-    return _EVALUATED[spark]
+def evaluated(session):
+    """Evaluated once: for each kind of session."""
+    if type(session) not in _EVALUATED:
+        _EVALUATED[type(session)] = evaluate(session)
+    return _EVALUATED[type(session)]
 
 
-def evaluate(spark):
+def evaluate(session):
     rows = data()
     result = srm.evaluate(
-        **frames(spark, rows),
+        **frames(session, rows),
         metrics=METRICS,
         threshold=3.0,
         slices=SLICES,
@@ -107,9 +108,7 @@ def evaluate(spark):
     return rows, result
 
 
-@pytest.mark.spark
-@pytest.mark.core
-def test_the_values_of_a_slice_are_those_of_an_evaluation_of_its_users_alone(spark, evaluated):
+def test_the_values_of_a_slice_are_those_of_an_evaluation_of_its_users_alone(session, evaluated):
     rows, result = evaluated
     predictions, truth, *_ = rows
     for text, wanted in (("gender*activity(1, 4)", "F & 1..<4"), ("age(10, 20)", "(none)"), ("is new", "true")):
@@ -130,10 +129,9 @@ def test_the_values_of_a_slice_are_those_of_an_evaluation_of_its_users_alone(spa
                 assert row[name] == (None if other[name] is None else pytest.approx(other[name], abs=1e-12)), row
 
 
-@pytest.mark.spark
 def test_every_user_has_one_value_of_each_slice(evaluated):
     rows, result = evaluated
-    per_user = result.per_user.toPandas()
+    per_user = in_pandas(result.per_user)
     assert [name for name in per_user if name.startswith("slice_")] == [
         "slice_gender",
         "slice_age_10_20",
@@ -149,7 +147,6 @@ def test_every_user_has_one_value_of_each_slice(evaluated):
     assert len(set(n_users.values())) == 1
 
 
-@pytest.mark.spark
 def test_slices_come_in_the_order_of_their_bands_and_small_ones_are_marked(evaluated):
     _, result = evaluated
     ages = dict.fromkeys(row["slice_value"] for row in result.rows if row["slice"] == "age(10, 20)")
@@ -185,10 +182,11 @@ def replicates(per_user, row, seed, n):
 
 
 @pytest.mark.spark
-def test_resampled_intervals_are_the_percentiles_over_users_drawn_anew(spark, evaluated):
+@pytest.mark.heavy
+def test_resampled_intervals_are_the_percentiles_over_users_drawn_anew(spark):
     from pyspark.sql import functions as F
 
-    rows, result = evaluated
+    rows, result = evaluate(spark)
     per_user = result.per_user.withColumn("user_hash", F.xxhash64("user")).toPandas()
     n_checked = 0
     for row in result.rows:
@@ -203,14 +201,11 @@ def test_resampled_intervals_are_the_percentiles_over_users_drawn_anew(spark, ev
     assert n_checked == 2 * len(METRICS) * 4
 
 
-@pytest.mark.spark
-@pytest.mark.once
-@pytest.mark.heavy
-def test_intervals_do_not_depend_on_partitioning_or_order(spark, evaluated):
+def test_intervals_do_not_depend_on_partitioning_or_order(session, evaluated):
     rows, result = evaluated
     shuffled = [random.Random(9).sample(table, len(table)) for table in rows]
     again = srm.evaluate(
-        **frames(spark, shuffled),
+        **frames(session, shuffled),
         metrics=METRICS,
         threshold=3.0,
         slices=SLICES,
@@ -225,13 +220,11 @@ def test_intervals_do_not_depend_on_partitioning_or_order(spark, evaluated):
             assert one[name] == (None if other[name] is None else pytest.approx(other[name], abs=1e-12))
 
 
-@pytest.mark.heavy
-@pytest.mark.spark
-def test_quarters_of_activity_and_normal_intervals(spark):
+def test_quarters_of_activity_and_normal_intervals(session):
     rows = data(4)
-    tables = {name: frame for name, frame in frames(spark, rows).items() if name != "user_segments"}
+    tables = {name: frame for name, frame in frames(session, rows).items() if name != "user_segments"}
     result = srm.evaluate(**tables, metrics=["hit@3", "rmse"], threshold=3.0, slices=["activity"], intervals="normal")
-    per_user = result.per_user.toPandas()
+    per_user = in_pandas(result.per_user)
     assert list(per_user["slice_activity"]) == [value_of(rows, "activity", user) for user in per_user["user"]]
     values = [row["slice_value"] for row in result.rows if row["slice"] != "all" and row["metric"] == "rmse"]
     assert values[::2] == [
@@ -274,14 +267,12 @@ def item_values(rows, text, item):
 ITEM_SLICES = ["parity", "genres", "parity*genres", "popularity", "popularity(20, 26)"]
 
 
-@pytest.mark.heavy
-@pytest.mark.spark
 @pytest.mark.parametrize("judged", [False, pytest.param(True, marks=pytest.mark.heavy)])
-def test_a_slice_of_items_is_an_evaluation_of_the_users_who_have_one_in_truth(spark, judged):
+def test_a_slice_of_items_is_an_evaluation_of_the_users_who_have_one_in_truth(session, judged):
     rows = data()
     predictions, truth, *_ = rows
-    tables = frames(spark, rows) | {
-        "item_groups": spark.createDataFrame(ITEMS, "item_id int, parity string, genres array<string>")
+    tables = frames(session, rows) | {
+        "item_groups": session.createDataFrame(ITEMS, "item_id int, parity string, genres array<string>")
     }
     options = {"metrics": METRICS, "threshold": 3.0, "convention": "threshold" if judged else "default"}
     result = srm.evaluate(**tables, **options, slices=[*ITEM_SLICES, "gender"], min_users=7, intervals="bootstrap", n_buckets=3)
@@ -363,14 +354,12 @@ def test_errors_of_ratings_that_stand_apart_have_no_slice_of_items(session):
     assert by_slice == {"all": {"ndcg@3", "rmse"}, "parity": {"ndcg@3"}, "gender": {"ndcg@3", "rmse"}}
 
 
-@pytest.mark.heavy
-@pytest.mark.spark
-def test_models_are_compared_in_every_slice(spark, evaluated):
+def test_models_are_compared_in_every_slice(session, evaluated):
     rows, result = evaluated
     found = srm.compare(result, metrics=["ndcg@3", "rmse"], test="bootstrap", n_resamples=300, seed=2)
     whole = srm.compare(result, metrics=["ndcg@3", "rmse"], correction="none")
     assert [row["slice"] for row in found.rows[:2]] == ["all", "all"]
-    per_user = result.per_user.toPandas()
+    per_user = in_pandas(result.per_user)
     per_user["value"] = [value_of(rows, "gender", user) for user in per_user["user"]]
     for row in whole.rows:
         if row["slice"] not in ("all", "gender"):
@@ -390,9 +379,7 @@ def test_models_are_compared_in_every_slice(spark, evaluated):
     assert all(row["p_value"] is not None and row["ci_low"] < row["diff"] < row["ci_high"] for row in drawn)
 
 
-@pytest.mark.heavy
-@pytest.mark.spark
-def test_a_further_slice_changes_no_other_p(spark, evaluated):
+def test_a_further_slice_changes_no_other_p(session, evaluated):
     _, result = evaluated
     found = srm.compare(result, metrics=["ndcg@3", "rmse"])
     for name in ("all", *SLICES):

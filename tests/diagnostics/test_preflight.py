@@ -253,8 +253,8 @@ def test_nothing_is_known_of_a_random_ranking(sampled):
 # A model and itself -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
-@pytest.mark.connect
 def test_a_model_ties_with_itself(sampled):
     finding = preflight._against_itself(sampled(ALL, k=(3,)))
     assert finding.level == "ok", finding

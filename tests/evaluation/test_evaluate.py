@@ -223,8 +223,8 @@ def test_given_ranks_of_whole_lists(spark):
     assert_agrees(result, expected, metrics)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
-@pytest.mark.connect
 def test_a_catalogue_is_a_table_or_a_number(spark):
     case = oracle.random_case(3, ids="text", ratings=True)
     table = spark.createDataFrame([(item,) for item in [*case.catalog, *case.catalog]], "item_id string")
@@ -900,8 +900,8 @@ def test_emptiness_is_undefined_whatever_spark_makes_of_the_plan(spark, monkeypa
         assert result.to_dict() == {"model": {metric: empty[metric] for metric in metrics}}, "an error of 0 would be the best"
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
-@pytest.mark.connect
 def test_no_user_in_common_is_refused_and_no_pair_is_undefined(spark):
     lists, truth = [("zz", "q", 1.0)], [("u", "a", 5.0)]
     with pytest.raises(

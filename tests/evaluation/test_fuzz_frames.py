@@ -369,6 +369,7 @@ def odd_arguments() -> Iterator[tuple[str, Callable[[], Any]]]:
             yield f"{kind} {number}", of(call)
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::spark_recmetrics.errors.DataWarning")  # a warning is no failure here
 def test_odd_arguments_in_memory() -> None:
     ends: Counter[bool] = Counter()

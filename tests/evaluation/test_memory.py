@@ -77,7 +77,7 @@ def of_users(metrics):
     return [metric for metric in metrics if metric.definition.by_user]
 
 
-OFTEN = ("default", "warprec")
+OFTEN = ("default",)
 
 
 @pytest.mark.parametrize(

@@ -175,8 +175,8 @@ def test_no_evaluated_users_exit_with_4_after_publishing(job, spark, capsys):
     assert spark.read.parquet(outcome["tables"]["summary"]).where("value is not null and metric <> 'mae'").count() == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
-@pytest.mark.connect
 @pytest.mark.parametrize("empty", ["predictions", pytest.param("truth", marks=pytest.mark.heavy)])
 def test_p5_an_empty_table_exits_with_4_and_writes_the_result_file(job, spark, tmp_path, capsys, empty):
     file = tmp_path / "result.json"

@@ -44,6 +44,7 @@ def job(spark, tmp_path):
     return run
 
 
+@pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core
 def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, tmp_path, capsys):

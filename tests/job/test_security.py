@@ -210,6 +210,7 @@ def test_printable_keeps_visible_characters() -> None:
     assert printable("a\nb\u2028c\u2029d\x85e\u202ef\ud800") == "a\ufffdb\ufffdc\ufffdd\ufffde\ufffdf\ufffd"
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_hostile_names_stay_in_their_line_and_folder(spark, tmp_path, capsys) -> None:

@@ -243,7 +243,7 @@ def test_any_order_and_partitions_of_the_rows_give_the_same_split(spark, method)
     check(rows, results[0], report)
 
 
-@pytest.mark.by_turns
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("per_user", [False, True])
 def test_folds_are_disjoint_and_cover_all_rows(spark, per_user):

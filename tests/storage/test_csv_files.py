@@ -27,6 +27,7 @@ def test_ids_keep_leading_zeros_if_their_type_is_given(spark, tmp_path):
     assert_rows(given, expected, "user_id string, item_id string, rating double")
 
 
+@pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core
 def test_ids_that_would_lose_their_zeros_are_rejected(spark, tmp_path):
@@ -47,6 +48,7 @@ def test_ids_that_would_lose_their_zeros_are_rejected(spark, tmp_path):
     assert {row["rating"] for row in read_ids("user_id,item_id,rating\n0,7,05\n,8,4\n")} == {5, 4}
 
 
+@pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core
 def test_lines_with_more_fields_than_the_header_are_rejected(spark, tmp_path):
@@ -103,6 +105,7 @@ def test_doubled_quotes(spark, tmp_path):
     assert_rows(read(spark, tmp_path / "t.csv", format="csv", options={"escape": '"'}), [(1, 7, 'Say "hi", you')])
 
 
+@pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core
 def test_files_with_different_headers_are_rejected(spark, tmp_path):
@@ -136,6 +139,7 @@ def test_names_of_options_ignore_case(spark, tmp_path):
     assert_rows(frame, [("1", "07"), ("2", "08")], "_c0 string, _c1 string")
 
 
+@pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core
 def test_a_column_from_folder_names_is_no_field_of_a_csv(spark, tmp_path):
