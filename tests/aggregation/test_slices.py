@@ -297,7 +297,7 @@ def test_a_slice_of_items_is_an_evaluation_of_the_users_who_have_one_in_truth(se
                 assert (other["n_users"], other["n_undefined"]) == (row["n_users"], row["n_undefined"]), row
                 assert other["value"] == (None if row["value"] is None else pytest.approx(row["value"], abs=1e-12)), row
     assert not [name for name in result.per_user.columns if name.startswith("item_")]
-    assert result.per_user.count() == 2 * N_USERS
+    assert len(in_pandas(result.per_user)) == 2 * N_USERS
     compared = srm.compare(result, metrics=["ndcg@3"], correction="none")
     genres = [row for row in compared.rows if row["slice"] == "genres"]
     means = {key: row for (name, _), own in found.items() if name == "genres" for key, row in own.items()}
