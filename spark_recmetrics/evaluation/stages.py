@@ -167,7 +167,7 @@ def _run_stages(tables: Tables, request: Request, before: Callable[[], None] | N
             counts,
             totals,
             known.models,
-            Levels(request.policies, request.convention, request.scores_are_numbers),
+            Levels(request.policies, request.convention, request.scores_are_numbers, bool(request.ranking_metrics)),
             has_ratings=inputs.has_ratings,
             rated=bool(request.rating_metrics),
             in_both=engine.items_in_both(inputs, known, totals),

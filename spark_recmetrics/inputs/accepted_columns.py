@@ -30,6 +30,12 @@ _LISTS = ("predictions", "rating_predictions")
 
 _ID = "an integer or a string as an id"
 
+_CAST_IDS: Mapping[Kind, str] = {
+    "float": ", integers to bigint, others to string",
+    **dict.fromkeys(("boolean", "date", "other"), ", to string"),
+}
+"""By type of ids that are rejected, how to cast them."""
+
 
 @dataclass(frozen=True)
 class ColumnType:
@@ -41,6 +47,7 @@ class ColumnType:
         element: The type of the elements of an array.
         fields: Names and types of the fields of a struct.
         integral: The values are floats but all integers. pandas stores integers next to a missing value as floats.
+        inexact: Some of these integers are so large that floats do not have their last digits.
     """
 
     kind: Kind
@@ -48,6 +55,7 @@ class ColumnType:
     element: ColumnType | None = None
     fields: tuple[tuple[str, ColumnType], ...] = ()
     integral: bool = False
+    inexact: bool = False
 
 
 BIGINT, STRING = ColumnType("integer", "bigint"), ColumnType("string", "string")
@@ -82,7 +90,7 @@ class TableSchema:
     def typed(self, key: str | None, name: str, kinds: Sequence[Kind], expected: str, reason: str = "") -> ColumnType:
         """The type of a column that must be of one of these kinds."""
         column_type = self.type_of(key, name, reason)
-        if column_type.integral and "integer" in kinds and "float" not in kinds:
+        if column_type.integral and not column_type.inexact and "integer" in kinds and "float" not in kinds:
             return BIGINT
         if column_type.kind not in kinds:
             raise self.wrong_type(key, name, expected, column_type)
@@ -106,7 +114,13 @@ class TableSchema:
         """The error for a column of the wrong type."""
         message = f"{self.table}: column {name!r}{_named_by(key)}: expected {expected}, found {actual.name}"
         samples = {self.table: self.sample(name)} if actual.kind == "string" and name in self.names else {}
-        return WrongTypeError(message, "cast it first", samples)
+        advice = "cast it first"
+        if actual.inexact:
+            message += ", in which pandas stores integers next to a missing value, and those above 2^53 lose digits"
+            advice = "read the column as Int64 or as strings"
+        elif expected == _ID and actual.kind in _CAST_IDS:
+            advice += _CAST_IDS[actual.kind]
+        return WrongTypeError(message, advice, samples)
 
     def has_arrays(self, columns: Columns) -> bool:
         """Whether each row is a user with an array of items."""
@@ -230,10 +244,13 @@ def _list_columns(schema: TableSchema, columns: Columns) -> ListColumns:
         if not fields or len({name.lower() for name in fields}) < len(fields):
             expected = "an array of structs (item, score), whose fields have different names in any case"
             raise schema.wrong_type("items", columns.items, expected, array)
-        names = list(fields)
-        item_field = columns.item if columns.item in names else names[0]
-        others = [name for name in names if name != item_field]
-        score = columns.score if columns.score in others else next(iter(others), None)
+        if columns.item not in fields:
+            named = f"expected structs with a field {columns.item!r} (columns.item), found {', '.join(fields)}"
+            advice = "set columns.item to the name of the item in all tables, or rename the field"
+            raise DataError(f"{schema.table}: column {columns.items!r} (columns.items): {named}: {advice}")
+        item_field = columns.item
+        numbers = [name for name, field in fields.items() if name != item_field and field.kind in NUMBER_KINDS]
+        score = columns.score if columns.score in fields else numbers[0] if len(numbers) == 1 else None
         element = fields[item_field]
     if element.kind not in ID_KINDS:
         raise schema.wrong_type("item", columns.item, _ID, element)
@@ -271,10 +288,15 @@ def _score_column(schema: TableSchema, read: ListColumns, columns: Columns, reas
     if not read.arrays:
         schema.number("score", columns.score, reason)
         return columns.score
+    array = schema.read_type(columns.items)
+    fields = dict(array.element.fields) if array.element else {}
+    if read.score is None and fields:
+        named = f"expected structs with a field {columns.score!r} (columns.score) ({reason}), found {', '.join(fields)}"
+        advice = "set columns.score, or rename the field"
+        raise DataError(f"{schema.table}: column {columns.items!r} (columns.items): {named}: {advice}")
     if read.score is None:
         raise schema.missing("score", columns.score, reason)
-    array = schema.read_type(columns.items)
-    field = dict(array.element.fields)[read.score] if array.element else array
+    field = fields[read.score]
     if field.kind not in NUMBER_KINDS:
         raise schema.wrong_type("score", columns.score, "a number", field)
     return read.score

@@ -61,11 +61,13 @@ class Levels(NamedTuple):
         policies: By check, as chosen by the user.
         convention: It has the policies `duplicates`, `nan_scores` and `negative_gains`.
         scores_are_numbers: Tables whose scores are averaged. An infinite score would make every mean infinite.
+        needs_relevant: Metrics need relevant rows. Rating metrics do not.
     """
 
     policies: Mapping[str, str]
     convention: Convention
     scores_are_numbers: Collection[str] = ()
+    needs_relevant: bool = True
 
     def level(self, check: str) -> str:
         """The level of a check with a finding."""
@@ -119,10 +121,11 @@ def data_report(
         checks.append(levels.unwanted("truth_duplicates", "truth", most["n_truth_duplicates"], None, example))
     # If rows of a list are missing, its ranks have gaps for this reason alone.
     has_gaps = any(counts.get("predictions", {}).get(check) for check in ("null_ids", "bad_ranks"))
+    zero_based = any(check.check == "zero_based_ranks" for check in checks)
     for model in models:
         by_model = model_checks(model, totals.get(model, {}), levels, rated=rated)
         checks += [check for check in by_model if not (has_gaps and check.check == "rank_faults")]
-        if model in in_both:
+        if model in in_both and not zero_based:
             checks.append(levels.required("items_in_both", f"predictions/{model}", *in_both[model]))
     return checks
 
@@ -130,10 +133,15 @@ def data_report(
 def prediction_checks(table: str, counts: Mapping[str, Any], levels: Levels) -> list[DataCheck]:
     """The checks of the rows of predictions. An empty table may have no counts."""
     infinite = levels.fault("infinite_scores", table, counts)
+    ranks = levels.fault("bad_ranks", table, counts)
+    if (counts.get("ranks_0") or 0) > (counts.get("ranks_1") or 0) / 2:
+        # Without their first row the lists would be others, so no policy helps.
+        ranks = ranks._replace(check="zero_based_ranks", level="error")
     harmless = infinite.level == "error" and table not in levels.scores_are_numbers
     return [
         levels.required("rows", table, counts.get("rows") or 0, None),
-        *(levels.fault(check, table, counts) for check in ("null_ids", "nan_scores", "bad_ranks")),
+        *(levels.fault(check, table, counts) for check in ("null_ids", "nan_scores")),
+        ranks,
         infinite._replace(level="info") if harmless else infinite,
         *_counted_faults(("unknown_items",), table, counts, levels),
     ]
@@ -146,12 +154,13 @@ def truth_checks(counts: Mapping[str, Any], levels: Levels, *, has_ratings: bool
     ratings = None
     if has_ratings and lowest is not None and highest is not None:
         ratings = f"ratings {lowest + 0.0:g} to {highest + 0.0:g}"
+    relevant = levels.required("relevant", "truth", counts.get("relevant") or 0, rows, ratings)
     return [
         levels.required("rows", "truth", rows, None, ratings),
         levels.fault("null_ids", "truth", counts),
         levels.fault("nan_ratings", "truth", counts),
         *_counted_faults(("bad_propensities", "unknown_items"), "truth", counts, levels),
-        levels.required("relevant", "truth", counts.get("relevant") or 0, rows, ratings),
+        relevant if levels.needs_relevant else relevant._replace(level="info"),
     ]
 
 
@@ -222,6 +231,9 @@ MEANINGS: Mapping[str, Meaning] = {
     "nan_ratings": Meaning("row", "with a NaN, null or infinite rating", "Remove such rows"),
     "infinite_scores": Meaning("row", "with an infinite score, which is not a predicted rating", "Remove such rows"),
     "bad_ranks": Meaning("row", "with a rank that is null or below 1", "Number ranks from 1"),
+    "zero_based_ranks": Meaning(
+        "row", "with a rank below 1, because the ranks start at 0, not at 1", "Add 1 to all ranks, for example in a view"
+    ),
     "bad_propensities": Meaning(
         "row",
         "with a propensity that is null, NaN, at most 0 or above 1",

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 N_EXAMPLES = 5
 """The maximum number of example rows of a check."""
 
+_EXACT_INTEGERS = 2.0**53
+"""Doubles have all smaller integers."""
+
 
 class MemoryTable:
     """One of the caller's tables. Columns are converted to Arrow data when they are read."""
@@ -70,8 +73,8 @@ class MemoryTable:
         if self.is_pandas and column_type.kind == "float" and column.null_count:
             # pandas stores integers next to a missing value as floats.
             numbers = column.drop_null().to_numpy()
-            integral = np.isfinite(numbers).all() and np.abs(numbers).max() < 2.0**63 and not (numbers % 1 != 0).any()
-            return replace(column_type, integral=bool(integral))
+            integral = bool(np.isfinite(numbers).all() and not (numbers % 1 != 0).any())
+            return replace(column_type, integral=integral, inexact=integral and bool(np.abs(numbers).max() >= _EXACT_INTEGERS))
         return column_type
 
     def column(self, name: str) -> pa.ChunkedArray:
@@ -227,6 +230,8 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
         table: _counted(rows, faults)
         for table, (rows, faults) in row_rules.faults_by_table(inputs, request, _columns_of).items()
     }
+    for table, rows in predicted.items():
+        counts[table] |= {name: int(is_first.sum()) for name, is_first in row_rules.first_ranks(_columns_of(rows)).items()}
     counts["truth"] |= _truth_counts(truth, request.convention, has_ratings=chosen.has_ratings)
     return replace(inputs, counts=counts)
 

@@ -76,6 +76,12 @@ def prediction_faults(rows: RowColumns) -> dict[str, Any]:
     return faults | _unknown_items(rows)
 
 
+def first_ranks(rows: RowColumns) -> dict[str, Any]:
+    """By name of a count, whether a row of predictions has this rank. They show whether ranks start at 0 or at 1."""
+    rank = rows.number("rank").value if "rank" in rows.names else None
+    return {} if rank is None else {"ranks_0": rank == 0, "ranks_1": rank == 1}
+
+
 def truth_faults(rows: RowColumns) -> dict[str, Any]:
     """By check, whether a row of the ground truth fails it."""
     faults = {"null_ids": null_ids(rows), "nan_ratings": rows.number("rating").unusable}

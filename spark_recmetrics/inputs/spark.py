@@ -83,6 +83,9 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
 
 def _with_counts(inputs: Inputs, request: Request) -> Inputs:
     further = {"truth": _truth_counts(inputs.truth, request.convention, has_ratings=inputs.has_ratings)}
+    for table, rows in inputs.predicted.items():
+        ranks = row_rules.first_ranks(_columns_of(rows))
+        further[table] = [F.count_if(is_first).alias(name) for name, is_first in ranks.items()]
     counts = {
         table: RowCounts.of(rows, faults, further.get(table, ()))
         for table, (rows, faults) in row_rules.faults_by_table(inputs, request, _columns_of).items()

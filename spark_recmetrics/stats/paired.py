@@ -13,7 +13,18 @@ import numpy as np
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
-from spark_recmetrics.stats.result import ROUNDING, Interval, TestResult, count, level, number, numbers, resamples
+from spark_recmetrics.stats.result import (
+    ROUNDING,
+    Interval,
+    TestResult,
+    aligned,
+    check_range,
+    count,
+    level,
+    number,
+    numbers,
+    resamples,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -148,12 +159,14 @@ def rank_sums(magnitudes: ArrayLike, n_positive: ArrayLike, n_negative: ArrayLik
 
 def _histogram(magnitudes: ArrayLike, n_positive: ArrayLike, n_negative: ArrayLike) -> tuple[NDArray[np.float64], ...]:
     """The arguments as floats, which do not overflow in products."""
+    magnitudes, n_positive, n_negative = aligned(magnitudes=magnitudes, n_positive=n_positive, n_negative=n_negative)
     size, up, down = numbers(magnitudes, "magnitudes"), numbers(n_positive, "n_positive"), numbers(n_negative, "n_negative")
     for name, counts in (("n_positive", up), ("n_negative", down)):
         if len(counts) != len(size):
             raise ConfigError(f"{name}: expected {len(size)} counts, one for each magnitude, found {len(counts)}")
         if not ((counts >= 0) & (counts == np.floor(counts))).all():
             raise ConfigError(f"{name}: expected integers of at least 0, found others")
+    check_range(size)
     return size, up, down
 
 
@@ -266,6 +279,7 @@ def bootstrap_from_replicates(
     drawn = numbers(replicates, "replicates")
     resamples(len(drawn), "replicates")
     drawn = drawn[~np.isnan(drawn)]
+    check_range(drawn)
     moments = _moments(n, observed, variance, alpha, required=False)
     moments |= {"ci_low": None, "ci_high": None}
     if n < 2 or len(drawn) == 0:
@@ -320,9 +334,11 @@ class _Differences(NamedTuple):
 
 def _differences(a: ArrayLike, b: ArrayLike) -> _Differences:
     """The pairs without NaN. Differences up to the rounding of the values are 0."""
+    a, b = aligned(a=a, b=b)
     old, new = numbers(a, "a"), numbers(b, "b")
     if len(old) != len(new):
         raise ConfigError(f"a and b: expected one value of each for every user, found {len(old)} and {len(new)}")
+    check_range(np.concatenate([old, new]))
     difference, noise = new - old, ROUNDING * np.maximum(np.abs(old), np.abs(new))
     positions = np.flatnonzero(~np.isnan(difference))
     difference, noise = difference[positions], noise[positions]
@@ -341,7 +357,7 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
     """Paired t test of two arrays, equal to `scipy.stats.ttest_rel(b, a)`. Formula and source: see `t_from_moments`.
 
     Args:
-        a: (U,) values of the old model.
+        a: (U,) values of the old model. Two pandas Series are aligned by their index.
         b: (U,) values of the new model for the same users. Pairs with a NaN are left out and counted.
         alpha: Significance level.
 
@@ -349,7 +365,9 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
         The result. Undefined with fewer than two pairs, and if all differences are equal and not 0.
 
     Raises:
-        ConfigError: The arrays are not one-dimensional, differ in length or contain infinite values, or alpha is out of range.
+        ConfigError: The arrays are not one-dimensional, differ in length or contain infinite values, two pandas Series have
+            different indexes, or alpha is out of range.
+        DataError: The largest value, without its sign, is above 1e150, or below 1e-150 and not 0.
 
     Example:
         >>> result = paired_t_test([100, 200, 300, 400], [101, 202, 303, 404])
@@ -376,7 +394,7 @@ def wilcoxon_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestRes
         The result. Undefined with fewer than two pairs.
 
     Raises:
-        ConfigError: As `paired_t_test`.
+        ConfigError, DataError: As `paired_t_test`.
 
     Example:
         >>> result = wilcoxon_test([0.1, 0.2, 0.3], [0.2, 0.1, 0.6])
@@ -402,7 +420,7 @@ def sign_test(a: ArrayLike, b: ArrayLike, *, alpha: float = 0.05) -> TestResult:
         The result. Undefined with fewer than two pairs.
 
     Raises:
-        ConfigError: As `paired_t_test`.
+        ConfigError, DataError: As `paired_t_test`.
 
     Example:
         >>> result = sign_test([0.1, 0.2, 0.3], [0.2, 0.3, 0.3])
@@ -429,7 +447,7 @@ def bootstrap_test(a: ArrayLike, b: ArrayLike, *, n: int = 1000, alpha: float = 
         The result. Undefined with fewer than two pairs, and if all differences are equal and not 0.
 
     Raises:
-        ConfigError: As `paired_t_test`, or there are fewer than 100 replicates.
+        ConfigError, DataError: As `paired_t_test`, or there are fewer than 100 replicates.
 
     Example:
         >>> result = bootstrap_test([0.1, 0.2, 0.3], [0.2, 0.1, 0.6])

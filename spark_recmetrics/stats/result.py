@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.text import counted
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 ROUNDING = 1e-12
 """Differences below this share of the values are rounding errors and count as 0."""
+
+LARGEST = 1e150
+"""The squares of larger values are infinite."""
 
 REASONS = {
     "no_pair": "there are no pairs of values",
@@ -208,6 +212,47 @@ def numbers(values: ArrayLike, name: str) -> NDArray[np.float64]:
     if n_infinite := int(np.isinf(array).sum()):
         raise ConfigError(f"{name}: expected finite numbers or NaN, found {n_infinite} infinite")
     return array
+
+
+def aligned(**samples: Any) -> list[Any]:
+    """The samples in the order of the index of the first pandas Series; other arrays keep their order.
+
+    Raises:
+        ConfigError: Two Series have different indexes.
+    """
+    series = {name: values for name, values in samples.items() if hasattr(values, "reindex") and hasattr(values, "index")}
+    if not series:
+        return list(samples.values())
+    first, index = next((name, values.index) for name, values in series.items())
+    for name, values in series.items():
+        if values.index.equals(index):
+            continue
+        for one, labels in ((first, index.difference(values.index)), (name, values.index.difference(index))):
+            if len(labels):
+                found = f"{counted(len(labels), 'label')} only in {one}, such as {labels.tolist()[0]!r}"
+                raise ConfigError(
+                    f"{first} and {name}: expected pandas Series with the same index, found {found}: "
+                    f"keep their common labels by {first}, {name} = {first}.align({name}, join='inner'), "
+                    "or give arrays if their order is the same"
+                )
+        if not (index.is_unique and values.index.is_unique):
+            raise ConfigError(
+                f"{first} and {name}: expected pandas Series with one value per label, found repeated labels in another order: "
+                "give arrays in the same order"
+            )
+        samples[name] = values.reindex(index)
+    return list(samples.values())
+
+
+def check_range(values: NDArray[np.float64]) -> None:
+    """Raise `DataError` if the squares of the values, or their sum, are too large or too small for a double."""
+    largest = np.abs(values[~np.isnan(values)]).max(initial=0.0)
+    if largest and not 1 / LARGEST <= largest <= LARGEST:
+        advice = "multiply" if largest < 1 else "divide"
+        raise DataError(
+            f"expected values of which the largest is from {1 / LARGEST:g} to {LARGEST:g}, found {largest:g}: "
+            f"{advice} all of them by the same number"
+        )
 
 
 def resamples(n: object, name: str = "n") -> int:

@@ -7,12 +7,13 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy
 from scipy import stats as scipy_stats
 from stats_data import BY_NAME, NAN, TESTS, values
 
-from spark_recmetrics import ConfigError, stats
+from spark_recmetrics import ConfigError, DataError, stats
 
 
 @BY_NAME
@@ -275,3 +276,57 @@ def test_intervals_cover_the_truth():
 def test_wrong_arguments_are_rejected(call, message):
     with pytest.raises(ConfigError, match=f"^{message}"):
         call()
+
+
+OLD = pd.Series([0.1, 0.2, 0.3, 0.4, 0.5], index=["ann", "bob", "cid", "dan", "eve"])
+NEW = pd.Series([0.55, 0.46, 0.32, 0.24, 0.13], index=["eve", "dan", "cid", "bob", "ann"])
+
+
+@BY_NAME
+def test_series_are_aligned_by_their_index(test):
+    assert test(OLD, NEW) == test(OLD.to_numpy(), NEW.to_numpy()[::-1])
+    assert test(OLD, NEW.to_numpy()) == test(OLD.to_numpy(), NEW.to_numpy())  # an array has no index
+    repeated = OLD.set_axis([1, 1, 2, 2, 3])
+    assert test(repeated, repeated + 0.1 * OLD.to_numpy()).n == 5  # the same index
+
+
+def test_aligned_series_have_the_p_value_of_scipy():
+    expected = scipy_stats.ttest_rel(NEW.reindex(OLD.index), OLD).pvalue
+    assert stats.paired_t_test(OLD, NEW).p_value == pytest.approx(expected, rel=1e-12)
+    assert stats.paired_t_test(OLD.to_numpy(), NEW.to_numpy()).p_value > 10 * expected
+
+
+@BY_NAME
+def test_series_of_different_users_are_rejected(test):
+    with pytest.raises(ConfigError, match=r"^a and b: expected pandas Series .* found 1 label only in a, such as 'ann': keep"):
+        test(OLD, NEW.iloc[:4])
+    a, b = OLD.align(NEW.iloc[:4], join="inner")  # the advice
+    assert test(a, b) == test(OLD.to_numpy()[1:], NEW.to_numpy()[:4][::-1])
+    with pytest.raises(ConfigError, match="found repeated labels in another order: give arrays"):
+        test(OLD.set_axis([1, 1, 2, 2, 3]), NEW.set_axis([1, 2, 1, 2, 3]))
+
+
+def test_counts_are_aligned_with_their_magnitudes():
+    magnitudes = pd.Series([1.0, 2.0, 3.0])
+    n_positive = pd.Series([1, 1, 2])
+    result = stats.wilcoxon_from_histogram(magnitudes, n_positive[::-1], [1, 0, 0])
+    assert result == stats.wilcoxon_from_histogram([1, 2, 3], [1, 1, 2], [1, 0, 0])
+
+
+@BY_NAME
+@pytest.mark.parametrize("size", [1e308, 1e-200])
+def test_overflow_is_an_error_with_a_way_out(test, size):
+    a, b = np.array([1.0, -1.0, 1.0, 0.5]), np.array([-1.0, 1.0, 0.25, 0.75])
+    with pytest.raises(DataError, match=r"of which the largest is from 1e-150 to 1e.150, found"):
+        test(a * size, b * size)
+    assert test(a * size / size, b * size / size).p_value == pytest.approx(test(a, b).p_value)
+
+
+def test_overflow_of_other_arguments():
+    for call in (
+        lambda: stats.bootstrap_ci([1e308, 1.5e308, -1e308]),
+        lambda: stats.wilcoxon_from_histogram([1e200, 2e200], [1, 1], [0, 1]),
+        lambda: stats.bootstrap_from_replicates(0.0, np.linspace(-1e300, 1e300, 101), n=3),
+    ):
+        with pytest.raises(DataError, match="expected values of which the largest is"):
+            call()
