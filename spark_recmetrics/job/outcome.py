@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from spark_recmetrics.errors import ConfigError, RecMetricsError, reason_of
+from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, reason_of
 from spark_recmetrics.job.files.job_file import Job, locations_in
 from spark_recmetrics.job.files.source import dotted
 from spark_recmetrics.reports.formatting import RESULT_MARK, unmarked
@@ -89,7 +89,7 @@ def run_job(
     result_json: str | None = None,
 ) -> int:
     """Load the configuration, do the work, print the result line, also after an error, and return the exit code."""
-    outcome, vault, result_file = JobOutcome(command), Vault(), None
+    outcome, vault, result_file, config = JobOutcome(command), Vault(), None, None
     try:
         result_file = _writable_file(result_json)
         config = load()
@@ -99,7 +99,7 @@ def run_job(
             work(config, outcome, vault)
         outcome.exit_code = 0
     except RecMetricsError as error:
-        message = vault.masked(str(error))
+        message = vault.masked("\n".join([str(error), *_filters(error, config)]))
         print_error(message)
         outcome.fail(error, message, error.exit_code)
     except KeyboardInterrupt as error:
@@ -112,6 +112,14 @@ def run_job(
         result_file.write_text(text + "\n", encoding="utf-8")
     print(f"{RESULT_MARK} {text}", flush=True)
     return outcome.exit_code
+
+
+def _filters(error: RecMetricsError, config: Job | None) -> list[str]:
+    """One line for each filtered input, if the data are rejected: the filter may be the reason, above all without rows."""
+    if config is None or not isinstance(error, DataError):
+        return []
+    places = [(keys, config.located(place)) for keys, place in locations_in(config) if isinstance(place, Location)]
+    return [f"{dotted(keys)}: only rows with {json_text(place.where)} were read" for keys, place in places if place.where]
 
 
 @contextmanager

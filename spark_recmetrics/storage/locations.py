@@ -36,6 +36,18 @@ def option_value(value: object) -> str | Secret:
     return Secret(value["secret"])
 
 
+def filter_values(value: object) -> Any:
+    """The value that a column must have, or a list of such values. Raises `ConfigError` for anything else."""
+    for each in value if isinstance(value, list) and value else [value]:
+        if isinstance(each, str):
+            plain_text(each)
+        elif not isinstance(each, int):
+            shown = {type(None): "nothing", list: "a list", dict: "a mapping"}.get(type(each), repr(each))
+            quotes = ": write it in quotes" if isinstance(each, float | dict) else ""
+            raise ConfigError(f"expected a string, an integer, true, false or a list of them, found {shown}{quotes}")
+    return value
+
+
 @dataclass(frozen=True, eq=False)
 class _ReadBy:
     """Makes pydantic read a value with a function, so that there is one error, not one for each member of a union."""
@@ -56,6 +68,11 @@ _SECRET = {"type": "string", "description": "`env:NAME`, or `scope/key` on Datab
 _REFERENCE = {"type": "object", "properties": {"secret": _SECRET}, "required": ["secret"], "additionalProperties": False}
 _Option = Annotated[str | Secret, _ReadBy(option_value, {"anyOf": [{"type": "string"}, _REFERENCE]})]
 _DECIMAL = {"type": "string", "pattern": r"^decimal\(\d{1,2}, ?\d{1,2}\)$"}
+_Value = {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "boolean"}]}
+_Filter = Annotated[
+    str | int | list[str | int],
+    _ReadBy(filter_values, {"anyOf": [*_Value["anyOf"], {"type": "array", "items": _Value, "minItems": 1}]}),
+]
 _Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
 
 
@@ -94,10 +111,12 @@ class Location:
         format: Format of the files under `path`. Catalog tables have their own.
         options: Options of the Spark reader, such as `{"header": "true"}` for csv: strings, or a `Secret`.
         types: Types of columns of csv and json by name, such as `{"user_id": "string"}`; Spark guesses the others.
+        where: Only rows whose columns have these values are read, such as `{"day": "2026-11-28", "country": ["DE", "AT"]}`.
 
     Raises:
         ConfigError: Not exactly one of path and table is given, the path has a password, a table has a format, the format is
-            unknown, an option is neither a string nor a secret, a type is unknown, or types are given for another format.
+            unknown, an option is neither a string nor a secret, a type is unknown, types are given for another format, or a
+            value of `where` is not a string, an integer, a boolean or a list of them.
     """
 
     path: str | None = None
@@ -105,6 +124,7 @@ class Location:
     format: FileFormat = "parquet"
     options: dict[str, _Option] = field(default_factory=dict, hash=False)
     types: dict[str, _Type] = field(default_factory=dict, hash=False)
+    where: dict[str, _Filter] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         _check_place(self, "table", get_args(FileFormat))
@@ -115,6 +135,7 @@ class Location:
             kind = "a catalog table" if self.table is not None else self.format
             raise ConfigError(f"types: expected none for {kind}, which has its own: set cast_ids to read ids as strings")
         _checked("types", self.types, column_type)
+        _checked("where", self.where, filter_values)
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,25 @@ from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.formats import other_format
 from spark_recmetrics.storage.identifiers import quoted, quoted_part
 from spark_recmetrics.storage.locations import Location
+from spark_recmetrics.storage.row_filter import filtered
 
 _log = logging.getLogger(__name__)
 
 
 def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, ids: Sequence[str] = ()) -> DataFrame:
-    """The table at a location. `key` is its configuration key, and `ids` are columns whose leading zeros must not be lost.
+    """The rows at a location that its filter keeps.
+
+    `key` is its configuration key, and `ids` are columns whose leading zeros must not be lost.
 
     Raises:
         ConfigError: A secret is missing.
-        DataError: The path or table is missing or cannot be read in that format, it lacks a column whose type is given, or
-            reading a CSV would lose data, see `csv_files.loss`.
+        DataError: The path or table is missing or cannot be read in that format, it lacks a column whose type is given,
+            reading a CSV would lose data, see `csv_files.loss`, or the rows cannot be filtered, see `row_filter.filtered`.
     """
+    return filtered(_whole_table(spark, location, key, vault, ids), location.where, key)
+
+
+def _whole_table(spark: SparkSession, location: Location, key: str, vault: Vault, ids: Sequence[str]) -> DataFrame:
     options, is_csv = vault.options(location.options, key), location.format == "csv" and location.table is None
     if is_csv:
         options = csv_files.with_defaults(options)

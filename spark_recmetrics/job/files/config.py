@@ -27,13 +27,12 @@ from spark_recmetrics.job.files.job_file import (
     Job,
     JobName,
     Number,
-    OutputTables,
     PagePath,
     PlainText,
     Section,
     errors_of_options,
-    fill_as_of,
 )
+from spark_recmetrics.job.files.placeholders import fill_as_of
 from spark_recmetrics.job.files.source import Keys
 from spark_recmetrics.job.mlflow import Mlflow
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
@@ -44,6 +43,7 @@ from spark_recmetrics.request.needs import TRAIN_NEEDS, Needs
 from spark_recmetrics.request.policies import checked_policies
 from spark_recmetrics.request.slices import COUNTED, MIN_USERS, bands_of, by_side
 from spark_recmetrics.stats.many import Correction, Test, check_options
+from spark_recmetrics.storage.locations import Output
 from spark_recmetrics.text import did_you_mean
 
 
@@ -276,7 +276,7 @@ class Config(Job):
     """Whether the setup is checked before anything is published. Default: false."""
     tracking: Tracking | None = None
     """Where values are logged after the tables are published. Default: nowhere."""
-    output: OutputTables
+    output: Output
     """Where the tables are published."""
     report: PagePath | None = None
     """Path of the HTML report. Default: none."""
@@ -284,13 +284,12 @@ class Config(Job):
     @property
     def report_path(self) -> str | None:
         """The path of the report with `as_of` filled in."""
-        return None if self.report is None else fill_as_of(self.report, self.as_of)
+        path: str | None = fill_as_of(self.report, self.as_of)
+        return path
 
     def problems(self) -> dict[Keys, str]:
         """Problems between keys that are valid by themselves, by key."""
         problems = super().problems()
-        if self.as_of is None and "{as_of}" in (self.report or ""):
-            problems["report",] = f"{self.report!r} needs an as_of: give --as-of, or as_of in the file"
         problems |= self._missing_inputs() | self._slice_problems()
         return problems | self._comparison_problems() | self._gate_problems()
 
@@ -378,5 +377,5 @@ class Published(Job):
 
     job: JobName = "evaluate"
     """Name of the job."""
-    output: OutputTables
+    output: Output
     """Where the tables are."""

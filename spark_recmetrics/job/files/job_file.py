@@ -18,14 +18,17 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainValidator,
+    SerializerFunctionWrapHandler,
     Strict,
     ValidationError,
     WithJsonSchema,
+    WrapSerializer,
     model_validator,
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.job.files.placeholders import fill_as_of, placeholder_problems
 from spark_recmetrics.job.files.source import Keys, Source, brief_value
 from spark_recmetrics.metrics.registry import LARGEST, checked_integer
 from spark_recmetrics.runs.identity import Run
@@ -73,29 +76,15 @@ def _label(value: object) -> str:
     return text
 
 
-def fill_as_of(path: str, as_of: str | None = None) -> str:
-    """The path with `as_of` filled in, if it is known. Braces around anything but one word are a glob, and stay."""
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] != "as_of":
-            raise ConfigError(f"unknown placeholder {match[0]} in {path!r}{did_you_mean(match[1], ['as_of'])}")
-        return as_of or match[0]
-
-    return re.sub(r"\{([A-Za-z_]\w*)\}", value, path)
-
-
 def _page(path: str) -> str:
     if re.match(r"\w[\w+.-]+:", path) or not path.lower().endswith((".html", ".htm")):
         raise ConfigError(f"expected the path of a .html file that the driver can write, found {brief_value(path)}")
-    return fill_as_of(plain_text(path))
+    return plain_text(path)
 
 
-def _check_placeholders(place: _Place) -> _Place:
-    try:
-        fill_as_of(place.path or "")
-    except ConfigError as error:
-        raise errors_by_key({("path",): str(error)}) from error
-    return place
+def _without_empty_filter(place: Location, serialize: SerializerFunctionWrapHandler) -> Any:
+    """A location without a filter has the hash that it had before there were filters."""
+    return {key: value for key, value in serialize(place).items() if value or key != "where"}
 
 
 COUNT_SCHEMA = {"type": "integer", "minimum": 1, "maximum": LARGEST}
@@ -108,8 +97,7 @@ JobName = Annotated[
 AsOf = Annotated[str, PlainValidator(_label), WithJsonSchema({"type": "string", "pattern": f"^[{_AS_OF}]+$"})]
 Count = Annotated[int, PlainValidator(partial(checked_integer, name="")), WithJsonSchema(COUNT_SCHEMA)]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
-InputTable = Annotated[Location, AfterValidator(_check_placeholders)]
-OutputTables = Annotated[Output, AfterValidator(_check_placeholders)]
+InputTable = Annotated[Location, WrapSerializer(_without_empty_filter)]
 
 
 class Section(BaseModel):
@@ -132,6 +120,9 @@ class Job(Section):
     @classmethod
     def read(cls: type[_Job], source: Source) -> _Job:  # noqa: PYI019 - Self is newer than Python 3.10
         """The configuration of a file. Raises `ConfigError` with one line `FILE:LINE: key: ...` per problem."""
+        known = {key: value for key, value in source.data.items() if key in cls.model_fields}
+        for keys, problem in placeholder_problems(known).items():
+            source.reject(keys, problem)
         try:
             config = cls.model_validate(source.data)
         except ValidationError as error:
@@ -145,13 +136,7 @@ class Job(Section):
 
     def problems(self) -> dict[Keys, str]:
         """Problems between keys that are valid by themselves, by key."""
-        if self.as_of is not None:
-            return {}
-        return {
-            (*keys, "path"): f"{place.path!r} needs an as_of: give --as-of, or as_of in the file"
-            for keys, place in locations_in(self)
-            if "{as_of}" in (place.path or "")
-        }
+        return {}
 
     @model_validator(mode="after")
     def _is_complete(self: _Job) -> _Job:  # noqa: PYI019 - Self is newer than Python 3.10
@@ -161,8 +146,8 @@ class Job(Section):
         return self
 
     def located(self, place: _Place) -> _Place:
-        """A location of this configuration with `as_of` filled into its path."""
-        return place if place.path is None else replace(place, path=fill_as_of(place.path, self.as_of))
+        """A location of this configuration with `as_of` filled in."""
+        return replace(place, **{key: fill_as_of(value, self.as_of) for key, value in vars(place).items()})
 
     def resolved(self) -> dict[str, Any]:
         """The configuration with all its defaults. Read as a file, it is the same configuration."""

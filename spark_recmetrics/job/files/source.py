@@ -196,17 +196,17 @@ class Source:
                     )
                     del value[key]
                 elif problem := _credential_problem(keys, key, item):
-                    self._reject(path, problem)
+                    self.reject(path, problem)
                     value[key] = MASK  # no later message shows it
                 elif problem := _unprintable_problem(key) or _unprintable_problem(item):
-                    self._reject(path, problem)
+                    self.reject(path, problem)
                     value[key] = None
                 elif isinstance(item, date | time):
                     value[key] = item.isoformat()
                 elif isinstance(item, dict | list):
                     stack.append((item, path))
 
-    def _reject(self, keys: Keys, message: str, place: int | str | None = None) -> None:
+    def reject(self, keys: Keys, message: str, place: int | str | None = None) -> None:
         """Report a value that is not parsed further."""
         self.report(keys, message, place)
         self.rejected.add(keys)
@@ -265,9 +265,9 @@ class Source:
             try:
                 return _SCALARS[node.tag](node.value)
             except ValueError:
-                self._reject(keys, f"expected {node.tag.removeprefix(_YAML)}, found {brief_value(node.value)}", line)
+                self.reject(keys, f"expected {node.tag.removeprefix(_YAML)}, found {brief_value(node.value)}", line)
         else:
-            self._reject(keys, f"the tag {node.tag.replace(_YAML, '!!')} is not supported: write a plain value", line)
+            self.reject(keys, f"the tag {node.tag.replace(_YAML, '!!')} is not supported: write a plain value", line)
         return None
 
     def _mapping(self, node: yaml.MappingNode, keys: Keys, place: str | None) -> dict[str, Any]:

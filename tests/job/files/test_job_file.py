@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from job_data import CONF, SMALLEST, Rejected, Write, load
 
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.storage.locations import Location
 
 
 def test_missing_sections(rejected: Rejected) -> None:
@@ -68,53 +67,12 @@ def test_errors_of_file_and_overrides_are_reported_together(rejected: Rejected) 
     ]
 
 
-PLACED = """\
-inputs:
-  models: {als: {predictions: {path: "/p/{as_of}/{a,b}"}}}
-  truth: {path: "/t/{as_of}"}
-  train: {path: "/s/{as_of}"}
-  catalog: {path: "/c/{as_of}"}
-output: {path: "/out/{as_of}"}
-"""
-
-
-def test_placeholder_is_filled_in_and_not_hashed(write: Write) -> None:
-    config = load(write(PLACED), as_of="2026-11-28")
-    inputs = config.inputs
-    assert config.as_of == "2026-11-28"
-    assert inputs.models is not None
-    assert inputs.train is not None
-    assert isinstance(inputs.catalog, Location)
-    places = (inputs.models["als"].predictions, inputs.truth, inputs.train, inputs.catalog)
-    paths = [config.located(place).path for place in places]
-    assert paths == ["/p/2026-11-28/{a,b}", "/t/2026-11-28", "/s/2026-11-28", "/c/2026-11-28"]
-    assert config.located(config.output).table("summary") == "/out/2026-11-28/summary"
-    assert config.located(Location(table="{as_of}")) == Location(table="{as_of}")
-    assert inputs.truth.path == "/t/{as_of}"
-    other = load(write(PLACED), as_of="2026-11-29")
-    assert (other.hash, other.run_id == config.run_id) == (config.hash, False)
-    assert load(write(f"{PLACED}as_of: x\n"), ["as_of=2026-11-28"]).run_id == config.run_id
-
-
-def test_a_placeholder_without_as_of_is_rejected_by_key(rejected: Rejected) -> None:
-    assert rejected(PLACED) == [
-        f"c.yaml:{line}: {key}.path: {path!r} needs an as_of: give --as-of, or as_of in the file"
-        for line, key, path in (
-            (2, "inputs.models.als.predictions", "/p/{as_of}/{a,b}"),
-            (3, "inputs.truth", "/t/{as_of}"),
-            (4, "inputs.train", "/s/{as_of}"),
-            (5, "inputs.catalog", "/c/{as_of}"),
-            (6, "output", "/out/{as_of}"),
-        )
-    ]
-
-
 @pytest.mark.parametrize("as_of", ["2026-02-28", "2028-02-29T23:59", "2026-13", "20261301", "2026-13-011", "v2026-13-01"])
 def test_a_label_is_a_valid_date_or_another_format(write: Write, as_of: str) -> None:
     assert load(write(SMALLEST), as_of=as_of).as_of == as_of
 
 
-@pytest.mark.parametrize("as_of", ["", "a b", "a/b", "..", "a\n", "²", "\ud800", '"', "${x}"])
+@pytest.mark.parametrize("as_of", ["", "a b", "a/b", "..", "a\n", "²", "\ud800", '"', "$x"])
 def test_as_of_of_the_command_line_is_checked(write: Write, as_of: str) -> None:
     with pytest.raises(
         ConfigError, match=r"^--as-of .*: as_of: expected a (string of the|non-blank string without control) characters[^\n]*$"
