@@ -12,6 +12,7 @@ DATA ?= sample
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CLASSES := $(VENV)/spark-classes.jsa
 AIRFLOW := .airflow-env
 SITE := .site-env
 WHEEL := .demo/wheels/recbole-1.2.1-py3-none-any.whl
@@ -63,18 +64,18 @@ define in_two_lanes
 endef
 
 # Classic Spark; and the core of the suite on Spark Connect, then what needs no Spark.
-test: check-java lint typecheck ## lint, type check, and the suite on classic Spark and on Spark Connect
+test: check-java lint typecheck $(CLASSES) ## lint, type check, and the suite on classic Spark and on Spark Connect
 	$(call in_two_lanes,$(BIN)/pytest -m "spark and not connect and not heavy",\
 	    $(BIN)/pytest -m "spark and (connect or core) and not (once or heavy)" --session=connect -p no:cacheprovider; connect=$$?; \
 	    $(BIN)/pytest -m "not spark and not heavy and not browser" -p no:cacheprovider && exit $$connect)
 
 # Tests in one session; and whole runs of the jobs, which start a Spark of their own each.
-test-heavy: check-java $(READY) ## the checks that take long: more data, more conventions, whole runs of the jobs
+test-heavy: check-java $(CLASSES) ## the checks that take long: more data, more conventions, whole runs of the jobs
 	$(call in_two_lanes,$(BIN)/pytest -m heavy $(addprefix --ignore=,$(OWN_SPARK)),\
 	    $(BIN)/pytest -m heavy -p no:cacheprovider $(OWN_SPARK); runs=$$?; \
 	    $(BIN)/pytest -m heavy -p no:cacheprovider --session=connect tests/end_to_end/test_databricks.py && exit $$runs)
 
-test-connect: check-java $(READY) ## all Spark tests that are not heavy on Spark Connect; `make test` runs the core of them
+test-connect: check-java $(CLASSES) ## all Spark tests that are not heavy on Spark Connect; `make test` runs the core of them
 	$(BIN)/pytest -m "spark and not (once or heavy)" --session=connect -p no:cacheprovider
 
 test-matrix: test-oldest test-newest ## the core of the suite on the wheel, with the oldest and with the newest versions
@@ -147,6 +148,10 @@ $(READY): pyproject.toml constraints/tested.txt
 	"$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints/tested.txt -e '.[dev]'
 	@touch $@
+
+# The JVMs of the tests start in half the time with it, and do without if it cannot be written.
+$(CLASSES): $(READY)
+	PYTHONPATH=tests $(BIN)/python tests/class_archive.py $@; test -f $@ || touch $@
 
 .matrix/%/.ready: constraints/%.txt pyproject.toml
 	@test $* != oldest || "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info >= (3, 12))' || \
