@@ -18,7 +18,7 @@ from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError
 from spark_recmetrics.job.compare_history import history_of, run_comparison
 from spark_recmetrics.job.evaluate import run_evaluation
 from spark_recmetrics.job.files.config import Config, Published
-from spark_recmetrics.job.files.job_file import Job
+from spark_recmetrics.job.files.job_file import Job, locations_in
 from spark_recmetrics.job.files.source import Source, as_yaml
 from spark_recmetrics.job.files.split_config import SplitConfig
 from spark_recmetrics.job.gates import run_gates
@@ -28,6 +28,8 @@ from spark_recmetrics.job.session_spark import session
 from spark_recmetrics.job.split import run_split
 from spark_recmetrics.metrics import COMBINED, DEFINITIONS
 from spark_recmetrics.reports.formatting import RESULT_MARK
+from spark_recmetrics.storage.formats import local_problem
+from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.text import counted
 from spark_recmetrics.version import __version__
 
@@ -148,8 +150,11 @@ def _load(arguments: argparse.Namespace, kind: type[_Job]) -> _Job:
 
 
 def _load_any(arguments: argparse.Namespace) -> Config | SplitConfig:
+    return _read_any(Source(arguments.config, arguments.set, arguments.as_of))
+
+
+def _read_any(source: Source) -> Config | SplitConfig:
     """The configuration of an evaluation, or of a split if the file has a section `split`."""
-    source = Source(arguments.config, arguments.set, arguments.as_of)
     return SplitConfig.read(source) if "split" in source.data else Config.read(source)
 
 
@@ -191,7 +196,15 @@ def _doctor(arguments: argparse.Namespace) -> None:
 
 
 def _validate(arguments: argparse.Namespace) -> None:
-    config = _load_any(arguments)
+    source = Source(arguments.config, arguments.set, arguments.as_of)
+    config = _read_any(source)
+    for keys, place in locations_in(config):
+        if isinstance(place, Location) and place.path is not None:
+            located = config.located(place)
+            problem = local_problem(str(located.path), located.format, located.options)
+            if problem is not None:
+                source.report(keys, problem)
+    source.raise_problems()
     content = counted(len(config.evaluation.expanded), "metric") if isinstance(config, Config) else config.split.method
     print(f"{arguments.config}: valid, configuration {config.hash}, {content}")
 

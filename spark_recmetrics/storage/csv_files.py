@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,17 +15,8 @@ from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.storage.table_schemas import type_named
 from spark_recmetrics.text import brief, counted, printable
 
-_DEFAULTS = {"header": "true", "inferSchema": "true"}
-"""Options of the reader, unless others are given."""
-
 _N_EXTRA_FIELDS = 20
 """How many fields after the last column are checked. Later ones are lost silently if all of these are empty."""
-
-
-def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a CSV reader with the defaults. Names ignore case here; Spark Connect would take both spellings."""
-    given = {name.lower() for name in options}
-    return {name: value for name, value in _DEFAULTS.items() if name.lower() not in given} | dict(options)
 
 
 def loss(
@@ -107,6 +98,21 @@ def _lines(spark: SparkSession, location: Location, options: Mapping[str, str], 
 def _option(options: Mapping[str, str], name: str) -> str:
     """An option of a reader; empty if it is not set."""
     return next((value for given, value in options.items() if given.lower() == name), "")
+
+
+def in_file_order(schema: StructType, partitions: Collection[str]) -> StructType:
+    """The columns for reading a CSV, which is read by position.
+
+    A column of the files that the names of folders hold, too, is read under another name, because Spark takes it from there.
+    """
+    n = len(schema.fields)
+    while n and schema.fields[n - 1].name.lower() in partitions:
+        n -= 1
+    in_files = [
+        StructField(f"_field{position}", StringType()) if field.name.lower() in partitions else field
+        for position, field in enumerate(schema.fields[:n])
+    ]
+    return StructType(in_files + [field for field in schema.fields if field not in in_files])
 
 
 def typed(guessed: StructType, types: Mapping[str, str], key: str) -> StructType:

@@ -1,9 +1,12 @@
-"""The formats of input files and of published tables."""
+"""The formats of input files and of published tables, and how the names of files show a format."""
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from collections.abc import Collection, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Literal, cast
 
 FileFormat = Literal["parquet", "csv", "json", "orc", "delta"]
 """The formats of files that can be read."""
@@ -11,21 +14,90 @@ FileFormat = Literal["parquet", "csv", "json", "orc", "delta"]
 TableFormat = Literal["parquet", "delta", "orc"]
 """The formats of tables that can be written."""
 
-_SUFFIX = re.compile(r"\.(csv|tsv|json|jsonl|ndjson|orc|parquet)(?:\.\w+)?$", re.IGNORECASE)
+LOGS = "{_delta_log,metadata/*.metadata.json,.hoodie/hoodie.properties}"
+"""The logs of Delta, Iceberg and Hudi in the folder of a table, as a glob. A log says which files belong to the table."""
+
+_LOG = re.compile(r"(?P<folder>.*)/(?:(?P<Delta>_delta_log)(?:/.*)?|(?P<Iceberg>metadata)/[^/]*|(?P<Hudi>\.hoodie)/[^/]*)")
+
+_SUFFIX = re.compile(
+    r"\.(csv|tsv|json|jsonl|ndjson|orc|parquet)(?:\.(?:gz|gzip|bz2|zst|zstd|snappy|lz4|lzo|deflate|xz))?$", re.IGNORECASE
+)
 """The suffix of a file name; that of a compression may follow."""
+
+_OTHER_SUFFIX = re.compile(r"\.[A-Za-z]\w{0,9}$")
 
 _FORMATS = {"tsv": "csv", "jsonl": "json", "ndjson": "json"}
 """Formats of the suffixes that are not named like their format."""
 
+_N_LOCAL_FILES = 1000
+"""How many files of a local folder are listed before a session starts."""
 
-def other_format(path: str | None, read: FileFormat) -> str | None:
-    """Advice to set the format that the file name suggests; None if it is the format that was read."""
-    ending = _SUFFIX.search(path or "")
-    if ending is None:
+
+def format_of_table(log: str, path: str, given: FileFormat | None, *, inside: bool = False) -> FileFormat:
+    """The format of a table, from a file of its log. Raises `ValueError` if the path is not to be read as files of that format.
+
+    `inside`: the path is a folder or a file inside the folder of the table.
+    """
+    match = cast("re.Match[str]", _LOG.fullmatch(log))
+    kind = next(kind for kind in ("Delta", "Iceberg", "Hudi") if match[kind])
+    place = f"{path} is {'inside ' * inside}{'an' if kind == 'Iceberg' else 'a'} {kind} table"
+    if kind != "Delta":
+        raise ValueError(f"{place}: set table to its name in the catalog, instead of path and format")
+    if inside:
+        raise ValueError(f"{place}: set path: {match['folder']} and format: delta, and where for a part of its rows")
+    if given not in (None, "delta"):
+        raise ValueError(f"{place}: set format: delta")
+    return "delta"
+
+
+def format_of_files(files: Sequence[str], given: FileFormat | None) -> FileFormat:
+    """The format of files by their names; parquet if they show none. Raises `ValueError` if they contradict it."""
+    suffixes = {file: suffix for file in files if (suffix := _SUFFIX.search(file)) is not None}
+    formats = {file: _format(suffix) for file, suffix in suffixes.items()}
+    chosen: FileFormat = "parquet" if given is None else given
+    if given is None and formats:
+        chosen = next(iter(formats.values()))
+    expected = next((file for file in formats if formats[file] == chosen), None)
+    other = next((file for file in formats if formats[file] != chosen), None)
+    if expected is None:
+        if other is None:
+            return chosen
+        separator = ', and options: {sep: "\\t"}' if suffixes[other][1].lower() == "tsv" else ""
+        raise ValueError(f"expected {chosen} files, found {other}: set format: {formats[other]}{separator}")
+    if other is None:
+        other = next((file for file in files if file not in formats and _OTHER_SUFFIX.search(file)), None)
+    if other is not None:
+        glob = f"*{suffixes[expected][0]}"
+        raise ValueError(
+            f"expected files of one format, found {expected} and {other}: move one of them to another folder, or set "
+            f'options: {{pathGlobFilter: "{glob}"}}'
+        )
+    return chosen
+
+
+def _format(suffix: re.Match[str]) -> FileFormat:
+    name = suffix[1].lower()
+    return cast("FileFormat", _FORMATS.get(name, name))
+
+
+def local_problem(path: str, given: FileFormat | None, options: Collection[str] = ()) -> str | None:
+    """Why the files at a path of this machine cannot be read as files of one format; None without files or a problem."""
+    place = Path(re.sub("^file:/+", "/", path))
+    if given == "delta" or not place.exists() or "pathglobfilter" in {option.lower() for option in options}:
         return None
-    suffix = ending[1].lower()
-    suggested = _FORMATS.get(suffix, suffix)
-    if suggested == read:
-        return None
-    separator = ', and options: {sep: "\\t"}' if suffix == "tsv" else ""
-    return f"its name ends in {ending[0]}: set format: {suggested}{separator}"
+    files = (
+        str(file) for file in chain([place], place.rglob("*")) if not _is_hidden(file.relative_to(place)) and file.is_file()
+    )
+    try:
+        if (log := next(place.glob("_delta_log/*"), None)) is not None:
+            format_of_table(str(log), path, given)
+        else:
+            format_of_files(list(islice(files, _N_LOCAL_FILES)), given)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _is_hidden(file: Path) -> bool:
+    """Whether Spark ignores a file below the path that it reads."""
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in file.parts)

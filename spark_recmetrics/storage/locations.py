@@ -76,7 +76,7 @@ _Filter = Annotated[
 _Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
 
 
-def _check_place(place: Location | Output, catalog_key: str, formats: tuple[str, ...]) -> None:
+def _check_place(place: Location | Output, catalog_key: str, formats: tuple[str | None, ...]) -> None:
     """Check that there is either a path without a password or a name in the catalog, and a known format."""
     path, name = place.path, getattr(place, catalog_key)
     if (path is None) == (name is None):
@@ -85,7 +85,7 @@ def _check_place(place: Location | Output, catalog_key: str, formats: tuple[str,
         raise ConfigError(f"path: {CREDENTIALS_IN_ADDRESS}")
     plain_text(name if path is None else path)
     if place.format not in formats:
-        raise ConfigError(f"unknown format {place.format!r}{did_you_mean(str(place.format), formats)}")
+        raise ConfigError(f"unknown format {place.format!r}{did_you_mean(str(place.format), filter(None, formats))}")
 
 
 def _checked(key: str, mapping: dict[Any, Any], read: Callable[[object], Any]) -> dict[str, Any]:
@@ -108,7 +108,8 @@ class Location:
     Args:
         path: Path or URI of a file or folder. Exactly one of `path` and `table` is given.
         table: Name of a catalog table, such as `main.recs.predictions`.
-        format: Format of the files under `path`. Catalog tables have their own.
+        format: Format of the files under `path`. None: the format that the names of the files show, otherwise parquet. Catalog
+            tables have their own.
         options: Options of the Spark reader, such as `{"header": "true"}` for csv: strings, or a `Secret`.
         types: Types of columns of csv and json by name, such as `{"user_id": "string"}`; Spark guesses the others.
         where: Only rows whose columns have these values are read, such as `{"day": "2026-11-28", "country": ["DE", "AT"]}`.
@@ -121,17 +122,17 @@ class Location:
 
     path: str | None = None
     table: str | None = None
-    format: FileFormat = "parquet"
+    format: FileFormat | None = None
     options: dict[str, _Option] = field(default_factory=dict, hash=False)
     types: dict[str, _Type] = field(default_factory=dict, hash=False)
     where: dict[str, _Filter] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        _check_place(self, "table", get_args(FileFormat))
-        if self.table is not None and self.format != "parquet":
+        _check_place(self, "table", (None, *get_args(FileFormat)))
+        if self.table is not None and self.format not in (None, "parquet"):
             raise ConfigError(f"expected no format for a catalog table, which has its own, found {self.format!r}")
         object.__setattr__(self, "options", _checked("options", self.options, option_value))
-        if self.types and (self.table is not None or self.format not in ("csv", "json")):
+        if self.types and (self.table is not None or self.format not in (None, "csv", "json")):
             kind = "a catalog table" if self.table is not None else self.format
             raise ConfigError(f"types: expected none for {kind}, which has its own: set cast_ids to read ids as strings")
         _checked("types", self.types, column_type)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,14 +12,22 @@ from pyspark.sql import functions as F
 from spark_recmetrics.columns import NUMBER, WrongTypeError
 from spark_recmetrics.errors import DataError, reason_of
 from spark_recmetrics.storage import csv_files
-from spark_recmetrics.storage.actions import NOT_FOUND
 from spark_recmetrics.storage.credentials import Vault
-from spark_recmetrics.storage.formats import other_format
 from spark_recmetrics.storage.identifiers import quoted, quoted_part
+from spark_recmetrics.storage.input_files import input_files
 from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.storage.row_filter import filtered
+from spark_recmetrics.storage.unreadable import why_unreadable
 
 _log = logging.getLogger(__name__)
+
+_DEFAULTS = {
+    "csv": {"header": "true", "inferSchema": "true"},
+    # Spark would take the columns of one file for those of all.
+    "parquet": {"mergeSchema": "true"},
+    "orc": {"mergeSchema": "true"},
+}
+"""Options of the reader, unless others are given."""
 
 
 def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, ids: Sequence[str] = ()) -> DataFrame:
@@ -36,25 +44,58 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
 
 
 def _whole_table(spark: SparkSession, location: Location, key: str, vault: Vault, ids: Sequence[str]) -> DataFrame:
-    options, is_csv = vault.options(location.options, key), location.format == "csv" and location.table is None
-    if is_csv:
-        options = csv_files.with_defaults(options)
+    options = vault.options(location.options, key)
+    where = f"table {location.table!r}" if location.table else f"{location.format or 'files'} at {location.path!r}"
     try:
-        reader = spark.read.options(**options)  # catalog tables, too: Delta and Iceberg read an older version by an option
-        frame = reader.table(quoted(location.table)) if location.table else reader.format(location.format).load(location.path)
-        schema = frame.schema  # Spark Connect looks a table up only when its schema is read
-        loss = csv_files.loss(spark, location, options, schema, ids, key) if is_csv and schema.fields else None
+        if location.path is not None:
+            return _read_files(spark, location, location.path, options, key, ids)
+        # Delta and Iceberg read an older version of a catalog table by an option.
+        frame = spark.read.options(**options).table(quoted(str(location.table)))
+        _ = frame.schema  # Spark Connect looks a table up only when its schema is read
+    except DataError:
+        raise
     except Exception as error:  # noqa: BLE001 - readers fail in many ways
-        where = f"table {location.table!r}" if location.table else f"{location.format} at {location.path!r}"
-        format_advice = None if NOT_FOUND.search(str(error)) else other_format(location.path, location.format)
-        advice = format_advice or "check the location and the format"
         # Spark quotes options, and so secrets, in its messages. `from None` keeps the original error out of the traceback.
-        raise DataError(f"{key}: cannot read {where}: {reason_of(error, vault.masked)}: {advice}") from None
-    if loss:
-        raise DataError(loss)
-    if location.types:
-        return reader.schema(csv_files.typed(schema, location.types, key)).load(location.path)
+        reason = f"cannot read {where}: {reason_of(error, vault.masked)}: check the location and the format"
+        raise DataError(f"{key}: {reason}") from None
     return frame
+
+
+def _read_files(
+    spark: SparkSession, location: Location, path: str, options: Mapping[str, str], key: str, ids: Sequence[str]
+) -> DataFrame:
+    """The table in files. Columns in the names of folders are strings: by Spark's guess 007 and 7 would be the same id."""
+    try:
+        files = input_files(spark, path, location.format, options)
+    except ValueError as error:
+        raise DataError(f"{key}: {error}") from None
+    options = _with_defaults(options, _DEFAULTS.get(files.format, {}))
+    reader = spark.read.options(**options).format(files.format)
+    try:
+        frame = reader.load(path)
+        schema = frame.schema
+    except Exception as error:
+        problem = why_unreadable(spark, error, files.names, lambda file: reader.load(file).schema)
+        if problem is None:
+            raise
+        raise DataError(f"{key}: {problem}") from None
+    if files.format == "csv" and schema.fields:
+        loss = csv_files.loss(spark, location, options, schema, ids, key)
+        if loss:
+            raise DataError(loss)
+    partitions = {column.name: "string" for column in schema if column.name.lower() in files.partitions}
+    types = partitions | location.types
+    if not types:
+        return frame
+    schema = csv_files.typed(schema, types, key)
+    read_as = csv_files.in_file_order(schema, files.partitions) if files.format == "csv" else schema
+    return reader.schema(read_as).load(path).select(*map(quoted_part, schema.names))
+
+
+def _with_defaults(options: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """The options with these defaults. Names ignore case here; Spark Connect would take both spellings."""
+    given = {name.lower() for name in options}
+    return {name: value for name, value in defaults.items() if name.lower() not in given} | dict(options)
 
 
 @contextmanager

@@ -14,10 +14,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as F
 
-from spark_recmetrics.errors import PublishError, reason_of
+from spark_recmetrics.errors import DataError, PublishError, reason_of
 from spark_recmetrics.storage.actions import NOT_FOUND, NOT_ON_SERVERLESS, with_retries
 from spark_recmetrics.storage.identifiers import quoted, quoted_part
 from spark_recmetrics.storage.locations import Output
+from spark_recmetrics.storage.unreadable import damaged_files_named
 
 _log = logging.getLogger(__name__)
 
@@ -78,20 +79,27 @@ def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Seque
     """
     target = destination(output, name)
     try:
-        if output.format == "delta":  # which has written nothing if it reports a conflict
-            with_retries(lambda: _append_to_delta(rows, output, target, partitions), _CONFLICT, f"{target}: concurrent write")
-        elif output.path is not None:
-            # Not an append: two appends share the folder `_temporary`, and the first to end deletes it with rows of the other,
-            # without an error. A dynamic overwrite has its own staging folder and renames one folder per partition. It
-            # overwrites nothing, because the partitions are new.
-            writer = rows.write.format(output.format).mode("overwrite").option("partitionOverwriteMode", "dynamic")
-            writer.partitionBy(*partitions).save(target)
-        else:
-            _insert(rows, output, target, partitions)
+        with damaged_files_named():  # of a table whose rows are read while they are written
+            _write_partitions(rows, output, target, partitions)
+    except DataError:
+        raise
     except Exception as error:
         raise PublishError(
             f"cannot write {target!r}: {reason_of(error)}: check the location, the format and the permissions"
         ) from error
+
+
+def _write_partitions(rows: DataFrame, output: Output, target: str, partitions: Sequence[str]) -> None:
+    if output.format == "delta":  # which has written nothing if it reports a conflict
+        with_retries(lambda: _append_to_delta(rows, output, target, partitions), _CONFLICT, f"{target}: concurrent write")
+    elif output.path is not None:
+        # Not an append: two appends share the folder `_temporary`, and the first to end deletes it with rows of the other,
+        # without an error. A dynamic overwrite has its own staging folder and renames one folder per partition. It
+        # overwrites nothing, because the partitions are new.
+        writer = rows.write.format(output.format).mode("overwrite").option("partitionOverwriteMode", "dynamic")
+        writer.partitionBy(*partitions).save(target)
+    else:
+        _insert(rows, output, target, partitions)
 
 
 def _append_to_delta(rows: DataFrame, output: Output, target: str, partitions: Sequence[str]) -> None:

@@ -8,7 +8,6 @@ from chispa_rows import assert_rows
 
 import spark_recmetrics as srm
 from spark_recmetrics.storage.credentials import Vault
-from spark_recmetrics.storage.formats import other_format
 from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.storage.read import read_table
 
@@ -173,19 +172,3 @@ def test_a_type_for_a_missing_column(spark, tmp_path):
     (tmp_path / "t.csv").write_text("user_id,item_id\n1,2\n")
     with pytest.raises(srm.DataError, match=r"^inputs\.truth\.types: no column 'user'; did you mean 'user_id'\?$"):
         read(spark, tmp_path / "t.csv", format="csv", types={"user": "string"})
-
-
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("t.csv", "its name ends in .csv: set format: csv"),
-        ("T.CSV.GZ", "its name ends in .CSV.GZ: set format: csv"),
-        ("t.tsv", 'its name ends in .tsv: set format: csv, and options: {sep: "\\t"}'),
-        ("t.jsonl", "its name ends in .jsonl: set format: json"),
-        ("t.orc", "its name ends in .orc: set format: orc"),
-        ("t.parquet", None),
-        ("t.txt", None),
-    ],
-)
-def test_a_file_name_suggests_a_format(name, advice):
-    assert other_format(f"/data/{name}", "parquet") == advice

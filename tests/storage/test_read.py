@@ -95,8 +95,10 @@ def test_a_truncated_file_is_named(spark, tmp_path):
 @pytest.mark.spark
 def test_a_file_that_cannot_be_read_names_the_format_to_set(spark, tmp_path):
     (tmp_path / "t.csv").write_text("user_id,item_id\n1,2\n")
-    with pytest.raises(DataError, match=r": its name ends in \.csv: set format: csv$"):
-        read(spark, tmp_path / "t.csv")
+    with pytest.raises(DataError, match=r"^inputs\.truth: expected parquet files, found .*/t\.csv: set format: csv$"):
+        read(spark, tmp_path / "t.csv", format="parquet")
+    for location in ({"format": "csv"}, {}):  # the advice, and no format
+        assert_rows(read(spark, tmp_path / "t.csv", **location), [(1, 2)])
     for path in (tmp_path / "nowhere" / "t.csv", tmp_path / "t.txt"):
         with pytest.raises(DataError, match=r": check the location and the format$"):
             read(spark, path)

@@ -156,7 +156,7 @@ class Job(Section):
     @property
     def hash(self) -> str:
         """16 hex digits of a hash of the resolved configuration without the keys in `unhashed`."""
-        return _digest({key: value for key, value in self.resolved().items() if key not in self.unhashed})[:16]
+        return _digest(_hashed({key: value for key, value in self.resolved().items() if key not in self.unhashed}))[:16]
 
     @property
     def run_id(self) -> str:
@@ -189,6 +189,12 @@ def locations_in(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Locatio
     elif isinstance(value, Section | dict):
         for key, item in value.items() if isinstance(value, dict) else value:
             yield from locations_in(item, (*keys, key))
+
+
+def _hashed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with the former default of a format that is found out: the run ids stay those of earlier versions."""
+    hashed = {key: _hashed(value) if isinstance(value, dict) else value for key, value in values.items()}
+    return hashed | ({"format": "parquet"} if hashed.get("format", "") is None else {})
 
 
 def _digest(value: object) -> str:

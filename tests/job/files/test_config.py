@@ -21,7 +21,7 @@ from spark_recmetrics.storage.locations import Location, Output
 def test_smallest_file_has_the_defaults(write: Write) -> None:
     config = load(write(SMALLEST))
     assert (config.job, config.as_of, config.model_name, config.columns) == ("evaluate", None, "model", Columns())
-    assert config.inputs.predictions == Location(path="/p", format="parquet")
+    assert config.inputs.predictions == Location(path="/p", format=None)
     assert config.inputs.truth == Location(path="/t")
     assert config.output == Output(path="/out")
     assert [str(m) for m in config.evaluation.expanded] == [f"{m}@10" for m in DEFAULT_METRICS]
@@ -246,7 +246,7 @@ def test_errors_have_place_and_remedy(rejected: Rejected, more: str, line: str) 
             "inputs.predictions.types.user_id: expected the name of a type such as string, found 7",
         ),
         (
-            "{predictions: {path: /p, types: {user_id: string}}, truth: {path: /t}}",
+            "{predictions: {path: /p, format: parquet, types: {user_id: string}}, truth: {path: /t}}",
             "inputs.predictions: types: expected none for parquet, which has its own: set cast_ids to read ids as strings",
         ),
         (

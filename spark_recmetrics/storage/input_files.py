@@ -1,0 +1,125 @@
+"""The files of an input table: what kind of table they are, and which columns the names of their folders hold."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from spark_recmetrics.errors import reason_of
+from spark_recmetrics.storage.formats import LOGS, FileFormat, format_of_files, format_of_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+_GLOB = set("*?[]{}")
+
+_GLOB_AS_PATTERN = {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|", "[": "[", "]": "]"}
+
+_LISTING_OPTIONS = ("pathglobfilter", "modifiedbefore", "modifiedafter", "basepath", "recursivefilelookup")
+"""Options that choose files, in lower case."""
+
+
+@dataclass(frozen=True)
+class InputFiles:
+    """The files of an input table.
+
+    Args:
+        format: Their format.
+        names: Their paths.
+        partitions: The columns that the names of their folders hold, such as `day` for `day=2026-11-28`, in lower case.
+    """
+
+    format: FileFormat
+    names: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+
+
+def input_files(spark: SparkSession, path: str, given: FileFormat | None, options: Mapping[str, str]) -> InputFiles:
+    """The files under a path, without a job. Raises `ValueError` if they cannot be read as files of one format."""
+    if given == "delta":
+        return InputFiles(given)
+    found = _table_log(spark, path, options)
+    if found is not None:
+        log, inside = found
+        return InputFiles(format_of_table(log, path, given, inside=inside))
+    files = _listed(spark, path, {**_without(options, "recursivefilelookup"), "recursiveFileLookup": "true"})
+    if not files:
+        raise ValueError(f"expected files, found none in {path}: check the location")
+    if _option(options, "recursiveFileLookup").lower() == "true":
+        return InputFiles(format_of_files(files, given), tuple(files))
+    below = {file: _folders_below(_option(options, "basePath") or path, file) for file in files}
+    partitions = dict.fromkeys(_column(folder) for folders in below.values() for folder in folders if "=" in folder)
+    ignored = next((file for file, folders in below.items() if folders), None)
+    if ignored is not None and not partitions:
+        raise ValueError(
+            f"{ignored} is in a subfolder, which Spark does not read: "
+            'set options: {recursiveFileLookup: "true"}, or move it to another folder'
+        )
+    return InputFiles(format_of_files(files, given), tuple(files), tuple(partitions))
+
+
+def _table_log(spark: SparkSession, path: str, options: Mapping[str, str]) -> tuple[str, bool] | None:
+    """A file of the log of the table that a path is in, and whether the path is inside its folder; None if there is none."""
+    for folder in _folders_of_table(path):
+        try:
+            logs = _listed(spark, f"{folder}/{LOGS}", _without(options, *_LISTING_OPTIONS) | {"recursiveFileLookup": "true"})
+        except Exception as error:  # noqa: BLE001 - nothing is there, or it may not be read
+            _log.debug("no log of a table in %s: %s", folder, reason_of(error))
+            continue
+        if logs:
+            return logs[0], folder != path.rstrip("/")
+    return None
+
+
+def _folders_of_table(path: str) -> Iterator[str]:
+    """The path and the folders above it that can be the folder of a table which has its files there.
+
+    Above a table's files are folders of partitions such as `day=2026-11-28`, and for Iceberg a folder such as `data`.
+    """
+    place = path.rstrip("/")
+    is_inside = True
+    while is_inside:
+        yield place
+        parent, _, name = place.rpartition("/")
+        is_inside = "=" in name or "." in name or bool(_GLOB & set(name))
+        if not parent or parent.endswith("/"):
+            return
+        place = parent
+    yield place
+
+
+def _listed(spark: SparkSession, path: str, options: Mapping[str, str]) -> list[str]:
+    """The files under a path as Spark lists them, sorted."""
+    return sorted(unquote(file) for file in spark.read.options(**options).format("text").load(path).inputFiles())
+
+
+def _folders_below(path: str, file: str) -> list[str]:
+    """The folders between a path, which may be a glob or relative, and one of its files."""
+    as_pattern = _GLOB_AS_PATTERN if "{" in path else {**_GLOB_AS_PATTERN, ",": ","}
+    pattern = "".join(as_pattern.get(char) or re.escape(char) for char in _place(path))
+    match = re.match(("" if pattern.startswith("/") else ".*/") + f"{pattern}(?=/|$)", _place(file))
+    return [] if match is None else _place(file)[match.end() :].split("/")[1:-1]
+
+
+def _place(path: str) -> str:
+    """A path without its scheme, its host and slashes at the end."""
+    return re.sub("^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?", "", path).rstrip("/")
+
+
+def _column(folder: str) -> str:
+    return unquote(folder.partition("=")[0]).lower()
+
+
+def _without(options: Mapping[str, str], *names: str) -> dict[str, str]:
+    return {name: value for name, value in options.items() if name.lower() not in names}
+
+
+def _option(options: Mapping[str, str], name: str) -> str:
+    """An option of a reader, whatever the case of its name; empty if it is not set."""
+    return next((value for given, value in options.items() if given.lower() == name.lower()), "")

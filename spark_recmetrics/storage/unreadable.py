@@ -1,0 +1,92 @@
+"""Why files cannot be read: which file, which column, and what to do."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from spark_recmetrics.errors import DataError, RecMetricsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+_DAMAGED = re.compile(r"(?:reading file:?|footer for file:) (\S.*?)\.?(?:\s{2}|\. |\n|$)")
+"""Errors of Spark for a file that it cannot read, with the file."""
+
+_ILLEGAL_TYPE = re.compile(r"Parquet type[^:\n]*: (\w+(?: \((\w+).*?\))?)\.?(?: SQLSTATE| Please|\n|$)")
+"""Errors of Spark for a column of parquet with a type that Spark does not have."""
+
+_N_FILES = 100
+"""How many files are looked at to explain an error."""
+
+_FOOTER = 1_000_000
+"""How many bytes at the end of a parquet file are read to find its columns."""
+
+
+@contextmanager
+def damaged_files_named() -> Iterator[None]:
+    """Raise `DataError` with the name of the file if Spark fails to read a file in the middle of a job."""
+    try:
+        yield
+    except RecMetricsError:
+        raise
+    except Exception as error:
+        problem = _damaged_file(error)
+        if problem is None:
+            raise
+        raise DataError(problem) from None
+
+
+def _damaged_file(error: BaseException) -> str | None:
+    match = _DAMAGED.search(str(error))
+    if match is None:
+        return None
+    return f"cannot read {match[1]}: it is damaged, was removed, or has another format: write it again, or set format"
+
+
+def why_unreadable(
+    spark: SparkSession, error: BaseException, files: Sequence[str], read_schema: Callable[[str], StructType]
+) -> str | None:
+    """What is wrong with which of the files; None if the error is of another kind. `read_schema` reads one of them."""
+    text = str(error)
+    if "CANNOT_MERGE" in text or "Failed merging schema" in text or "Failed to merge" in text:
+        return _different_types(files, read_schema)
+    if (illegal := _ILLEGAL_TYPE.search(text)) is not None:
+        columns = next(filter(None, (_columns_of_type(spark, file, illegal[2] or illegal[1]) for file in files[:_N_FILES])), [])
+        named = f"column {', '.join(map(repr, columns))} has" if columns else "a column has"
+        return (
+            f"{named} the parquet type {illegal[1]}, which Spark cannot read: write the files without this column, or with "
+            "another type, such as a timestamp in microseconds"
+        )
+    return _damaged_file(error)
+
+
+def _different_types(files: Sequence[str], read_schema: Callable[[str], StructType]) -> str:
+    first: dict[str, tuple[str, str]] = {}
+    for file in files[:_N_FILES]:
+        for column in read_schema(file):
+            found = column.dataType.simpleString()
+            expected, other = first.setdefault(column.name.lower(), (found, file))
+            if found != expected:
+                types = f"expected one type in all files, found {expected} in {other} and {found} in {file}"
+                advice = 'options: {mergeSchema: "false"} if this column is not read'
+                return f"column {column.name!r}: {types}: write all files with the same type, or set {advice}"
+    return "expected columns of one type in all files, found different ones: write all files with the same types"
+
+
+def _columns_of_type(spark: SparkSession, file: str, name: str) -> list[str]:
+    """The columns of a parquet file with a type, such as TIME. Only the end of the file is collected."""
+    import pyarrow.parquet as pq
+
+    rows = spark.read.format("binaryFile").load(file).select(F.substring("content", -_FOOTER, _FOOTER)).collect()
+    schema = pq.ParquetFile(io.BytesIO(rows[0][0])).schema
+    columns = (schema.column(index) for index in range(len(schema)))
+    is_nanos = name in ("TIME", "TIMESTAMP")  # Spark has those of milliseconds and microseconds
+    kinds = ((column, f"{column.logical_type} {column.physical_type}") for column in columns)
+    return [column.path for column, kind in kinds if kind.upper().startswith(name) and ("nanoseconds" in kind or not is_nanos)]
