@@ -200,18 +200,25 @@ def test_a_missing_path_exits_with_4_and_names_key_and_path(job, capsys, key):
     code = main(["evaluate", "--config", job(), "--set", f"inputs.{key}.path=/nowhere/at/all"])
     captured = capsys.readouterr()
     assert code == 4
-    assert f"error: inputs.{key}: cannot read parquet at '/nowhere/at/all'" in captured.err
+    assert f"error: inputs.{key}: cannot read files at '/nowhere/at/all'" in captured.err
 
 
 @pytest.mark.by_turns
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "location", [{"format": "orc"}, {"format": "csv", "options": {"header": "maybe"}}, {"path": "foo://bar"}]
+    ("location", "found"),
+    [
+        ({"format": "orc"}, "expected orc files, found "),
+        ({"path": "t.csv", "options": {"header": "maybe"}}, "cannot read "),
+        ({"path": "foo://bar"}, "cannot read "),
+    ],
 )
-def test_an_unreadable_location_exits_with_4(job, tmp_path, capsys, location):
+def test_an_unreadable_location_exits_with_4(job, tmp_path, capsys, location, found):
+    (tmp_path / "t.csv").write_text("user_id,item_id\n1,2\n")
     truth = {"path": str(tmp_path / "truth"), **location}
+    truth["path"] = truth["path"].replace("t.csv", str(tmp_path / "t.csv"))
     assert main(["evaluate", "--config", job(inputs={"truth": truth})]) == 4
-    assert "inputs.truth: cannot read" in result_of(capsys)[1]["error"]["message"]
+    assert f"inputs.truth: {found}" in result_of(capsys)[1]["error"]["message"]
 
 
 @pytest.mark.spark
