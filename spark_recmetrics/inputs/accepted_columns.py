@@ -87,6 +87,12 @@ class TableSchema:
             raise self.missing(key, name, reason)
         return self.read_type(name)
 
+    def has(self, key: str, name: str) -> bool:
+        """Whether there is this column. Raises `DataError` if its name is written in another case only."""
+        if name not in self.names and name.lower() in {column.lower() for column in self.names}:
+            raise self.missing(key, name)
+        return name in self.names
+
     def typed(self, key: str | None, name: str, kinds: Sequence[Kind], expected: str, reason: str = "") -> ColumnType:
         """The type of a column that must be of one of these kinds."""
         column_type = self.type_of(key, name, reason)
@@ -178,7 +184,7 @@ def choose_columns(schemas: Mapping[str, TableSchema], request: Request) -> Chos
     items = common_id("item", [schemas[table] for table in with_items if table in schemas], columns.item, cast, types)
     truth = schemas["truth"]
     needs_ratings = request.needs_ratings or ("a name that is given" if columns.rating != Columns.rating else None)
-    has_ratings = columns.rating in truth.names or needs_ratings is not None
+    has_ratings = truth.has("rating", columns.rating) or needs_ratings is not None
     if has_ratings:
         truth.number("rating", columns.rating, f"{needs_ratings} needs it" if needs_ratings else "")
     _check_models(schemas, columns, lists)
@@ -233,7 +239,7 @@ def common_id(
 
 def _list_columns(schema: TableSchema, columns: Columns) -> ListColumns:
     """The columns of predictions without their ranks: rows, or arrays of items or of structs (item, score)."""
-    model = columns.model in schema.names
+    model = schema.has("model", columns.model)
     if not schema.has_arrays(columns):
         return ListColumns(schema.id_type("item", columns.item), model)
     expected = "an array of items or of structs (item, score)"
@@ -275,7 +281,7 @@ def _with_numbers(
     rank = columns.rank if schema.table == "predictions" and not read.arrays else None
     if rank is not None:
         schema.number("rank", rank)
-    has_score = read.score is not None if read.arrays else columns.score in schema.names
+    has_score = read.score is not None if read.arrays else schema.has("score", columns.score)
     in_order = read.arrays or rank is not None
     score = None
     if not in_order or reason is not None or (reads_scores and has_score):

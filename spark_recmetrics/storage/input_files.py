@@ -103,7 +103,8 @@ def _folders_below(path: str, file: str) -> list[str]:
     """The folders between a path, which may be a glob or relative, and one of its files."""
     as_pattern = _GLOB_AS_PATTERN if "{" in path else {**_GLOB_AS_PATTERN, ",": ","}
     pattern = "".join(as_pattern.get(char) or re.escape(char) for char in _place(path))
-    match = re.match(("" if pattern.startswith("/") else ".*/") + f"{pattern}(?=/|$)", _place(file))
+    is_relative = pattern and not pattern.startswith("/")
+    match = re.match(f"{'.*/' if is_relative else ''}{pattern}(?=/|$)", _place(file))
     return [] if match is None else _place(file)[match.end() :].split("/")[1:-1]
 
 

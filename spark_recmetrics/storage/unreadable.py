@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-_DAMAGED = re.compile(r"(?:reading file:?|footer for file:) (\S.*?)\.?(?:\s{2}|\. |\n|$)")
+_DAMAGED = re.compile(r"(?:reading file:?|footer for file:|converted in file) (\S.*?)\.?(?:\s{2}|\. |\n|$)")
 """Errors of Spark for a file that it cannot read, with the file."""
+
+_OTHER_TYPE = re.compile(r"olumn:? \[([^]]+)\][.,] Expected(?: Spark type|:) (\S+), (?:actual Parquet type|Found:) (\w+)")
+"""In such an error: a column has another type than in other files."""
 
 _ILLEGAL_TYPE = re.compile(r"Parquet type[^:\n]*: (\w+(?: \((\w+).*?\))?)\.?(?: SQLSTATE| Please|\n|$)")
 """Errors of Spark for a column of parquet with a type that Spark does not have."""
@@ -47,6 +50,11 @@ def _damaged_file(error: BaseException) -> str | None:
     match = _DAMAGED.search(str(error))
     if match is None:
         return None
+    if (other := _OTHER_TYPE.search(str(error))) is not None:
+        column, expected, found = other.groups()
+        return (
+            f"cannot read {match[1]}: column {column!r}: expected {expected}, found {found}: write all files with the same type"
+        )
     return f"cannot read {match[1]}: it is damaged, was removed, or has another format: write it again, or set format"
 
 

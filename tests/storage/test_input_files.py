@@ -1,0 +1,312 @@
+"""Folders of input tables: table formats, formats, partitions, and columns and faults of single files."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+from chispa_rows import assert_rows
+
+import spark_recmetrics as srm
+from spark_recmetrics.errors import DataError
+from spark_recmetrics.storage.credentials import Vault
+from spark_recmetrics.storage.input_files import _folders_below, _folders_of_table
+from spark_recmetrics.storage.locations import Location
+from spark_recmetrics.storage.read import read_table
+from spark_recmetrics.storage.unreadable import damaged_files_named
+
+FORMATS = ["parquet", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("csv", "json", "orc"))]
+
+
+def read(spark, path, **location):
+    return read_table(spark, Location(path=str(path), **location), "inputs.truth", Vault())
+
+
+def write(path, file_format="parquet", **columns):
+    """A file with these columns, each a list."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if file_format == "csv":
+        lines = [",".join(columns), *(",".join(map(str, row.values())) for row in rows)]
+        path.write_text("\n".join(lines) + "\n")
+    elif file_format == "json":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        (pq if file_format == "parquet" else orc).write_table(pa.table(columns), path)
+
+
+def rejected(spark, path, **location):
+    with pytest.raises(DataError) as caught:
+        read(spark, path, **location)
+    message = str(caught.value)
+    assert message.startswith("inputs.truth: ")
+    assert "\n" not in message
+    return message.removeprefix("inputs.truth: ").replace("file://", "")
+
+
+# Table formats --------------------------------------------------------------------------------------------------------------
+
+LOGS = {
+    "Delta": "_delta_log/00000000000000000000.json",
+    "Iceberg": "metadata/v1.metadata.json",
+    "Hudi": ".hoodie/hoodie.properties",
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["Delta", *(pytest.param(kind, marks=pytest.mark.heavy) for kind in ("Iceberg", "Hudi"))])
+def test_the_files_of_a_table_with_a_log_are_not_read_as_they_are(spark, tmp_path, kind):
+    """The log says that part-1 has replaced part-0. Reading both would take both for ground truth."""
+    table = tmp_path / "t"
+    log = table / LOGS[kind]
+    log.parent.mkdir(parents=True)
+    log.write_text("{}")
+    data = table / "data" if kind == "Iceberg" else table
+    for path, item in ((data / "part-0.parquet", "a"), (data / "part-1.parquet", "b"), (data / "day=1" / "p.parquet", "c")):
+        write(path, user_id=["u"], item_id=[item])
+    catalog = "table: set table to its name in the catalog, instead of path and format"
+    article = "an" if kind == "Iceberg" else "a"
+    for given in ("parquet", "csv", None):
+        if kind != "Delta":
+            assert rejected(spark, table, format=given) == f"{table} is {article} {kind} {catalog}"
+        elif given is not None:
+            assert rejected(spark, table, format=given) == f"{table} is a Delta table: set format: delta"
+        for inside in (data / "part-1.parquet", data / "*.parquet", data / "day=1", data / "day=1" / "p.parquet"):
+            message = rejected(spark, inside, format=given)
+            if kind == "Delta":
+                assert message == (
+                    f"{inside} is inside a Delta table: set path: {table} and format: delta, and where for a part of its rows"
+                )
+            else:
+                assert message == f"{inside} is inside {article} {kind} {catalog}"
+
+
+def test_how_many_folders_are_looked_at_for_a_log():
+    assert list(_folders_of_table("s3a://bucket/x/y/")) == ["s3a://bucket/x/y", "s3a://bucket/x"]
+    inside = list(_folders_of_table("/x/y/day=1/hour=*/p.parquet"))
+    assert inside == ["/x/y/day=1/hour=*/p.parquet", "/x/y/day=1/hour=*", "/x/y/day=1", "/x/y", "/x"]
+    assert list(_folders_of_table("s3a://bucket")) == ["s3a://bucket"]
+    assert list(_folders_of_table("t")) == ["t"]
+
+
+# Formats --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_the_format_is_found_out(spark, tmp_path, file_format):
+    write(tmp_path / "t" / f"part-0.{file_format}", file_format, user_id=["u"], item_id=["a"])
+    for path in (tmp_path / "t", tmp_path / "t" / f"part-0.{file_format}", tmp_path / "*"):
+        assert_rows(read(spark, path).select("user_id", "item_id"), [("u", "a")])
+    for given in {"parquet", "csv", "json", "orc"} - {file_format}:
+        expected = f"expected {given} files, found {tmp_path}/t/part-0.{file_format}: set format: {file_format}"
+        assert rejected(spark, tmp_path / "t", format=given) == expected
+
+
+@pytest.mark.spark
+def test_a_stray_file_is_named_and_can_be_left_out(spark, tmp_path):
+    write(tmp_path / "part-0.parquet", user_id=["u"], item_id=["a"])
+    write(tmp_path / "notes of the day.csv", "csv", user_id=["v"], item_id=["b"])
+    for given in ("parquet", None):
+        message = rejected(spark, tmp_path, format=given)
+        assert re.search(r'found .*part-0\.parquet.*: .*set options: \{pathGlobFilter: "\*\.parquet"\}$', message) or (
+            given is None and re.search(r'set options: \{pathGlobFilter: "\*\.csv"\}$', message)
+        )
+        assert f"{tmp_path}/notes of the day.csv" in message
+        assert_rows(read(spark, tmp_path, format=given, options={"pathGlobFilter": "*.parquet"}), [("u", "a")])
+
+
+@pytest.mark.spark
+def test_a_folder_without_files(spark, tmp_path):
+    (tmp_path / "_SUCCESS").touch()
+    for given in ("parquet", "csv", "json", "orc", None):
+        assert rejected(spark, tmp_path, format=given) == f"expected files, found none in {tmp_path}: check the location"
+    assert "cannot read files at" in rejected(spark, tmp_path / "_SUCCESS" / "t")
+
+
+@pytest.mark.spark
+def test_files_in_subfolders_are_not_left_out_silently(spark, tmp_path):
+    write(tmp_path / "part-0.parquet", user_id=["u"], item_id=["a"])
+    write(tmp_path / "more" / "part-1.parquet", user_id=["u"], item_id=["b"])
+    assert rejected(spark, tmp_path) == (
+        f"{tmp_path}/more/part-1.parquet is in a subfolder, which Spark does not read: "
+        'set options: {recursiveFileLookup: "true"}, or move it to another folder'
+    )
+    both = read(spark, tmp_path, options={"recursiveFileLookup": "true"})
+    assert_rows(both, [("u", "a"), ("u", "b")])
+
+
+# Columns in the names of folders --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_ids_and_models_in_the_names_of_folders_are_strings(spark, tmp_path, file_format):
+    """Spark guesses a type for them: 007 and 07 would be one user, and 0.10 and 0.1, 01 and 1, 1e3 and 1000 one model."""
+    values = ["007", "07", "0.10", "0.1", "01", "1", "1e3", "1000"]
+    for column in ("user_id", "model"):
+        for value in values:
+            others = {"item_id": ["x"], "score": [0.5]} | ({"user_id": ["u"]} if column == "model" else {})
+            write(tmp_path / column / f"{column}={value}" / f"p.{file_format}", file_format, **others)
+    frame = read(spark, tmp_path / "user_id")
+    assert_rows(frame.select("user_id", "item_id"), [(value, "x") for value in values])
+    truth = spark.createDataFrame([("007", "x")], "user_id string, item_id string")
+    result = srm.evaluate(frame, truth, metrics="hit", k=1, n_buckets=2)
+    assert result.to_dict() == {"model": {"hit@1": 1.0}}
+    truth = spark.createDataFrame([("u", "x")], "user_id string, item_id string")
+    result = srm.evaluate(read(spark, tmp_path / "model"), truth, metrics="hit", k=1, n_buckets=2)
+    assert result.to_dict() == {value: {"hit@1": 1.0} for value in values}
+
+
+@pytest.mark.spark
+def test_columns_in_the_names_of_folders_can_have_a_type(spark, tmp_path):
+    for value in ("007", "07", "__HIVE_DEFAULT_PARTITION__"):
+        write(tmp_path / f"user_id={value}" / "p.csv", "csv", item_id=["x"])
+    assert_rows(read(spark, tmp_path, types={"user_id": "bigint"}), [("x", 7), ("x", 7), ("x", None)])
+    strings = read(spark, tmp_path)
+    assert_rows(strings, [("x", "007"), ("x", "07"), ("x", None)])
+    truth = spark.createDataFrame([(7, "x")], "user_id bigint, item_id string")
+    with pytest.raises(DataError, match=r"expected one type on all sides, found string in predictions, bigint in truth"):
+        srm.evaluate(strings, truth, metrics="hit", k=1, n_buckets=2)
+
+
+@pytest.mark.spark
+def test_names_of_folders_are_unescaped(spark, tmp_path):
+    write(tmp_path / "User ID=a%2Fb c%3D" / "hour=01" / "p.parquet", item_id=["x"])
+    for path in (tmp_path, f"file://{tmp_path}/"):
+        assert_rows(read(spark, path), [("x", "a/b c=", "01")], "item_id string, `User ID` string, hour string")
+    below = read(spark, tmp_path / "*", options={"basePath": str(tmp_path)})
+    assert_rows(below, [("x", "a/b c=", "01")], "item_id string, `User ID` string, hour string")
+    assert_rows(read(spark, tmp_path / "*"), [("x", "01")], "item_id string, hour string")
+
+
+@pytest.mark.spark
+def test_a_column_of_the_files_keeps_its_type_in_the_folder_itself(spark, tmp_path):
+    write(tmp_path / "day=1" / "p.parquet", day=[7], item_id=["x"])
+    assert_rows(read(spark, tmp_path / "day=1"), [(7, "x")], "day long, item_id string")
+    assert_rows(read(spark, tmp_path).select("day", "item_id"), [("1", "x")], "day string, item_id string")
+
+
+@pytest.mark.parametrize(
+    ("path", "file", "expected"),
+    [
+        ("/t", "file:///t/a=1/b=2/p", ["a=1", "b=2"]),
+        ("/t/", "file:///t/p", []),
+        ("s3a://bucket/t", "s3a://bucket/t/a=1/p", ["a=1"]),
+        ("s3a://bucket", "s3a://bucket/a=1/p", ["a=1"]),
+        ("dbfs:/t", "dbfs:/t/a=1/p", ["a=1"]),
+        ("/t/*", "file:///t/a=1/b=2/p", ["b=2"]),
+        ("/t/{a=1,a=2}/b=[1-3]", "file:///t/a=1/b=2/p", []),
+        ("/t,u/a=?", "file:///t,u/a=1/b=2/p", ["b=2"]),
+        ("t/u", "file:///home/t/u/a=1/p", ["a=1"]),
+        ("/t/a=1/p", "file:///t/a=1/p", []),
+    ],
+)
+def test_folders_between_a_path_and_its_files(path, file, expected):
+    assert _folders_below(path, file) == expected
+
+
+# Columns of single files ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("file_format", ["parquet", pytest.param("orc", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_columns_that_only_some_files_have(spark, tmp_path, file_format, swapped):
+    """Spark reads the columns of one file, and would drop the ratings and models of the others."""
+    files = [f"part-0.{file_format}", f"part-1.{file_format}"]
+    first, second = reversed(files) if swapped else files
+    write(tmp_path / first, file_format, user_id=["u"], item_id=["a"])
+    write(tmp_path / second, file_format, USER_ID=["v"], item_id=["b"], rating=[1.0], model=["m"])
+    frame = read(spark, tmp_path)
+    rows = frame.select("user_id", "item_id", "rating", "model")
+    assert_rows(rows, [("u", "a", None, None), ("v", "b", 1.0, "m")])
+    one = read(spark, tmp_path, options={"mergeschema": "false"})
+    assert len(one.columns) in (2, 4), "the columns of one file"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("file_format", ["parquet", pytest.param("orc", marks=pytest.mark.heavy)])
+def test_ids_of_different_widths_are_rejected_with_their_files(spark, tmp_path, file_format):
+    files = [tmp_path / f"part-0.{file_format}", tmp_path / f"part-1.{file_format}"]
+    for types in ((pa.int32(), pa.int64()), (pa.int64(), pa.int32())):
+        for file, id_type in zip(files, types, strict=True):
+            write(file, file_format, user_id=pa.array([1], id_type), item_id=["x"])
+        names = ["int" if id_type == pa.int32() else "bigint" for id_type in types]
+        assert rejected(spark, tmp_path) == (
+            f"column 'user_id': expected one type in all files, found {names[0]} in {files[0]} and {names[1]} in {files[1]}: "
+            'write all files with the same type, or set options: {mergeSchema: "false"} if this column is not read'
+        )
+    assert_rows(read(spark, tmp_path, options={"mergeSchema": "false"}).select("item_id"), [("x",), ("x",)])
+    for file in files:
+        write(file, file_format, user_id=pa.array([1], pa.int64()), item_id=["x"])
+    assert_rows(read(spark, tmp_path), [(1, "x"), (1, "x")])
+
+
+@pytest.mark.spark
+def test_a_column_of_a_type_that_spark_does_not_have_is_named(spark, tmp_path):
+    times = pa.array([1], pa.time64("ns"))
+    write(tmp_path / "p.parquet", user_id=["u"], at=pa.array([1], pa.timestamp("us")), taken=times)
+    message = rejected(spark, tmp_path)
+    assert re.match(
+        r"column 'taken' has the parquet type INT64 \(TIME\(NANOS,\w+\)\), which Spark cannot read: write ", message
+    )
+    write(tmp_path / "p.parquet", user_id=["u"], taken=times.cast(pa.int64()))
+    assert_rows(read(spark, tmp_path), [("u", 1)])
+
+
+# Damaged files --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_a_truncated_parquet_file_is_named(spark, tmp_path):
+    for name in ("part-0", "part-1"):
+        write(tmp_path / f"{name}.parquet", user_id=[str(n) for n in range(1000)], item_id=["x"] * 1000)
+    damaged = tmp_path / "part-1.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:2000])
+    message = rejected(spark, tmp_path)
+    assert re.fullmatch(rf"cannot read (file:)?{damaged}: it is damaged, .*: write it again, or set format", message)
+
+
+@pytest.mark.spark
+def test_a_file_that_turns_out_to_be_damaged_in_the_middle_of_a_job_is_named(spark, tmp_path):
+    write(tmp_path / "part-0.parquet", user_id=list(range(10000)))
+    content = bytearray((tmp_path / "part-0.parquet").read_bytes())
+    content[100:4000] = bytes(3900)
+    (tmp_path / "part-0.parquet").write_bytes(content)
+    frame = read(spark, tmp_path)  # its end is whole
+    message = rf"^cannot read file:/+{str(tmp_path)[1:]}/part-0\.parquet: it is damaged, "
+    with pytest.raises(DataError, match=message), damaged_files_named():
+        frame.agg({"user_id": "sum"}).collect()
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (
+            (
+                "[FAILED_READ_FILE.X] Encountered error while reading file file:///t/a b. Data type mismatches when reading "
+                "Parquet column [u]. Expected Spark type int, actual Parquet type INT64. SQLSTATE"
+            ),
+            "cannot read file:///t/a b: column 'u': expected int, found INT64: write all files with the same type",
+        ),
+        (
+            "Parquet column cannot be converted in file file:///t/p.parquet. Column: [u], Expected: int, Found: INT64.\n at x",
+            "cannot read file:///t/p.parquet: column 'u': expected int, found INT64: write all files with the same type",
+        ),
+        (
+            "[CANNOT_READ_FILE_FOOTER] Could not read footer for file: s3a://b/p.parquet. Please ensure that the file is",
+            "cannot read s3a://b/p.parquet: it is damaged, was removed, or has another format: write it again, or set format",
+        ),
+    ],
+)
+def test_errors_of_other_versions_of_spark(error, expected):
+    with pytest.raises(DataError) as caught, damaged_files_named():
+        raise RuntimeError(error)
+    assert str(caught.value) == expected
+    with pytest.raises(RuntimeError, match="another"), damaged_files_named():
+        raise RuntimeError("another")
