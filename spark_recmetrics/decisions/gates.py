@@ -184,7 +184,10 @@ _LIMITS = ("min", "max", "max_drop", "max_drop_share")
 
 
 def problems_of(gates: Sequence[Gate], metrics: Sequence[Metric], *, dated: bool) -> dict[tuple[int, str], str]:
-    """Why gates cannot be checked in a run with these metrics, by position and field; `dated`: the run has an `as_of`."""
+    """Why gates cannot be checked in a run with these metrics, or could never fail or pass, by position and field.
+
+    `dated`: the run has an `as_of`.
+    """
     evaluated, problems = [str(metric) for metric in metrics], dict[tuple[int, str], str]()
     for position, gate in enumerate(gates):
         if gate.metric not in evaluated:
@@ -194,6 +197,25 @@ def problems_of(gates: Sequence[Gate], metrics: Sequence[Metric], *, dated: bool
         if gate.needs_history and not dated:
             key = "against" if gate.baseline is None else "significant"
             problems[position, key] = f"{getattr(gate, key)} needs an as_of, which orders the runs"
+        problems |= {(position, name): problem for name, problem in _limits_out_of_range(gate).items()}
+    return problems
+
+
+def _limits_out_of_range(gate: Gate) -> dict[str, str]:
+    """Limits that no value of the metric can violate, or none can keep. `min` or `max` at the end of the range is allowed."""
+    definition, problems = parse(gate.metric).definition, dict[str, str]()
+    lower = -math.inf if definition.lower is None else definition.lower
+    upper = math.inf if definition.upper is None else definition.upper
+    values = f"values of {gate.metric} are from {lower:g} to {upper:g}"
+    for name, limit in (("min", gate.min), ("max", gate.max)):
+        if limit is not None and not lower <= limit <= upper:
+            can_pass = (name == "min") == (limit < lower)
+            problems[name] = f"{values}, found {limit:g}: the gate could never {'fail' if can_pass else 'pass'}"
+    if gate.max_drop is not None and gate.max_drop >= upper - lower:
+        problems["max_drop"] = f"{values}, found {gate.max_drop:g}: the gate could never fail"
+    share = gate.max_drop_share
+    if share is not None and share >= 1 and definition.higher_is_better and lower >= 0:
+        problems["max_drop_share"] = f"expected a number below 1, found {share:g}: the gate could never fail; 5 % is 0.05"
     return problems
 
 

@@ -51,7 +51,7 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
     ranking: Ranking = "auto",
     max_per_user: int | None = None,
     run: Run = Run(),
-    before: Callable[[], None] | None = None,
+    before: Callable[[Sequence[str]], None] | None = None,
 ) -> Result:
     """Evaluate one or several recommenders against the ground truth.
 
@@ -98,8 +98,8 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
         max_per_user: The maximum number of rows of a list, with repeats. A longer list is rejected, and the message has its
             users. Not with `ranking="window"`, which does not count rows after k.
         run: Identity that is written into the tables.
-        before: Called after the arguments and tables have been checked, before lists are scored. Its exceptions end the
-            evaluation.
+        before: Called with the names of the models after the arguments and tables have been checked, before lists are scored.
+            Its exceptions end the evaluation.
 
     Returns:
         The result. PER_USER is computed once and kept until `result.release()`.
@@ -154,12 +154,12 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
     return _run_stages(tables, request, before)
 
 
-def _run_stages(tables: Tables, request: Request, before: Callable[[], None] | None) -> Result:
+def _run_stages(tables: Tables, request: Request, before: Callable[[Sequence[str]], None] | None) -> Result:
     with _engine_of(tables, request) as engine:
         inputs = engine.read()
         known = engine.learn(inputs)
         if before is not None:
-            before()
+            before(known.models)
         scored = engine.score(inputs, known)
         totals = engine.total(inputs, known, scored)
         counts = engine.row_counts(inputs)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from spark_recmetrics.decisions.comparison import Comparison, compare
 from spark_recmetrics.decisions.gates import GateResult
-from spark_recmetrics.errors import DataError, GateError, PublishError
+from spark_recmetrics.errors import ConfigError, DataError, GateError, PublishError
 from spark_recmetrics.evaluation.result import Result
 from spark_recmetrics.evaluation.stages import evaluate
 from spark_recmetrics.job.files.config import Config
@@ -21,7 +21,7 @@ from spark_recmetrics.runs.history_spark import publish
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.progress import step
 from spark_recmetrics.storage.table_schemas import DATA_REPORT, GATES
-from spark_recmetrics.text import printable
+from spark_recmetrics.text import did_you_mean, printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,8 +85,13 @@ def _evaluate(spark: SparkSession, config: Config, outcome: JobOutcome, vault: V
     """The result. If the input data are rejected, their data report is published."""
     with step(spark, "tables"):
         common, specific = common_arguments(spark, config, vault), evaluation_arguments(spark, config, vault)
-    # The preflight takes minutes, so it runs after the cheap checks of the arguments and tables.
-    before = None if config.preflight is None else partial(check_inputs, spark, config, common, outcome)
+
+    def before(models: Sequence[str]) -> None:
+        """Check what depends on the models. The preflight takes minutes, so it runs after the cheap checks."""
+        _check_baseline(config, models)
+        if config.preflight is not None:
+            check_inputs(spark, config, common, outcome)
+
     if not config.evaluation.reads_train:
         common = common | {"train": None}  # only the preflight needs it
     try:
@@ -98,17 +103,19 @@ def _evaluate(spark: SparkSession, config: Config, outcome: JobOutcome, vault: V
         raise
 
 
+def _check_baseline(config: Config, models: Sequence[str]) -> None:
+    """Raises `ConfigError` if the baseline of the comparison is not one of the models."""
+    baseline = None if config.comparison is None else config.comparison.baseline
+    if baseline is not None and baseline not in models:
+        raise ConfigError(f"comparison.baseline: unknown model {baseline!r}{did_you_mean(baseline, models)}")
+
+
 def _compare(config: Config, result: Result, outcome: JobOutcome) -> Comparison | None:
-    """The configured comparison. If this run lacks the models for it, a warning says so."""
+    """The configured comparison. If there is only one model, a warning says so."""
     if config.comparison is None:
         return None
-    models, baseline = list(result.n_users), config.comparison.baseline
-    if len(models) < 2:
+    if len(result.n_users) < 2:
         outcome.warnings.append("comparison: expected at least two models, found one")
-        return None
-    if baseline is not None and baseline not in models:
-        names = printable(", ".join(models))
-        outcome.warnings.append(f"comparison: expected baseline {baseline!r} among the models, found {names}: not compared")
         return None
     return compare(result, **config.comparison.model_dump())
 

@@ -389,7 +389,7 @@ def test_no_line_of_a_table_begins_with_the_mark_of_the_result_line():
 @pytest.mark.spark
 @pytest.mark.once
 @pytest.mark.heavy
-def test_a_baseline_that_is_missing_tonight_is_a_warning_and_the_values_are_published(spark, tmp_path, capsys):
+def test_a_baseline_that_is_no_model_is_an_error_before_anything_is_published(spark, tmp_path, capsys):
     rows = [
         (model, user, item, 1.2e154 if model == "b" else float(item)) for model in "ab" for user in (1, 2) for item in (1, 2)
     ]
@@ -406,8 +406,12 @@ def test_a_baseline_that_is_missing_tonight_is_a_warning_and_the_values_are_publ
         "output": {"path": str(tmp_path / "out")},
     }
     conf.write_text(json.dumps(written))
-    assert main(["evaluate", "--config", str(conf)]) == 3
+    assert main(["evaluate", "--config", str(conf)]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.splitlines()[-1] == "error: comparison.baseline: unknown model 'gone'; known: a, b"
+    assert "scoring" not in captured.err
+    assert not (tmp_path / "out").exists()
+    assert main(["evaluate", "--config", str(conf), "--set", "comparison="]) == 3
     told = json.loads(capsys.readouterr().out.strip().splitlines()[-1].removeprefix(RESULT_MARK))
-    assert "comparison: expected baseline 'gone' among the models, found a, b: not compared" in told["warnings"]
     assert set(told["tables"]) == {"data_report", "per_user", "summary", "gates"}
     assert [gate["result"] for gate in told["gates"]] == ["pass", "fail"]

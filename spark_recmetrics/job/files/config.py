@@ -231,6 +231,12 @@ class ComparisonOptions(Section):
     seed: Annotated[int, Strict(), Field(ge=0)] = 0
     """Seed of the bootstrap."""
 
+    @model_validator(mode="after")
+    def _possible(self) -> ComparisonOptions:
+        with errors_of_options():
+            check_options(**self.model_dump(exclude={"baseline"}))
+        return self
+
 
 class PreflightOptions(Section):
     """Options of the preflight."""
@@ -246,6 +252,64 @@ class Tracking(Section):
     """Options of MLflow."""
 
 
+def _missing_inputs(inputs: Inputs, evaluation: Evaluation) -> dict[Keys, str]:
+    """Metrics that need an input that is not given, and a baseline that is not one of the models."""
+    available = {name for name in type(inputs).model_fields if getattr(inputs, name) is not None}
+    available |= set() if evaluation.baseline is None else {"baseline"}
+    metrics, problems = evaluation.metrics_by_key, dict[Keys, str]()
+    missing = dict(Needs(list(metrics.values()), evaluation.chosen_convention).lacking(available))
+    for keys, metric in metrics.items():
+        if (need := missing.get(metric)) is not None:
+            key = f"{'evaluation' if need.key == 'baseline' else 'inputs'}.{need.key}"
+            problems[("evaluation", *keys)] = f"{metric} needs {need.what}: give {key}, {need.form}"
+    return problems | _unknown_model(("evaluation", "baseline"), evaluation.baseline, inputs)
+
+
+def _unknown_model(keys: Keys, model: str | None, inputs: Inputs) -> dict[Keys, str]:
+    models = inputs.models
+    if not models or model is None or model in models:
+        return {}
+    return {keys: f"unknown model {model!r}{did_you_mean(model, models)}"}
+
+
+def _slice_problems(inputs: Inputs, evaluation: Evaluation) -> dict[Keys, str]:
+    """Without tables of users and items, slices can only count training rows. Columns are checked with the tables."""
+    if inputs.user_segments is not None or inputs.item_groups is not None:
+        return {}
+    problems: dict[Keys, str] = {}
+    for index, each in enumerate(evaluation.slices):
+        try:
+            by_side([each], {}, trained=inputs.train is not None)
+        except ConfigError as error:  # noqa: PERF203 - all problems are reported together
+            problems["evaluation", "slices", index] = str(error).removeprefix("slices: ")
+    return problems
+
+
+def _incomparable(comparison: ComparisonOptions | None, evaluation: Evaluation) -> dict[Keys, str]:
+    """A comparison without a metric that it can compare."""
+    if comparison is None or any(metric.has_users for metric in evaluation.expanded):
+        return {}
+    names = ", ".join(map(str, evaluation.expanded)) or "none"
+    return {("comparison",): f"expected a metric with a value per user, found {names}"}
+
+
+def _unknown_baseline(comparison: ComparisonOptions | None, inputs: Inputs) -> dict[Keys, str]:
+    return {} if comparison is None else _unknown_model(("comparison", "baseline"), comparison.baseline, inputs)
+
+
+def _objective_problems(evaluation: Evaluation) -> dict[Keys, str]:
+    _, problems = checked_objectives(evaluation.objectives, evaluation.expanded)
+    return {("evaluation", "objectives", *keys): problem for keys, problem in problems.items()}
+
+
+def _gate_problems(gates: tuple[Gate, ...], evaluation: Evaluation, as_of: str | None) -> dict[Keys, str]:
+    """Gates on metrics that are not computed, and gates that cannot fail or cannot pass."""
+    objectives, _ = checked_objectives(evaluation.objectives, evaluation.expanded)
+    computed = [*evaluation.expanded, *(metric for each in objectives for metric in each.metrics)]
+    problems = problems_of(gates, computed, dated=as_of is not None)
+    return {("gates", *keys): problem for keys, problem in problems.items()}
+
+
 def _preflight(value: object) -> object:
     return {} if value is True else None if value is False else value
 
@@ -255,6 +319,7 @@ class Config(Job):
 
     # These keys do not change values, so a run with other gates or another report replaces the same run.
     unhashed: ClassVar[tuple[str, ...]] = ("as_of", "gates", "tracking", "report")
+    between = (_missing_inputs, _slice_problems, _incomparable, _unknown_baseline, _objective_problems, _gate_problems)
 
     job: JobName = "evaluate"
     """Name of the job, a part of the run id."""
@@ -286,64 +351,6 @@ class Config(Job):
         """The path of the report with `as_of` filled in."""
         path: str | None = fill_as_of(self.report, self.as_of)
         return path
-
-    def problems(self) -> dict[Keys, str]:
-        """Problems between keys that are valid by themselves, by key."""
-        problems = super().problems()
-        problems |= self._missing_inputs() | self._slice_problems()
-        return problems | self._comparison_problems() | self._gate_problems()
-
-    def _missing_inputs(self) -> dict[Keys, str]:
-        """Metrics that need an input that is not given, and a baseline that is not one of the models."""
-        available = {name for name in type(self.inputs).model_fields if getattr(self.inputs, name) is not None}
-        available |= set() if self.evaluation.baseline is None else {"baseline"}
-        metrics, problems = self.evaluation.metrics_by_key, dict[Keys, str]()
-        missing = dict(Needs(list(metrics.values()), self.evaluation.chosen_convention).lacking(available))
-        for keys, metric in metrics.items():
-            if (need := missing.get(metric)) is not None:
-                key = f"{'evaluation' if need.key == 'baseline' else 'inputs'}.{need.key}"
-                problems[("evaluation", *keys)] = f"{metric} needs {need.what}: give {key}, {need.form}"
-        return problems | self._unknown_model(("evaluation", "baseline"), self.evaluation.baseline)
-
-    def _unknown_model(self, keys: Keys, model: str | None) -> dict[Keys, str]:
-        models = self.inputs.models
-        if not models or model is None or model in models:
-            return {}
-        return {keys: f"unknown model {model!r}{did_you_mean(model, models)}"}
-
-    def _slice_problems(self) -> dict[Keys, str]:
-        """Without tables of users and items, slices can only count training rows. Columns are checked with the tables."""
-        if self.inputs.user_segments is not None or self.inputs.item_groups is not None:
-            return {}
-        problems: dict[Keys, str] = {}
-        for index, each in enumerate(self.evaluation.slices):
-            try:
-                by_side([each], {}, trained=self.inputs.train is not None)
-            except ConfigError as error:  # noqa: PERF203 - all problems are reported together
-                problems["evaluation", "slices", index] = str(error).removeprefix("slices: ")
-        return problems
-
-    def _comparison_problems(self) -> dict[Keys, str]:
-        if self.comparison is None:
-            return {}
-        problems: dict[Keys, str] = {}
-        try:
-            check_options(**self.comparison.model_dump(exclude={"baseline"}))
-        except ConfigError as error:
-            option, _, message = str(error).partition(": ")
-            problems["comparison", option] = message
-        if not any(metric.has_users for metric in self.evaluation.expanded):
-            names = ", ".join(map(str, self.evaluation.expanded)) or "none"
-            problems["comparison",] = f"expected a metric with a value per user, found {names}"
-        return problems | self._unknown_model(("comparison", "baseline"), self.comparison.baseline)
-
-    def _gate_problems(self) -> dict[Keys, str]:
-        """Problems of objectives, and of gates on metrics that are not computed."""
-        objectives, wrong = checked_objectives(self.evaluation.objectives, self.evaluation.expanded)
-        computed = [*self.evaluation.expanded, *(metric for each in objectives for metric in each.metrics)]
-        problems: dict[Keys, str] = {("evaluation", "objectives", *keys): problem for keys, problem in wrong.items()}
-        wrong_gates = problems_of(self.gates, computed, dated=self.as_of is not None)
-        return problems | {("gates", *keys): problem for keys, problem in wrong_gates.items()}
 
     def resolved(self) -> dict[str, Any]:
         """The configuration with all its defaults and options. Read as a file, it is the same configuration."""

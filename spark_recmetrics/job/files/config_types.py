@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Discriminator, PlainSerializer, PlainValid
 
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention, convention
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.job.files.job_file import COUNT_SCHEMA, Count, InputTable, errors_by_key
+from spark_recmetrics.job.files.job_file import COUNT_SCHEMA, Count, InputTable, as_path, errors_by_key
 from spark_recmetrics.job.files.source import Keys, brief_value
 from spark_recmetrics.metrics import Metric, parse
 from spark_recmetrics.metrics.parsing import named_populations
@@ -90,7 +90,8 @@ def all_options(chosen: Convention) -> dict[str, Any]:
 
 def _number_of_items(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"expected a location, or the number of items, found {brief_value(value)}")
+        advice = f": {as_path(value)}" if isinstance(value, str) else ""
+        raise ConfigError(f"expected a location, or the number of items, found {brief_value(value)}{advice}")
     return checked_integer(value, "", LARGEST_CATALOG)
 
 

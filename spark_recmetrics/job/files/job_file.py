@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from functools import cache, partial
-from typing import Annotated, Any, ClassVar, TypeVar
+from inspect import signature
+from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -20,10 +21,10 @@ from pydantic import (
     PlainValidator,
     SerializerFunctionWrapHandler,
     Strict,
+    TypeAdapter,
     ValidationError,
     WithJsonSchema,
     WrapSerializer,
-    model_validator,
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
@@ -111,6 +112,8 @@ class Job(Section):
 
     unhashed: ClassVar[tuple[str, ...]] = ("as_of",)
     """Keys that the hash leaves out."""
+    between: ClassVar[tuple[Callable[..., dict[Keys, str]], ...]] = ()
+    """Checks between sections: each takes the sections that its parameters name, and returns problems by key."""
 
     job: JobName
     """Name of the job, a part of the run id."""
@@ -123,27 +126,45 @@ class Job(Section):
         known = {key: value for key, value in source.data.items() if key in cls.model_fields}
         for keys, problem in placeholder_problems(known).items():
             source.reject(keys, problem)
+        config, sections = None, dict[str, Any]()
         try:
             config = cls.model_validate(source.data)
+            sections = dict(config)
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 loc = _keys(detail["loc"])
                 keys = source.keys_in_file(loc)
                 if keys not in source.rejected:
-                    source.report(keys, _message(cls, detail, loc))
+                    source.report(keys, partial(_message, cls, detail, loc))
+            sections = cls._valid_sections(source)
+        for keys, problem in cls.problems(sections).items():
+            source.report(keys, problem)
         source.raise_problems()
-        return config
+        return cast("_Job", config)
 
-    def problems(self) -> dict[Keys, str]:
-        """Problems between keys that are valid by themselves, by key."""
-        return {}
+    @classmethod
+    def _valid_sections(cls, source: Source) -> dict[str, Any]:
+        """The sections without errors. A section that is not in the file is only known if no unknown key may belong to it."""
+        unknown = source.wrong_sections - cls.model_fields.keys()
+        wrong = source.wrong_sections.union(*(_sections_with(cls, str(key)) for key in unknown))
+        sections = {}
+        for name, field in cls.model_fields.items():
+            if name in source.data and name not in wrong:
+                kind: Any = Annotated[(field.annotation, name, *field.metadata)]
+                sections[name] = TypeAdapter(kind).validate_python(source.data[name])
+            elif name not in source.data and not unknown and not field.is_required():
+                sections[name] = field.get_default(call_default_factory=True)
+        return sections
 
-    @model_validator(mode="after")
-    def _is_complete(self: _Job) -> _Job:  # noqa: PYI019 - Self is newer than Python 3.10
-        problems = self.problems()
-        if problems:
-            raise errors_by_key(problems)
-        return self
+    @classmethod
+    def problems(cls, sections: Mapping[str, Any]) -> dict[Keys, str]:
+        """Problems between sections that are valid by themselves, by key. Checks of other sections are left out."""
+        problems: dict[Keys, str] = {}
+        for check in cls.between:
+            names = signature(check).parameters
+            if names.keys() <= sections.keys():
+                problems |= check(**{name: sections[name] for name in names})
+        return problems
 
     def located(self, place: _Place) -> _Place:
         """A location of this configuration with `as_of` filled in."""
@@ -226,6 +247,14 @@ _BOUNDS = {
 """By type of error: the field of pydantic's context with the bound, and the words before it."""
 
 
+def as_path(value: str) -> str:
+    """The advice to write a string as a location."""
+    return f"write {{path: {value if len(value) <= _LONGEST_PATH else '...'}}}"
+
+
+_LONGEST_PATH = 100
+
+
 def _message(job: type[Job], detail: ErrorDetails, keys: Keys) -> str:
     """An error of pydantic in the words of this package."""
     kind, value = detail["type"], detail["input"]
@@ -234,16 +263,41 @@ def _message(job: type[Job], detail: ErrorDetails, keys: Keys) -> str:
     if kind == "missing":
         return "missing: this key has no default"
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        key, choices = str(keys[-1]), _keys_of_section(job, keys[:-1])
-        return "alias of another key in the file: keep one" if key in choices else f"unknown key{did_you_mean(key, choices)}"
+        return _unknown_key(job, keys)
     expected = _EXPECTED.get(kind)
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
         expected = f"{words} {detail['ctx'][key]}"
     if expected is None:
         return detail["msg"]
-    quotes = ": write it in quotes" if kind == "string_type" and isinstance(value, int | float) else ""
-    return f"expected {expected}, found {brief_value(value)}{quotes}"
+    advice = ": write it in quotes" if kind == "string_type" and isinstance(value, int | float) else ""
+    if kind == "dataclass_type" and isinstance(value, str) and "path" in _keys_of_section(job, keys):
+        advice = f": {as_path(value)}"
+    return f"expected {expected}, found {brief_value(value)}{advice}"
+
+
+def _unknown_key(job: type[Job], keys: Keys) -> str:
+    """The message for a key that its section does not have."""
+    key, choices = str(keys[-1]), _keys_of_section(job, keys[:-1])
+    if key in choices:
+        return "alias of another key in the file: keep one"
+    if "options" in choices and key in _READER_OPTIONS:
+        return f'unknown key; it is an option of the reader: write options: {{{key}: "..."}}'
+    homes = _sections_with(job, key) if len(keys) <= 2 else []
+    return f"unknown key; it belongs in {' or '.join(homes)}" if homes else f"unknown key{did_you_mean(key, choices)}"
+
+
+_READER_OPTIONS = (
+    *("charset", "comment", "delimiter", "encoding", "escape", "header", "inferSchema", "lineSep", "locale"),
+    *("mergeSchema", "mode", "multiLine", "nullValue", "pathGlobFilter", "quote", "recursiveFileLookup", "sep"),
+)
+"""Options of Spark's readers that are often written next to `path`."""
+
+
+def _sections_with(job: type[Job], key: str) -> list[str]:
+    """The sections of the file that have this key."""
+    properties = {name: _keys_of_section(job, (name,)) for name in job.model_fields}
+    return [name for name, keys in properties.items() if key in keys]
 
 
 @cache
@@ -261,4 +315,4 @@ def _keys_of_section(job: type[Job], keys: Keys) -> tuple[str, ...]:
     for key in keys:
         below = node["items"] if isinstance(key, int) else node.get("properties", {}).get(key) or node["additionalProperties"]
         node = section(below)
-    return tuple(node["properties"])
+    return tuple(node.get("properties", ()))

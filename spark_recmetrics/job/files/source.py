@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, time
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,15 @@ Keys = tuple[str | int, ...]
 
 LARGEST_FILE = 1 << 20
 DEEPEST = 40
+MOST_VALUES = 10_000
+MOST_ERRORS = 50
+_LONGEST_KEY = 80
 _SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _MAX_BITS = 1024  # of an integer; the largest double has as many
 _YAML = "tag:yaml.org,2002:"
+
+
+_TOO_MANY = f"expected at most {MOST_VALUES} values"
 
 
 class _Loader(yaml.SafeLoader):
@@ -49,6 +56,7 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     depth = 0
+    n_values = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         start = self.peek_event().start_mark  # type: ignore[no-untyped-call]
@@ -57,6 +65,9 @@ class _Loader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(problem="aliases (*name) are not supported: repeat the value", problem_mark=start)
         if self.depth > DEEPEST:
             raise yaml.MarkedYAMLError(problem=f"nested deeper than {DEEPEST} levels", problem_mark=start)
+        self.n_values += index is not None  # keys have no index
+        if self.n_values > MOST_VALUES:
+            raise yaml.MarkedYAMLError(problem=_TOO_MANY, problem_mark=start)
         self.depth += 1
         node = super().compose_node(parent, index)
         self.depth -= 1
@@ -84,8 +95,14 @@ _STEP = re.compile(r"(?:^|\.)([^.\[\]]+)|\[([0-9]{1,9})\]|\['([^']*)'\]")
 
 def dotted(keys: Keys) -> str:
     """The path to a value as a string, such as `evaluation.metrics[1]` or `inputs.models['v1.2']`."""
-    steps = (f"[{k}]" if isinstance(k, int) else f".{k}" if re.fullmatch(r"[\w-]+", k) else f"[{k!r}]" for k in keys)
-    return "".join(steps).removeprefix(".")
+    return "".join(map(_step, keys)).removeprefix(".")
+
+
+def _step(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    cut = key if len(key) <= _LONGEST_KEY else f"{key[: _LONGEST_KEY - 3]}..."
+    return f".{cut}" if re.fullmatch(r"[\w-]+", key) else f"[{cut!r}]"
 
 
 def brief_value(value: object) -> str:
@@ -112,8 +129,9 @@ class Source:
     def __init__(self, path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> None:
         self.name = os.fspath(path)
         self.rejected: set[Keys] = set()
+        self.wrong_sections: set[str | int] = set()
         self._places: dict[Keys, int | str] = {(): 0}  # a line of the file, 0 if it is unknown; or the override
-        self._problems: list[tuple[int | str, str]] = []
+        self._problems: list[tuple[int | str, Callable[[], str]]] = []
         self.data = self._parsed()
         if not isinstance(self.data, dict):
             content = "nothing: the file is empty" if self.data is None else brief_value(self.data)
@@ -131,9 +149,10 @@ class Source:
         text = self._text()
         try:
             if suffix == ".toml":
-                return tomllib.loads(text) or None
+                return _with_short_integers(tomllib.loads, text) or None
             if suffix == ".json":
-                return json.loads(text, object_pairs_hook=_unique_keys) if text.strip() else None
+                read = partial(json.loads, object_pairs_hook=_unique_keys)
+                return _with_short_integers(read, text) if text.strip() else None
             node = _compose(text)
             return None if node is None else self._values(node, ())
         except RecursionError as error:
@@ -148,7 +167,7 @@ class Source:
         path, equals, value = text.partition("=")
         steps = list(_STEP.finditer(path))
         if not equals or not steps or "".join(step[0] for step in steps) != path:
-            self._problems.append((place, "expected key.key=value or key[index]=value"))
+            self._problems.append((place, lambda: "expected key.key=value or key[index]=value"))
             return
         keys: Keys = tuple(int(step[2]) if step[2] else step[1] or step[3] for step in steps)
         holder = self._holder(keys, place)
@@ -172,7 +191,7 @@ class Source:
             if not exists and not (isinstance(holder, dict) and isinstance(key, str)):
                 kind = f"a list of {len(holder)}" if isinstance(holder, list) else brief_value(holder)
                 problem = f"{dotted(keys[:n]) or 'the file'} is {kind}: there is no {dotted(keys[: n + 1])}"
-                self._problems.append((place, problem))
+                self._problems.append((place, partial(str, problem)))
                 return None
             if n < len(keys) - 1:
                 if isinstance(holder, dict) and holder.get(key) is None:
@@ -184,8 +203,12 @@ class Source:
     def _check_values(self) -> None:
         """Report Spark settings, credentials, deep nesting and unprintable values. Turn dates of TOML into strings."""
         stack: list[tuple[Any, Keys]] = [(self.data, ())]
+        n_values = 0
         while stack:
             value, keys = stack.pop()
+            n_values += len(value)
+            if n_values > MOST_VALUES:
+                raise ConfigError(f"{self.name}: {_TOO_MANY}")
             if len(keys) > DEEPEST:
                 raise ConfigError(f"{self.name}: {dotted(keys[:2])}: nested deeper than {DEEPEST} levels")
             for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
@@ -199,28 +222,33 @@ class Source:
                     self.reject(path, problem)
                     value[key] = MASK  # no later message shows it
                 elif problem := _unprintable_problem(key) or _unprintable_problem(item):
-                    self.reject(path, problem)
+                    self.reject(path, problem, self._line_of(item) if path not in self._places else None)
                     value[key] = None
                 elif isinstance(item, date | time):
                     value[key] = item.isoformat()
                 elif isinstance(item, dict | list):
                     stack.append((item, path))
 
+    def _line_of(self, item: object) -> int | None:
+        """The line of a long integer in a JSON or TOML file, whose values have no lines."""
+        if not isinstance(item, int) or item.bit_length() > _MOST_PRINTED_BITS:
+            return None
+        before, found, _ = self._text().partition(str(abs(item))[:_CUT])
+        return before.count("\n") + 1 if found else None
+
     def reject(self, keys: Keys, message: str, place: int | str | None = None) -> None:
         """Report a value that is not parsed further."""
         self.report(keys, message, place)
         self.rejected.add(keys)
 
-    def report(self, keys: Keys, message: str, place: int | str | None = None) -> None:
-        """Report a problem with a value, or with a missing value."""
+    def report(self, keys: Keys, message: str | Callable[[], str], place: int | str | None = None) -> None:
+        """Report a problem with a value, or with a missing value. A function makes the message if it is shown."""
+        self.wrong_sections.update(keys[:1])
         nearest = keys
         while nearest not in self._places:
             nearest = nearest[:-1]
-        if keys and message.startswith((f"{keys[-1]}: ", f"{keys[-1]}.")):  # the message names the value, or a part of it
-            message = f"{dotted(keys)}{message.removeprefix(str(keys[-1]))}"
-        elif keys:
-            message = f"{dotted(keys)}: {message}"
-        self._problems.append((self._places[nearest] if place is None else place, message))
+        text = message if callable(message) else partial(str, message)
+        self._problems.append((self._places[nearest] if place is None else place, partial(_with_key, keys, text)))
 
     def keys_in_file(self, keys: Keys) -> Keys:
         """The longest part of the path that is in the file: `k: 0` is validated as a list, `k[0]`, but its path is `k`."""
@@ -232,15 +260,23 @@ class Source:
         return keys
 
     def raise_problems(self) -> None:
-        """Raise `ConfigError` with all reported problems, one line each, in the order of the file, if there are any."""
+        """Raise `ConfigError` with the reported problems, one line each, in the order of the file, if there are any."""
         problems = sorted(self._problems, key=lambda problem: inf if isinstance(problem[0], str) else problem[0])
-        lines = [f"{at if isinstance(at, str) else f'{self.name}:{at}' if at else self.name}: {text}" for at, text in problems]
+        lines = []
+        for at, message in problems[:MOST_ERRORS]:
+            place = at if isinstance(at, str) else f"{self.name}:{at}" if at else self.name
+            lines.append(printable("\\n".join(without_password(f"{place}: {message()}").splitlines())))
+        if len(problems) > MOST_ERRORS:
+            lines.append(f"{self.name}: and {len(problems) - MOST_ERRORS} more errors")
         if lines:
-            raise ConfigError("\n".join(printable("\\n".join(without_password(line).splitlines())) for line in lines))
+            raise ConfigError("\n".join(lines))
 
     def _text(self) -> str:
+        path = Path(self.name)
+        if path.exists() and not path.is_file() and not path.is_dir():  # opening a pipe waits for its writer
+            raise ConfigError(f"{self.name}: cannot read the configuration: expected a file, found a pipe or a device")
         try:
-            with Path(self.name).open("rb") as file:
+            with path.open("rb") as file:
                 content = file.read(LARGEST_FILE + 1)
         except (OSError, ValueError) as error:  # ValueError: a null character in the path
             reason = error.strerror if isinstance(error, OSError) else error
@@ -283,6 +319,29 @@ class Source:
             self._places[path] = line
             values[key.value] = self._values(item, path, place)
         return values
+
+
+def _with_key(keys: Keys, text: Callable[[], str]) -> str:
+    message = text()
+    if keys and message.startswith((f"{keys[-1]}: ", f"{keys[-1]}.")):  # the message names the value, or a part of it
+        return f"{dotted(keys)}{message.removeprefix(str(keys[-1]))}"
+    return f"{dotted(keys)}: {message}" if keys else message
+
+
+def _with_short_integers(read: Callable[[str], Any], text: str) -> Any:
+    """What `read` returns. Integers with more digits than Python reads are cut, and are still too large for any key."""
+    try:
+        return read(text)
+    except ValueError as error:
+        cut = _LONG_INTEGER.sub(lambda digits: digits[0][:_CUT], text)
+        if cut == text or isinstance(error, json.JSONDecodeError | tomllib.TOMLDecodeError):
+            raise
+        return read(cut)
+
+
+_CUT = 400
+_MOST_PRINTED_BITS = 14_000  # of an integer that Python writes as a string: at most 4,300 digits
+_LONG_INTEGER = re.compile(rf"(?<![\w.+-])[-+]?[1-9][0-9]{{{_CUT},}}(?![\w.])")
 
 
 def _credential_problem(keys: Keys, key: str | int, item: object) -> str | None:

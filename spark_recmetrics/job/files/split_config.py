@@ -87,8 +87,32 @@ class SplitOptions(Section):
     """Items with fewer rows are dropped."""
 
 
+def _option_problems(split: SplitOptions) -> dict[Keys, str]:
+    """Options of other methods, and options that contradict each other."""
+    problems: dict[Keys, str] = {}
+    allowed = OPTIONS[split.method]
+    for option in sorted(set().union(*OPTIONS.values()) - set(allowed)):
+        if getattr(split, option) is not None:
+            problems["split", option] = f"not an option of {split.method}, which has {', '.join(allowed)}: remove it"
+    if split.method == "temporal":
+        problems |= {("split", *keys): problem for keys, problem in _temporal_problems(split).items()}
+    if split.n_folds == 1:
+        problems["split", "n_folds"] = "expected an integer of at least 2, found 1"
+    return problems
+
+
+def _column_problems(columns: SplitColumns) -> dict[Keys, str]:
+    try:
+        Columns(user=columns.user, item=columns.item)
+    except ConfigError as error:
+        return {("columns",): str(error)}
+    return {}
+
+
 class SplitConfig(Job):
     """One split."""
+
+    between = (_option_problems, _column_problems)
 
     job: JobName = "split"
     """Name of the job, a part of the run id."""
@@ -108,23 +132,6 @@ class SplitConfig(Job):
         arguments = {"columns": Columns(user=self.columns.user, item=self.columns.item), "time": self.columns.time}
         arguments |= {option: value for option, value in self.split if option in options}
         return {name: value for name, value in arguments.items() if value is not None}
-
-    def problems(self) -> dict[Keys, str]:
-        """Problems between keys that are valid by themselves, by key."""
-        problems, options = super().problems(), self.split
-        allowed = OPTIONS[options.method]
-        for option in sorted(set().union(*OPTIONS.values()) - set(allowed)):
-            if getattr(options, option) is not None:
-                problems["split", option] = f"not an option of {options.method}, which has {', '.join(allowed)}: remove it"
-        try:
-            Columns(user=self.columns.user, item=self.columns.item)
-        except ConfigError as error:
-            problems["columns",] = str(error)
-        if options.method == "temporal":
-            problems |= {("split", *keys): problem for keys, problem in _temporal_problems(options).items()}
-        if options.n_folds == 1:
-            problems["split", "n_folds"] = "expected an integer of at least 2, found 1"
-        return problems
 
 
 def _temporal_problems(options: SplitOptions) -> dict[Keys, str]:

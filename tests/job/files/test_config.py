@@ -370,3 +370,95 @@ def test_resolved_file_reads_as_the_same_configuration(write: Write, name: str) 
         assert again.evaluation.expanded == config.evaluation.expanded
         assert again.evaluation.chosen_convention == config.evaluation.chosen_convention
     assert set(resolved["evaluation"]["convention"]) == {f.name for f in dataclasses.fields(CONVENTIONS[name])} - {"overrides"}
+
+
+WRONG_EVERYWHERE = """\
+inputs:
+  models: {als: {predictions: {path: /p}}}
+  truth: {path: /t}
+output: {path: /out, formt: delta}
+metrics: [ndcg]
+comparison: {baseline: alss, test: t}
+columns: {usr: x}
+gates:
+  - {metric: map@10, min: 0.1}
+"""
+
+
+def test_problems_between_sections_are_reported_although_others_are_wrong(rejected: Rejected) -> None:
+    lines = rejected(WRONG_EVERYWHERE.replace("metrics: [ndcg]", "evaluation: {metrics: [ndcg, auc], baseline: pop}"))
+    assert [line.split(": ", 2)[1:] for line in lines] == [
+        ["output.formt", "unknown key; did you mean 'format'?"],
+        ["evaluation.metrics[1]", AUC_NEEDS],
+        ["evaluation.baseline", "unknown model 'pop'; known: als"],
+        ["comparison.test", "expected one of 'paired_t', 'wilcoxon', 'sign' or 'bootstrap', found 't'"],
+        ["columns.usr", "unknown key; did you mean 'user'?"],
+        ["gates[0].metric", "map@10 is not evaluated; known: auc, ndcg@10"],
+    ]
+
+
+AUC_NEEDS = "auc needs the catalog: give inputs.catalog, one row per item that could be recommended, or their number"
+
+
+def test_a_section_that_an_unknown_key_may_belong_to_is_not_checked(rejected: Rejected) -> None:
+    """Otherwise the gate would be compared with the default metrics."""
+    text = f"{SMALLEST}evaluation: {{metrics: [auc]}}\ngates: [{{metric: auc, min: 0.1}}]\n"
+    flat = text.replace("evaluation: {metrics: [auc]}", "metrics: [auc]")
+    assert rejected(flat) == ["c.yaml:5: metrics: unknown key; it belongs in evaluation"]
+    assert rejected(text.replace("evaluation", "evalution")) == ["c.yaml:5: evalution: unknown key; did you mean 'evaluation'?"]
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("metrics=[ndcg]", "metrics: unknown key; it belongs in evaluation"),
+        ("baseline=x", "baseline: unknown key; it belongs in evaluation or comparison"),
+        ("evaluation.truth=x", "evaluation.truth: unknown key; it belongs in inputs"),
+        (
+            "inputs.truth.header=true",
+            'inputs.truth.header: unknown key; it is an option of the reader: write options: {header: "..."}',
+        ),
+        ("inputs.truth.sep=;", 'inputs.truth.sep: unknown key; it is an option of the reader: write options: {sep: "..."}'),
+        (
+            "inputs.predictions=file.csv",
+            "inputs.predictions: expected a mapping of keys to values, found 'file.csv': write {path: file.csv}",
+        ),
+        (
+            "inputs.catalog=file.csv",
+            "inputs.catalog: expected a location, or the number of items, found 'file.csv': write {path: file.csv}",
+        ),
+        ("output=/out", "output: expected a mapping of keys to values, found '/out': write {path: /out}"),
+        ("evaluation=x", "evaluation: expected a mapping of keys to values, found 'x'"),
+    ],
+)
+def test_hints(rejected: Rejected, override: str, problem: str) -> None:
+    assert rejected(SMALLEST, override) == [f"--set {override}: {problem}"]
+
+
+@pytest.mark.parametrize(
+    ("gate", "problem"),
+    [
+        ("{min: 20}", "min: values of ndcg@10 are from 0 to 1, found 20: the gate could never pass"),
+        ("{min: -0.1}", "min: values of ndcg@10 are from 0 to 1, found -0.1: the gate could never fail"),
+        ("{max: -1}", "max: values of ndcg@10 are from 0 to 1, found -1: the gate could never pass"),
+        ("{max: 1.5}", "max: values of ndcg@10 are from 0 to 1, found 1.5: the gate could never fail"),
+        ("{max_drop: 1, against: model(a)}", "max_drop: values of ndcg@10 are from 0 to 1, found 1: the gate could never fail"),
+        (
+            "{max_drop_share: 5, against: model(a)}",
+            "max_drop_share: expected a number below 1, found 5: the gate could never fail; 5 % is 0.05",
+        ),
+        ("{metric: rmse, max: -1}", "max: values of rmse are from 0 to inf, found -1: the gate could never pass"),
+        ("{metric: r2, min: 1.1}", "min: values of r2 are from -inf to 1, found 1.1: the gate could never pass"),
+    ],
+)
+def test_gates_that_cannot_fail_or_cannot_pass(rejected: Rejected, gate: str, problem: str) -> None:
+    text = f"{SMALLEST}evaluation: {{metrics: [ndcg, rmse, r2]}}\ngates:\n  - {gate.replace('{m', '{metric: ndcg@10, m')}\n"
+    assert rejected(text.replace("metric: ndcg@10, metric", "metric")) == [f"c.yaml:7: gates[0].{problem}"]
+
+
+def test_gates_at_the_ends_of_the_range_and_large_drops_of_errors(write: Write) -> None:
+    gates = ["{metric: ndcg@10, min: 0, min_users: 9}", "{metric: ndcg@10, min: 1, max: 1}", "{metric: rmse, min: 7}"]
+    gates += ["{metric: rmse, max_drop: 9, max_drop_share: 5, against: model(a)}"]
+    gates += ["{metric: r2, max_drop_share: 2, against: model(a)}"]
+    text = f"{SMALLEST}evaluation: {{metrics: [ndcg, rmse, r2]}}\ngates: [{', '.join(gates)}]\n"
+    assert len(load(write(text)).gates) == 5

@@ -121,7 +121,7 @@ def test_catalog_is_a_number_or_a_location_and_hashed(write: Write, catalog: str
         ("0", "catalog: expected an integer of at least 1, found 0"),
         ("true", "catalog: expected a location, or the number of items, found True"),
         ("4e3", "catalog: expected a location, or the number of items, found 4000.0"),
-        ("/c", "catalog: expected a location, or the number of items, found '/c'"),
+        ("/c", "catalog: expected a location, or the number of items, found '/c': write {path: /c}"),
         ("[1]", "catalog: expected a location, or the number of items, found a list"),
         ("{}", "catalog: expected either path or table, found neither"),
         ("{path: 5}", "catalog.path: expected a string, found 5: write it in quotes"),

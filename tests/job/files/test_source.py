@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from contextlib import suppress
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -115,6 +118,55 @@ def test_spark_settings_are_rejected_anywhere(rejected: Rejected, place: str, ke
 )
 def test_unreadable_files(rejected: Rejected, content: str | bytes, name: str, line: str) -> None:
     assert any(error.startswith(line) for error in rejected(content, name=name))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("c.yaml", f"job: x\nevaluation:\n  n_buckets: {'1' * 5000}\n", "3: evaluation.n_buckets: expected int, found '1111"),
+        (
+            "c.json",
+            f'{{"job": "{"2" * 5000}",\n "evaluation":\n {{"top_k": [5, -{"1" * 5000}]}}}}',
+            "3: evaluation.top_k[1]: expected a number that a double can hold, found -1111",
+        ),
+        (
+            "c.toml",
+            f"[evaluation]\nthreshold = {'0.' + '2' * 5000}\nn_buckets = {'1' * 5000}\n",
+            "3: evaluation.n_buckets: expected a number that a double can hold, found 1111",
+        ),
+    ],
+)
+def test_an_integer_of_thousands_of_digits_has_its_key_and_line(
+    rejected: Rejected, name: str, content: str, place: str
+) -> None:
+    lines = rejected(content, name=name)
+    assert [line for line in lines if line.startswith(f"{name}:{place}")]
+    assert all(len(line) < 200 for line in lines)
+
+
+@pytest.mark.parametrize(("name", "form"), [("c.yaml", "k{}: 1"), ("c.json", '"k{}": 1'), ("c.toml", "k{} = 1")])
+def test_files_of_many_keys_are_rejected_quickly(rejected: Rejected, name: str, form: str) -> None:
+    """The numbers of a file with 100,000 unknown keys: one error in less than 2 seconds of CPU time."""
+    separator, around = (",\n", "{{{}}}") if name == "c.json" else ("\n", "{}")
+    begun = process_time()
+    lines = rejected(around.format(separator.join(form.format(n) for n in range(70_000))), name=name)
+    assert process_time() - begun < 2
+    assert re.fullmatch(rf"{re.escape(name)}(:\d+)?: expected at most 10000 values", lines[0])
+
+
+def test_at_most_fifty_errors_are_shown_and_keys_are_cut(rejected: Rejected) -> None:
+    lines = rejected(SMALLEST + "".join(f"{'k' * 100}{n}: 1\n" for n in range(9000)))
+    assert len(lines) == 51
+    assert lines[0].startswith(f"c.yaml:5: {'k' * 77}...: unknown key; known: as_of, ")
+    assert lines[-1] == "c.yaml: and 8950 more errors"
+
+
+def test_a_pipe_is_rejected_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "c.yaml")
+    (tmp_path / "null.yaml").symlink_to("/dev/zero")
+    for name in ("c.yaml", "null.yaml"):
+        with pytest.raises(ConfigError, match=r"cannot read the configuration: expected a file, found a pipe or a device$"):
+            load(tmp_path / name)
 
 
 def test_alias_bomb_stays_small(rejected: Rejected) -> None:
