@@ -16,6 +16,18 @@ from spark_recmetrics.scoring.plan_spark import ranked_lists
 pytestmark = [pytest.mark.spark, pytest.mark.heavy]
 
 
+@pytest.fixture(autouse=True)
+def _compiled(spark):
+    """Spark compiles its plans, as it does outside the tests: for so many rows this pays."""
+    settings = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield
+    for key, value in before.items():
+        spark.conf.set(key, value)
+
+
 def test_two_million_candidates_of_one_user(spark):
     """Metrics of full lists rank them in one worker. An additional metric returns the memory of the worker."""
     from spark_recmetrics.metrics import registry
