@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -61,8 +61,14 @@ class Engine(Protocol):
     def row_counts(self, inputs: Any) -> Mapping[str, Mapping[str, Any]]:
         """By table, the number of rows and of each fault, with examples."""
 
-    def items_in_both(self, inputs: Any, known: Known[Any], totals: Totals) -> Mapping[str, tuple[int, int]]:
-        """For models that share no pair with the ground truth: how many of its items they predict, and how many it has."""
+    def look_again(self, inputs: Any, known: Known[Any], scored: Scored, totals: Totals) -> Mapping[str, Mapping[str, Any]]:
+        """By model, further totals, which the data checks need only in some runs.
+
+        For lists that were cut: `n_duplicates` or `n_pair_duplicates`, with `_example` users, and `_users`, the number of users
+        that were checked unless these were all. For models that share no pair with the ground truth: `items_in_both`, how many
+        of its items they predict, and `items_in_truth`, how many it has. Where no id is in both: `similar_users` and
+        `similar_items`, what ids differ in that look the same.
+        """
 
     def aggregate(self, inputs: Any, known: Known[Any], scored: Scored, totals: Totals, sliced: Sliced | None) -> Sums:
         """The sums from which values are computed, in addition to the totals."""
@@ -101,6 +107,34 @@ class Evaluated(NamedTuple):
     engine: Engine
 
 
+class CutLists(NamedTuple):
+    """A table of lists that were cut before repeats were counted, the counter, and the models without a repeat so far."""
+
+    table: str
+    counter: str
+    models: list[str]
+
+
+def cut_lists(request: Request, scored: Scored, totals: Totals) -> Iterator[CutLists]:
+    """The lists whose rows have not all been compared with each other, although repeats are faults."""
+    if request.convention.duplicates == "first":
+        return
+    scoring = scored.scoring
+    tables = {"predictions": "n_duplicates"} if scoring is not None and scoring.cuts_repeats else {}
+    if request.rating_metrics and (scoring is None or request.rating_table != "predictions"):
+        tables[request.rating_table] = "n_pair_duplicates"
+    for table, counter in tables.items():
+        models = [model for model, sums in totals.items() if sums.get(counter) == 0]
+        if models:
+            yield CutLists(table, counter, models)
+
+
 def without_pairs(totals: Totals) -> list[str]:
     """The models with lists that share no pair with the ground truth."""
     return [model for model, sums in totals.items() if sums.get("n_matched") == 0 and sums["users_truth_and_predicted"]]
+
+
+def without_users(totals: Totals) -> list[str]:
+    """The models with lists that share no user with the ground truth."""
+    listed = [(model, sums) for model, sums in totals.items() if sums.get("n_recommended") and sums["users_truth"]]
+    return [model for model, sums in listed if not sums["users_truth_and_predicted"]]

@@ -7,6 +7,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_recmetrics.aggregation.item_intervals import Shared
 from spark_recmetrics.aggregation.means import combined
@@ -24,16 +26,19 @@ from spark_recmetrics.aggregation.memory import (
 from spark_recmetrics.aggregation.values import Sums, Totals, item_counts
 from spark_recmetrics.columns import ITEM_SLICE, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
-from spark_recmetrics.evaluation.engine import Scored, without_pairs
+from spark_recmetrics.evaluation.engine import Scored, cut_lists, without_pairs, without_users
 from spark_recmetrics.inputs.memory import (
     MemoryInputs,
+    as_strings,
     clean_predictions,
     clean_truth,
     read_inputs,
     relevant_rows,
+    repeats_by_user,
     rows_of_user,
     to_pandas,
 )
+from spark_recmetrics.inputs.similar_ids import N_SAMPLED, why_different
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import item_columns
 from spark_recmetrics.request.scoring import Scoring
@@ -48,7 +53,7 @@ from spark_recmetrics.scoring.memory import (
     true_ratings,
     with_numbers,
 )
-from spark_recmetrics.scoring.partial_sums import part_totals
+from spark_recmetrics.scoring.partial_sums import first_users, part_totals
 from spark_recmetrics.scoring.workers import scoring_of
 from spark_recmetrics.side_info.bands_memory import with_bands
 from spark_recmetrics.side_info.memory import learn
@@ -61,6 +66,10 @@ if TYPE_CHECKING:
     from spark_recmetrics.inputs.tables import Tables
     from spark_recmetrics.request.request import Request
     from spark_recmetrics.side_info.known import Known
+
+
+def _of_model(rows: pa.Table, model: str) -> pa.Table:
+    return rows.filter(pc.equal(rows["model"], model)) if "model" in rows.column_names else rows
 
 
 class MemoryEngine:
@@ -103,19 +112,32 @@ class MemoryEngine:
         """The counts that reading the tables returned."""
         return inputs.counts
 
-    def items_in_both(self, inputs: MemoryInputs, known: Known[pd.DataFrame], totals: Totals) -> dict[str, tuple[int, int]]:
-        """The numbers of predicted and of all items of the ground truth."""
-        import pyarrow.compute as pc
+    def look_again(
+        self, inputs: MemoryInputs, known: Known[pd.DataFrame], scored: Scored, totals: Totals
+    ) -> dict[str, dict[str, Any]]:
+        """Further totals."""
+        found: dict[str, dict[str, Any]] = {model: {} for model in totals}
+        for table, counter, models in cut_lists(self.request, scored, totals):
+            repeats = repeats_by_user(self._full_lists(inputs, table))
+            for model in models:
+                of_model = _of_model(repeats, model)
+                found[model][counter] = sum(of_model["n_repeats"].to_pylist())
+                found[model][f"{counter}_example"] = first_users(as_strings(of_model["user"]).to_pylist())
+        without = {"user": without_users(totals), "item": without_pairs(totals)}
+        lists = self._full_lists(inputs, "predictions") if any(without.values()) else None
+        for column, models in without.items() if lists is not None else ():
+            ids = clean_truth(inputs.truth, self.request.convention, self.request.policies)[column].unique()
+            for model in models:
+                listed = _of_model(lists, model)[column].unique()
+                n_common = pc.sum(pc.is_in(ids, listed)).as_py() or 0
+                found[model] |= {"items_in_both": n_common, "items_in_truth": len(ids)} if column == "item" else {}
+                if not n_common and pa.types.is_string(ids.type):
+                    found[model][f"similar_{column}s"] = why_different(sorted(ids.to_pylist())[:N_SAMPLED], listed.to_pylist())
+        return found
 
-        models, request, counts = without_pairs(totals), self.request, dict[str, tuple[int, int]]()
-        if not models:
-            return counts
-        items = clean_truth(inputs.truth, request.convention, request.policies)["item"].unique()
-        rows = clean_predictions(inputs.predicted["predictions"], request.convention, request.policies)
-        for model in models:
-            model_rows = rows.filter(pc.equal(rows["model"], model)) if "model" in rows.column_names else rows
-            counts[model] = (pc.sum(pc.is_in(items, model_rows["item"].unique())).as_py() or 0, len(items))
-        return counts
+    def _full_lists(self, inputs: MemoryInputs, table: str) -> pa.Table:
+        """Clean rows with all rows of the lists."""
+        return clean_predictions(inputs.full_lists(table), self.request.convention, self.request.policies)
 
     def aggregate(
         self, inputs: MemoryInputs, known: Known[pd.DataFrame], scored: Scored, totals: Totals, sliced: Sliced | None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from spark_recmetrics.aggregation.item_intervals import Shared
 from spark_recmetrics.aggregation.means import combined
@@ -26,13 +27,17 @@ from spark_recmetrics.aggregation.spark import (
 from spark_recmetrics.aggregation.values import Sums, Totals, item_counts
 from spark_recmetrics.columns import ITEM_SLICE, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
-from spark_recmetrics.evaluation.engine import Scored, without_pairs
+from spark_recmetrics.evaluation.engine import CutLists, Scored, cut_lists, without_pairs, without_users
+from spark_recmetrics.inputs.similar_ids import N_SAMPLED, folded_forms, why_different
 from spark_recmetrics.inputs.spark import (
     Inputs,
     clean_predictions,
     clean_truth,
+    folded,
+    of_some_users,
     read_inputs,
     relevant_pairs,
+    repeats_by_user,
     rows_of_user,
     with_model_codes,
 )
@@ -40,7 +45,7 @@ from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import item_columns
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.user_sums import SumSpec
-from spark_recmetrics.scoring.partial_sums import SCORE_EDGES
+from spark_recmetrics.scoring.partial_sums import N_EXAMPLES, SCORE_EDGES
 from spark_recmetrics.scoring.plan_spark import clean_lists, distinct_items, rating_range, rows_by_kind, score, true_ratings
 from spark_recmetrics.scoring.workers import scoring_of
 from spark_recmetrics.side_info.bands_spark import with_bands
@@ -59,6 +64,16 @@ if TYPE_CHECKING:
     from spark_recmetrics.request.request import Request
     from spark_recmetrics.side_info.known import Known
     from spark_recmetrics.storage.row_counts import RowCounts
+
+_ALL_COMPARED, _SOME_COMPARED = 1_000_000, 200_000
+"""In tables with more rows than the first number, repeats after the cut-offs are looked for in lists with about as many rows as
+the second. This takes less than a twentieth of the time of an evaluation."""
+
+_REPEAT_PARTS = 4
+"""The number of partitions of so few rows."""
+
+_CUT_OFF = 10
+"""How many times as long as the rows that were read arrays are taken to be."""
 
 _QUANTILE_ACCURACY = 100_000
 """Spark approximates quantiles: the relative error of an edge's rank is at most 1 / accuracy."""
@@ -116,19 +131,59 @@ class SparkEngine:
             self._counts = {table: _counted(counts) for table, counts in inputs.counts.items()}
         return self._counts
 
-    def items_in_both(self, inputs: Inputs, known: Known[DataFrame], totals: Totals) -> dict[str, tuple[int, int]]:
-        """The numbers of predicted and of all items of the ground truth. A job runs only for models without a common pair."""
-        models, request, counts = without_pairs(totals), self.request, dict[str, tuple[int, int]]()
-        if not models:
-            return counts
-        truth = clean_truth(inputs.truth, request.convention, request.policies).select("item").distinct()
-        with step(self.session, "common items"):
-            n_items = actions.count_distinct(truth)
-            for model in models:
-                rows = clean_predictions(inputs.predicted["predictions"], request.convention, request.policies)
-                rows = rows.where(F.col("model") == model) if "model" in rows.columns else rows
-                counts[model] = (actions.count_distinct(truth.join(rows.select("item"), "item", "left_semi")), n_items)
-        return counts
+    def look_again(self, inputs: Inputs, known: Known[DataFrame], scored: Scored, totals: Totals) -> dict[str, dict[str, Any]]:
+        """Further totals. A job looks for repeats in lists that were cut; the others run only where no pair is in both."""
+        found: dict[str, dict[str, Any]] = {model: {} for model in totals}
+        for lists in cut_lists(self.request, scored, totals):
+            with step(self.session, "repeated rows"):
+                self._count_repeats(inputs, lists, found)
+        models = without_pairs(totals)
+        if models:
+            with step(self.session, "common items"):
+                truth = self._clean_truth(inputs).select("item").distinct()
+                n_items = actions.count_distinct(truth)
+                for model in models:
+                    rows = self._full_lists(inputs, "predictions", [model]).select("item")
+                    n_common = actions.count_distinct(truth.join(rows, "item", "left_semi"))
+                    found[model] |= {"items_in_both": n_common, "items_in_truth": n_items}
+        different = [("user", model) for model in without_users(totals)]
+        different += [("item", model) for model in models if not found[model]["items_in_both"]]
+        for column, model in different:
+            with step(self.session, "similar ids"):
+                found[model][f"similar_{column}s"] = self._similar(inputs, column, model)
+        return found
+
+    def _clean_truth(self, inputs: Inputs) -> DataFrame:
+        return clean_truth(inputs.truth, self.request.convention, self.request.policies)
+
+    def _full_lists(self, inputs: Inputs, table: str, models: Sequence[str], share: float = 1.0) -> DataFrame:
+        """Clean rows of these models with all rows of the lists, of about this share of the users."""
+        rows = of_some_users(inputs.full_lists(table), share)
+        rows = clean_predictions(rows, self.request.convention, self.request.policies)
+        return rows.where(F.col("model").isin(*models)) if "model" in rows.columns else rows
+
+    def _count_repeats(self, inputs: Inputs, lists: CutLists, found: dict[str, dict[str, Any]]) -> None:
+        n_rows = (self.row_counts(inputs)[lists.table].get("rows") or 0) * (_CUT_OFF if lists.table in inputs.uncut else 1)
+        share = 1.0 if n_rows <= _ALL_COMPARED else _SOME_COMPARED / n_rows
+        by_user = repeats_by_user(self._full_lists(inputs, lists.table, lists.models, share), _REPEAT_PARTS)
+        keys = [name for name in ("model",) if name in by_user.columns]
+        for row in _rows(by_user.groupBy(*keys).agg(F.sum("n_repeats").alias("n"), F.count(F.lit(1)).alias("users"))):
+            of_model = found[row.get("model", lists.models[0])]
+            of_model |= {lists.counter: row["n"] or 0} | ({f"{lists.counter}_users": row["users"]} if share < 1 else {})
+            if row["n"]:
+                users = by_user.where(F.col("n_repeats") > 0)
+                users = users.where(F.col("model") == row["model"]) if keys else users
+                user = F.col("user").cast("string")
+                first = users.select(user.alias("user")).orderBy(F.length(user), user).limit(N_EXAMPLES)
+                of_model[f"{lists.counter}_example"] = [user["user"] for user in _rows(first)]
+
+    def _similar(self, inputs: Inputs, column: str, model: str) -> str | None:
+        """What ids of the ground truth and of a model differ in that look the same. Only strings can."""
+        if not isinstance(inputs.truth.schema[column].dataType, StringType):
+            return None
+        ids = _sampled(self._clean_truth(inputs).select(column))
+        listed = self._full_lists(inputs, "predictions", [model]).select(column)
+        return why_different(ids, _sampled(listed.where(folded(F.col(column)).isin(folded_forms(ids)))))
 
     def aggregate(self, inputs: Inputs, known: Known[DataFrame], scored: Scored, totals: Totals, sliced: Sliced | None) -> Sums:
         """Small jobs over PER_USER."""
@@ -228,6 +283,11 @@ class SparkEngine:
     def release(self, scored: Scored) -> None:
         """Release the memory that PER_USER holds in the cluster. Spark computes it again if it is read later."""
         actions.release(scored.kept)
+
+
+def _sampled(ids: DataFrame) -> list[str]:
+    """The first of the ids in the only column, each once."""
+    return [row[0] for row in actions.collect_rows(ids.distinct().orderBy(ids.columns[0]).limit(N_SAMPLED))]
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:

@@ -163,14 +163,14 @@ def _run_stages(tables: Tables, request: Request, before: Callable[[Sequence[str
         scored = engine.score(inputs, known)
         totals = engine.total(inputs, known, scored)
         counts = engine.row_counts(inputs)
+        again = engine.look_again(inputs, known, scored, totals)
         checks = data_report(
             counts,
-            totals,
+            {model: {**sums, **again[model]} for model, sums in totals.items()},
             known.models,
             Levels(request.policies, request.convention, request.scores_are_numbers, bool(request.ranking_metrics)),
             has_ratings=inputs.has_ratings,
             rated=bool(request.rating_metrics),
-            in_both=engine.items_in_both(inputs, known, totals),
         )
         reject(checks)
         sliced = Sliced.of(request)

@@ -96,18 +96,16 @@ def data_report(
     *,
     has_ratings: bool,
     rated: bool,
-    in_both: Mapping[str, tuple[int, int]] = {},
 ) -> list[DataCheck]:
     """The rows of DATA_REPORT.
 
     Args:
         counts: By table, the number of rows and of each fault. `truth` is always there, `train` only if it is counted.
-        totals: By model, the totals of its rows of PER_USER. A model may have none.
+        totals: By model, the totals of its rows of PER_USER, with those of `Engine.look_again`. A model may have none.
         models: The evaluated models.
         levels: Decides the level of a check.
         has_ratings: The ground truth has a rating column.
         rated: There are rating metrics.
-        in_both: For models that share no pair with the ground truth: how many of its items they predict, and how many it has.
     """
     tables = [table for table in counts if table not in ("truth", "train")]
     checks = [check for table in tables for check in prediction_checks(table, counts[table], levels)]
@@ -124,9 +122,9 @@ def data_report(
     zero_based = any(check.check == "zero_based_ranks" for check in checks)
     for model in models:
         by_model = model_checks(model, totals.get(model, {}), levels, rated=rated)
-        checks += [check for check in by_model if not (has_gaps and check.check == "rank_faults")]
-        if model in in_both and not zero_based:
-            checks.append(levels.required("items_in_both", f"predictions/{model}", *in_both[model]))
+        without = {"rank_faults"} if has_gaps else set[str]()
+        without |= {"items_in_both"} if zero_based else set[str]()
+        checks += [check for check in by_model if check.check not in without]
     return checks
 
 
@@ -188,7 +186,7 @@ def model_checks(model: str, sums: Mapping[str, Any], levels: Levels, *, rated: 
         listed = sums["users_predicted"]
         yield levels.required("users_with_relevant", table, sums["users_relevant"], users)
         yield levels.required("users_with_list", table, listed, users)
-        both = levels.required("users_in_both", table, sums["users_truth_and_predicted"], users)
+        both = levels.required("users_in_both", table, sums["users_truth_and_predicted"], users, sums.get("similar_users"))
         # Other checks report that one of the two is empty.
         yield both if listed and sums["users_truth"] else both._replace(level="info")
         yield unwanted("users_without_list", "users_without_list", users)
@@ -198,6 +196,9 @@ def model_checks(model: str, sums: Mapping[str, Any], levels: Levels, *, rated: 
         yield DataCheck.of("matched", table, "info", sums["n_matched"], sums["n_recommended"])
     if rated:
         yield levels.required("users_rated", table, sums.get("users_rated", 0), users)
+    if "items_in_both" in sums:
+        n_common, n_items = sums["items_in_both"], sums["items_in_truth"]
+        yield levels.required("items_in_both", table, n_common, n_items, sums.get("similar_items"))
 
 
 def _counted_faults(checks: Collection[str], table: str, counts: Mapping[str, Any], levels: Levels) -> list[DataCheck]:
@@ -205,8 +206,9 @@ def _counted_faults(checks: Collection[str], table: str, counts: Mapping[str, An
 
 
 def _example_users(sums: Mapping[str, Any], name: str) -> str | None:
-    users = sums.get(f"{name}_example")
-    return f"users {', '.join(users)}" if users else None
+    users, n_checked = sums.get(f"{name}_example"), sums.get(f"{name}_users")
+    examples = [f"users {', '.join(users)}"] if users else []
+    return "; ".join(examples + ([f"after the largest cut-off {n_checked} users were checked"] if n_checked else [])) or None
 
 
 EMPTINESS = ("rows", "relevant", "users", "users_with_relevant", "users_with_list", "users_rated")
@@ -223,6 +225,8 @@ _OPTIONS = {
 """By check, the option of the convention that decides its level."""
 
 _SAME_IDS = "Check that {} have the same ids in predictions and ground truth"
+
+_SEVERAL_MODELS = "If these are lists of several models, set columns.model to the model column. Otherwise remove the repeats"
 
 MEANINGS: Mapping[str, Meaning] = {
     "rows": Meaning("", "the table is empty", "Check its location and filters"),
@@ -248,10 +252,10 @@ MEANINGS: Mapping[str, Meaning] = {
     "duplicates": Meaning(
         "repeated recommendation",
         "of the same model, user and item",
-        "If these are lists of several models, set columns.model to the model column. Otherwise remove the repeats",
+        _SEVERAL_MODELS,
     ),
     "truth_duplicates": Meaning("repeated row", "of the same user and item", "Remove the repeats"),
-    "pair_duplicates": Meaning("repeated predicted rating", "of the same model, user and item", "Remove the repeats"),
+    "pair_duplicates": Meaning("repeated predicted rating", "of the same model, user and item", _SEVERAL_MODELS),
     "rank_faults": Meaning(
         "row",
         "with a rank that is not its position in the list",

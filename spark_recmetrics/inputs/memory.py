@@ -201,10 +201,12 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
     columns = request.columns
     with example_in_errors():
         chosen = choose_columns({name: source.schema for name, source in sources.items()}, request)
-    predicted = {
-        table: _canonical(sources[table], read, chosen, columns, request.longest_array(table))
-        for table, read in chosen.lists.items()
-    }
+    predicted, uncut = dict[str, pa.Table](), dict[str, pa.Table]()
+    for table, read in chosen.lists.items():
+        longest = request.longest_array(table) if read.arrays else None
+        predicted[table] = _canonical(sources[table], read, chosen, columns, longest)
+        if longest is not None:
+            uncut[table] = _canonical(sources[table], read, chosen, columns, None)
     source = sources["truth"]
     canonical = _ids(source, columns, chosen)
     canonical["rating"] = source.column(columns.rating) if chosen.has_ratings else pa.chunked_array([np.ones(len(source))])
@@ -215,6 +217,7 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
         catalog = cast_ids(sources["catalog"].column(columns.item), chosen.items)
         catalog = pa.chunked_array([pc.unique(catalog).drop_null()])
         predicted = {table: _with_catalog_flag(rows, catalog) for table, rows in predicted.items()}
+        uncut = {table: _with_catalog_flag(rows, catalog) for table, rows in uncut.items()}
         truth = _with_catalog_flag(truth, catalog)
     inputs = MemoryInputs(
         predicted,
@@ -225,6 +228,7 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
         sources.get("user_segments"),
         sources.get("item_groups"),
         sources.get("item_features"),
+        uncut=uncut,
     )
     counts = {
         table: _counted(rows, faults)
@@ -234,6 +238,16 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
         counts[table] |= {name: int(is_first.sum()) for name, is_first in row_rules.first_ranks(_columns_of(rows)).items()}
     counts["truth"] |= _truth_counts(truth, request.convention, has_ratings=chosen.has_ratings)
     return replace(inputs, counts=counts)
+
+
+def repeats_by_user(rows: pa.Table) -> pa.Table:
+    """`[model,] user, n_repeats` of the lists with rows that repeat an item."""
+    lists = [name for name in ("model", "user") if name in rows.column_names]
+    pairs = rows.select([*lists, "item"]).group_by([*lists, "item"]).aggregate([([], "count_all")])
+    repeated = pairs.filter(pc.greater(pairs["count_all"], 1))
+    counts = repeated.group_by(lists).aggregate([("count_all", "sum"), ([], "count_all")])
+    n_repeats = pc.subtract(counts["count_all_sum"], counts["count_all"])
+    return counts.select(lists).append_column("n_repeats", n_repeats)
 
 
 @contextmanager

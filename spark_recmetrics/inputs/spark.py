@@ -19,6 +19,7 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.inputs import accepted_columns, row_rules
 from spark_recmetrics.inputs.accepted_columns import ChosenColumns, ColumnType, ListColumns, TableSchema
 from spark_recmetrics.inputs.buckets_spark import bucket_of
+from spark_recmetrics.inputs.similar_ids import FOLDED_BY
 from spark_recmetrics.inputs.tables import CanonicalTables, Tables
 from spark_recmetrics.storage.identifiers import quoted_part
 from spark_recmetrics.storage.read import example_in_errors
@@ -53,9 +54,12 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
     columns = request.columns
     with example_in_errors():
         chosen = accepted_columns.choose_columns({name: schema_of(name, frame) for name, frame in frames.items()}, request)
-    predicted = {}
+    predicted, uncut = dict[str, DataFrame](), dict[str, DataFrame]()
     for table, read in chosen.lists.items():
-        predicted[table] = _canonical(frames[table], read, chosen, columns, (request.n_buckets, request.longest_array(table)))
+        longest = request.longest_array(table) if read.arrays else None
+        predicted[table] = _canonical(frames[table], read, chosen, columns, (request.n_buckets, longest))
+        if longest is not None:
+            uncut[table] = _canonical(frames[table], read, chosen, columns, (request.n_buckets, None))
     truth = frames["truth"]
     rating = column_of(truth, columns.rating) if chosen.has_ratings else F.lit(1.0)
     canonical = [*_ids(truth, columns, chosen), rating.alias("rating")]
@@ -67,6 +71,7 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
     if "catalog" in frames:
         catalog = frames["catalog"].select(column_of(frames["catalog"], columns.item).cast(chosen.items.name).alias("item"))
         predicted = {table: _with_catalog_flag(rows, catalog) for table, rows in predicted.items()}
+        uncut = {table: _with_catalog_flag(rows, catalog) for table, rows in uncut.items()}
         truth = _with_catalog_flag(truth, catalog)
     inputs = Inputs(
         predicted,
@@ -77,6 +82,7 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
         frames.get("user_segments"),
         frames.get("item_groups"),
         frames.get("item_features"),
+        uncut=uncut,
     )
     return _with_counts(inputs, request)
 
@@ -208,6 +214,25 @@ def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, 
         kept = [column_of(frame, name).alias(name) for name in others]
         parts.append(frame.select(*cast, *kept, F.lit(model).alias(columns.model)))
     return union_all(parts)
+
+
+def of_some_users(rows: DataFrame, share: float) -> DataFrame:
+    """All rows of about this share of the users, chosen by a hash."""
+    n_hashes = 2**40
+    return rows if share >= 1 else rows.where(F.pmod(F.xxhash64("user"), F.lit(n_hashes)) < int(share * n_hashes))
+
+
+def repeats_by_user(rows: DataFrame, n_parts: int) -> DataFrame:
+    """`[model,] user, n_repeats`: how many rows of each list repeat an item."""
+    lists = [name for name in ("model", "user") if name in rows.columns]
+    # Both aggregations need no further shuffle then.
+    pairs = rows.select(*lists, "item").repartition(n_parts, "user").groupBy(*lists, "item").agg(F.count(F.lit(1)).alias("n"))
+    return pairs.groupBy(*lists).agg((F.sum("n") - F.count(F.lit(1))).alias("n_repeats"))
+
+
+def folded(ids: Column) -> Column:
+    """The strings without the differences of `similar_ids`, in their Unicode form."""
+    return reduce(lambda text, replaced: F.regexp_replace(text, *replaced), FOLDED_BY, F.lower(ids))
 
 
 def union_all(frames: Iterable[DataFrame]) -> DataFrame:

@@ -76,6 +76,7 @@ class CanonicalTables(Generic[Rows, Source]):
         groups: The caller's table of items, if it is needed.
         features: The caller's table of item features, if it is needed.
         counts: By table, the numbers of rows and of faults.
+        uncut: By table of arrays that were cut, canonical predictions of the full arrays.
     """
 
     predicted: Mapping[str, Rows]
@@ -87,6 +88,7 @@ class CanonicalTables(Generic[Rows, Source]):
     groups: Source | None = None
     features: Source | None = None
     counts: Mapping[str, Any] = field(default_factory=dict)
+    uncut: Mapping[str, Rows] = field(default_factory=dict)
 
     @property
     def has_rank(self) -> bool:
@@ -97,10 +99,15 @@ class CanonicalTables(Generic[Rows, Source]):
         """A table of predictions has scores that are read."""
         return "score" in column_names(table, self.predicted[table])
 
+    def full_lists(self, table: str) -> Rows:
+        """Canonical predictions of a table with all rows of the lists."""
+        return self.uncut.get(table, self.predicted[table])
+
     def filtered(self, table: str, keep: Callable[[Rows], Rows]) -> Self:
         """The kept rows of each table, with the lists of one table as predictions."""
         train = None if self.train is None else keep(self.train)
-        return replace(self, predicted={"predictions": keep(self.predicted[table])}, truth=keep(self.truth), train=train)
+        predicted = {"predictions": keep(self.predicted[table])}
+        return replace(self, predicted=predicted, truth=keep(self.truth), train=train, uncut={})
 
 
 def engine_of(name: str, table: object) -> str:

@@ -109,6 +109,11 @@ class Scoring:
         return None if full else self.longest
 
     @property
+    def cuts_repeats(self) -> bool:
+        """Repeats after the largest cut-off are not counted with the others."""
+        return self.k is not None or (self.convention.candidates == "judged" and self.longest is not None)
+
+    @property
     def ranks_lists(self) -> bool:
         """Full lists are ranked by the workers. Otherwise they arrive ranked, and cut or reduced to judged items."""
         only_judged = self.convention.candidates == "judged" and not (self.rating or self.needs & _FULL_LIST_NEEDS)

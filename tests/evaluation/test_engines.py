@@ -347,6 +347,7 @@ def test_faulty_rows_are_rejected(engine):
         "truth: null_ids: 1 row (20 %) with a null user, item or model",
         "truth: nan_ratings: 1 row (20 %) with a NaN, null or infinite rating",
         "truth: truth_duplicates: 1 repeated row of the same user and item",
+        "predictions/model: duplicates: 1 repeated recommendation of the same model, user and item",
         "predictions/model: pair_duplicates: 1 repeated predicted rating of the same model, user and item",
     ]
 

@@ -600,7 +600,7 @@ def test_o3_nan_scores_never_come_first_unless_asked(session, nan_scores):
 @pytest.mark.parametrize(
     ("ranks", "message"),
     [
-        ([0, 1], "bad_ranks: 1 row"),
+        ([0, 1], "zero_based_ranks: 1 row"),
         ([1, 3], "rank_faults: 1 row"),
         ([1, 1], "rank_faults: 1 row"),
         ([2, 3], "rank_faults: 2 rows"),

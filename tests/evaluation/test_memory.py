@@ -224,8 +224,9 @@ def test_the_mean_over_nobody_is_never_the_best_value(name):
 def test_ids_that_do_not_meet_are_told():
     """In capitals on one side, they look like a bad model. A single user may be asked about, so it is no error."""
     evaluator = srm.Evaluator(2, "recall")
-    users = r"predictions/model: users_in_both: no user of the ground truth has a list\. Check that users have the same ids in "
-    items = r"predictions/model: items_in_both: no item of .* for any user\. Check that items have the same ids in "
+    case = r"\(ids differ only in letter case, for example '{}' and '{}'\)\. "
+    users = r"predictions/model: users_in_both: no user of the ground truth has a list " + case.format("U1", "u1")
+    items = r"predictions/model: items_in_both: no item of .* for any user " + case.format("X", "x")
     with pytest.warns(srm.DataWarning, match=users) as told:
         assert evaluator.evaluate({"u1": ["x"]}, {"U1": ["x"]}) == {"recall@2": 0.0}
     assert told[0].filename == __file__, "it is told where the values are used"

@@ -120,3 +120,112 @@ def test_large_ids_next_to_a_missing_value():
     lists["item_id"] = pd.array([2**53 + 1, None, 2**53], "Int64")
     result = srm.evaluate(lists, truth, metrics="mrr", k=2, checks={"null_ids": "drop"})
     assert result.to_dict() == {"model": {"mrr@2": 0.5}}
+
+
+# Repeats ------------------------------------------------------------------------------------------------------------------
+
+REPEATED = (
+    r"predictions/model: duplicates: 1 repeated recommendation of the same model, user and item, for example users 1\. If"
+)
+SEVERAL = [("a", 1, 5, 0.9), ("a", 1, 6, 0.8), ("b", 1, 5, 0.7), ("b", 1, 7, 0.6), ("a", 2, 5, 0.5), ("b", 2, 6, 0.4)]
+
+
+def test_lists_of_several_models_read_as_one(session):
+    lists = ("algo string, user_id int, item_id int, score double", SEVERAL)
+    truth = (TRUTH, [(1, 5), (2, 6)])
+    for k in (1, [1, 2], 10, None):
+        with pytest.raises(
+            srm.DataError, match=REPEATED + r" these are lists of several models, set columns\.model to the model"
+        ):
+            evaluate(session, lists, truth, "ndcg", k)
+    result = evaluate(session, lists, truth, "ndcg", [1, 2], columns=srm.Columns(model="algo"))
+    assert {model: values["ndcg@1"] for model, values in result.to_dict().items()} == {"a": 0.5, "b": 1.0}
+    kept = evaluate(session, lists, truth, "hit", 1, convention={"name": "default", "duplicates": "keep"})
+    assert [line.partition(":")[0] for line in kept.warnings if "duplicates: 1 repeated" in line] == ["predictions/model"]
+    first = evaluate(session, lists, truth, "hit", 1, convention={"name": "default", "duplicates": "first"})
+    assert first.to_dict() == {"model": {"hit@1": 0.5}}
+
+
+@pytest.mark.parametrize("checks", [{}, {"bad_ranks": "drop"}])
+def test_repeats_in_arrays_after_the_cut(session, checks):
+    lists = ("user_id int, items array<int>", [(1, [8, 9, 5, 9]), (2, [8, 9, 6, None])])
+    with pytest.raises(srm.DataError, match=REPEATED):
+        evaluate(session, lists, (TRUTH, [(1, 8), (2, 6)]), checks={"null_ids": "drop", **checks})
+    lists = ("user_id int, items array<int>", [(1, [8, 9, 5]), (2, [8, 9, 6])])
+    assert evaluate(session, lists, (TRUTH, [(1, 8), (2, 6)]), checks=checks).to_dict() == {"model": {"hit@1": 0.5}}
+
+
+def test_repeated_predicted_ratings_without_a_true_one(session):
+    lists = ("user_id int, item_id int, score double", [(1, 5, 3.0), (1, 6, 2.0), (1, 6, 4.0)])
+    truth = ("user_id int, item_id int, rating double", [(1, 5, 3.0)])
+    told = r"^predictions/model: pair_duplicates: 1 repeated predicted rating of .* users 1\. If these are lists of several"
+    with pytest.raises(srm.DataError, match=told):
+        evaluate(session, lists, truth, "rmse")
+
+
+def test_rows_that_a_policy_drops_are_no_repeats(session):
+    rows = [(1, 5, 0.9), (1, 6, 0.8), (1, 6, float("nan"))]
+    result = evaluate(
+        session,
+        ("user_id int, item_id int, score double", rows),
+        (TRUTH, [(1, 5)]),
+        convention={"name": "default", "nan_scores": "drop"},
+    )
+    assert result.to_dict() == {"model": {"hit@1": 1.0}}
+
+
+@pytest.mark.spark
+def test_repeats_in_a_large_table_are_looked_for_in_some_lists(spark, monkeypatch):
+    monkeypatch.setattr("spark_recmetrics.evaluation.spark._ALL_COMPARED", 100)
+    monkeypatch.setattr("spark_recmetrics.evaluation.spark._SOME_COMPARED", 80)
+    rows = [(user, item, -float(place)) for user in range(100) for place, item in enumerate((1, 2, 3, 2))]
+    truth = (TRUTH, [(user, 1) for user in range(100)])
+    with pytest.raises(
+        srm.DataError, match=r"duplicates: \d\d repeated .*users (\d+, ){4}\d+; after the largest cut-off \d\d users w"
+    ):
+        evaluate(spark, ("user_id int, item_id int, score double", rows), truth)
+    once = evaluate(spark, ("user_id int, item_id int, score double", [row for row in rows if row[2] > -3]), truth)
+    (check,) = (check for check in once.data_checks if check.check == "duplicates")
+    assert (check.level, check.n_rows) == ("info", 0)
+    assert check.example is not None
+    assert check.example.endswith("users were checked")
+
+
+# Ids that look the same ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ids", "others", "why"),
+    [
+        (["ann", "Zo\u00eb"], ["Zoe\u0308"], r"Unicode form (NFC, NFD), for example 'Zoë' and 'Zoe\u0308'"),
+        (["x"], ["x ", "y"], "blanks at an end, for example 'x' and 'x '"),
+        (["Bob"], ["bob"], "letter case, for example 'Bob' and 'bob'"),
+        (["7", "8"], ["007"], "leading zeros, for example '7' and '007'"),
+        (["7.0"], ["7"], "a decimal part .0, for example '7.0' and '7'"),
+        (
+            ["\u00c4 "],
+            ["a\u0308"],
+            r"blanks at an end and letter case and Unicode form (NFC, NFD), for example 'Ä ' and 'a\u0308'",
+        ),
+        (["x"], ["y"], None),
+    ],
+)
+@pytest.mark.parametrize("column", ["user", "item"])
+def test_ids_that_look_the_same(session, ids, others, why, column):
+    lists, truth = ([(name, "i") if column == "user" else ("u", name) for name in names] for names in (others, ids))
+    with pytest.raises(srm.DataError) as rejected:
+        evaluate(
+            session,
+            ("user_id string, item_id string, score double", [(*row, 1.0) for row in lists]),
+            ("user_id string, item_id string", truth),
+        )
+    (line,) = (line for line in str(rejected.value).splitlines() if f"{column}s_in_both" in line)
+    assert line.partition("(ids differ only in ")[2].partition("). Check that ")[0] == (why or "")
+
+
+def test_items_in_arrays_are_in_both_if_they_follow_the_cut(session):
+    lists = ("user_id int, items array<int>", [(1, [8, 9, 5]), (2, [8, 9, 6])])
+    result = evaluate(session, lists, (TRUTH, [(1, 5), (2, 6)]))
+    assert result.to_dict() == {"model": {"hit@1": 0.0}}
+    (check,) = (check for check in result.data_checks if check.check == "items_in_both")
+    assert (check.level, check.n_rows, check.share) == ("info", 2, 1.0)
