@@ -16,7 +16,7 @@ from pathlib import Path
 from published_runs import RUN, complete, frames_of, numbers
 from pyspark.sql import SparkSession
 
-from spark_recmetrics import Output, PublishError, Run, read_history
+from spark_recmetrics import DataError, Output, PublishError, Run, read_history
 from spark_recmetrics.job.cli import main as run_command
 from spark_recmetrics.runs.history_spark import publish
 from spark_recmetrics.storage.credentials import Vault
@@ -98,6 +98,28 @@ def n_rows_of_versions(spark, **location):
     return [read_table(spark, Location(**location, options=options), "truth", Vault()).count() for options in versions]
 
 
+def attempt(read):
+    """The sorted rows, or the error message."""
+    try:
+        return sorted(map(list, read().select("user_id", "item_id").collect()))
+    except DataError as error:
+        return str(error)
+
+
+def folders(spark, table):
+    """Read the folder of a table whose rows (u, a) were overwritten by (u, b), and folders and files inside it."""
+    for item in ("a", "b"):
+        rows = spark.createDataFrame([("u", item, 1)], "user_id string, item_id string, day int")
+        rows.write.format("delta").mode("overwrite").partitionBy("day").save(table)
+    file = next(Path(table).rglob("*.parquet"))
+    for name, path in (("table", table), ("partition", f"{table}/day=1"), ("file", str(file))):
+        for given in (None, "parquet", "delta"):
+            location = Location(path=path, format=given)
+            report(f"folders: {name} as {given}", attempt(lambda at=location: read_table(spark, at, "inputs.truth", Vault())))
+    advice = Location(path=f"file://{table}", format="delta", where={"day": 1})
+    report("folders: advice", attempt(lambda: read_table(spark, advice, "inputs.truth", Vault())))
+
+
 def doctor(folder, name, **output):
     """The exit code of `doctor`, and its last line."""
     conf = Path(folder) / f"{name}.json"
@@ -127,6 +149,7 @@ def main(folder, package):
         rows.write.format("delta").mode("overwrite").saveAsTable("default.versions")
     report("versions: path", n_rows_of_versions(spark, path=f"{folder}/versions", format="delta"))
     report("versions: catalog", n_rows_of_versions(spark, table="default.versions"))
+    folders(spark, f"{folder}/inputs")
     report("doctor: path", doctor(folder, "path", path=f"{folder}/new"))
     report("doctor: catalog", doctor(folder, "catalog", table_prefix="default.new_"))
     report("tables", sorted(row["tableName"] for row in spark.sql("show tables in default").collect()))

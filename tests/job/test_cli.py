@@ -89,6 +89,31 @@ def test_one_metric_is_singular(tmp_path, capsys):
     assert capsys.readouterr().out.endswith(", 1 metric\n")
 
 
+def test_a_format_that_the_files_contradict_is_reported_without_spark(tmp_path, capsys):
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "2026-11-28.csv").write_text("user_id,item_id\n1,2\n")
+    conf = tmp_path / "c.yaml"
+
+    def validate(location, **more):
+        lines = [f"  truth: {json.dumps({'path': f'{tmp_path}/t', **location})}", "  predictions: {path: s3a://bucket/p}"]
+        conf.write_text("\n".join(["as_of: '2026-11-28'", "inputs:", *lines, "output: {path: c}", ""]))
+        return main(["validate-config", "--config", str(conf)]), capsys.readouterr().err
+
+    found = f"found {tmp_path}/t/2026-11-28.csv: set format: csv"
+    assert validate({"format": "parquet"}) == (2, f"error: {conf}:3: inputs.truth: expected parquet files, {found}\n")
+    by_day = {"path": f"{tmp_path}/t/{{as_of}}.csv", "format": "parquet"}
+    assert validate(by_day) == (2, f"error: {conf}:3: inputs.truth: expected parquet files, {found}\n")
+    for location in ({"format": "csv"}, {}):
+        assert validate(location) == (0, "")
+    (tmp_path / "t" / "_delta_log").mkdir()
+    (tmp_path / "t" / "_delta_log" / "0.json").touch()
+    assert validate({"format": "csv"}) == (
+        2,
+        f"error: {conf}:3: inputs.truth: {tmp_path}/t is a Delta table: set format: delta\n",
+    )
+    assert validate({"format": "delta"}) == validate({}) == (0, "")
+
+
 def test_success_returns_and_failure_exits(capsys):
     assert run(["metrics"]) is None
     with pytest.raises(SystemExit) as leaving:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 from job_data import LISTS, TRUTH, result_of
@@ -219,6 +220,27 @@ def test_an_unreadable_location_exits_with_4(job, tmp_path, capsys, location, fo
     truth["path"] = truth["path"].replace("t.csv", str(tmp_path / "t.csv"))
     assert main(["evaluate", "--config", job(inputs={"truth": truth})]) == 4
     assert f"inputs.truth: {found}" in result_of(capsys)[1]["error"]["message"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("end", [4000, pytest.param(None, marks=pytest.mark.heavy)])
+def test_a_damaged_file_exits_with_4_and_is_named(job, tmp_path, capsys, end):
+    """Spark notices a file without its end before the job, and zeros in its middle in the middle of the job."""
+    conf = job(truth=[(f"u{n}", "b", float(n)) for n in range(5000)])
+    file = tmp_path / "truth" / "part.parquet"
+    content = file.read_bytes()
+    file.write_bytes(content[:1000] if end is None else content[:500] + bytes(end - 500) + content[end:])
+    assert main(["evaluate", "--config", conf]) == 4
+    captured = capsys.readouterr()
+    (error,) = captured.err.splitlines()
+    assert re.fullmatch(
+        rf"error: .*cannot read file:/+{str(file)[1:]}: it is damaged, .*: write it again, or set format", error
+    )
+    outcome = json.loads(captured.out.splitlines()[-1].partition(" ")[2])
+    assert (outcome["exit_code"], outcome["error"]["type"]) == (4, "DataError")
+    file.write_bytes(content)  # the advice
+    assert main(["evaluate", "--config", conf]) == 0
+    capsys.readouterr()
 
 
 @pytest.mark.spark

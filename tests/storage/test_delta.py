@@ -99,6 +99,19 @@ def test_an_older_version_is_read_if_an_option_names_it(results, kind):
     assert results[f"versions: {kind}"] == [1, 2]
 
 
+def test_only_the_rows_in_the_log_are_read(results, folder):
+    table = f"{folder}/inputs"
+    assert results["folders: table as None"] == results["folders: table as delta"] == [["u", "b"]]
+    assert results["folders: table as parquet"] == f"inputs.truth: {table} is a Delta table: set format: delta"
+    for given in (None, "parquet"):
+        assert results[f"folders: partition as {given}"] == (
+            f"inputs.truth: {table}/day=1 is inside a Delta table: set path: file://{table} and format: delta, and where for a "
+            "part of its rows"
+        )
+    assert "is inside a Delta table" in results["folders: file as None"]
+    assert results["folders: advice"] == [["u", "b"]]
+
+
 def test_three_runs_create_the_same_tables_at_once(results):
     """They conflict, and all are complete, because rejected writes are repeated."""
     assert results["created at once"]

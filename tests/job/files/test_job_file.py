@@ -67,6 +67,13 @@ def test_errors_of_file_and_overrides_are_reported_together(rejected: Rejected) 
     ]
 
 
+def test_the_hash_without_a_format_is_that_of_versions_in_which_parquet_was_the_default(write: Write) -> None:
+    tables = "inputs: {predictions: {path: /p}, truth: {path: /t}, catalog: {table: a.b}}\noutput: {path: /o}\n"
+    assert load(write(tables)).hash == "fff6ee1e42e22b77"
+    named = tables.replace("path: /p", "path: /p, format: parquet")
+    assert load(write(named)).hash == "fff6ee1e42e22b77"
+
+
 @pytest.mark.parametrize("as_of", ["2026-02-28", "2028-02-29T23:59", "2026-13", "20261301", "2026-13-011", "v2026-13-01"])
 def test_a_label_is_a_valid_date_or_another_format(write: Write, as_of: str) -> None:
     assert load(write(SMALLEST), as_of=as_of).as_of == as_of
