@@ -28,6 +28,9 @@ _CONFLICT = re.compile(
 """Error classes and exceptions of Delta for a table that another writer has changed meanwhile."""
 
 
+_CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (.+)$", re.MULTILINE)
+
+
 def destination(output: Output, name: str) -> str:
     """Path of a table of the output, or its quoted name in the catalog."""
     return output.table(name) if output.path is not None else quoted(output.table(name))
@@ -85,8 +88,14 @@ def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Seque
         raise
     except Exception as error:
         raise PublishError(
-            f"cannot write {target!r}: {reason_of(error)}: check the location, the format and the permissions"
+            f"cannot write {target!r}: {_reason_with_cause(error)}: check the location, the format and the permissions"
         ) from error
+
+
+def _reason_with_cause(error: BaseException) -> str:
+    """The reason, and the cause that a failed task had, such as a full disk."""
+    reason, causes = reason_of(error), _CAUSE.findall(str(error))
+    return reason if not causes or causes[-1] in reason else f"{reason}: {causes[-1].strip()[:200]}"
 
 
 def _write_partitions(rows: DataFrame, output: Output, target: str, partitions: Sequence[str]) -> None:
@@ -113,14 +122,28 @@ def _append_to_delta(rows: DataFrame, output: Output, target: str, partitions: S
 def _insert(rows: DataFrame, output: Output, target: str, partitions: Sequence[str]) -> None:
     spark = rows.sparkSession
     if not spark.catalog.tableExists(target):
-        # Create it empty first: a run that is killed while it writes leaves no folder without a table.
-        spark.createDataFrame([], rows.schema).write.format(output.format).partitionBy(*partitions).saveAsTable(target)
+        # Create it empty first: a run that is killed while it writes leaves no folder without a table. `saveAsTable` would
+        # write a folder before the catalog rejects the name.
+        columns = ", ".join(f"{quoted_part(field.name)} {_sql_type(field.dataType)}" for field in rows.schema.fields)
+        parts = ", ".join(map(quoted_part, partitions))
+        spark.sql(f"CREATE TABLE {target} ({columns}) USING {output.format} PARTITIONED BY ({parts})")
     # `insertInto` goes by position. It must append: it ignores the option of a dynamic overwrite, and a plain overwrite would
     # remove all other runs. Callers count the rows that have arrived.
     fields = spark.table(target).schema.fields
     missing = {field.name: F.lit(None).cast(field.dataType) for field in fields if field.name not in rows.columns}
     ordered = rows.select(*(missing.get(field.name, F.col(quoted_part(field.name))).alias(field.name) for field in fields))
     ordered.write.insertInto(target, overwrite=False)
+
+
+def _sql_type(kind: types.DataType) -> str:
+    """The type in SQL. Spark writes the fields of structs without quotes."""
+    if isinstance(kind, types.ArrayType):
+        return f"array<{_sql_type(kind.elementType)}>"
+    if isinstance(kind, types.MapType):
+        return f"map<{_sql_type(kind.keyType)}, {_sql_type(kind.valueType)}>"
+    if isinstance(kind, types.StructType):
+        return f"struct<{', '.join(f'{quoted_part(field.name)}: {_sql_type(field.dataType)}' for field in kind.fields)}>"
+    return kind.simpleString()
 
 
 def probe_output(spark: SparkSession, output: Output) -> str | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from chispa_rows import assert_rows
 
 from spark_recmetrics import Output, PublishError
 from spark_recmetrics.storage import write
@@ -27,3 +30,61 @@ def test_a_write_is_repeated_three_times_after_conflicts_of_delta(monkeypatch, c
             write.add_partitions(None, output, "summary", ("as_of",))
     assert len(attempts) == n_attempts
     assert "/out/summary: concurrent write, trying again: [DELTA_METADATA_CHANGED]" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        ("java.io.IOException: No space left on device", ": No space left on device: check "),
+        (
+            "org.apache.hadoop.security.AccessControlException: Permission denied: user=ann",
+            ": Permission denied: user=ann: check ",
+        ),
+        (
+            "java.lang.RuntimeException: Task failed while writing rows",
+            "Task failed while writing rows. SQLSTATE: 58030: check ",
+        ),
+    ],
+)
+def test_the_cause_of_a_failed_write_is_in_the_error(monkeypatch, cause, expected):
+    """The error is one of Spark, the writer is a stand-in."""
+    lines = ["[TASK_WRITE_FAILED] Task failed while writing rows. SQLSTATE: 58030", "\tat x", "Caused by: a.B: close", "\tat y"]
+
+    def write_partitions(*_):
+        raise RuntimeError("\n".join([*lines, f"\tCaused by: {cause}", "\tat z"]))
+
+    monkeypatch.setattr(write, "_write_partitions", write_partitions)
+    with pytest.raises(PublishError) as caught:
+        write.add_partitions(None, Output(path="/out"), "summary", ("as_of",))
+    message = str(caught.value)
+    assert message.startswith(
+        "cannot write '/out/summary': [TASK_WRITE_FAILED] Task failed while writing rows. SQLSTATE: 58030"
+    )
+    assert expected in message
+    assert "\n" not in message
+
+
+@pytest.mark.spark
+def test_a_folder_that_cannot_be_created_is_named(spark):
+    """Nobody can create a folder in /proc, not even root."""
+    with pytest.raises(
+        PublishError, match=r"^cannot write '/proc/out/summary': .*Mkdirs failed to create file:/proc/out/summary"
+    ):
+        write.add_partitions(spark.range(1).selectExpr("id", "'x' as part"), Output(path="/proc/out"), "summary", ("part",))
+
+
+@pytest.mark.spark
+def test_a_name_that_the_catalog_rejects_leaves_no_folder(spark):
+    rows = spark.sql("select 1 as `a b`, named_struct('c d', array(map('k', 1.5))) as `s``t`, 'x' as part")
+    folder = Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:"))
+    for _ in range(2):
+        with pytest.raises(PublishError, match="INVALID_SCHEMA_OR_RELATION_NAME"):
+            write.add_partitions(rows, Output(table_prefix="default.my-"), "summary", ("part",))
+        assert not (folder / "my-summary").exists()
+    write.add_partitions(rows, Output(table_prefix="default.my_", format="orc"), "summary", ("part",))  # the advice
+    try:
+        table = spark.table("default.my_summary")
+        assert_rows(table.select("`a b`", "part"), [(1, "x")])
+        assert table.schema["s`t"].dataType.simpleString() == rows.schema["s`t"].dataType.simpleString()
+    finally:
+        spark.sql("DROP TABLE default.my_summary")
