@@ -144,7 +144,9 @@ array of indexes into `ItemSummary.groups`."""
 KIND = "kind"
 """Column with the source table, for rows of several tables in one frame."""
 
-KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM, KIND_LIST = range(5)
+KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_ITEM, KIND_LIST, KIND_MEMBER = range(6)
+"""The kinds of rows. Members are users of dicts without items, who belong to user sets all the same: `user`, and the counters
+`n_truth` and `n_recommended`, 1 for an entry in the ground truth or the recommendations."""
 
 
 def rows_of_kind(kind: int) -> str:

@@ -69,7 +69,8 @@ class Sample:
         n_rows = [actions.collect_rows(frame.agg(_n_rows(frame, columns)))[0][0] for frame in by_user.values()]
         share = min(1.0, N_USERS / max(n_users, 1), N_ROWS / max(*n_rows, 1))
         # A sample of all users is filtered too, so that the caller's tables are never cached and released.
-        tables = replace(tables, **{table: frame.where(within(share, users[table])) for table, frame in by_user.items()})
+        sampled: dict[str, Any] = {table: frame.where(within(share, users[table])) for table, frame in by_user.items()}
+        tables = replace(tables, **sampled)
         lists = replace(request, metrics=(parse("hit"),), has_threshold=False)
         inputs = read_inputs(replace(tables, rating_predictions=None), lists, reads=("train", "catalog"))
         for frame in _tables_by_user(tables).values():

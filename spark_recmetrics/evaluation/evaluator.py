@@ -10,9 +10,9 @@ from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError, DataWarning
-from spark_recmetrics.evaluation.stages import evaluate
+from spark_recmetrics.evaluation.stages import evaluate, evaluate_tables
 from spark_recmetrics.inputs.data_report import DIFFERENT_IDS
-from spark_recmetrics.inputs.tables import engine_of
+from spark_recmetrics.inputs.tables import Tables, engine_of
 from spark_recmetrics.metrics import DEFAULT_METRICS, Metric, expand
 from spark_recmetrics.text import brief
 
@@ -129,8 +129,9 @@ class Evaluator:
 
         Args:
             recommendations: User -> list of items, best first, or of pairs (item, score), or dict from item to score; or a
-                frame of one model, as for `srm.evaluate`.
-            truth: User -> items, or dict from item to rating; or a frame of the same kind.
+                frame of one model, as for `srm.evaluate`. A user with an empty list counts as one with a list.
+            truth: User -> items, or dict from item to rating; or a frame of the same kind. A user with an empty set counts
+                where users with ground truth count (`users` of the convention), also without a relevant item.
             catalog_size: Number of items that could be recommended, for metrics that need it.
             columns: The column names of frames.
 
@@ -156,18 +157,20 @@ class Evaluator:
                 for table in (recommendations, truth)
             )
             raise ConfigError(f"expected recommendations and truth of one kind, found {named}")
+        tables = Tables(recommendations, truth)
         if kinds[0] == "dict":
-            recommendations, truth = _lists(recommendations), _items(truth, rated=self.threshold is not None)
-            columns = Columns(rank="rank" if "rank" in recommendations else None)
-        result = evaluate(
-            recommendations,
-            truth,
+            frames = {"predictions": _lists(recommendations), "truth": _items(truth, rated=self.threshold is not None)}
+            users = {"predictions": recommendations, "truth": truth}
+            columns = Columns(rank="rank" if "rank" in frames["predictions"] else None)
+            tables = Tables(**frames, without_items={name: _without_items(users[name], frames[name]) for name in frames})
+        result = evaluate_tables(
+            tables,
             metrics=self.metrics,
             k=None,
             threshold=self.threshold,
             convention=self.convention,
             columns=columns,
-            catalog=catalog_size,
+            catalog_size=catalog_size,
             checks=_DISJOINT,
         )
         result.release()
@@ -238,6 +241,12 @@ def _lists(recommendations: Mapping[Any, Any]) -> pd.DataFrame:
     return _frame(scored, "score") if scored else _frame(ranked, "rank").astype({"rank": "int64"})
 
 
+def _without_items(by_user: Mapping[Any, Any], frame: pd.DataFrame) -> list[Any]:
+    """The users of a dict without a row in the frame that was made of it: those without items."""
+    users = set(frame["user_id"])
+    return [user for user in by_user if user not in users]
+
+
 def _items(truth: Mapping[Any, Any], *, rated: bool) -> pd.DataFrame:
     """One row per item of the ground truth, with a rating if there are ratings."""
     for user, items in truth.items():
@@ -245,8 +254,9 @@ def _items(truth: Mapping[Any, Any], *, rated: bool) -> pd.DataFrame:
             raise DataError(
                 f"truth of user {user!r}: expected items, or a dict from item to rating, found {type(items).__name__}"
             )
-    plain = [user for user, items in truth.items() if not isinstance(items, Mapping)]
-    if plain and len(plain) < len(truth):
+    filled = {user: items for user, items in truth.items() if not hasattr(items, "__len__") or len(items)}
+    plain = [user for user, items in filled.items() if not isinstance(items, Mapping)]
+    if plain and len(plain) < len(filled):
         raise DataError("truth: expected ratings for all users or for none, found both")
     if plain and rated:
         raise DataError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Number
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.aggregation.slices import Sliced
 from spark_recmetrics.aggregation.values import values_of
@@ -18,9 +18,12 @@ from spark_recmetrics.inputs.tables import SPARK, Tables
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric
 from spark_recmetrics.request.arguments import Ranking
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
-from spark_recmetrics.request.request import Request
+from spark_recmetrics.request.request import Options, Request
 from spark_recmetrics.request.slices import MIN_USERS, Slice
 from spark_recmetrics.runs.identity import Run
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each option
@@ -122,14 +125,9 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
         {'model': {'mrr@2': 0.75}}
     """
     catalog_size, items = (catalog, None) if isinstance(catalog, Number) else (None, catalog)
-    tables = Tables(predictions, truth, rating_predictions, train, items, user_segments, item_groups, item_features)
-    checked_columns(columns)
-    if tables.check() == SPARK and n_buckets is None:
-        from spark_recmetrics.inputs.buckets_spark import default_n_buckets
-
-        n_buckets = default_n_buckets(predictions.sparkSession)
-    request = Request.of(
-        tables.columns,
+    return evaluate_tables(
+        Tables(predictions, truth, rating_predictions, train, items, user_segments, item_groups, item_features),
+        before,
         metrics=metrics,
         k=k,
         threshold=threshold,
@@ -150,6 +148,18 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
         max_per_user=max_per_user,
         run=run,
     )
+
+
+def evaluate_tables(
+    tables: Tables, before: Callable[[Sequence[str]], None] | None = None, **options: Unpack[Options]
+) -> Result:
+    """The result of `evaluate`, with the catalog as `catalog_size` if it is a number."""
+    checked_columns(options.get("columns", Columns()))
+    if tables.check() == SPARK and options.get("n_buckets") is None:
+        from spark_recmetrics.inputs.buckets_spark import default_n_buckets
+
+        options["n_buckets"] = default_n_buckets(tables.predictions.sparkSession)
+    request = Request.of(tables.columns, **options)
     request.check_given()
     return _run_stages(tables, request, before)
 

@@ -27,6 +27,7 @@ from spark_recmetrics.inputs.accepted_columns import (
     ListColumns,
     TableSchema,
     choose_columns,
+    common_id,
 )
 from spark_recmetrics.inputs.hashing import xxhash64
 from spark_recmetrics.inputs.tables import CanonicalTables, Tables
@@ -229,6 +230,7 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
         sources.get("item_groups"),
         sources.get("item_features"),
         uncut=uncut,
+        members=_members(tables, sources, chosen, request),
     )
     counts = {
         table: _counted(rows, faults)
@@ -238,6 +240,25 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
         counts[table] |= {name: int(is_first.sum()) for name, is_first in row_rules.first_ranks(_columns_of(rows)).items()}
     counts["truth"] |= _truth_counts(truth, request.convention, has_ratings=chosen.has_ratings)
     return replace(inputs, counts=counts)
+
+
+def _members(tables: Tables, sources: Mapping[str, MemoryTable], chosen: ChosenColumns, request: Request) -> pa.Table | None:
+    """The rows of `columns.KIND_MEMBER`. Raises `DataError` if the type of their ids is that of no other user."""
+    import pandas as pd
+
+    parts, name = [], request.columns.user
+    for table, users in tables.without_items.items():
+        if not users:
+            continue
+        source = MemoryTable(table, pd.DataFrame({name: pd.Series(users, dtype=object)}))
+        with example_in_errors():
+            common_id("user", [source.schema, *(sources[other].schema for other in ("predictions", "truth"))], name)
+        if source.column(name).null_count:
+            raise DataError(f"{table}: expected a user, found None with an empty list of items: remove it")
+        ids, n = cast_ids(source.column(name), chosen.users), len(users)
+        counters = {"n_truth": [int(table == "truth")] * n, "n_recommended": [int(table == "predictions")] * n}
+        parts.append(pa.table({"user": ids, **counters}))
+    return pa.concat_tables(parts) if parts else None
 
 
 def repeats_by_user(rows: pa.Table) -> pa.Table:

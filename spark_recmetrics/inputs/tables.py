@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -22,7 +22,10 @@ Source = TypeVar("Source")
 
 @dataclass(frozen=True)
 class Tables:
-    """The caller's tables, see `evaluate`: Spark DataFrames, or tables of pandas, polars, pyarrow and other Arrow data."""
+    """The caller's tables, see `evaluate`: Spark DataFrames, or tables of pandas, polars, pyarrow and other Arrow data.
+
+    `without_items` has, by table that is made of a dict, the users with an entry that has no items, and so no row.
+    """
 
     predictions: Any
     truth: Any
@@ -32,11 +35,13 @@ class Tables:
     user_segments: Any = None
     item_groups: Any = None
     item_features: Any = None
+    without_items: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def by_name(self) -> dict[str, Any]:
         """The tables that are given, by the name of the argument."""
-        return {field.name: table for field in fields(self) if (table := getattr(self, field.name)) is not None}
+        names = (argument.name for argument in fields(self) if argument.name != "without_items")
+        return {name: table for name in names if (table := getattr(self, name)) is not None}
 
     @property
     def columns(self) -> dict[str, list[str]]:
@@ -77,6 +82,7 @@ class CanonicalTables(Generic[Rows, Source]):
         features: The caller's table of item features, if it is needed.
         counts: By table, the numbers of rows and of faults.
         uncut: By table of arrays that were cut, canonical predictions of the full arrays.
+        members: The users of `Tables.without_items`, see `columns.KIND_MEMBER`.
     """
 
     predicted: Mapping[str, Rows]
@@ -89,6 +95,7 @@ class CanonicalTables(Generic[Rows, Source]):
     features: Source | None = None
     counts: Mapping[str, Any] = field(default_factory=dict)
     uncut: Mapping[str, Rows] = field(default_factory=dict)
+    members: Rows | None = None
 
     @property
     def has_rank(self) -> bool:

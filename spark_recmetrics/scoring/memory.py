@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.columns import ABOUT_ITEM, ITEM_SLICE, KIND_LIST, KIND_SEGMENT, KIND_TRAIN, KIND_TRUTH, USER_COUNTERS
+from spark_recmetrics.columns import (
+    ABOUT_ITEM,
+    ITEM_SLICE,
+    KIND_LIST,
+    KIND_MEMBER,
+    KIND_SEGMENT,
+    KIND_TRAIN,
+    KIND_TRUTH,
+    USER_COUNTERS,
+)
 from spark_recmetrics.inputs.memory import (
     MemoryInputs,
     clean_predictions,
@@ -91,6 +100,8 @@ def rows_by_kind(
         rows[KIND_TRAIN] = _described(to_pandas(clean_train(inputs.train)), known)
     if known.segments is not None:
         rows[KIND_SEGMENT] = known.segments
+    if inputs.members is not None:
+        rows[KIND_MEMBER] = to_pandas(inputs.members)
     return rows
 
 
@@ -126,10 +137,10 @@ def _batches(
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame, SideRows]]:
     """Lists, ground truth and side information of batches of users, each with about `ROWS_AT_ONCE` rows."""
     items = known.items if known.items_to_all else None
-    kinds = [kind for kind in (KIND_LIST, KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT) if kind in rows]
+    kinds = [kind for kind in (KIND_LIST, KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_MEMBER) if kind in rows]
     n_parts = -(-sum(len(rows[kind]) for kind in kinds) // ROWS_AT_ONCE)
     if n_parts <= 1:
-        yield rows[KIND_LIST], rows[KIND_TRUTH], SideRows(rows.get(KIND_TRAIN), rows.get(KIND_SEGMENT), items)
+        yield rows[KIND_LIST], rows[KIND_TRUTH], _side_rows(rows, items)
         return
     codes, _ = numbered(*(rows[kind]["user"] for kind in kinds))
     part_of = {kind: code % n_parts for kind, code in zip(kinds, codes, strict=True)}
@@ -140,8 +151,12 @@ def _batches(
             kind: rows[kind].take(order[kind][starts[kind][part] : starts[kind][part + 1]]).reset_index(drop=True)
             for kind in kinds
         }
-        if len(batch[KIND_LIST]) or len(batch[KIND_TRUTH]) or len(batch.get(KIND_TRAIN, ())):
-            yield batch[KIND_LIST], batch[KIND_TRUTH], SideRows(batch.get(KIND_TRAIN), batch.get(KIND_SEGMENT), items)
+        if any(len(batch.get(kind, ())) for kind in (KIND_LIST, KIND_TRUTH, KIND_TRAIN, KIND_MEMBER)):
+            yield batch[KIND_LIST], batch[KIND_TRUTH], _side_rows(batch, items)
+
+
+def _side_rows(rows: Mapping[int, pd.DataFrame], items: pd.DataFrame | None) -> SideRows:
+    return SideRows(rows.get(KIND_TRAIN), rows.get(KIND_SEGMENT), items, rows.get(KIND_MEMBER))
 
 
 def with_numbers(*tables: pd.DataFrame) -> tuple[list[pd.DataFrame], Any]:

@@ -121,14 +121,18 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, side
         "n_rank_faults": n_gaps + _n_wrong_ranks(rows, n_cells) if scoring.given_ranks else n_gaps,
         "n_beyond_length": n_beyond_length,
     }
+    if side.members is not None and not only_judged:
+        member_cell = (np.arange(scoring.n_models)[:, None] * ids.n_users + ids.member).ravel()
+        for name in ("n_truth", "n_recommended"):
+            np.add.at(counters[name], member_cell, np.tile(side.members[name].to_numpy(np.int64), scoring.n_models))
     return Bucket(ids, batch, counters, rows)
 
 
 class _Ids(NamedTuple):
-    """Users and items of a bucket as numbers: (L,) of the rows of lists, (T,) of the rows of the ground truth.
+    """Users and items of a bucket as numbers: (L,) of the rows of lists, (T,) of the rows of the ground truth, (M,) of members.
 
-    `users` and `items` are the ids by number. The first `n_users` users have a list or ground truth, the others have only
-    training rows.
+    `users` and `items` are the ids by number. The first `n_users` users have a list or ground truth or are members, the others
+    have only training rows.
     """
 
     users: Any
@@ -138,15 +142,17 @@ class _Ids(NamedTuple):
     list_item: Ints
     truth_user: Ints
     truth_item: Ints
+    member: Ints
     trained: Trained
     table: ItemTable
 
     @classmethod
     def of(cls, lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, side: SideRows) -> _Ids:
         no_rows = truth[["user", "item"]].iloc[:0]
-        train, described = (no_rows if frame is None else frame for frame in (side.train, side.items))
-        (list_user, truth_user, train_user), users = numbered(lists["user"], truth["user"], train["user"])
-        n_users = int(max(list_user.max(initial=-1), truth_user.max(initial=-1))) + 1
+        train, described, members = (no_rows if rows is None else rows for rows in (side.train, side.items, side.members))
+        columns = (rows["user"] for rows in (lists, truth, members, train))
+        (list_user, truth_user, member, train_user), users = numbered(*columns)
+        n_users = int(max(numbers.max(initial=-1) for numbers in (list_user, truth_user, member))) + 1
         (list_item, truth_item, train_item, described_item), items = numbered(
             *(frame["item"] for frame in (lists, truth, train, described))
         )
@@ -156,7 +162,7 @@ class _Ids(NamedTuple):
         sources = [(lists, list_item), (truth, truth_item), (train, train_item), (described[needed], described_item[needed])]
         trained = Trained.of(train_user, train_item, max(len(items), 1))
         table = read_table(sources, len(items), scoring.items)
-        return cls(users, n_users, items, list_user, list_item, truth_user, truth_item, trained, table)
+        return cls(users, n_users, items, list_user, list_item, truth_user, truth_item, member, trained, table)
 
     def pairs(self, user: Ints, item: Ints) -> Ints:
         """A number for each pair of a user (or cell) and an item."""

@@ -27,11 +27,13 @@ class SideRows:
         segments: `user`, and `segment_0`, `segment_1`, …: the user's group by each column with groups of users, or None.
         items: `item` and `ABOUT_ITEM`, each item once. None if the rows of lists, ground truth and training rows have the
             column `ABOUT_ITEM`.
+        members: The rows of `columns.KIND_MEMBER`.
     """
 
     train: pd.DataFrame | None = None
     segments: pd.DataFrame | None = None
     items: pd.DataFrame | None = None
+    members: pd.DataFrame | None = None
 
 
 def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, SideRows]:

@@ -536,3 +536,42 @@ def test_whole_scores_beside_a_missing_one_stay_exact():
     rules = srm.convention("default").override(nan_scores="last")
     found = srm.evaluate(predictions, truth, metrics="mrr", k=3, convention=rules)
     assert found.to_dict() == {"model": {"mrr@3": 1.0}}
+
+
+COUNTED_WITHOUT_RELEVANT = ("standard", "recbole", "rectools", "replay", "trec_eval", "mllib", "ranx", "lenskit")
+
+
+@pytest.mark.parametrize("name", COUNTED_WITHOUT_RELEVANT)
+@pytest.mark.parametrize("nothing", [set(), [], {}, ()])
+def test_an_empty_set_is_a_user_with_ground_truth(name, nothing):
+    evaluator = srm.Evaluator(1, ["precision"], convention=name)
+    assert evaluator.evaluate({"a": ["x"], "b": ["y"]}, {"a": {"x"}, "b": nothing}) == {"precision@1": 0.5}
+    assert evaluator.evaluate({"a": ["x"], "b": ["y"]}, {"a": {"x": 5.0}, "b": nothing}) == {"precision@1": 0.5}
+
+
+@pytest.mark.parametrize("name", COUNTED_WITHOUT_RELEVANT)
+def test_an_empty_list_is_a_list(name):
+    evaluator = srm.Evaluator(1, ["precision"], convention=name)
+    assert evaluator.evaluate({"a": ["x"], "b": []}, {"a": {"x"}, "b": {"y"}}) == {"precision@1": 0.5}
+    both = evaluator.evaluate({"a": ["x"], "b": []}, {"a": {"x"}, "b": set()})
+    assert both == {"precision@1": 1.0 if name == "lenskit" else 0.5}  # of LensKit, 0/0 is left out
+    assert evaluator.evaluate({"a": {"x": 0.9}, "b": {}}, {"a": {"x"}, "b": {"y"}}) == {"precision@1": 0.5}
+
+
+def test_users_without_items_count_as_the_convention_says():
+    lists, truth = {1: ["x"], 2: ["y"], 3: []}, {1: {"x"}, 2: set(), 3: set(), 4: set()}
+    for users, n in {"relevant": 1, "truth": 4, "predicted": 3, "truth_and_predicted": 3, "all": 4}.items():
+        rules = srm.convention("default").override(users=users)
+        assert srm.Evaluator(1, ["precision"], convention=rules).evaluate(lists, truth) == {"precision@1": pytest.approx(1 / n)}
+    coverage = srm.Evaluator(1, ["item_coverage"], convention="standard").evaluate(lists, truth, catalog_size=4)
+    assert coverage == {"item_coverage@1": 0.5}  # the list of user 2 counts
+
+
+def test_users_without_items_have_the_ids_of_the_others():
+    evaluator = srm.Evaluator(1, ["precision"])
+    with pytest.raises(
+        srm.DataError, match=r"column 'user_id' .*: expected one type on all sides, found bigint in truth, string"
+    ):
+        evaluator.evaluate({"a": ["x"]}, {"a": {"x"}, 3: set()})
+    with pytest.raises(srm.DataError, match="truth: expected a user, found None with an empty list of items: remove it"):
+        evaluator.evaluate({"a": ["x"]}, {"a": {"x"}, None: set()})
