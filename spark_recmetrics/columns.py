@@ -167,23 +167,30 @@ def transient(names: Iterable[str]) -> list[str]:
 
 
 class WrongTypeError(DataError):
-    """A column has a wrong type. `samples` are frames of the columns that contain strings, by table: values may show why."""
+    """A column has a wrong type. `samples` are frames of the columns that contain strings, by table: values may show why.
 
-    def __init__(self, problem: str, advice: str, samples: Mapping[str, Any]) -> None:
+    `usual` is the pattern of strings that show nothing: numbers in a column of numbers, integers in a column of ids.
+    """
+
+    def __init__(self, problem: str, advice: str, samples: Mapping[str, Any], usual: str | None = None) -> None:
         super().__init__(f"{problem}: {advice}")
-        self.problem, self.advice, self.samples = problem, advice, samples
+        self.problem, self.advice, self.samples, self.usual = problem, advice, samples, usual or NUMBER
 
-    def with_examples(self, first_word: Callable[[Any], str | None], is_empty: Callable[[Any], bool]) -> str:
-        """The message with the first string of each sample that does not match `NUMBER`, or that a table has no rows."""
-        message = self.problem
+    def with_examples(self, first_word: Callable[[Any, str], str | None], is_empty: Callable[[Any], bool]) -> str:
+        """The message with the first string of each sample that does not match `usual`, or that a table has no rows."""
+        message, advice = self.problem, self.advice
         for table, sample in self.samples.items():
-            word = first_word(sample)
+            word = first_word(sample, self.usual)
             if word is None and is_empty(sample):
                 return f"{table}: expected rows, found none, so its columns are read as strings: check its location and filters"
             if word is not None and is_decimal_comma(word):
                 return f"{message}, e.g. {brief(word)} in {table}, with {_DECIMAL_COMMA}"
             message += "" if word is None else f", e.g. {printable(brief(word))} in {table}"
-        return f"{message}: {self.advice}"
+            if word is not None and self.usual == INTEGER and re.match(NUMBER, word):
+                advice = (
+                    f"{self.advice}; if {printable(word)} is a number, cast it, or set its type to bigint in types of {table}"
+                )
+        return f"{message}: {advice}"
 
 
 def near_column(name: str, columns: Sequence[str]) -> str:
@@ -200,6 +207,9 @@ def near_column(name: str, columns: Sequence[str]) -> str:
 
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 """A string that is a number, as a pattern of Java and RE2."""
+
+INTEGER = r"^(0|-?[1-9][0-9]*)$"
+"""A string that is an integer in its only usual form, as a pattern of Java and RE2: 012, +12 and -0 are other strings."""
 
 _DECIMAL_COMMA = "a decimal comma: write decimal points, or configure the reader (docs/inputs.md#decimal-commas)"
 """The advice for a string that would be a number if it had a decimal point."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from spark_recmetrics.columns import Columns, WrongTypeError, near_column
+from spark_recmetrics.columns import INTEGER, Columns, WrongTypeError, near_column
 from spark_recmetrics.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,11 +24,10 @@ CATEGORY_KINDS: tuple[Kind, ...] = ("string", "integer", "boolean", "empty")
 VECTOR_KINDS: tuple[Kind, ...] = ("array", "struct", "vector", "empty")
 """Types of feature vectors."""
 
-_MODEL_KINDS: tuple[Kind, ...] = (*PLAIN_KINDS, "float")
-
 _LISTS = ("predictions", "rating_predictions")
 
 _ID = "an integer or a string as an id"
+_MODEL = "a string, an integer, a boolean or a date as the name of a model"
 
 _CAST_IDS: Mapping[Kind, str] = {
     "float": ", integers to bigint, others to string",
@@ -124,13 +123,21 @@ class TableSchema:
         if actual.inexact:
             message += ", in which pandas stores integers next to a missing value, and those above 2^53 lose digits"
             advice = "read the column as Int64 or as strings"
-        elif expected == _ID and actual.kind in _CAST_IDS:
-            advice += _CAST_IDS[actual.kind]
+        else:
+            advice += _cast_advice(name, expected, actual)
         return WrongTypeError(message, advice, samples)
 
     def has_arrays(self, columns: Columns) -> bool:
         """Whether each row is a user with an array of items."""
         return columns.item not in self.names and columns.items in self.names
+
+
+def _cast_advice(name: str, expected: str, actual: ColumnType) -> str:
+    """How to cast ids and names of models, in Python and in a configuration."""
+    if expected not in (_ID, _MODEL) or actual.kind not in _CAST_IDS:
+        return ""
+    to, advice = ("bigint", _CAST_IDS[actual.kind]) if expected == _ID and actual.kind == "float" else ("string", ", to string")
+    return f"{advice}; in a configuration, set types: {{{name}: {to}}}"
 
 
 def _named_by(key: str | None) -> str:
@@ -234,7 +241,7 @@ def common_id(
     message = f"column {name!r} (columns.{key}): expected one type on all sides, found {sides}"
     strings = [schema for schema, column_type in kinds.items() if column_type.kind == "string" and name in schema.names]
     samples = {schema.table: schema.sample(name) for schema in strings}
-    raise WrongTypeError(message, "cast one of them first, or set cast_ids to string", samples)
+    raise WrongTypeError(message, "cast one of them first, or set cast_ids to string", samples, INTEGER)
 
 
 def _list_columns(schema: TableSchema, columns: Columns) -> ListColumns:
@@ -277,7 +284,7 @@ def _with_numbers(
 ) -> ListColumns:
     """The columns with those of ranks and scores. `reason`: the metric that needs scores, for messages."""
     if read.model:
-        schema.typed("model", columns.model, _MODEL_KINDS, "a string, an integer, a boolean or a date as the name of a model")
+        schema.typed("model", columns.model, PLAIN_KINDS, _MODEL)
     rank = columns.rank if schema.table == "predictions" and not read.arrays else None
     if rank is not None:
         schema.number("rank", rank)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_recmetrics.columns import NUMBER, Columns, WrongTypeError
+from spark_recmetrics.columns import Columns, WrongTypeError
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs import row_rules
@@ -280,10 +280,10 @@ def example_in_errors() -> Iterator[None]:
         raise DataError(error.with_examples(_first_word, lambda column: not len(column))) from None
 
 
-def _first_word(column: pa.ChunkedArray) -> str | None:
-    """The first string that is not a number."""
+def _first_word(column: pa.ChunkedArray, usual: str) -> str | None:
+    """The first string that does not match the pattern."""
     strings = column.drop_null().unique()
-    words = strings.filter(pc.invert(pc.match_substring_regex(strings, NUMBER)))
+    words = strings.filter(pc.invert(pc.match_substring_regex(strings, usual)))
     return words[0].as_py() if len(words) else None
 
 

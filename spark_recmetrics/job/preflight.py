@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from spark_recmetrics.columns import TABLE_OF
 from spark_recmetrics.diagnostics.preflight_spark import prove
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs.spark import union_models
 from spark_recmetrics.job.files.config import Config
 from spark_recmetrics.job.outcome import JobOutcome, print_text
 from spark_recmetrics.job.session_spark import checked_session
+from spark_recmetrics.request.slices import bands_of
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.storage.progress import step
 from spark_recmetrics.storage.read import example_in_errors, read_table
+from spark_recmetrics.storage.text_files import Roles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,14 +79,24 @@ def evaluation_arguments(spark: SparkSession, config: Config, vault: Vault) -> d
 
 def _reader(spark: SparkSession, config: Config, vault: Vault) -> Callable[[Any, str], Any]:
     """A function that reads the table at a location. Other values, such as the number of items, stay."""
-    id_columns = (config.columns.user, config.columns.item)
 
     def read(value: Any, key: str) -> Any:
         if not isinstance(value, Location):
             return value
-        return read_table(spark, config.located(value), f"inputs.{key}", vault, id_columns)
+        return read_table(spark, config.located(value), f"inputs.{key}", vault, _roles(config, key))
 
     return read
+
+
+def _roles(config: Config, key: str) -> Roles:
+    """What the columns of an input are used for."""
+    columns = config.columns
+    if key not in (*TABLE_OF.values(), "item_features"):
+        numbers = [columns.score, columns.rating, columns.propensity, *([columns.rank] if columns.rank else [])]
+        return Roles(ids=(columns.user, columns.item), names=(columns.model,), numbers=numbers)
+    with_edges = [band.name for band in bands_of(config.evaluation.slices) if band.edges]
+    ids = columns.user if key == TABLE_OF["user"] else columns.item
+    return Roles(ids=(ids,), numbers=with_edges, rest="name")
 
 
 def _tables(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:

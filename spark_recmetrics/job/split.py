@@ -9,13 +9,15 @@ from spark_recmetrics.job.session_spark import session
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.progress import step
 from spark_recmetrics.storage.read import read_table
+from spark_recmetrics.storage.text_files import Roles
 
 
 def run_split(config: SplitConfig, outcome: JobOutcome, vault: Vault) -> None:
     """Split the table, publish the parts, and print the reports."""
     with session() as spark:
         with step(spark, "splitting"):
-            rows = read_table(spark, config.located(config.input), "input", vault, (config.columns.user, config.columns.item))
+            roles = Roles(ids=(config.columns.user, config.columns.item), numbers=(config.columns.time or "timestamp",))
+            rows = read_table(spark, config.located(config.input), "input", vault, roles)
             split = getattr(splits, config.split.method)(rows, **config.arguments)
         outcome.tables = splits.publish(split, config.located(config.output), config.run)
         outcome.status, outcome.reports = "ok", [report.to_dict() for report in split.reports]

@@ -2,124 +2,182 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import NumericType, StringType, StructField, StructType
+from pyspark.sql.types import IntegralType, StringType, StructField, StructType
 
-from spark_recmetrics.columns import near_column
+from spark_recmetrics.columns import INTEGER
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.storage.locations import Location
-from spark_recmetrics.storage.table_schemas import type_named
-from spark_recmetrics.text import brief, counted, printable
+from spark_recmetrics.storage.text_files import Check, Fault, Role, Roles, TextFiles, first_faults, first_message, with_places
+from spark_recmetrics.text import counted, printable
+
+_DEFAULTS = {"header": "true", "inferSchema": "true"}
+"""Options of the reader, unless others are given."""
 
 _N_EXTRA_FIELDS = 20
 """How many fields after the last column are checked. Later ones are lost silently if all of these are empty."""
 
+_DIGITS = r"^[-+]?\p{Nd}+$"
+"""A string that Spark reads as an integer."""
 
-def loss(
-    spark: SparkSession, location: Location, options: Mapping[str, str], guessed: StructType, ids: Sequence[str], key: str
-) -> str | None:
-    """What Spark would lose silently, as an error message; None if nothing is lost.
 
-    Spark drops leading zeros of ids that it reads as numbers, fields after the last column, and the first line of a file whose
-    header differs from that of the other files. `guessed` are the columns as Spark guessed them.
+def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a CSV reader with the defaults. Names ignore case here; Spark Connect would take both spellings."""
+    given = {name.lower() for name in options}
+    return {name: value for name, value in _DEFAULTS.items() if name.lower() not in given} | dict(options)
+
+
+def read(files: TextFiles, roles: Roles) -> DataFrame:
+    """The rows of CSV files.
+
+    Ids are integers if all of them are written as integers, otherwise strings: Spark would read 012 and 12 as one number.
+    Names, and columns whose type is given, are strings. Other columns have the type that Spark guesses, unless it changes
+    integers.
+
+    Raises:
+        DataError: The files are empty, or Spark would lose data silently: characters of another encoding, fields after the last
+            column, or the first line of a file whose header differs from that of the other files.
     """
-    rows, n_fields = _lines(spark, location, options, len(guessed.fields))
+    _check_encoding(files)
+    guessed = files.reader().load(files.path)
+    columns = guessed.schema.fields
+    if not columns:
+        raise DataError(f"{files.key}: expected a header and rows, found empty files at {files.path!r}: check the location")
+    if files.option("header") != "false" and re.match(r'\[?\s*\{\s*"', columns[0].name):
+        raise DataError(f"{files.key}: expected csv at {files.path!r}, found JSON: set format: json")
+    rows, n_fields = _lines(files, len(columns))
     fields = [F.col(name) for name in rows.columns[:n_fields]]
-    columns = list(zip(guessed.fields, fields, strict=False))  # the columns that come from folder names follow
-    checks: list[tuple[Column, Callable[[str], str]]] = [
-        (F.when(field.rlike("^[+-]?0[0-9]"), field), partial(_zeros, key, column.name))
-        for column, field in columns
-        if column.name in ids and column.name not in location.types and isinstance(column.dataType, NumericType)
-    ]
-    if _option(options, "mode").upper() != "PERMISSIVE":
-        extra = [F.col(name) for name in rows.columns[n_fields : n_fields + _N_EXTRA_FIELDS]]
-        longer = F.when(F.concat_ws("", *extra).rlike(r"\S"), F.concat_ws(", ", *fields, *extra))
-        checks.append((longer, partial(_long_line, key, n_fields)))
-    is_header = reduce(Column.__and__, (_is_name(field, column.name) for column, field in columns))
-    files = rows.groupBy(F.col("_metadata.file_path").alias("file")).agg(
-        F.max(is_header).alias("has_header"), *(F.min(check).alias(f"check{n}") for n, (check, _) in enumerate(checks))
+    in_files = list(zip(columns, fields, strict=False))  # the columns that come from folder names follow
+    integers = [(column.name, field) for column, field in in_files if isinstance(column.dataType, IntegralType)]
+    checks = _checks(files, rows, fields, [column.name for column in columns], roles)
+    is_header = _is_header(fields, [column.name for column in columns[:n_fields]])
+    by_file = rows.groupBy("_file").agg(
+        *first_faults(checks),
+        *(F.max(field.rlike(_DIGITS) & ~field.rlike(INTEGER)).alias(f"changed{n}") for n, (_, field) in enumerate(integers)),
+        F.max(is_header).alias("has_header"),
     )
-    examples = [(F.min(f"check{n}"), message) for n, (_, message) in enumerate(checks)]
-    if _option(options, "header").lower() == "true":
-        # If no file has the header, Spark has renamed a column, such as a duplicate.
-        without = F.min(F.when(~F.col("has_header"), F.substring_index("file", "/", -2)))
-        header = ", ".join(column.name for column in guessed.fields[:n_fields])
-        examples.append((F.when(F.max("has_header"), without), partial(_other_header, key, header)))
-    if not examples:
-        return None
-    row = files.agg(*(example for example, _ in examples)).collect()[0]
-    messages = zip(row, (message for _, message in examples), strict=True)
-    return next((message(printable(brief(example))) for example, message in messages if example is not None), None)
+    # If no file has the header, Spark has changed it.
+    without_header = F.when(F.max("has_header"), F.min(F.when(~F.col("has_header"), F.col("_file"))))
+    row = by_file.agg(
+        *(F.min(f"check{n}") for n in range(len(checks))), *(F.max(f"changed{n}") for n in range(len(integers))), without_header
+    ).collect()[0]
+    message = first_message(row, checks)
+    if message is None and row[-1] is not None and (files.option("header") or "").lower() == "true":
+        message = _other_header(files.key, ", ".join(column.name for column in columns[:n_fields]), Fault(row[-1], ""))
+    if message is not None:
+        raise DataError(message)
+    as_written = {name for (name, _), changed in zip(integers, row[len(checks) : -1], strict=True) if changed}
+    role_of = {column.name: "name" if column.name in files.typed else roles.of(column.name) for column in columns}
+    schema = StructType([_with_type(column, role_of[column.name], as_written=column.name in as_written) for column in columns])
+    return guessed if schema == guessed.schema else files.reader().schema(schema).load(files.path)
 
 
-def _is_name(field: Column, name: str) -> Column:
+def _with_type(column: StructField, role: Role, *, as_written: bool) -> StructField:
+    """The column with the type in which it is read. `as_written`: a string such as 012 would be an integer for Spark."""
+    is_integer = isinstance(column.dataType, IntegralType)
+    if role == "name" or (role == "id" and not is_integer) or (role != "number" and is_integer and as_written):
+        return StructField(column.name, StringType())
+    return column
+
+
+def _check_encoding(files: TextFiles) -> None:
+    encoding = files.encoding or ""
+    if encoding.upper().startswith(("UTF-16", "UTF-32")) and not files.multi_line:
+        raise DataError(
+            f"{files.key}: Spark finds lines in {encoding} only with multiLine: "
+            f'set options: {{encoding: {encoding}, multiLine: "true"}}'
+        )
+
+
+def _checks(files: TextFiles, rows: DataFrame, fields: Sequence[Column], names: Sequence[str], roles: Roles) -> list[Check]:
+    """The checks of rows that have `fields` for the first of these columns, and room for more fields."""
+    n_fields = len(fields)
+    extra = [F.col(name) for name in rows.columns[n_fields : n_fields + _N_EXTRA_FIELDS]]
+    checks = [*files.not_text(F.concat_ws(files.option("sep", "delimiter") or ",", *fields, *extra))]
+    repeated = {name for name in _repeated(names[:n_fields]) if roles.of(name) != "other"}
+    if repeated:
+        with_repeats = _is_header(fields, _in_file(names[:n_fields]))
+        checks.append(Check(F.when(with_repeats, F.lit(min(repeated))), partial(_repeated_name, files.key)))
+    if (files.option("mode") or "").upper() != "PERMISSIVE":
+        longer = F.when(F.concat_ws("", *extra).rlike(r"\S"), F.concat_ws(", ", *fields, *extra))
+        checks.append(Check(longer, partial(_long_line, files.key, n_fields)))
+    quote = re.escape(files.option("quote") or '"')
+    if files.option("escape") is None:
+        doubled = rf"(?s)^{quote}.*{quote}{quote}"  # Spark keeps all quotes of such a field
+        for name, field in zip(names, fields, strict=False):
+            if roles.of(name) in ("id", "name"):
+                checks.append(Check(F.when(field.rlike(doubled), field), partial(_doubled_quotes, files.key, name)))
+    return checks
+
+
+def _in_file(names: Sequence[str]) -> list[str]:
+    """The names as the header has them: Spark adds the position of the column to names that it has several times."""
+    stems = [name.removesuffix(str(n)) if name.endswith(str(n)) else "" for n, name in enumerate(names)]
+    counts = Counter(stem.lower() for stem in stems if stem)
+    return [stem if counts[stem.lower()] > 1 else name for stem, name in zip(stems, names, strict=True)]
+
+
+def _repeated(names: Sequence[str]) -> set[str]:
+    return {name for name, given in zip(_in_file(names), names, strict=True) if name != given}
+
+
+def _is_header(fields: Sequence[Column], names: Sequence[str]) -> Column:
+    """Whether a row is the header with these names, as Spark or as the file has them."""
+    either = [
+        reduce(Column.__and__, (_is_name(field, name, n) for n, (field, name) in enumerate(zip(fields, header, strict=True))))
+        for header in (names, _in_file(names))
+    ]
+    return either[0] | either[1]
+
+
+def _is_name(field: Column, name: str, position: int) -> Column:
+    if name == f"_c{position}":  # a column without a name
+        return F.coalesce(field, F.lit("")).rlike(rf"^\s*$|^{name}$")
     # Files that a spreadsheet has written may start with a byte order mark.
     return F.coalesce(F.lower(F.trim(F.regexp_replace(field, "^\ufeff", ""))) == name.strip().lower(), F.lit(False))
 
 
-def _zeros(key: str, name: str, example: str) -> str:
+def _repeated_name(key: str, fault: Fault) -> str:
     return (
-        f"{key}: ids in column {name!r} start with zeros, e.g. {example}, and would be read as numbers, so that 012 and 12 "
-        f"become the same id: set types: {{{name}: string}} in {key}, or {{{name}: bigint}} if the ids are numbers"
+        f"{key}: expected different names of columns in the header, found {fault.example!r} several times in {fault.name}: "
+        "rename all but one of them"
     )
 
 
-def _long_line(key: str, n_fields: int, example: str) -> str:
+def _doubled_quotes(key: str, name: str, fault: Fault) -> str:
+    return (
+        f"{key}: expected no quotes inside a quoted field, found {fault.shown} in column {name!r} of {fault.name}: "
+        f"""set options: {{escape: '"'}} in {key}, because quotes in its fields are doubled"""
+    )
+
+
+def _long_line(key: str, n_fields: int, fault: Fault) -> str:
     advice = 'put fields that contain the separator, such as 4,5, in quotes, or use another separator, options: {sep: ";"}'
-    if '"' in example:
+    if '"' in fault.example:
         advice = """set options: {escape: '"'} if quotes in a field are doubled, {multiLine: "true"} if it has line breaks"""
-    return f"{key}: expected {counted(n_fields, 'field')} in every line, like the first, found more: {example}: {advice}"
+    expected = f"expected {counted(n_fields, 'field')} in every line, like the first"
+    return f"{key}: {expected}, found more in {fault.name}: {fault.shown}: {advice}"
 
 
-def _other_header(key: str, header: str, file: str) -> str:
+def _other_header(key: str, header: str, fault: Fault) -> str:
     return (
-        f"{key}: expected the header {header} in every file, found {file} without it. Spark would drop its first line and read "
-        "its columns by position: write all files with the same header, or read them separately"
+        f"{key}: expected the header {printable(header)} in every file, found {fault.name} without it. Spark would drop its "
+        "first line and read its columns by position: write all files with the same header, or read them separately"
     )
 
 
-def _lines(spark: SparkSession, location: Location, options: Mapping[str, str], n_columns: int) -> tuple[DataFrame, int]:
+def _lines(files: TextFiles, n_columns: int) -> tuple[DataFrame, int]:
     """The lines of a CSV, headers included, as columns of strings with room for extra fields; and the number of fields."""
     dropped = ("header", "inferschema", "mode", "nullvalue", "emptyvalue")
-    plain = {name: value for name, value in options.items() if name.lower() not in dropped}
     schema = StructType([StructField(f"_field{n}", StringType()) for n in range(n_columns + _N_EXTRA_FIELDS)])
-    rows = spark.read.options(**plain).format("csv").schema(schema).load(location.path)
+    rows = files.reader(*dropped).schema(schema).load(files.path)
     if len(rows.columns) == len(schema):
-        return rows, n_columns
+        return with_places(rows), n_columns
     # Folder names such as day=2026-11-28 are columns, too, which the files may also contain.
-    in_files = spark.read.options(**plain, recursiveFileLookup="true").format("csv").load(location.path)
-    return rows, len(in_files.columns)
-
-
-def _option(options: Mapping[str, str], name: str) -> str:
-    """An option of a reader; empty if it is not set."""
-    return next((value for given, value in options.items() if given.lower() == name), "")
-
-
-def in_file_order(schema: StructType, partitions: Collection[str]) -> StructType:
-    """The columns for reading a CSV, which is read by position.
-
-    A column of the files that the names of folders hold, too, is read under another name, because Spark takes it from there.
-    """
-    n = len(schema.fields)
-    while n and schema.fields[n - 1].name.lower() in partitions:
-        n -= 1
-    in_files = [
-        StructField(f"_field{position}", StringType()) if field.name.lower() in partitions else field
-        for position, field in enumerate(schema.fields[:n])
-    ]
-    return StructType(in_files + [field for field in schema.fields if field not in in_files])
-
-
-def typed(guessed: StructType, types: Mapping[str, str], key: str) -> StructType:
-    """The columns of a text file with the given types. Raises `DataError` if the file lacks one of them."""
-    for column in types:
-        if column not in guessed.names:
-            raise DataError(f"{key}.types: no column {column!r}{near_column(column, guessed.names)}")
-    return StructType(
-        [StructField(field.name, type_named(types[field.name])) if field.name in types else field for field in guessed.fields]
-    )
+    in_files = files.reader(*dropped, "recursivefilelookup", recursiveFileLookup="true").load(files.path)
+    return with_places(rows), len(in_files.columns)

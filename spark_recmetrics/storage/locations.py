@@ -111,13 +111,14 @@ class Location:
         format: Format of the files under `path`. None: the format that the names of the files show, otherwise parquet. Catalog
             tables have their own.
         options: Options of the Spark reader, such as `{"header": "true"}` for csv: strings, or a `Secret`.
-        types: Types of columns of csv and json by name, such as `{"user_id": "string"}`; Spark guesses the others.
+        types: Types of columns by name, such as `{"user_id": "string"}`. The other columns have their own type; those of csv
+            and json have none, so Spark guesses it.
         where: Only rows whose columns have these values are read, such as `{"day": "2026-11-28", "country": ["DE", "AT"]}`.
 
     Raises:
         ConfigError: Not exactly one of path and table is given, the path has a password, a table has a format, the format is
-            unknown, an option is neither a string nor a secret, a type is unknown, types are given for another format, or a
-            value of `where` is not a string, an integer, a boolean or a list of them.
+            unknown, an option is neither a string nor a secret, a type is unknown, or a value of `where` is not a string, an
+            integer, a boolean or a list of them.
     """
 
     path: str | None = None
@@ -132,9 +133,6 @@ class Location:
         if self.table is not None and self.format not in (None, "parquet"):
             raise ConfigError(f"expected no format for a catalog table, which has its own, found {self.format!r}")
         object.__setattr__(self, "options", _checked("options", self.options, option_value))
-        if self.types and (self.table is not None or self.format not in (None, "csv", "json")):
-            kind = "a catalog table" if self.table is not None else self.format
-            raise ConfigError(f"types: expected none for {kind}, which has its own: set cast_ids to read ids as strings")
         _checked("types", self.types, column_type)
         _checked("where", self.where, filter_values)
 

@@ -1,0 +1,125 @@
+"""JSON files: records that Spark would read partly, and ids that are numbers in one record and strings in another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, StringType, StructField, StructType
+
+from spark_recmetrics.errors import DataError
+from spark_recmetrics.storage.text_files import Check, Fault, Roles, TextFiles, first_faults, first_message, with_places
+
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_SEVERAL = r"[}\]]\s*[{\[]"
+"""In JSON without its strings, the end of one record and the start of another."""
+
+
+def read(files: TextFiles, roles: Roles) -> DataFrame:
+    """The rows of JSON files. Columns whose type is given are strings.
+
+    Raises:
+        DataError: The files are empty or not in UTF-8, a line is not a record or has several, a record has a key twice, or an
+            id or a name is a string in some records and a number in others.
+    """
+    try:
+        guessed = files.reader().load(files.path)
+        columns = guessed.schema.fields
+    except Exception:
+        _check(files, [], [])  # its message says more than that of Spark
+        raise
+    if not columns:
+        raise DataError(f"{files.key}: expected records, found empty files at {files.path!r}: check the location")
+    as_string = (files.option("primitivesAsString") or "").lower() == "true"
+    names = [column for column in columns if roles.of(column.name) in ("id", "name") and column.name not in files.typed]
+    strings = [] if as_string else [column for column in names if _is_string(column.dataType)]
+    _check(files, guessed.columns, strings)
+    schema = StructType(
+        [StructField(column.name, StringType()) if column.name in files.typed else column for column in columns]
+    )
+    return guessed if schema == guessed.schema else files.reader().schema(schema).load(files.path)
+
+
+def _is_string(kind: DataType) -> bool:
+    return isinstance(kind.elementType if isinstance(kind, ArrayType) else kind, StringType)
+
+
+def _check(files: TextFiles, names: Sequence[str], strings: Sequence[StructField]) -> None:
+    """Check the text of files that have columns with these names. `strings` are those of which all values must be strings."""
+    lines = with_places(files.lines(whole=files.multi_line))
+    value, encoding = F.col("value"), files.encoding
+    if encoding is not None and encoding.upper() != "UTF-8":
+        lines = lines.withColumn("value", F.decode(value.cast("binary"), encoding))
+    is_array = value.rlike(r"(?s)^\s*\[.*\]\s*$")
+    several = value.rlike(_SEVERAL) & F.regexp_replace(value, _STRING, "").rlike(_SEVERAL)
+    checks = [*files.not_text(value), Check(F.when(several, F.substring(value, 1, 200)), partial(_several_records, files))]
+    if files.option("mode") is None and not files.multi_line:
+        options = {name: option for name, option in files.options.items() if name.lower().startswith("allow")}
+        corrupt = F.from_json(value, "_corrupt string", {"columnNameOfCorruptRecord": "_corrupt"} | options)
+        checks.append(Check(F.when(~is_array, corrupt.getField("_corrupt")), partial(_no_record, files)))
+    array = F.when(is_array, F.from_json(value, "array<string>")).otherwise(F.array(value))
+    lines, record = lines.withColumn("record", F.explode_outer(array)), F.col("record")
+    keys = F.json_object_keys(record)
+    repeated = F.size(F.array_distinct(F.transform(keys, F.lower))) < F.size(keys)
+    checks.append(Check(F.when(repeated, record), partial(_repeated_key, files)))
+    other_case = F.filter(keys, lambda key: ~key.isin(*names) & F.lower(key).isin(*(name.lower() for name in names)))
+    checks.append(Check(F.get(other_case, 0), partial(_other_case, files)))
+    checks += [Check(_other_type(record, column), partial(_mixed, files, column.name)) for column in strings]
+    message = first_message(lines.agg(*first_faults(checks)).collect()[0], checks)
+    if message is not None:
+        raise DataError(message)
+
+
+def _other_type(record: Column, column: StructField) -> Column:
+    """The value of a record if it is no string, or an array of which an element is none; otherwise null."""
+
+    def as_type(kind: DataType) -> Column:
+        value: Column = F.from_json(record, StructType([StructField(column.name, kind)])).getField(column.name)
+        return value
+
+    text = as_type(StringType())
+    if isinstance(column.dataType, ArrayType):
+        return F.when(F.regexp_replace(text, _STRING, "").rlike(r"[-0-9tf]"), text)
+    number = as_type(DoubleType())
+    is_number = number.isNotNull() & ~F.isnan(number) & (F.abs(number) < float("inf"))
+    return F.when(is_number | as_type(BooleanType()).isNotNull(), text)
+
+
+def _no_record(files: TextFiles, fault: Fault) -> str:
+    start, advice = fault.example.strip()[:1], 'write one record in each line, such as {"user_id": 7}'
+    if start in ("[", "]", "{", "}"):
+        advice = f'if a record has several lines, or all are in one array, set options: {{multiLine: "true"}} in {files.key}'
+    line = files.first_line(fault.file, F.col("value") == fault.example)[0]
+    return f"{files.key}: expected a JSON record in every line, found {fault.shown} in line {line} of {fault.name}: {advice}"
+
+
+def _several_records(files: TextFiles, fault: Fault) -> str:
+    if files.multi_line:
+        found, advice = f"found a record in each line of {fault.name}", "remove multiLine from the options"
+    else:
+        line = files.first_line(fault.file, F.col("value").startswith(fault.example))[0]
+        found, advice = f"found several in line {line} of {fault.name}: {fault.shown}", "write each in a line of its own"
+    return f"{files.key}: expected one JSON record, or an array of them, {found}. Spark would read only the first: {advice}"
+
+
+def _repeated_key(files: TextFiles, fault: Fault) -> str:
+    return (
+        f"{files.key}: expected different keys in a JSON record, in any case, found one twice in {fault.name}: {fault.shown}: "
+        "rename or remove one of them"
+    )
+
+
+def _other_case(files: TextFiles, fault: Fault) -> str:
+    return (
+        f"{files.key}: expected one way to write a column in all records, found {fault.shown} in {fault.name} in another case. "
+        "Spark would read it as null: write it alike in all records"
+    )
+
+
+def _mixed(files: TextFiles, name: str, fault: Fault) -> str:
+    return (
+        f"{files.key}: expected only strings in column {name!r}, as in other records, found {fault.example} in {fault.name}. "
+        f'Spark would read 7 and "7" as one value: write all alike, or set types: {{{name}: string}} in {files.key}'
+    )

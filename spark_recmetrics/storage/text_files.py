@@ -1,0 +1,174 @@
+"""Text files (CSV and JSON): the roles of columns, the encoding, and faults with their file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F
+
+from spark_recmetrics.text import brief, printable
+
+Role = Literal["id", "name", "number", "other"]
+"""An id is an integer or a string, a name is a string; Spark guesses the types of numbers and of other columns."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a table are used for. A text file has no types to show it."""
+
+    ids: Collection[str] = ()
+    names: Collection[str] = ()
+    numbers: Collection[str] = ()
+    rest: Role = "other"
+    """The role of all other columns."""
+
+    def of(self, column: str) -> Role:
+        """The role of a column. A column of numbers may also have names, such as ages in a slice with edges."""
+        roles: dict[Role, Collection[str]] = {"id": self.ids, "number": self.numbers, "name": self.names}
+        return next((role for role, columns in roles.items() if column in columns), self.rest)
+
+
+NO_ROLES = Roles()
+"""Spark guesses the types of all columns."""
+
+
+class Fault(NamedTuple):
+    """The first faulty row of a kind: its file, and what to show of it."""
+
+    file: str
+    example: str
+
+    @property
+    def name(self) -> str:
+        """The end of the path of the file."""
+        return repr(printable(unquote("/".join(self.file.split("/")[-2:]))))
+
+    @property
+    def shown(self) -> str:
+        """The example in a message."""
+        return printable(brief(self.example))
+
+
+class Check(NamedTuple):
+    """A check of rows: what to show of a faulty one, null for the others, and the message about the first fault."""
+
+    example: Column
+    message: Callable[[Fault], str]
+
+
+_PLACE = ("_file", "_block", "_position")
+"""The columns of a row's place: files, blocks of a file, and positions in a block are in the order of the lines."""
+
+
+def with_places(rows: DataFrame) -> DataFrame:
+    """The rows of files with the columns of their place."""
+    places = F.col("_metadata.file_path"), F.col("_metadata.file_block_start"), F.monotonically_increasing_id()
+    return rows.select("*", *(column.alias(name) for column, name in zip(places, _PLACE, strict=True)))
+
+
+def first_faults(checks: Sequence[Check]) -> list[Column]:
+    """Aggregates of rows with places: the place and the example of the first fault of each check."""
+    return [
+        F.min(F.when(check.example.isNotNull(), F.struct(*_PLACE, check.example.alias("example")))).alias(f"check{n}")
+        for n, check in enumerate(checks)
+    ]
+
+
+def first_message(row: Sequence[Any], checks: Sequence[Check]) -> str | None:
+    """The message of the first check with a fault, from a row that begins with the values of `first_faults`."""
+    faults = zip(row, checks, strict=False)
+    return next((check.message(Fault(fault[0], fault["example"])) for fault, check in faults if fault is not None), None)
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """The files of a location, with the options of their reader. `typed` are the columns whose type is given."""
+
+    spark: SparkSession
+    format: str
+    path: str
+    options: Mapping[str, str]
+    typed: Collection[str]
+    key: str
+
+    @cached_property
+    def _by_name(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.options.items()}
+
+    def option(self, *names: str) -> str | None:
+        """The value of an option, whose names ignore case; None if it is not given."""
+        return next((self._by_name[name.lower()] for name in names if name.lower() in self._by_name), None)
+
+    @property
+    def encoding(self) -> str | None:
+        """The encoding, if it is given."""
+        return self.option("encoding", "charset")
+
+    @property
+    def multi_line(self) -> bool:
+        """Whether a record may have several lines."""
+        return (self.option("multiLine") or "").lower() == "true"
+
+    def reader(self, *without: str, **more: str) -> DataFrameReader:
+        """The reader with its options, apart from these."""
+        kept = {name: value for name, value in self.options.items() if name.lower() not in without}
+        return self.spark.read.options(**kept, **more).format(self.format)
+
+    def lines(self, *, whole: bool = False) -> DataFrame:
+        """The lines of the files as `value`, undecoded; with `whole` the whole files."""
+        options = {
+            name: value for name, value in self.options.items() if name.lower() not in ("encoding", "charset", "wholetext")
+        }
+        return self.spark.read.options(**options, wholetext=str(whole).lower()).format("text").load(self.path)
+
+    def first_line(self, file: str, is_fault: Column) -> tuple[int, str]:
+        """The number and the content of the first line of a file with a fault."""
+        lines = with_places(self.lines().where(F.col("_metadata.file_path") == file))
+        first = lines.where(is_fault).agg(F.min(F.struct("_block", "_position", "value"))).collect()[0][0]
+        block, position = F.col("_block"), F.col("_position")
+        before = (block < first["_block"]) | ((block == first["_block"]) & (position < first["_position"]))
+        return lines.where(before).count() + 1, first["value"]
+
+    def not_text(self, content: Column) -> list[Check]:
+        """Checks of bytes that are no text, or a text that is not in UTF-8 or in the given encoding."""
+        strange = content.rlike(_STRANGE if (self.encoding or "").upper().replace("-", "") != "UTF8" else _BINARY)
+        return [Check(F.when(strange, F.substring(content, 1, 200)), self._strange)]
+
+    def _strange(self, fault: Fault) -> str:
+        where, content = f"{self.key}: expected {self.format} in", fault.example
+        for start, (what, advice) in _MAGIC.items():
+            if content.startswith(start):
+                return f"{where} {fault.name}, found {what}: {advice}"
+        given = self.encoding or "UTF-8"
+        if "\0" in content:
+            encoding = "UTF-16" if content.startswith("\ufffd") else "UTF-16BE" if content.startswith("\0") else "UTF-16LE"
+            advice = f'set options: {{encoding: {encoding}, multiLine: "true"}} in {self.key}'
+            if self.format == "json":
+                advice = "save it as UTF-8"
+            return f"{where} {given}, found UTF-16 in {fault.name}: {advice}"
+        # A job of its own: a record of CSV may follow empty lines, or have several.
+        line, text = self.first_line(fault.file, F.col("value").rlike("\ufffd"))
+        line_separator = ', lineSep: "\\n"' if self.format == "json" and not self.multi_line else ""
+        found = f"other bytes in line {line} of {fault.name}: {printable(brief(text))}, so that different names become equal"
+        return (
+            f"{where} {given}, found {found}: set options: {{encoding: ISO-8859-1{line_separator}}} in {self.key}, or the "
+            "encoding that the file has. If it has this replacement character itself, set options: {encoding: UTF-8}"
+        )
+
+
+_MAGIC = {
+    "PAR1": ("a parquet file", "set format: parquet"),
+    "ORC": ("an ORC file", "set format: orc"),
+    "Obj\x01": ("an Avro file", "write it as parquet"),
+    "PK\x03\x04": ("a zip archive", "unpack it, or compress it with gzip"),
+}
+"""The first characters of files that are not text."""
+
+_BINARY = r"^(PAR1|ORC[\x00-\x1f]|Obj\x01|PK\x03\x04)"
+_STRANGE = rf"\uFFFD|{_BINARY}|\x00[\x20-\x7e]\x00[\x20-\x7e]|[\x20-\x7e]\x00[\x20-\x7e]\x00"
+"""Content that is not text, or a text in another encoding: a byte that is not UTF-8 becomes U+FFFD; UTF-16 has null bytes."""
