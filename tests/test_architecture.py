@@ -161,8 +161,11 @@ FORBIDDEN = {
     "cache": "only storage.actions.materialize keeps tables",
 }
 # Of the numbers it looks only at the partition and at whether a row is the first one, which a second try has, too.
+# The lines of a block of a file are numbered in their order, whichever task reads it.
 # Where there is no context, jobs have no names.
-ALLOWED = {"row_counts.py": ["monotonically_increasing_id"], "progress.py": ["sparkContext"]}
+ALLOWED = {name: ["monotonically_increasing_id"] for name in ("row_counts.py", "text_files.py")} | {
+    "progress.py": ["sparkContext"]
+}
 # Methods that start a Spark job or keep a table. count with arguments is that of a list or text.
 JOBS = {"collect", "toPandas", "take", "first", "head", "isEmpty", "toLocalIterator", "persist", "unpersist", "show", "foreach"}
 

@@ -1,10 +1,10 @@
-"""CSV files: options of the reader, types of columns, and data that Spark would drop or change silently."""
+"""CSV files: types of columns, and data that Spark would drop or change silently."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
@@ -13,11 +13,18 @@ from pyspark.sql.types import IntegralType, StringType, StructField, StructType
 
 from spark_recmetrics.columns import INTEGER
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.storage.text_files import Check, Fault, Role, Roles, TextFiles, first_faults, first_message, with_places
+from spark_recmetrics.storage.text_files import (
+    Check,
+    Fault,
+    Role,
+    Roles,
+    TextFiles,
+    first_faults,
+    first_message,
+    with_places,
+    with_strings,
+)
 from spark_recmetrics.text import counted, printable
-
-_DEFAULTS = {"header": "true", "inferSchema": "true"}
-"""Options of the reader, unless others are given."""
 
 _N_EXTRA_FIELDS = 20
 """How many fields after the last column are checked. Later ones are lost silently if all of these are empty."""
@@ -26,14 +33,8 @@ _DIGITS = r"^[-+]?\p{Nd}+$"
 """A string that Spark reads as an integer."""
 
 
-def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a CSV reader with the defaults. Names ignore case here; Spark Connect would take both spellings."""
-    given = {name.lower() for name in options}
-    return {name: value for name, value in _DEFAULTS.items() if name.lower() not in given} | dict(options)
-
-
-def read(files: TextFiles, roles: Roles) -> DataFrame:
-    """The rows of CSV files.
+def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> StructType:
+    """The columns of CSV files in the types in which they are read.
 
     Ids are integers if all of them are written as integers, otherwise strings: Spark would read 012 and 12 as one number.
     Names, and columns whose type is given, are strings. Other columns have the type that Spark guesses, unless it changes
@@ -44,8 +45,7 @@ def read(files: TextFiles, roles: Roles) -> DataFrame:
             column, or the first line of a file whose header differs from that of the other files.
     """
     _check_encoding(files)
-    guessed = files.reader().load(files.path)
-    columns = guessed.schema.fields
+    columns = guessed.fields
     if not columns:
         raise DataError(f"{files.key}: expected a header and rows, found empty files at {files.path!r}: check the location")
     if files.option("header") != "false" and re.match(r'\[?\s*\{\s*"', columns[0].name):
@@ -72,17 +72,14 @@ def read(files: TextFiles, roles: Roles) -> DataFrame:
     if message is not None:
         raise DataError(message)
     as_written = {name for (name, _), changed in zip(integers, row[len(checks) : -1], strict=True) if changed}
-    role_of = {column.name: "name" if column.name in files.typed else roles.of(column.name) for column in columns}
-    schema = StructType([_with_type(column, role_of[column.name], as_written=column.name in as_written) for column in columns])
-    return guessed if schema == guessed.schema else files.reader().schema(schema).load(files.path)
+    return with_strings(guessed, lambda name: name in files.typed or _is_string(guessed[name], roles.of(name), as_written))
 
 
-def _with_type(column: StructField, role: Role, *, as_written: bool) -> StructField:
-    """The column with the type in which it is read. `as_written`: a string such as 012 would be an integer for Spark."""
-    is_integer = isinstance(column.dataType, IntegralType)
-    if role == "name" or (role == "id" and not is_integer) or (role != "number" and is_integer and as_written):
-        return StructField(column.name, StringType())
-    return column
+def _is_string(column: StructField, role: Role, as_written: Collection[str]) -> bool:
+    """Whether a column is read as strings. `as_written` are those whose strings, such as 012, Spark would change."""
+    if isinstance(column.dataType, IntegralType):
+        return role == "name" or (role != "number" and column.name in as_written)
+    return role in ("id", "name")
 
 
 def _check_encoding(files: TextFiles) -> None:
@@ -181,3 +178,18 @@ def _lines(files: TextFiles, n_columns: int) -> tuple[DataFrame, int]:
     # Folder names such as day=2026-11-28 are columns, too, which the files may also contain.
     in_files = files.reader(*dropped, "recursivefilelookup", recursiveFileLookup="true").load(files.path)
     return with_places(rows), len(in_files.columns)
+
+
+def in_file_order(schema: StructType, partitions: Collection[str]) -> StructType:
+    """The columns for reading a CSV, which is read by position.
+
+    A column of the files that the names of folders hold, too, is read under another name, because Spark takes it from there.
+    """
+    n = len(schema.fields)
+    while n and schema.fields[n - 1].name.lower() in partitions:
+        n -= 1
+    in_files = [
+        StructField(f"_field{position}", StringType()) if field.name.lower() in partitions else field
+        for position, field in enumerate(schema.fields[:n])
+    ]
+    return StructType(in_files + [field for field in schema.fields if field not in in_files])

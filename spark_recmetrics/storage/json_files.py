@@ -5,49 +5,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, StringType, StructField, StructType
 
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.storage.text_files import Check, Fault, Roles, TextFiles, first_faults, first_message, with_places
+from spark_recmetrics.storage.text_files import (
+    Check,
+    Fault,
+    Roles,
+    TextFiles,
+    first_faults,
+    first_message,
+    with_places,
+    with_strings,
+)
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _SEVERAL = r"[}\]]\s*[{\[]"
 """In JSON without its strings, the end of one record and the start of another."""
 
 
-def read(files: TextFiles, roles: Roles) -> DataFrame:
-    """The rows of JSON files. Columns whose type is given are strings.
+def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> StructType:
+    """The columns of JSON files in the types in which they are read. Columns whose type is given are strings.
 
     Raises:
         DataError: The files are empty or not in UTF-8, a line is not a record or has several, a record has a key twice, or an
             id or a name is a string in some records and a number in others.
     """
-    try:
-        guessed = files.reader().load(files.path)
-        columns = guessed.schema.fields
-    except Exception:
-        _check(files, [], [])  # its message says more than that of Spark
-        raise
-    if not columns:
+    if not guessed.fields:
         raise DataError(f"{files.key}: expected records, found empty files at {files.path!r}: check the location")
     as_string = (files.option("primitivesAsString") or "").lower() == "true"
-    names = [column for column in columns if roles.of(column.name) in ("id", "name") and column.name not in files.typed]
-    strings = [] if as_string else [column for column in names if _is_string(column.dataType)]
-    _check(files, guessed.columns, strings)
-    schema = StructType(
-        [StructField(column.name, StringType()) if column.name in files.typed else column for column in columns]
-    )
-    return guessed if schema == guessed.schema else files.reader().schema(schema).load(files.path)
+    names = [column for column in guessed if roles.of(column.name) in ("id", "name") and column.name not in files.typed]
+    check(files, guessed.names, [] if as_string else [column for column in names if _is_string(column.dataType)])
+    return with_strings(guessed, lambda name: name in files.typed)
 
 
 def _is_string(kind: DataType) -> bool:
     return isinstance(kind.elementType if isinstance(kind, ArrayType) else kind, StringType)
 
 
-def _check(files: TextFiles, names: Sequence[str], strings: Sequence[StructField]) -> None:
-    """Check the text of files that have columns with these names. `strings` are those of which all values must be strings."""
+def check(files: TextFiles, names: Sequence[str] = (), strings: Sequence[StructField] = ()) -> None:
+    """Check the text of files, which have columns with these names. `strings` are those of which all values must be strings."""
     lines = with_places(files.lines(whole=files.multi_line))
     value, encoding = F.col("value"), files.encoding
     if encoding is not None and encoding.upper() != "UTF-8":

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_recmetrics.columns import NUMBER, WrongTypeError
+from spark_recmetrics.columns import WrongTypeError
 from spark_recmetrics.errors import DataError, reason_of
-from spark_recmetrics.storage import csv_files
+from spark_recmetrics.storage import csv_files, json_files
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.identifiers import quoted, quoted_part
 from spark_recmetrics.storage.input_files import input_files
 from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.storage.row_filter import filtered
+from spark_recmetrics.storage.text_files import NO_ROLES, Roles, TextFiles, with_strings
+from spark_recmetrics.storage.typed_columns import with_types
 from spark_recmetrics.storage.unreadable import why_unreadable
 
 _log = logging.getLogger(__name__)
@@ -29,28 +31,29 @@ _DEFAULTS = {
 }
 """Options of the reader, unless others are given."""
 
+_CHECKED = {"csv": csv_files.checked_schema, "json": json_files.checked_schema}
+"""How text files are checked, and in which types their columns are read."""
 
-def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, ids: Sequence[str] = ()) -> DataFrame:
+
+def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, roles: Roles = NO_ROLES) -> DataFrame:
     """The rows at a location that its filter keeps.
 
-    `key` is its configuration key, and `ids` are columns whose leading zeros must not be lost.
+    `key` is its configuration key, and `roles` say what the columns of text files are used for.
 
     Raises:
         ConfigError: A secret is missing.
-        DataError: The path or table is missing or cannot be read in that format, it lacks a column whose type is given,
-            reading a CSV would lose data, see `csv_files.loss`, or the rows cannot be filtered, see `row_filter.filtered`.
+        DataError: The path or table is missing or cannot be read in that format, Spark would lose or change data of a text
+            file silently, see `csv_files.read` and `json_files.read`, the given types would lose values, see `with_types`, or
+            the rows cannot be filtered, see `row_filter.filtered`.
     """
-    return filtered(_whole_table(spark, location, key, vault, ids), location.where, key)
-
-
-def _whole_table(spark: SparkSession, location: Location, key: str, vault: Vault, ids: Sequence[str]) -> DataFrame:
     options = vault.options(location.options, key)
     where = f"table {location.table!r}" if location.table else f"{location.format or 'files'} at {location.path!r}"
     try:
         if location.path is not None:
-            return _read_files(spark, location, location.path, options, key, ids)
-        # Delta and Iceberg read an older version of a catalog table by an option.
-        frame = spark.read.options(**options).table(quoted(str(location.table)))
+            frame = _read_files(spark, location, options, key, roles)
+        else:
+            # Delta and Iceberg read an older version of a catalog table by an option.
+            frame = spark.read.options(**options).table(quoted(str(location.table)))
         _ = frame.schema  # Spark Connect looks a table up only when its schema is read
     except DataError:
         raise
@@ -58,13 +61,12 @@ def _whole_table(spark: SparkSession, location: Location, key: str, vault: Vault
         # Spark quotes options, and so secrets, in its messages. `from None` keeps the original error out of the traceback.
         reason = f"cannot read {where}: {reason_of(error, vault.masked)}: check the location and the format"
         raise DataError(f"{key}: {reason}") from None
-    return frame
+    return filtered(with_types(frame, location.types, key, options), location.where, key)
 
 
-def _read_files(
-    spark: SparkSession, location: Location, path: str, options: Mapping[str, str], key: str, ids: Sequence[str]
-) -> DataFrame:
+def _read_files(spark: SparkSession, location: Location, options: Mapping[str, str], key: str, roles: Roles) -> DataFrame:
     """The table in files. Columns in the names of folders are strings: by Spark's guess 007 and 7 would be the same id."""
+    path = str(location.path)
     try:
         files = input_files(spark, path, location.format, options)
     except ValueError as error:
@@ -75,19 +77,18 @@ def _read_files(
         frame = reader.load(path)
         schema = frame.schema
     except Exception as error:
+        if files.format == "json":
+            json_files.check(TextFiles(spark, files.format, path, options, location.types, key))
         problem = why_unreadable(spark, error, files.names, lambda file: reader.load(file).schema)
         if problem is None:
             raise
         raise DataError(f"{key}: {problem}") from None
-    if files.format == "csv" and schema.fields:
-        loss = csv_files.loss(spark, location, options, schema, ids, key)
-        if loss:
-            raise DataError(loss)
-    partitions = {column.name: "string" for column in schema if column.name.lower() in files.partitions}
-    types = partitions | location.types
-    if not types:
+    if files.format in _CHECKED:
+        text = TextFiles(spark, files.format, path, options, location.types, key)
+        schema = _CHECKED[files.format](text, schema, roles)
+    schema = with_strings(schema, lambda name: name.lower() in files.partitions)
+    if schema == frame.schema:
         return frame
-    schema = csv_files.typed(schema, types, key)
     read_as = csv_files.in_file_order(schema, files.partitions) if files.format == "csv" else schema
     return reader.schema(read_as).load(path).select(*map(quoted_part, schema.names))
 
@@ -116,8 +117,8 @@ def example_in_errors() -> Iterator[None]:
         raise DataError(message) from None
 
 
-def _first_word(strings: DataFrame) -> str | None:
-    """The first string that is not a number."""
+def _first_word(strings: DataFrame, usual: str) -> str | None:
+    """The first string that does not match the pattern."""
     string = F.col(quoted_part(strings.columns[0]))
-    rows = strings.where(string.isNotNull() & ~string.rlike(NUMBER)).limit(1).collect()
+    rows = strings.where(string.isNotNull() & ~string.rlike(usual)).limit(1).collect()
     return rows[0][0] if rows else None

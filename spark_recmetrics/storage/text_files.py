@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_recmetrics.text import brief, printable
 
@@ -59,6 +60,11 @@ class Check(NamedTuple):
 
     example: Column
     message: Callable[[Fault], str]
+
+
+def with_strings(columns: StructType, is_string: Callable[[str], bool]) -> StructType:
+    """The columns, with strings in those whose name is chosen."""
+    return StructType([StructField(column.name, StringType()) if is_string(column.name) else column for column in columns])
 
 
 _PLACE = ("_file", "_block", "_position")

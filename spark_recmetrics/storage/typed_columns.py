@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -27,19 +26,17 @@ _PARSED_AS = (
 )
 """Options of the readers of CSV and JSON that say how numbers and times are written."""
 
+_BITS: Mapping[type[T.DataType], int] = {T.IntegerType: 32, T.LongType: 64}
+
 _EXACT: Mapping[type[T.DataType], int] = {T.FloatType: 2**24, T.DoubleType: 2**53}
 """Floats of this size and above may stand for several integers."""
 
-
-class _Typed(NamedTuple):
-    """A column in its new type, and whether a value is lost."""
-
-    column: Column
-    is_lost: Column
+_WIDE = T.DecimalType(38, 18)
+"""The type in which numbers are read from strings before they get their own."""
 
 
-def with_types(frame: DataFrame, types: Mapping[str, str], key: str, options: Mapping[str, str] | None) -> DataFrame:
-    """The table with these columns in these types. `options`: of text files, whose columns of other types are strings.
+def with_types(frame: DataFrame, types: Mapping[str, str], key: str, options: Mapping[str, str]) -> DataFrame:
+    """The table with these columns in these types. `options`: of the reader, for strings that become numbers or times.
 
     Raises:
         DataError: A column is missing, it cannot be cast, or the cast would lose a value: null where there was a value, a
@@ -52,11 +49,12 @@ def with_types(frame: DataFrame, types: Mapping[str, str], key: str, options: Ma
     cast = {name: target for name, target in types.items() if kinds[name].simpleString() != target}
     if not cast:
         return frame
-    typed = {name: _typed(frame, name, kinds[name], target, options) for name, target in cast.items()}
+    given = {name: option for name, option in options.items() if name.lower() in _PARSED_AS}
+    typed = {name: _typed(frame[quoted_part(name)], kinds[name], type_named(target), given) for name, target in cast.items()}
     try:
         _check(frame, {name: column for name, column in typed.items() if cast[name] != "string"}, cast, key)
         result = frame.select(
-            *(typed[name].column.alias(name) if name in typed else frame[quoted_part(name)] for name in frame.columns)
+            *(typed[name].alias(name) if name in typed else frame[quoted_part(name)] for name in frame.columns)
         )
         result.schema  # noqa: B018 - Spark Connect checks the casts only now
     except DataError:
@@ -67,10 +65,12 @@ def with_types(frame: DataFrame, types: Mapping[str, str], key: str, options: Ma
     return result
 
 
-def _check(frame: DataFrame, typed: Mapping[str, _Typed], types: Mapping[str, str], key: str) -> None:
+def _check(frame: DataFrame, typed: Mapping[str, Column], types: Mapping[str, str], key: str) -> None:
+    """Raise `DataError` if a typed column is null where the column of the frame has a value."""
     if not typed:
         return
-    lost = [F.when(column.is_lost, frame[quoted_part(name)].cast("string")) for name, column in typed.items()]
+    values = {name: frame[quoted_part(name)].cast("string") for name in typed}
+    lost = [F.when(typed[name].isNull() & value.rlike(r"\S"), value) for name, value in values.items()]
     examples = frame.select(*(column.alias(f"c{n}") for n, column in enumerate(lost)))
     row = examples.agg(*(F.min(name) for name in examples.columns)).collect()[0]
     for name, example in zip(typed, row, strict=True):
@@ -82,51 +82,44 @@ def _check(frame: DataFrame, typed: Mapping[str, _Typed], types: Mapping[str, st
             raise DataError(f"{key}.types.{name}: expected values that {types[name]} can hold, {found}: {advice}")
 
 
-def _typed(frame: DataFrame, name: str, source: T.DataType, target: str, options: Mapping[str, str] | None) -> _Typed:
-    value, to = quoted_part(name), type_named(target)
-    raw = frame[value]
-    if isinstance(source, T.StringType) and isinstance(to, T.IntegralType):
-        number = F.expr(f"try_cast({value} AS decimal(38,18))")  # 12.0 and 1e3 are integers, too
-        typed = F.expr(f"try_cast(try_cast({value} AS decimal(38,18)) AS {target})")
-        return _Typed(typed, _differs(raw, typed, number))
-    if isinstance(source, T.StringType) and options is not None and target != "string":
-        return _parsed(raw, value, to, options)
-    typed = F.expr(f"try_cast({value} AS {target})")
-    is_lost = raw.isNotNull() & typed.isNull()
-    if isinstance(source, T.StringType):
-        wide = F.expr(f"try_cast({value} AS decimal(38,18))")
-        return _Typed(typed, _differs(raw, typed, wide) if isinstance(to, T.DecimalType) else raw.rlike(r"\S") & typed.isNull())
-    if isinstance(to, T.IntegralType | T.DecimalType) and target != source.simpleString():
-        back = F.expr(f"try_cast(try_cast({value} AS {target}) AS {source.simpleString()})")
-        is_lost |= raw.isNotNull() & ~raw.eqNullSafe(back)
-    if isinstance(to, T.IntegralType) and type(source) in _EXACT:
-        is_lost |= F.abs(raw) >= _EXACT[type(source)]
-    return _Typed(typed, is_lost)
+def _typed(value: Column, source: T.DataType, to: T.DataType, options: Mapping[str, str]) -> Column:
+    """A column in another type, null where the type cannot hold the value."""
+    is_number = isinstance(to, T.IntegralType | T.DecimalType)
+    if isinstance(source, T.StringType) and is_number:
+        return _exact(_decimal(value, options), _WIDE, to)
+    if isinstance(source, T.StringType) and not isinstance(to, T.StringType):
+        return _from_text(value, to, options)
+    if isinstance(source, T.NumericType) and is_number:
+        return _exact(value, source, to)
+    return value.cast(to)
 
 
-def _parsed(raw: Column, value: str, to: T.DataType, options: Mapping[str, str]) -> _Typed:
-    """A string of a text file, read as the options of its reader say."""
-    given = {name: option for name, option in options.items() if name.lower() in _PARSED_AS}
-    has_locale = any(name.lower() == "locale" for name in given)
-    if isinstance(to, T.DecimalType) and not has_locale:
-        # The reader would leave out commas: 3,5 would be 35.
-        wide, typed = (F.expr(f"try_cast({value} AS {kind})") for kind in ("decimal(38,18)", to.simpleString()))
-        return _Typed(typed, _differs(raw, typed, wide))
-    typed = _from_text(raw, to, given)
+def _exact(number: Column, source: T.DataType, to: T.DataType) -> Column:
+    """Numbers in a type of integers or decimals, which must hold all their digits. Others would raise an error in ANSI mode."""
     if isinstance(to, T.DecimalType):
-        # 4.25 would be 425 where the point separates thousands.
-        comma = _from_text(F.lit("0,5"), T.DecimalType(3, 1), given) == 0.5
-        misread = F.coalesce(comma, F.lit(False)) & raw.rlike(r"\.(?!\d{3}(?!\d))")
-        return _Typed(typed, misread | _differs(raw, typed, _from_text(raw, T.DecimalType(38, 18), given)))
-    return _Typed(typed, raw.rlike(r"\S") & typed.isNull())
+        fits = (F.abs(number) < 10.0 ** (to.precision - to.scale)) & (F.round(number, to.scale) == number)
+        return F.when(fits, number).cast(to)
+    largest = 2 ** (_BITS[type(to)] - 1)
+    fits = number.between(-largest, largest - 1)
+    if type(source) in _EXACT:
+        fits &= (F.rint(number) == number) & (F.abs(number) < _EXACT[type(source)])
+    elif isinstance(source, T.DecimalType):
+        fits &= F.floor(number) == number
+    return F.when(fits, number).cast(to)
 
 
-def _differs(raw: Column, typed: Column, exact: Column) -> Column:
-    return raw.rlike(r"\S") & (typed.isNull() | F.coalesce(typed != exact, F.lit(False)))
+def _decimal(value: Column, options: Mapping[str, str]) -> Column:
+    """A string as a decimal. Without a locale, the reader would leave out commas: 3,5 would be 35."""
+    decimal = _from_text(value, _WIDE, options)
+    if not any(name.lower() == "locale" for name in options):
+        return F.when(~value.contains(","), decimal)
+    # Where points separate thousands, 4.25 would be 425.
+    has_comma = F.coalesce(_from_text(F.lit("0,5"), _WIDE, options) == 0.5, F.lit(False))
+    return F.when(~(has_comma & value.rlike(r"\.(?!\d{3}(?!\d))")), decimal)
 
 
-def _from_text(raw: Column, to: T.DataType, options: Mapping[str, str]) -> Column:
+def _from_text(value: Column, to: T.DataType, options: Mapping[str, str]) -> Column:
     # Without quotes and a usual separator, the whole string is the field.
     as_field = {**options, "sep": "\x01", "quote": ""}
-    parsed: Column = F.from_csv(raw, f"value {to.simpleString()}", as_field).getField("value")
+    parsed: Column = F.from_csv(value, f"value {to.simpleString()}", as_field).getField("value")
     return parsed

@@ -494,7 +494,7 @@ REJECTED = {
 MESSAGES = {
     "no column": "truth: no column 'user_id' (columns.user); did you mean 'user'?",
     "a type": "truth: column 'user_id' (columns.user): expected an integer or a string as an id, found double: cast it first, "
-    "integers to bigint, others to string",
+    "integers to bigint, others to string; in a configuration, set types: {user_id: bigint}",
     "a string": "truth: column 'rating' (columns.rating): expected a number, found string, e.g. 'n/a' in truth: cast it first",
     "a decimal comma": (
         "truth: column 'rating' (columns.rating): expected a number, found string, e.g. '3,5' in truth, with a decimal comma: "

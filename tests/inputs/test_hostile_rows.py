@@ -100,8 +100,12 @@ def test_rating_metrics_do_not_depend_on_relevance(session):
 @pytest.mark.parametrize(
     ("kind", "value", "advice"),
     [
-        ("double", 7.0, r"found double: cast it first, integers to bigint, others to string$"),
-        ("boolean", True, r"found boolean: cast it first, to string$"),
+        (
+            "double",
+            7.0,
+            r"found double: cast it first, integers to bigint, others to string; in a config.* types: \{item_id: bigint\}$",
+        ),
+        ("boolean", True, r"found boolean: cast it first, to string; in a configuration, set types: \{item_id: string\}$"),
     ],
 )
 def test_ids_of_other_types(session, kind, value, advice):

@@ -246,17 +246,6 @@ def test_errors_have_place_and_remedy(rejected: Rejected, more: str, line: str) 
             "inputs.predictions.types.user_id: expected the name of a type such as string, found 7",
         ),
         (
-            "{predictions: {path: /p, format: parquet, types: {user_id: string}}, truth: {path: /t}}",
-            "inputs.predictions: types: expected none for parquet, which has its own: set cast_ids to read ids as strings",
-        ),
-        (
-            "{predictions: {table: t, types: {user_id: string}}, truth: {path: /t}}",
-            (
-                "inputs.predictions: types: expected none for a catalog table, which has its own: "
-                "set cast_ids to read ids as strings"
-            ),
-        ),
-        (
             "{predictions: {path: /p, options: {header: true}}, truth: {path: /t}}",
             "inputs.predictions.options.header: expected a string, found True: write it in quotes",
         ),
