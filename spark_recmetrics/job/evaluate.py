@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_recmetrics.decisions.comparison import Comparison, compare
@@ -12,6 +13,7 @@ from spark_recmetrics.evaluation.result import Result
 from spark_recmetrics.evaluation.stages import evaluate
 from spark_recmetrics.job.files.config import Config
 from spark_recmetrics.job.gates import gate_results, previous_rows, print_gates
+from spark_recmetrics.job.local_files import check_replaceable
 from spark_recmetrics.job.mlflow import check_installed, track
 from spark_recmetrics.job.outcome import JobOutcome, print_location, print_text, print_warning
 from spark_recmetrics.job.preflight import check_inputs, common_arguments, evaluation_arguments
@@ -31,6 +33,8 @@ def run_evaluation(
     config: Config, outcome: JobOutcome, vault: Vault, *, explain_user: str | None = None, fail_on_gates: bool = True
 ) -> None:
     """Run the job. Also print the recommendations of the user `explain_user`."""
+    if config.report_path is not None:
+        check_replaceable(Path(config.report_path), "report", "report")
     try:
         evaluation, text, html = _evaluate_and_publish(config, outcome, vault, explain_user)
     except Exception as error:

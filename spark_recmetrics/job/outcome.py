@@ -8,12 +8,12 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, reason_of
+from spark_recmetrics.errors import DataError, RecMetricsError, reason_of
 from spark_recmetrics.job.files.job_file import Job, locations_in
 from spark_recmetrics.job.files.source import dotted
+from spark_recmetrics.job.local_files import emptied_result_file
 from spark_recmetrics.reports.formatting import RESULT_MARK, unmarked
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.locations import Location
@@ -91,8 +91,10 @@ def run_job(
     """Load the configuration, do the work, print the result line, also after an error, and return the exit code."""
     outcome, vault, result_file, config = JobOutcome(command), Vault(), None, None
     try:
-        result_file = _writable_file(result_json)
-        config = load()
+        try:
+            config = load()
+        finally:  # the errors of a configuration are reported in the file, too
+            result_file = None if result_json is None else emptied_result_file(result_json, config)
         outcome.job, outcome.run_id, outcome.as_of, outcome.config_hash = config.job, config.run_id, config.as_of, config.hash
         vault.check((dotted(keys), place.options) for keys, place in locations_in(config) if isinstance(place, Location))
         with _masked_logs(vault), show_steps():
@@ -141,18 +143,6 @@ def _masked_logs(vault: Vault) -> Iterator[None]:
     finally:
         for handler in handlers:
             handler.removeFilter(mask)
-
-
-def _writable_file(name: str | None) -> Path | None:
-    """The file for the result, emptied. A file that cannot be written is an error before the job starts."""
-    if name is None:
-        return None
-    path = Path(name)
-    try:
-        path.write_text("", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--result-json {name}: cannot be written: {error.strerror}") from error
-    return path
 
 
 def print_text(text: object = "") -> None:

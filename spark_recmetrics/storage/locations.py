@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.storage.credentials import CREDENTIALS_IN_ADDRESS, Secret, without_password
 from spark_recmetrics.storage.formats import FileFormat, TableFormat
+from spark_recmetrics.storage.identifiers import name_parts
 from spark_recmetrics.storage.table_schemas import TYPES, column_type
 from spark_recmetrics.text import did_you_mean
 
@@ -84,6 +85,14 @@ def _check_place(place: Location | Output, catalog_key: str, formats: tuple[str 
     if isinstance(path, str) and without_password(path) != path:
         raise ConfigError(f"path: {CREDENTIALS_IN_ADDRESS}")
     plain_text(name if path is None else path)
+    if name is not None:
+        *parts, last = name_parts(name)
+        may_be_empty = catalog_key == "table_prefix" and parts and not last
+        if any(not part or part != part.strip() for part in (parts if may_be_empty else [*parts, last])):
+            raise ConfigError(
+                f"{catalog_key}: expected a name without empty parts and without blanks at their ends, found {name!r}: "
+                "is a variable not set?"
+            )
     if place.format not in formats:
         raise ConfigError(f"unknown format {place.format!r}{did_you_mean(str(place.format), filter(None, formats))}")
 

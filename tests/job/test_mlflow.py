@@ -382,7 +382,7 @@ def test_a_failing_server_does_not_lose_the_run(job, spark, client, tmp_path, mo
 
 def test_the_run_id_does_not_depend_on_tracking(tmp_path):
     path = tmp_path / "conf.json"
-    plain = {"inputs": {name: {"path": "/nowhere"} for name in ("predictions", "truth")}, "output": {"path": "/nowhere"}}
+    plain = {"inputs": {name: {"path": "/nowhere"} for name in ("predictions", "truth")}, "output": {"path": "/elsewhere"}}
     ids = set()
     for more in ({}, {"tracking": None}, {"tracking": {"mlflow": {}}}, {"tracking": {"mlflow": {"experiment": "recs"}}}):
         path.write_text(json.dumps(plain | more))
@@ -393,7 +393,7 @@ def test_the_run_id_does_not_depend_on_tracking(tmp_path):
 
 def test_a_job_without_mlflow_fails_before_it_reads_tables(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tracking, "find_spec", lambda _name: None)
-    conf = {"inputs": {name: {"path": "/nowhere"} for name in ("predictions", "truth")}, "output": {"path": "/nowhere"}}
+    conf = {"inputs": {name: {"path": "/nowhere"} for name in ("predictions", "truth")}, "output": {"path": "/elsewhere"}}
     path = tmp_path / "conf.json"
     path.write_text(json.dumps(conf | {"tracking": {"mlflow": {}}}))
     assert main(["evaluate", "--config", str(path)]) == 2
@@ -412,7 +412,7 @@ def test_a_job_without_mlflow_fails_before_it_reads_tables(tmp_path, monkeypatch
     ],
 )
 def test_a_configuration_is_checked_when_it_is_read(options, message, tmp_path, capsys):
-    conf = {"inputs": {name: {"path": "/nowhere"} for name in ("predictions", "truth")}, "output": {"path": "/nowhere"}}
+    conf = {"inputs": {name: {"path": "/nowhere"} for name in ("predictions", "truth")}, "output": {"path": "/elsewhere"}}
     path = tmp_path / "conf.json"
     path.write_text(json.dumps(conf | {"tracking": {"mlflow": options}}))
     assert main(["validate-config", "--config", str(path)]) == 2

@@ -15,7 +15,7 @@ from spark_recmetrics.job.cli import main
 @pytest.mark.spark
 @pytest.mark.heavy
 def test_the_report_is_written_before_a_failed_gate_ends_the_run(job, tmp_path, capsys):
-    gates = [{"metric": "hit@1", "min": 2.0}]
+    gates = [{"metric": "hit@1", "min": 1.0}]
     config = job(gates=gates, comparison={}, report=str(tmp_path / "reports" / "{as_of}.html"))
     for night in ("2026-11-27", "2026-11-28"):
         assert main(["evaluate", "--config", config, "--as-of", night]) == 3

@@ -6,7 +6,7 @@ import pytest
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.storage.credentials import without_password
-from spark_recmetrics.storage.locations import Location
+from spark_recmetrics.storage.locations import Location, Output
 from spark_recmetrics.storage.table_schemas import column_type
 
 
@@ -43,3 +43,18 @@ def test_types_of_columns() -> None:
     assert [column_type(name) for name in ("string", "decimal(10, 2)")] == ["string", "decimal(10,2)"]
     with pytest.raises(ConfigError, match=r"^unknown type 'strng'; did you mean 'string'\?$"):
         column_type("strng")
+
+
+@pytest.mark.parametrize("name", ["prod..truth", ".truth", "prod.", "prod. .truth", "prod.truth ", " prod.truth", "."])
+def test_empty_parts_of_names_are_rejected(name: str) -> None:
+    message = r"expected a name without empty parts and without blanks at their ends, found .*: is a variable not set\?$"
+    with pytest.raises(ConfigError, match=f"^table: {message}"):
+        Location(table=name)
+    with pytest.raises(ConfigError, match=f"^table_prefix: {message}"):
+        Output(table_prefix=f" {name}x_" if name == "prod." else name)
+
+
+def test_names_with_dots_and_blanks_inside_are_names() -> None:
+    assert Location(table="a.`b. .c`.d e").table == "a.`b. .c`.d e"
+    for prefix in ("main.recs.", "main.recs.x_", "x_"):
+        assert Output(table_prefix=prefix).table("summary") == f"{prefix}summary"

@@ -44,6 +44,7 @@ from spark_recmetrics.request.policies import checked_policies
 from spark_recmetrics.request.slices import COUNTED, MIN_USERS, bands_of, by_side
 from spark_recmetrics.stats.many import Correction, Test, check_options
 from spark_recmetrics.storage.locations import Output
+from spark_recmetrics.storage.table_schemas import TABLES
 from spark_recmetrics.text import did_you_mean
 
 
@@ -319,6 +320,7 @@ class Config(Job):
 
     # These keys do not change values, so a run with other gates or another report replaces the same run.
     unhashed: ClassVar[tuple[str, ...]] = ("as_of", "gates", "tracking", "report")
+    tables = (*TABLES, "runs")
     between = (_missing_inputs, _slice_problems, _incomparable, _unknown_baseline, _objective_problems, _gate_problems)
 
     job: JobName = "evaluate"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import date
 from functools import cache, partial
 from inspect import signature
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 from pydantic import (
@@ -30,10 +31,11 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.job.files.placeholders import fill_as_of, placeholder_problems
-from spark_recmetrics.job.files.source import Keys, Source, brief_value
+from spark_recmetrics.job.files.source import Keys, Source, brief_value, dotted
 from spark_recmetrics.metrics.registry import LARGEST, checked_integer
 from spark_recmetrics.runs.identity import Run
 from spark_recmetrics.storage.locations import Location, Output, plain_text
+from spark_recmetrics.storage.places import related_paths, shared_place
 from spark_recmetrics.text import did_you_mean
 
 _JOB, _AS_OF = "A-Za-z0-9._-", "A-Za-z0-9._:+-"
@@ -112,6 +114,8 @@ class Job(Section):
 
     unhashed: ClassVar[tuple[str, ...]] = ("as_of",)
     """Keys that the hash leaves out."""
+    tables: ClassVar[tuple[str, ...]] = ()
+    """The tables of the output that the job writes."""
     between: ClassVar[tuple[Callable[..., dict[Keys, str]], ...]] = ()
     """Checks between sections: each takes the sections that its parameters name, and returns problems by key."""
 
@@ -164,11 +168,29 @@ class Job(Section):
             names = signature(check).parameters
             if names.keys() <= sections.keys():
                 problems |= check(**{name: sections[name] for name in names})
+        return problems | cls._place_problems(sections)
+
+    @classmethod
+    def _place_problems(cls, sections: Mapping[str, Any]) -> dict[Keys, str]:
+        """Places that are written although an input is there."""
+        problems: dict[Keys, str] = {}
+        as_of, output, report = (sections.get(key) for key in ("as_of", "output", "report"))
+        for keys, place in locations_in(sections):
+            if not isinstance(place, Location):
+                continue
+            source = filled(place, as_of)
+            if output is not None and (relation := shared_place(filled(output, as_of), source, cls.tables)) is not None:
+                key = "table_prefix" if output.path is None else "path"
+                problems["output", key] = _spoilt(getattr(output, key), relation, keys, source)
+            if report is not None and source.path is not None:
+                relation = related_paths(f"file:{Path.cwd() / fill_as_of(report, as_of)}", source.path)
+                if relation in ("lies inside", "is the same place as"):
+                    problems["report",] = _spoilt(report, relation, keys, source)
         return problems
 
     def located(self, place: _Place) -> _Place:
         """A location of this configuration with `as_of` filled in."""
-        return replace(place, **{key: fill_as_of(value, self.as_of) for key, value in vars(place).items()})
+        return filled(place, self.as_of)
 
     def resolved(self) -> dict[str, Any]:
         """The configuration with all its defaults. Read as a file, it is the same configuration."""
@@ -203,12 +225,22 @@ class Job(Section):
         return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
+def filled(place: _Place, as_of: str | None) -> _Place:
+    """A location with `as_of` filled in, if it is known."""
+    return replace(place, **{key: fill_as_of(value, as_of) for key, value in vars(place).items()})
+
+
+def _spoilt(written: str, relation: str, keys: Keys, source: Location) -> str:
+    key, place = ("table", source.table) if source.path is None else ("path", source.path)
+    return f"{written!r} {relation} {dotted((*keys, key))} {place!r}: set another place: the run would change its own input"
+
+
 def locations_in(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Location | Output]]:
     """All locations of a configuration, each with its keys."""
     if isinstance(value, Location | Output):
         yield keys, value
-    elif isinstance(value, Section | dict):
-        for key, item in value.items() if isinstance(value, dict) else value:
+    elif isinstance(value, Section | Mapping):
+        for key, item in value.items() if isinstance(value, Mapping) else value:
             yield from locations_in(item, (*keys, key))
 
 

@@ -32,8 +32,8 @@ def fill_as_of(value: Any, as_of: str | None) -> Any:
 
 def placeholder_problems(data: Mapping[str, Any]) -> dict[Keys, str]:
     """Problems of placeholders in the values of a file, by key."""
-    dated = data.get("as_of") is not None
-    problems = {keys: _problem(keys, text, is_key=is_key, dated=dated) for keys, text, is_key in _strings(data, ())}
+    as_of = data.get("as_of")
+    problems = {keys: _problem(keys, text, is_key=is_key, as_of=as_of) for keys, text, is_key in _strings(data, ())}
     return {keys: problem for keys, problem in problems.items() if problem is not None}
 
 
@@ -48,7 +48,7 @@ def _strings(value: Any, keys: Keys) -> Iterator[tuple[Keys, str, bool]]:
             yield from _strings(item, (*keys, key))
 
 
-def _problem(keys: Keys, text: str, *, is_key: bool, dated: bool) -> str | None:
+def _problem(keys: Keys, text: str, *, is_key: bool, as_of: object) -> str | None:
     if "{" not in text and "$(" not in text:
         return None
     in_mapping = any(key in _MAPPINGS for key in keys[:-1])
@@ -68,4 +68,9 @@ def _problem(keys: Keys, text: str, *, is_key: bool, dated: bool) -> str | None:
     for found in (_IN_VALUES if in_mapping else _IN_NAMES).finditer(text):
         if found[0] != AS_OF:
             return f"unknown placeholder {found[0]} in {brief(text)}{did_you_mean(found[1].strip(), ['as_of'])}"
-    return None if dated or AS_OF not in text else f"{brief(text)} needs an as_of: give --as-of, or as_of in the file"
+    if AS_OF not in text:
+        return None
+    if as_of is None:
+        return f"{brief(text)} needs an as_of: give --as-of, or as_of in the file"
+    splits = keys[-1] in ("table", "table_prefix") and "." in str(as_of)
+    return f"expected an as_of without dots in the name of a table, found {brief(as_of)}" if splits else None

@@ -13,6 +13,7 @@ from spark_recmetrics.job.files.source import Keys, brief_value
 from spark_recmetrics.splits.methods_spark import checked_share
 from spark_recmetrics.splits.times_spark import Clock
 from spark_recmetrics.storage.locations import Output
+from spark_recmetrics.storage.table_schemas import SPLIT_TABLES
 
 Method = Literal["temporal", "leave_one_out", "leave_n_out", "random", "k_fold"]
 
@@ -112,6 +113,7 @@ def _column_problems(columns: SplitColumns) -> dict[Keys, str]:
 class SplitConfig(Job):
     """One split."""
 
+    tables = (*SPLIT_TABLES, "runs")
     between = (_option_problems, _column_problems)
 
     job: JobName = "split"

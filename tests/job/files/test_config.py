@@ -451,3 +451,30 @@ def test_gates_at_the_ends_of_the_range_and_large_drops_of_errors(write: Write) 
     gates += ["{metric: r2, max_drop_share: 2, against: model(a)}"]
     text = f"{SMALLEST}evaluation: {{metrics: [ndcg, rmse, r2]}}\ngates: [{', '.join(gates)}]\n"
     assert len(load(write(text)).gates) == 5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "problem"),
+    [
+        (["output.path=/p/x"], "output.path: '/p/x' lies inside inputs.predictions.path '/p'"),
+        (["output.path=file:/p/../t/"], "output.path: 'file:/p/../t/' is the same place as inputs.truth.path '/t'"),
+        (
+            ["output.path=/t/{as_of}", "inputs.truth.path=/t/1/x"],
+            "output.path: '/t/{as_of}' contains inputs.truth.path '/t/1/x'",
+        ),
+        (
+            ["output={table_prefix: a.b_}", "inputs.truth={table: A.b_runs}"],
+            "output.table_prefix: 'a.b_' includes inputs.truth.table 'A.b_runs'",
+        ),
+        (["inputs.catalog={path: /out/summary}"], "output.path: '/out' contains inputs.catalog.path '/out/summary'"),
+        (["report=/t/r.html"], "report: '/t/r.html' lies inside inputs.truth.path '/t'"),
+    ],
+)
+def test_an_output_in_the_place_of_an_input_is_rejected(rejected: Rejected, overrides: list[str], problem: str) -> None:
+    (line,) = rejected(SMALLEST, "as_of='1'", *overrides)
+    assert line.endswith(f"{problem}: set another place: the run would change its own input")
+
+
+def test_a_report_next_to_inputs_and_a_table_that_is_not_written(write: Write) -> None:
+    assert load(write(SMALLEST), ["report=/r.html", "inputs.truth.path=/r"]).report == "/r.html"
+    assert load(write(SMALLEST), ["output={table_prefix: a.}", "inputs.truth={table: a.test}"]).output.table_prefix == "a."

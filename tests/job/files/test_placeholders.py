@@ -150,6 +150,14 @@ def test_globs_json_and_names_stay(write: Write, key: str, value: str) -> None:
     assert value in (place.path, *place.options.values(), *place.where.values(), config.columns.user)
 
 
+def test_a_dot_in_as_of_would_split_the_name_of_a_table(rejected: Rejected, write: Write) -> None:
+    text = SMALLEST.replace("path: /t", "table: 'recs.{as_of}'")
+    assert rejected(f"as_of: v1.2\n{text}") == [
+        "c.yaml:4: inputs.truth.table: expected an as_of without dots in the name of a table, found 'v1.2'"
+    ]
+    assert load(write(f"as_of: v1.2\n{text.replace('table', 'path')}")).as_of == "v1.2"
+
+
 def test_braces_without_quotes_are_a_mapping(rejected: Rejected) -> None:
     smallest = SMALLEST.replace("{path: /t}", "{path: /t, where: {day: {as_of}}}")
     assert rejected(f"as_of: x\n{smallest}") == [
