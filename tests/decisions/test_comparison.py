@@ -330,7 +330,11 @@ def test_the_job_compares_prints_and_publishes(spark, tmp_path, capsys):
 )
 def test_a_comparison_of_the_configuration_is_checked_when_it_is_read(options, told, tmp_path, capsys):
     models = {name: {"predictions": {"path": "/nowhere"}} for name in ("pop", "als")}
-    conf = {"inputs": {"models": models, "truth": {"path": "/nowhere"}}, "comparison": options, "output": {"path": "/nowhere"}}
+    conf = {
+        "inputs": {"models": models, "truth": {"path": "/nowhere"}},
+        "comparison": options,
+        "output": {"path": "/elsewhere"},
+    }
     path = tmp_path / "conf.json"
     path.write_text(json.dumps(conf))
     assert main(["validate-config", "--config", str(path)]) == 2
@@ -338,7 +342,7 @@ def test_a_comparison_of_the_configuration_is_checked_when_it_is_read(options, t
 
 
 def test_a_comparison_needs_a_metric_with_a_value_for_each_user(tmp_path, capsys):
-    conf = {"inputs": {name: {"path": "/nowhere"} for name in ("predictions", "truth")}, "output": {"path": "/nowhere"}}
+    conf = {"inputs": {name: {"path": "/nowhere"} for name in ("predictions", "truth")}, "output": {"path": "/elsewhere"}}
     conf |= {"evaluation": {"metrics": ["matched_auc"], "top_k": 3}, "comparison": {}}
     path = tmp_path / "conf.json"
     path.write_text(json.dumps(conf))

@@ -37,7 +37,7 @@ def conf(tmp_path):
 
     def write(**output):
         path = tmp_path / "conf.json"
-        inputs = {"predictions": {"path": "/nowhere"}, "truth": {"path": "/nowhere"}}
+        inputs = {"predictions": {"path": "/no/inputs"}, "truth": {"path": "/no/inputs"}}
         path.write_text(json.dumps({"inputs": inputs, "evaluation": {"metrics": ["mrr"]}, "output": output}))
         return str(path)
 

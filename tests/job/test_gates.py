@@ -315,7 +315,7 @@ def test_a_gate_of_the_configuration_is_checked_when_it_is_read(gate, message, t
         "inputs": inputs,
         "evaluation": {"top_k": 1, "metrics": ["hit", "matched_auc"]},
         "gates": [gate],
-        "output": {"path": "/nowhere"},
+        "output": {"path": "/elsewhere"},
     }
     path = tmp_path / "conf.json"
     path.write_text(json.dumps(conf))
