@@ -63,8 +63,8 @@ def why_unreadable(
 ) -> str | None:
     """What is wrong with which of the files; None if the error is of another kind. `read_schema` reads one of them."""
     text = str(error)
-    if "CANNOT_MERGE" in text or "Failed merging schema" in text or "Failed to merge" in text:
-        return _different_types(files, read_schema)
+    if "CANNOT_MERGE" in text or "COLUMN_ALREADY_EXISTS" in text:
+        return _different_columns(files, read_schema)
     if (illegal := _ILLEGAL_TYPE.search(text)) is not None:
         columns = next(filter(None, (_columns_of_type(spark, file, illegal[2] or illegal[1]) for file in files[:_N_FILES])), [])
         named = f"column {', '.join(map(repr, columns))} has" if columns else "a column has"
@@ -75,24 +75,33 @@ def why_unreadable(
     return _damaged_file(error)
 
 
-def _different_types(files: Sequence[str], read_schema: Callable[[str], StructType]) -> str:
-    first: dict[str, tuple[str, str]] = {}
+def _different_columns(files: Sequence[str], read_schema: Callable[[str], StructType]) -> str:
+    """The first column that two files have with different types, or in different cases, which Spark 3.5 rejects."""
+    advice = 'options: {mergeSchema: "false"} if this column is not read'
+    first: dict[str, tuple[str, str, str]] = {}
     for file in files[:_N_FILES]:
-        for column in read_schema(file):
-            found = column.dataType.simpleString()
-            expected, other = first.setdefault(column.name.lower(), (found, file))
-            if found != expected:
-                types = f"expected one type in all files, found {expected} in {other} and {found} in {file}"
-                advice = 'options: {mergeSchema: "false"} if this column is not read'
-                return f"column {column.name!r}: {types}: write all files with the same type, or set {advice}"
-    return "expected columns of one type in all files, found different ones: write all files with the same types"
+        for column in read_schema(_literal(file)):
+            name, kind = column.name, column.dataType.simpleString()
+            other_name, other_kind, other = first.setdefault(name.lower(), (name, kind, file))
+            if kind != other_kind:
+                found = f"expected one type in all files, found {other_kind} in {other} and {kind} in {file}"
+                return f"column {name!r}: {found}: write all files with the same type, or set {advice}"
+            if name != other_name:
+                found = f"expected one name in all files, found {other_name!r} in {other} and {name!r} in {file}"
+                return f"column {name!r}: {found}: write all files with the same names, or set {advice}"
+    return "expected the same columns in all files, found different ones: write all files with the same columns"
+
+
+def _literal(file: str) -> str:
+    """The file as a path that is no glob."""
+    return re.sub(r"([][{}*?\\])", r"\\\1", file)
 
 
 def _columns_of_type(spark: SparkSession, file: str, name: str) -> list[str]:
     """The columns of a parquet file with a type, such as TIME. Only the end of the file is collected."""
     import pyarrow.parquet as pq
 
-    rows = spark.read.format("binaryFile").load(file).select(F.substring("content", -_FOOTER, _FOOTER)).collect()
+    rows = spark.read.format("binaryFile").load(_literal(file)).select(F.substring("content", -_FOOTER, _FOOTER)).collect()
     schema = pq.ParquetFile(io.BytesIO(rows[0][0])).schema
     columns = (schema.column(index) for index in range(len(schema)))
     is_nanos = name in ("TIME", "TIMESTAMP")  # Spark has those of milliseconds and microseconds

@@ -221,7 +221,7 @@ def test_columns_that_only_some_files_have(spark, tmp_path, file_format, swapped
     files = [f"part-0.{file_format}", f"part-1.{file_format}"]
     first, second = reversed(files) if swapped else files
     write(tmp_path / first, file_format, user_id=["u"], item_id=["a"])
-    write(tmp_path / second, file_format, USER_ID=["v"], item_id=["b"], rating=[1.0], model=["m"])
+    write(tmp_path / second, file_format, user_id=["v"], item_id=["b"], rating=[1.0], model=["m"])
     frame = read(spark, tmp_path)
     rows = frame.select("user_id", "item_id", "rating", "model")
     assert_rows(rows, [("u", "a", None, None), ("v", "b", 1.0, "m")])
@@ -230,9 +230,29 @@ def test_columns_that_only_some_files_have(spark, tmp_path, file_format, swapped
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("swapped", [False, pytest.param(True, marks=pytest.mark.heavy)])
+def test_columns_in_different_cases(spark, tmp_path, swapped):
+    """Spark 3.5 rejects them. Later versions take the name of the first file, and all ratings."""
+    names = ["rating", "Rating"][:: -1 if swapped else 1]
+    files = [tmp_path / f"part-{n}.parquet" for n in range(2)]
+    for file, name, rating in zip(files, names, (-1.0, 1.0), strict=True):
+        write(file, user_id=["u"], item_id=[f"{rating}"], **{name: [rating]})
+    if spark.version.startswith("3."):
+        found = f"found {names[0]!r} in {files[0]} and {names[1]!r} in {files[1]}"
+        assert f"{found}: write all files with the same names, or set options: " in rejected(spark, tmp_path)
+    else:
+        truth = read(spark, tmp_path)
+        assert truth.columns[2] in names
+        lists = spark.createDataFrame([("u", "-1.0", 0.5)], "user_id string, item_id string, score double")
+        columns = srm.Columns(rating=truth.columns[2])
+        result = srm.evaluate(lists, truth, metrics="hit", k=1, columns=columns, n_buckets=2)
+        assert result.to_dict() == {"model": {"hit@1": 0.0}}
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("file_format", ["parquet", pytest.param("orc", marks=pytest.mark.heavy)])
 def test_ids_of_different_widths_are_rejected_with_their_files(spark, tmp_path, file_format):
-    files = [tmp_path / f"part-0.{file_format}", tmp_path / f"part-1.{file_format}"]
+    files = [tmp_path / f"part-0.{file_format}", tmp_path / f"part[1].{file_format}"]
     for types in ((pa.int32(), pa.int64()), (pa.int64(), pa.int32())):
         for file, id_type in zip(files, types, strict=True):
             write(file, file_format, user_id=pa.array([1], id_type), item_id=["x"])
