@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +14,12 @@ from spark_recmetrics.columns import ITEM_ROWS, ITEM_TOTALS
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.group_sums import GroupValue, MeasureSpec, group_values, per_item_indexes, sums_from_rows
 from spark_recmetrics.metrics.item_counts import ItemCounts, check_counts, counts_of, item_values
+from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.request.request import Request
 from spark_recmetrics.request.slices import Band, Slice, joined
 from spark_recmetrics.scoring.partial_sums import with_pairs
 from spark_recmetrics.side_info.known import Known
+from spark_recmetrics.text import printable
 
 Totals = Mapping[str, Mapping[str, Any]]
 """By model, the totals over its users."""
@@ -104,6 +107,27 @@ def values_of(totals: Totals, sums: Sums, request: Request, side_info: Known[Any
     by_model = _with_item_ends(by_model, sums, side_info.models)
     with_lists = {model: values for model, values in in_groups.items() if totals.get(model, {}).get("users_predicted")}
     return Values(by_model, {**of_slices, **_pair_means(with_lists)})
+
+
+def too_large(values: Values, totals: Totals) -> list[str]:
+    """A message for each model and metric with a value, or a part of it, that is too large for a double."""
+    of_groups = [("", values.means), *((f" in {name}={value}", means) for (name, value), means in values.sliced.items())]
+    return [
+        f"predictions/{printable(model)}: {mean.metric}{printable(group)}: expected numbers whose sums and squares are below "
+        f"1e308, found larger ones: check scores and ratings. Divide them by the same number, or remove {mean.metric}."
+        for group, by_model in of_groups
+        for model, of_model in by_model.items()
+        for mean in of_model
+        if not _is_finite(mean, {} if group else totals.get(model, {}))
+    ]
+
+
+def _is_finite(mean: Mean, totals: Mapping[str, Any]) -> bool:
+    """Whether a value and what it is computed from are finite. An infinite sum of squares may make `r2` undefined."""
+    parts: list[float | None] = [mean.value, mean.ci_low, mean.ci_high]
+    if mean.metric.definition.kind == "rating" and totals.get("n_pairs"):
+        parts += mean.metric.definition.compute(Moments(*(totals[name] for name in Moments._fields)))
+    return all(part is None or math.isfinite(part) for part in parts)
 
 
 def _across_users(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from spark_recmetrics.errors import ConfigError, DataError
@@ -37,6 +38,10 @@ def calibrate(evaluated: Evaluated, n_bins: int, against: Against | None) -> lis
             f"{table}: expected scores, found only ranks: remove columns.rank, or add a metric that reads scores, such as rmse"
         )
     bins = evaluated.engine.calibration_bins(inputs, known, table, n_bins, by_rating=against == "rating")
+    if not all(math.isfinite(row[name]) for row in bins for name in BIN_COLUMNS):
+        raise DataError(
+            f"{table}: expected scores and ratings whose sums are below 1e308, found larger ones: divide them by a number"
+        )
     bins = sorted(bins, key=lambda row: int(row["bin"]))
     # Bins are numbered again, because tied edges make empty bins.
     return [

@@ -8,9 +8,10 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.aggregation.slices import Sliced
-from spark_recmetrics.aggregation.values import values_of
+from spark_recmetrics.aggregation.values import too_large, values_of
 from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.conventions import Convention
+from spark_recmetrics.errors import DataError
 from spark_recmetrics.evaluation.engine import Engine, Evaluated
 from spark_recmetrics.evaluation.result import Result, reject
 from spark_recmetrics.inputs.data_report import Levels, data_report
@@ -186,6 +187,8 @@ def _run_stages(tables: Tables, request: Request, before: Callable[[Sequence[str
         sliced = Sliced.of(request)
         sums = engine.aggregate(inputs, known, scored, totals, sliced)
         values = values_of(totals, sums, request, known, sliced)
+        if overflows := too_large(values, totals):
+            raise DataError("\n".join(overflows), checks)
         return Result(
             means=values.means,
             sliced=values.sliced,

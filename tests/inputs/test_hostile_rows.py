@@ -94,6 +94,33 @@ def test_rating_metrics_do_not_depend_on_relevance(session):
     assert (both.status, both.emptiness[0][:15]) == ("undefined", "truth: relevant")
 
 
+@pytest.mark.parametrize(
+    ("scores", "metric"),
+    [
+        ([1e200, 1.0], "rmse"),
+        ([1e200, 1.0], "mse"),
+        ([1e200, 1.0], "r2"),
+        ([1e200, 1.0], "explained_variance"),
+        ([1e308, -1e308], "mae"),
+    ],
+)
+def test_overflow_is_an_error_with_a_way_out(session, scores, metric):
+    lists = ("user_id int, item_id int, score double", [(1, 5, scores[0]), (2, 6, scores[1])])
+    truth = ("user_id int, item_id int, rating double", [(1, 5, 1.0), (2, 6, 2.0)])
+    told = rf"^predictions/model: {metric}: expected .* below 1e308, found larger ones: .* same number, or remove {metric}\.$"
+    with pytest.raises(srm.DataError, match=told) as rejected:
+        evaluate(session, lists, truth, metric)
+    assert rejected.value.data_checks
+
+
+def test_large_scores_that_do_not_overflow(session):
+    lists = ("user_id int, item_id int, score double", [(1, 5, 1e150), (2, 6, 0.0)])
+    truth = ("user_id int, item_id int, rating double", [(1, 5, 0.0), (2, 6, 0.0)])
+    assert evaluate(session, lists, truth, "rmse").to_dict()["model"]["rmse"] == pytest.approx(1e150 / math.sqrt(2))
+    divided = ("user_id int, item_id int, score double", [(1, 5, 1e200 / 1e100), (2, 6, 1.0 / 1e100)])  # the advice
+    assert evaluate(session, divided, truth, "rmse").to_dict()["model"]["rmse"] * 1e100 == pytest.approx(1e200 / math.sqrt(2))
+
+
 # Ids ----------------------------------------------------------------------------------------------------------------------
 
 
