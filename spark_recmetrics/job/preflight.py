@@ -93,7 +93,7 @@ def _roles(config: Config, key: str) -> Roles:
     columns = config.columns
     if key not in (*TABLE_OF.values(), "item_features"):
         numbers = [columns.score, columns.rating, columns.propensity, *([columns.rank] if columns.rank else [])]
-        return Roles(ids=(columns.user, columns.item), names=(columns.model,), numbers=numbers)
+        return Roles(ids=(columns.user, columns.item, columns.items), names=(columns.model,), numbers=numbers)
     with_edges = [band.name for band in bands_of(config.evaluation.slices) if band.edges]
     ids = columns.user if key == TABLE_OF["user"] else columns.item
     return Roles(ids=(ids,), numbers=with_edges, rest="name")

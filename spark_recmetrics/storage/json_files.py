@@ -36,13 +36,23 @@ def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> Struc
     if not guessed.fields:
         raise DataError(f"{files.key}: expected records, found empty files at {files.path!r}: check the location")
     as_string = (files.option("primitivesAsString") or "").lower() == "true"
-    names = [column for column in guessed if roles.of(column.name) in ("id", "name") and column.name not in files.typed]
-    check(files, guessed.names, [] if as_string else [column for column in names if _is_string(column.dataType)])
+    check(files, guessed.names, [] if as_string else _strings(guessed, files, roles))
     return with_strings(guessed, lambda name: name in files.typed)
 
 
-def _is_string(kind: DataType) -> bool:
-    return isinstance(kind.elementType if isinstance(kind, ArrayType) else kind, StringType)
+def _strings(columns: StructType, files: TextFiles, roles: Roles) -> list[StructField]:
+    """Columns of ids and names that are strings, arrays of strings, or arrays of structs with one id, which is a string."""
+    strings = []
+    for column in columns:
+        kind = column.dataType.elementType if isinstance(column.dataType, ArrayType) else column.dataType
+        if roles.of(column.name) not in ("id", "name") or column.name in files.typed:
+            continue
+        if isinstance(kind, StructType):
+            ids = [field for field in kind if isinstance(field.dataType, StringType) and roles.of(field.name) == "id"]
+            strings += [StructField(column.name, ArrayType(StructType([field]))) for field in ids]
+        elif isinstance(kind, StringType):
+            strings.append(column)
+    return strings
 
 
 def check(files: TextFiles, names: Sequence[str] = (), strings: Sequence[StructField] = ()) -> None:
@@ -65,7 +75,7 @@ def check(files: TextFiles, names: Sequence[str] = (), strings: Sequence[StructF
     checks.append(Check(F.when(repeated, record), partial(_repeated_key, files)))
     other_case = F.filter(keys, lambda key: ~key.isin(*names) & F.lower(key).isin(*(name.lower() for name in names)))
     checks.append(Check(F.get(other_case, 0), partial(_other_case, files)))
-    checks += [Check(_other_type(record, column), partial(_mixed, files, column.name)) for column in strings]
+    checks += [Check(_other_type(record, column), partial(_mixed, files, column)) for column in strings]
     message = first_message(lines.agg(*first_faults(checks)).collect()[0], checks)
     if message is not None:
         raise DataError(message)
@@ -79,11 +89,15 @@ def _other_type(record: Column, column: StructField) -> Column:
         return value
 
     text = as_type(StringType())
-    if isinstance(column.dataType, ArrayType):
-        return F.when(F.regexp_replace(text, _STRING, "").rlike(r"[-0-9tf]"), text)
-    number = as_type(DoubleType())
-    is_number = number.isNotNull() & ~F.isnan(number) & (F.abs(number) < float("inf"))
-    return F.when(is_number | as_type(BooleanType()).isNotNull(), text)
+    if not isinstance(column.dataType, ArrayType):
+        number = as_type(DoubleType())
+        is_number = number.isNotNull() & ~F.isnan(number) & (F.abs(number) < float("inf"))
+        return F.when(is_number | as_type(BooleanType()).isNotNull(), text)
+    if isinstance(column.dataType.elementType, StructType):
+        (name,) = column.dataType.elementType.names
+        text = F.to_json(as_type(ArrayType(StructType([StructField(name, DoubleType())]))))
+        return F.when(text.rlike(r":\s*-?\d"), as_type(StringType()))
+    return F.when(F.regexp_replace(text, _STRING, "").rlike(r"[-0-9tf]"), text)
 
 
 def _no_record(files: TextFiles, fault: Fault) -> str:
@@ -117,8 +131,7 @@ def _other_case(files: TextFiles, fault: Fault) -> str:
     )
 
 
-def _mixed(files: TextFiles, name: str, fault: Fault) -> str:
-    return (
-        f"{files.key}: expected only strings in column {name!r}, as in other records, found {fault.example} in {fault.name}. "
-        f'Spark would read 7 and "7" as one value: write all alike, or set types: {{{name}: string}} in {files.key}'
-    )
+def _mixed(files: TextFiles, column: StructField, fault: Fault) -> str:
+    found = f"expected only strings in column {column.name!r}, as in other records, found {fault.shown} in {fault.name}"
+    advice = f", or set types: {{{column.name}: string}} in {files.key}" * (not isinstance(column.dataType, ArrayType))
+    return f'{files.key}: {found}. Spark would read 7 and "7" as one value: write all alike{advice}'

@@ -80,9 +80,14 @@ def with_places(rows: DataFrame) -> DataFrame:
 def first_faults(checks: Sequence[Check]) -> list[Column]:
     """Aggregates of rows with places: the place and the example of the first fault of each check."""
     return [
-        F.min(F.when(check.example.isNotNull(), F.struct(*_PLACE, check.example.alias("example")))).alias(f"check{n}")
+        F.min(F.when(check.example.isNotNull(), F.struct(*_PLACE, _valid(check.example).alias("example")))).alias(f"check{n}")
         for n, check in enumerate(checks)
     ]
+
+
+def _valid(text: Column) -> Column:
+    """A string with U+FFFD instead of bytes that are not UTF-8, which Spark Connect cannot collect."""
+    return F.regexp_replace(text, "\ufffd", "\ufffd")
 
 
 def first_message(row: Sequence[Any], checks: Sequence[Check]) -> str | None:
@@ -135,7 +140,11 @@ class TextFiles:
     def first_line(self, file: str, is_fault: Column) -> tuple[int, str]:
         """The number and the content of the first line of a file with a fault."""
         lines = with_places(self.lines().where(F.col("_metadata.file_path") == file))
-        first = lines.where(is_fault).agg(F.min(F.struct("_block", "_position", "value"))).collect()[0][0]
+        first = (
+            lines.where(is_fault)
+            .agg(F.min(F.struct("_block", "_position", _valid(F.col("value")).alias("value"))))
+            .collect()[0][0]
+        )
         block, position = F.col("_block"), F.col("_position")
         before = (block < first["_block"]) | ((block == first["_block"]) & (position < first["_position"]))
         return lines.where(before).count() + 1, first["value"]
