@@ -143,7 +143,7 @@ def _sql_type(kind: types.DataType) -> str:
         return f"map<{_sql_type(kind.keyType)}, {_sql_type(kind.valueType)}>"
     if isinstance(kind, types.StructType):
         return f"struct<{', '.join(f'{quoted_part(field.name)}: {_sql_type(field.dataType)}' for field in kind.fields)}>"
-    return kind.simpleString()
+    return _sql_type(kind.sqlType()) if isinstance(kind, types.UserDefinedType) else kind.simpleString()
 
 
 def probe_output(spark: SparkSession, output: Output) -> str | None:

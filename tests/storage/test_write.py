@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from chispa_rows import assert_rows
+from pyspark.ml.linalg import Vectors
 
 from spark_recmetrics import Output, PublishError
 from spark_recmetrics.storage import write
@@ -88,3 +89,14 @@ def test_a_name_that_the_catalog_rejects_leaves_no_folder(spark):
         assert table.schema["s`t"].dataType.simpleString() == rows.schema["s`t"].dataType.simpleString()
     finally:
         spark.sql("DROP TABLE default.my_summary")
+
+
+@pytest.mark.spark
+@pytest.mark.heavy
+def test_vectors_are_structs_in_a_catalog_table(spark):
+    rows = spark.createDataFrame([(Vectors.dense([1.0, 2.0]), "x")], ["features", "part"])
+    write.add_partitions(rows, Output(table_prefix="default.vectors_"), "summary", ("part",))
+    try:
+        assert_rows(spark.table("default.vectors_summary").select("features.values", "part"), [([1.0, 2.0], "x")])
+    finally:
+        spark.sql("DROP TABLE default.vectors_summary")
