@@ -57,6 +57,7 @@ with DAG(
     default_args={"on_failure_callback": report_failure},
     doc_md=__doc__,
 ):
+    # In the configuration, {as_of} is this day: where: {day: "{as_of}"} reads its rows of a catalog table, also in a backfill.
     config, as_of = "{{ params.config }}", "{{ ds }}"
 
     evaluate = RecmetricsRun(

@@ -46,6 +46,7 @@ def gate(config: str, as_of: str, spark: Any) -> None:
 )
 def recmetrics_pyspark() -> None:
     """Evaluate, then check the gates."""
+    # In the configuration, {as_of} is this day: where: {day: "{as_of}"} reads its rows of a catalog table, also in a backfill.
     words = {"config": "{{ params.config }}", "as_of": "{{ ds }}"}
     evaluate(**words) >> gate(**words)
 

@@ -40,6 +40,7 @@ with DAG(
     default_args={"on_failure_callback": report_failure},
     doc_md=__doc__,
 ):
+    # In the configuration, {as_of} is this day: where: {day: "{as_of}"} reads its rows of a catalog table, also in a backfill.
     words = ["--config", "{{ params.config }}", "--as-of", "{{ ds }}"]
 
     evaluate = RecmetricsSubmit(

@@ -21,6 +21,7 @@
 
 dbutils.widgets.text("predictions", "main.recs.predictions", "predictions: user_id, item_id, score, model")
 dbutils.widgets.text("truth", "main.recs.truth", "truth: user_id, item_id, rating")
+dbutils.widgets.text("as_of", "", "day: read only the rows with this value in the column day; empty: all rows")
 dbutils.widgets.text("candidate", "als", "candidate: the new model")
 dbutils.widgets.text("baseline", "popularity", "baseline: the current model")
 dbutils.widgets.text("threshold", "4.0", "relevant if the rating is at least")
@@ -31,6 +32,8 @@ candidate = dbutils.widgets.get("candidate")
 baseline = dbutils.widgets.get("baseline")
 predictions = spark.table(dbutils.widgets.get("predictions"))
 truth = spark.table(dbutils.widgets.get("truth"))
+if as_of := dbutils.widgets.get("as_of"):  # in a configuration file: where: {day: "{as_of}"}
+    predictions, truth = predictions.where(predictions["day"] == as_of), truth.where(truth["day"] == as_of)
 display(predictions.limit(5))
 display(truth.limit(5))
 

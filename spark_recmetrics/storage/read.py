@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -50,7 +51,8 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
     where = f"table {location.table!r}" if location.table else f"{location.format or 'files'} at {location.path!r}"
     try:
         if location.path is not None:
-            frame = _read_files(spark, location, options, key, roles)
+            filtered_as_written = replace(roles, names=(*roles.names, *location.where))
+            frame = _read_files(spark, location, options, key, filtered_as_written)
         else:
             # Delta and Iceberg read an older version of a catalog table by an option.
             frame = spark.read.options(**options).table(quoted(str(location.table)))

@@ -15,6 +15,7 @@ import yaml
 from job_data import load
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_recmetrics.diagnostics.doctor_spark import examine
 from spark_recmetrics.errors import PublishError
@@ -71,7 +72,10 @@ def serverless(spark, monkeypatch):
 
 @pytest.fixture
 def tables(spark):
-    """Two models and 24 users with one relevant item each. The candidate ranks it first, the baseline third or second."""
+    """Two models and 24 users with one relevant item each. The candidate ranks it first, the baseline third or second.
+
+    All rows are there for two days: without a filter, every pair would be there twice.
+    """
     rows = []
     for user in range(24):
         for model, place in (("als", 0), ("popularity", 2 if user % 4 else 1)):
@@ -86,7 +90,8 @@ def tables(spark):
     }
     names = {name: f"default.hosts_{name}" for name in frames}
     for name, frame in frames.items():
-        frame.write.mode("overwrite").saveAsTable(names[name])
+        days = F.explode(F.array(F.lit(AS_OF), F.lit("2020-01-01"))).alias("day")
+        frame.select("*", days).write.mode("overwrite").saveAsTable(names[name])
     yield names
     for table in spark.sql("show tables in default like 'hosts_*'").collect():
         spark.sql(f"drop table default.{table.tableName}")
@@ -270,7 +275,7 @@ def run_cell(cell, name, namespace):
 def test_the_notebook_goes_from_tables_to_a_decision(serverless, tables, tmp_path, capsys):
     shown = []
     page = tmp_path / "decision.html"
-    dbutils = Dbutils(**tables, n_buckets="2", report=str(page))
+    dbutils = Dbutils(**tables, as_of=AS_OF, n_buckets="2", report=str(page))
     namespace = {"spark": serverless, "dbutils": dbutils, "display": lambda frame: shown.append(frame.collect())}
     python = [cell for cell in cells() if not cell.startswith("# MAGIC")]
     in_html = [run_cell(cell, f"cell {number}", namespace) for number, cell in enumerate(python[:-1])]

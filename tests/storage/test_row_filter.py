@@ -102,7 +102,16 @@ def test_rows_are_filtered_by_all_columns(spark):
 
 
 @pytest.mark.spark
-def test_a_typed_file_is_filtered_in_its_types(spark, tmp_path):
+def test_columns_of_a_text_file_are_filtered_as_they_are_written(spark, tmp_path):
     (tmp_path / "t.csv").write_text("user_id,version\na,01\nb,1\n")
-    location = Location(path=str(tmp_path / "t.csv"), format="csv", types={"version": "string"}, where={"version": "01"})
-    assert_rows(read_table(spark, location, "inputs.truth", Vault()), [("a", "01")])
+
+    def users(value, types=()):
+        location = Location(path=str(tmp_path / "t.csv"), types=dict(types), where={"version": value})
+        return sorted(row["user_id"] for row in read_table(spark, location, "inputs.truth", Vault()).collect())
+
+    assert (users("01"), users("1"), users(["01", "1"])) == (["a"], ["b"], ["a", "b"])
+    with pytest.raises(
+        DataError, match=r"expected a string, because the column is of type string, found 1: write it in quotes$"
+    ):
+        users(1)
+    assert users(1, {"version": "bigint"}) == ["a", "b"]
