@@ -55,6 +55,14 @@ def input_files(spark: SparkSession, path: str, given: FileFormat | None, option
         return InputFiles(format_of_files(files, given), tuple(files))
     below = {file: _folders_below(_option(options, "basePath") or path, file) for file in files}
     partitions = dict.fromkeys(_column(folder) for folders in below.values() for folder in folders if "=" in folder)
+    encoded = next(
+        (folder for folders in below.values() for folder in folders if re.search("%[89A-Fa-f][0-9A-Fa-f]", folder)), None
+    )
+    if encoded is not None:
+        raise ValueError(
+            f"expected folders as Spark names them, found {encoded}, in which {unquote(encoded)!r} is written as bytes: Spark "
+            "would read other letters: write the table with Spark, or without folders for its values"
+        )
     ignored = next((file for file, folders in below.items() if folders), None)
     if ignored is not None and not partitions:
         raise ValueError(

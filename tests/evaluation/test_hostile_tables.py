@@ -94,7 +94,7 @@ def write_folders(path, columns, rows, by):
 
 
 WRITERS = {"csv": write_csv, "json": write_json, "parquet": write_parquet, "orc": write_orc}
-REJECTED = {("csv", "quotes")}
+REJECTED = {("csv", "quotes"), ("folders", "digits of another script")}
 """Formats and kinds that are rejected, since the format cannot hold these texts as they are."""
 
 ON_SPARK = [
