@@ -17,7 +17,7 @@ from spark_recmetrics.evaluation.result import Result, reject
 from spark_recmetrics.inputs.data_report import Levels, data_report
 from spark_recmetrics.inputs.tables import SPARK, Tables
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric
-from spark_recmetrics.request.arguments import Ranking
+from spark_recmetrics.request.arguments import Ranking, check_session
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
 from spark_recmetrics.request.request import Options, Request
 from spark_recmetrics.request.slices import MIN_USERS, Slice
@@ -156,10 +156,12 @@ def evaluate_tables(
 ) -> Result:
     """The result of `evaluate`, with the catalog as `catalog_size` if it is a number."""
     checked_columns(options.get("columns", Columns()))
-    if tables.check() == SPARK and options.get("n_buckets") is None:
-        from spark_recmetrics.inputs.buckets_spark import default_n_buckets
+    if tables.check() == SPARK:
+        check_session(tables.predictions.sparkSession)
+        if options.get("n_buckets") is None:
+            from spark_recmetrics.inputs.buckets_spark import default_n_buckets
 
-        options["n_buckets"] = default_n_buckets(tables.predictions.sparkSession)
+            options["n_buckets"] = default_n_buckets(tables.predictions.sparkSession)
     request = Request.of(tables.columns, **options)
     request.check_given()
     return _run_stages(tables, request, before)

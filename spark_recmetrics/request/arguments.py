@@ -10,11 +10,14 @@ from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.text import brief, printable, writable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 Ranking = Literal["auto", "window", "lists"]
 """Where Spark ranks lists: in a window function, or in the workers that score them. `auto`: in workers with `max_per_user`."""
+
+
+_RETAINS_KEYS = "spark.sql.retainGroupColumns"
 
 
 def check_ranking(ranking: object, max_per_user: object) -> None:
@@ -39,6 +42,17 @@ def check_frames(columns: Columns, required: Mapping[str, DataFrame | None], **o
             raise ConfigError(f"{name}: expected a Spark DataFrame, found {type_name}")
         if frame.isStreaming:
             raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
+        check_session(frame.sparkSession)
+
+
+def check_session(session: SparkSession) -> None:
+    """Check the only setting of a session with which Spark would leave out columns that are read."""
+    try:
+        retains = session.conf.get(_RETAINS_KEYS, "true")
+    except Exception:  # noqa: BLE001 - serverless sessions have the default, and may not be asked
+        return
+    if str(retains).lower() != "true":
+        raise ConfigError(f"{_RETAINS_KEYS}: expected true, found {retains}: set it to true in this session")
 
 
 def check_names(option: str, names: Sequence[str]) -> None:

@@ -260,3 +260,45 @@ def test_items_in_arrays_are_in_both_if_they_follow_the_cut(session):
     assert result.to_dict() == {"model": {"hit@1": 0.0}}
     (check,) = (check for check in result.data_checks if check.check == "items_in_both")
     assert (check.level, check.n_rows, check.share) == ("info", 2, 1.0)
+
+
+# Settings of the session --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_a_session_that_drops_columns(spark):
+    spark.conf.set("spark.sql.retainGroupColumns", "false")
+    told = r"^spark\.sql\.retainGroupColumns: expected true, found false: set it to true in this session$"
+    lists, truth = ("user_id int, item_id int, score double", [(1, 5, 1.0)]), (TRUTH, [(1, 5)])
+    rows = spark.createDataFrame(truth[1], truth[0])
+    try:
+        for call in (lambda: evaluate(spark, lists, truth), lambda: srm.splits.random(rows)):
+            with pytest.raises(srm.ConfigError, match=told):
+                call()
+        spark.conf.set("spark.sql.retainGroupColumns", "true")
+        assert evaluate(spark, lists, truth).to_dict() == {"model": {"hit@1": 1.0}}
+    finally:
+        spark.conf.unset("spark.sql.retainGroupColumns")
+
+
+@pytest.mark.spark
+@pytest.mark.heavy
+def test_settings_of_the_session_change_no_number(spark):
+    rows = [("a", 1, 5, 0.9), ("a", 1, 6, 0.8), ("a", 2, 6, 0.7), ("b", 1, 6, 0.6), ("b", 2, 5, 0.5)]
+    lists = ("model string, user_id int, item_id int, score double", rows)
+    truth = ("user_id int, item_id int, rating double", [(1, 6, 5.0), (2, 5, 4.0)])
+    found = []
+    for key, value in (
+        ("spark.sql.caseSensitive", "true"),
+        ("spark.sql.caseSensitive", "false"),
+        ("spark.sql.ansi.enabled", "true"),
+        ("spark.sql.ansi.enabled", "false"),
+        ("spark.sql.session.timeZone", "America/New_York"),
+    ):
+        spark.conf.set(key, value)
+        try:
+            found.append(evaluate(spark, lists, truth, ["ndcg", "rmse", "item_coverage"], 2, catalog=9).to_dict())
+        finally:
+            spark.conf.unset(key)
+    assert all(values == found[0] for values in found)
+    assert found[0]["b"]["ndcg@2"] == 1.0
