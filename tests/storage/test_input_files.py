@@ -175,6 +175,22 @@ def test_columns_in_the_names_of_folders_can_have_a_type(spark, tmp_path):
 
 
 @pytest.mark.spark
+def test_numbers_in_the_names_of_folders_need_a_type(spark, tmp_path):
+    write(tmp_path / "age=18" / "p.parquet", user_id=["u"])
+    write(tmp_path / "age=40" / "p.parquet", user_id=["v"])
+    lists = spark.createDataFrame([("u", "a", 0.5), ("v", "a", 0.5)], "user_id string, item_id string, score double")
+    truth = (
+        lists.where("user_id = 'u'").drop("score").union(spark.createDataFrame([("v", "b")], "user_id string, item_id string"))
+    )
+    options = {"metrics": "hit", "k": 1, "slices": ["age(18, 35)"], "n_buckets": 2}
+    advice = "found string: cast it first; in a configuration, set its type, such as double, in types of user_segments$"
+    with pytest.raises(DataError, match=advice):
+        srm.evaluate(lists, truth, user_segments=read(spark, tmp_path), **options)
+    result = srm.evaluate(lists, truth, user_segments=read(spark, tmp_path, types={"age": "double"}), **options)
+    assert {(row["slice_value"], row["value"]) for row in result.rows} == {("all", 0.5), ("18..<35", 1.0), (">=35", 0.0)}
+
+
+@pytest.mark.spark
 def test_names_of_folders_are_unescaped(spark, tmp_path):
     write(tmp_path / "User ID=a%2Fb c%3D" / "hour=01" / "p.parquet", item_id=["x"])
     for path in (tmp_path, f"file://{tmp_path}/"):

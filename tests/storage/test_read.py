@@ -142,7 +142,9 @@ def test_an_evaluation_shows_a_string_among_numbers(spark, tmp_path):
 @pytest.mark.spark
 def test_strings_that_are_all_numbers_have_no_example(spark):
     lists = spark.createDataFrame([(1, 7, "0.5"), (1, 8, None)], "user_id int, item_id int, score string")
-    with pytest.raises(DataError, match=r"expected a number, found string: cast it first$"):
+    with pytest.raises(
+        DataError, match=r"expected a number, found string: cast it first; in a configuration, set .* in types of predictions$"
+    ):
         srm.rank_items(lists)
 
 
