@@ -43,7 +43,11 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     similar = get_close_matches(name.lower(), [choice.lower() for choice in names], n=1, cutoff=0.6)
     if similar:
         return f"; did you mean {next(choice for choice in names if choice.lower() == similar[0])!r}?"
-    return f"; known: {', '.join(names)}" if names else ""
+    more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"; known: {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
+
+
+_MOST_NAMES = 200
 
 
 def json_text(value: Any, indent: int | None = None) -> str:

@@ -24,6 +24,11 @@ def test_printable():
     assert printable("als\nerror: no such\u2028model\u2029\x00é") == "als�error: no such�model��é"
 
 
+def test_did_you_mean_shows_at_most_200_names():
+    text = did_you_mean("x", [f"name{n:03}" for n in range(203)])
+    assert text.endswith("name199, and 3 more")
+
+
 def test_did_you_mean():
     assert did_you_mean("ndgc", ["map", "ndcg"]) == "; did you mean 'ndcg'?"
     assert did_you_mean("NDGC", ["Map", "nDCG"]) == "; did you mean 'nDCG'?"

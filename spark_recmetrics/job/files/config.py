@@ -298,6 +298,15 @@ def _unknown_baseline(comparison: ComparisonOptions | None, inputs: Inputs) -> d
     return {} if comparison is None else _unknown_model(("comparison", "baseline"), comparison.baseline, inputs)
 
 
+def _unknown_models_of_gates(gates: tuple[Gate, ...], inputs: Inputs) -> dict[Keys, str]:
+    """Gates that cannot pass, because the run has no such model."""
+    problems: dict[Keys, str] = {}
+    for n, gate in enumerate(gates):
+        for key, model in (("model", gate.model), ("against", gate.baseline)):
+            problems |= _unknown_model(("gates", n, key), model, inputs)
+    return problems
+
+
 def _objective_problems(evaluation: Evaluation) -> dict[Keys, str]:
     _, problems = checked_objectives(evaluation.objectives, evaluation.expanded)
     return {("evaluation", "objectives", *keys): problem for keys, problem in problems.items()}
@@ -321,7 +330,10 @@ class Config(Job):
     # These keys do not change values, so a run with other gates or another report replaces the same run.
     unhashed: ClassVar[tuple[str, ...]] = ("as_of", "gates", "tracking", "report")
     tables = (*TABLES, "runs")
-    between = (_missing_inputs, _slice_problems, _incomparable, _unknown_baseline, _objective_problems, _gate_problems)
+    between = (
+        *(_missing_inputs, _slice_problems, _objective_problems),
+        *(_incomparable, _unknown_baseline, _gate_problems, _unknown_models_of_gates),
+    )
 
     job: JobName = "evaluate"
     """Name of the job, a part of the run id."""

@@ -311,7 +311,7 @@ class Source:
         for key, item in node.value:
             line = place or key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode) or key.tag not in _SCALARS:
-                self.report(keys, "expected a plain string as key", line)
+                self.report(keys, "expected a plain string as key: write a string with braces in quotes", line)
                 continue
             path = (*keys, key.value)  # keys are strings, even if they look like numbers
             if key.value in values:

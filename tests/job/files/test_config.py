@@ -478,3 +478,12 @@ def test_an_output_in_the_place_of_an_input_is_rejected(rejected: Rejected, over
 def test_a_report_next_to_inputs_and_a_table_that_is_not_written(write: Write) -> None:
     assert load(write(SMALLEST), ["report=/r.html", "inputs.truth.path=/r"]).report == "/r.html"
     assert load(write(SMALLEST), ["output={table_prefix: a.}", "inputs.truth={table: a.test}"]).output.table_prefix == "a."
+
+
+def test_gates_on_unknown_models_could_never_pass(rejected: Rejected) -> None:
+    models = SMALLEST.replace("predictions: {path: /p}", "models: {als: {predictions: {path: /p}}}")
+    gates = "{metric: ndcg@10, model: asl, min: 0.1}, {metric: ndcg@10, max_drop: 0.1, against: model(pop)}"
+    assert rejected(f"{models}gates: [{gates}]\n") == [
+        "c.yaml:5: gates[0].model: unknown model 'asl'; did you mean 'als'?",
+        "c.yaml:5: gates[1].against: unknown model 'pop'; known: als",
+    ]
