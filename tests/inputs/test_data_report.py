@@ -118,7 +118,7 @@ def test_a_list_that_loses_a_row_moves_up(session):
 @pytest.mark.heavy
 def test_ranks_infinities_and_propensities_that_are_dropped(spark):
     ranked = spark.createDataFrame(
-        [("u", "x", 0), ("u", "a", 1), ("u", "b", None)], "user_id string, item_id string, place int"
+        [("u", "x", -1), ("u", "a", 1), ("u", "b", None)], "user_id string, item_id string, place int"
     )
     columns = srm.Columns(rank="place")
     with pytest.raises(
