@@ -281,7 +281,7 @@ _BOUNDS = {
 
 def as_path(value: str) -> str:
     """The advice to write a string as a location."""
-    return f"write {{path: {value if len(value) <= _LONGEST_PATH else '...'}}}"
+    return f"write {{path: {value if len(value) <= _LONGEST_PATH and value.isprintable() else '...'}}}"
 
 
 _LONGEST_PATH = 100

@@ -417,6 +417,7 @@ def test_a_section_that_an_unknown_key_may_belong_to_is_not_checked(rejected: Re
             "inputs.catalog: expected a location, or the number of items, found 'file.csv': write {path: file.csv}",
         ),
         ("output=/out", "output: expected a mapping of keys to values, found '/out': write {path: /out}"),
+        ("output=a\xa0b", "output: expected a mapping of keys to values, found 'a\\xa0b': write {path: ...}"),
         ("evaluation=x", "evaluation: expected a mapping of keys to values, found 'x'"),
     ],
 )
