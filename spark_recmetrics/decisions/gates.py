@@ -184,10 +184,7 @@ _LIMITS = ("min", "max", "max_drop", "max_drop_share")
 
 
 def problems_of(gates: Sequence[Gate], metrics: Sequence[Metric], *, dated: bool) -> dict[tuple[int, str], str]:
-    """Why gates cannot be checked in a run with these metrics, or could never fail or pass, by position and field.
-
-    `dated`: the run has an `as_of`.
-    """
+    """Why gates cannot be checked in a run with these metrics, by position and field; `dated`: the run has an `as_of`."""
     evaluated, problems = [str(metric) for metric in metrics], dict[tuple[int, str], str]()
     for position, gate in enumerate(gates):
         if gate.metric not in evaluated:
@@ -197,8 +194,12 @@ def problems_of(gates: Sequence[Gate], metrics: Sequence[Metric], *, dated: bool
         if gate.needs_history and not dated:
             key = "against" if gate.baseline is None else "significant"
             problems[position, key] = f"{getattr(gate, key)} needs an as_of, which orders the runs"
-        problems |= {(position, name): problem for name, problem in _limits_out_of_range(gate).items()}
     return problems
+
+
+def limit_problems(gates: Sequence[Gate]) -> dict[tuple[int, str], str]:
+    """Limits with which a gate could never fail or never pass, by position and field."""
+    return {(position, name): text for position, gate in enumerate(gates) for name, text in _limits_out_of_range(gate).items()}
 
 
 def _limits_out_of_range(gate: Gate) -> dict[str, str]:

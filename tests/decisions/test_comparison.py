@@ -394,9 +394,7 @@ def test_no_line_of_a_table_begins_with_the_mark_of_the_result_line():
 @pytest.mark.once
 @pytest.mark.heavy
 def test_a_baseline_that_is_no_model_is_an_error_before_anything_is_published(spark, tmp_path, capsys):
-    rows = [
-        (model, user, item, 1.2e154 if model == "b" else float(item)) for model in "ab" for user in (1, 2) for item in (1, 2)
-    ]
+    rows = [(model, user, item, 9.0 if model == "b" else float(item)) for model in "ab" for user in (1, 2) for item in (1, 2)]
     spark.createDataFrame(rows, "model string, user_id int, item_id int, score double").write.parquet(str(tmp_path / "p"))
     spark.createDataFrame([(1, 1, 3.0), (2, 2, 1.0)], "user_id int, item_id int, rating double").write.parquet(
         str(tmp_path / "t")

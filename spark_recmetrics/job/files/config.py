@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, Strict, m
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import CONVENTIONS, Convention, convention
-from spark_recmetrics.decisions.gates import Gate, problems_of
+from spark_recmetrics.decisions.gates import Gate, limit_problems, problems_of
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.job.files.config_types import (
     COUNTS_SCHEMA,
@@ -312,8 +312,12 @@ def _objective_problems(evaluation: Evaluation) -> dict[Keys, str]:
     return {("evaluation", "objectives", *keys): problem for keys, problem in problems.items()}
 
 
+def _gate_limits(gates: tuple[Gate, ...]) -> dict[Keys, str]:
+    return {("gates", *keys): problem for keys, problem in limit_problems(gates).items()}
+
+
 def _gate_problems(gates: tuple[Gate, ...], evaluation: Evaluation, as_of: str | None) -> dict[Keys, str]:
-    """Gates on metrics that are not computed, and gates that cannot fail or cannot pass."""
+    """Gates on metrics that are not computed, or that need an `as_of`."""
     objectives, _ = checked_objectives(evaluation.objectives, evaluation.expanded)
     computed = [*evaluation.expanded, *(metric for each in objectives for metric in each.metrics)]
     problems = problems_of(gates, computed, dated=as_of is not None)
@@ -332,7 +336,7 @@ class Config(Job):
     tables = (*TABLES, "runs")
     between = (
         *(_missing_inputs, _slice_problems, _objective_problems),
-        *(_incomparable, _unknown_baseline, _gate_problems, _unknown_models_of_gates),
+        *(_incomparable, _unknown_baseline, _gate_limits, _gate_problems, _unknown_models_of_gates),
     )
 
     job: JobName = "evaluate"

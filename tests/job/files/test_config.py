@@ -394,6 +394,7 @@ def test_a_section_that_an_unknown_key_may_belong_to_is_not_checked(rejected: Re
     text = f"{SMALLEST}evaluation: {{metrics: [auc]}}\ngates: [{{metric: auc, min: 0.1}}]\n"
     flat = text.replace("evaluation: {metrics: [auc]}", "metrics: [auc]")
     assert rejected(flat) == ["c.yaml:5: metrics: unknown key; it belongs in evaluation"]
+    assert len(rejected(text.replace("evaluation", "evalution").replace("min: 0.1", "min: 2"))) == 2  # needs no other section
     assert rejected(text.replace("evaluation", "evalution")) == ["c.yaml:5: evalution: unknown key; did you mean 'evaluation'?"]
 
 
