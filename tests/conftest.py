@@ -20,8 +20,7 @@ for name in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARG
 # Of every JVM of the suite, those of whole runs of the jobs, too: compiling its code well costs more than tests win by it,
 # and the threads of another collector would take the two cores from the lanes. With one compiler alone Java keeps 48 MB for
 # compiled code, which a session of some hundred tests fills: it is thrown away then, and compiled again.
-# A large space for new objects: a plan makes a lot of garbage, and a small space would be collected at every test.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xms1200m -Xmn800m"
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 # Without this archive, which `make` writes by class_archive.py, everything is the same, but each JVM starts more slowly.
 _archive = Path(sys.prefix, "spark-classes.jsa")
 if _archive.is_file() and " " not in str(_archive):
@@ -175,7 +174,10 @@ def _session(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         for key, value in settings.items():
             builder = builder.config(key, value)
         _remember_java_classes()
+    # A large space for new objects: a plan makes a lot of garbage, and a small space would be collected at every test.
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{JAVA_OPTIONS} -Xms1200m -Xmn800m"
     session = builder.getOrCreate()
+    os.environ["SPARK_SUBMIT_OPTS"] = JAVA_OPTIONS
     if int(pyspark.__version__.partition(".")[0]) >= 4:  # older ones make no frame of an Arrow table
         _create_from_arrow(session)
     yield session
