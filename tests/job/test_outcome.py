@@ -11,14 +11,14 @@ from spark_recmetrics.job.outcome import JobOutcome
 
 @pytest.mark.spark
 @pytest.mark.once
-def test_an_unexpected_error_shows_the_message_of_the_jvm(job, tmp_path, capsys):
+def test_a_damaged_file_is_named(job, tmp_path, capsys):
     """A parquet file with an intact schema and broken pages, which Spark only notices when it counts rows."""
     conf = job()
     file = max((tmp_path / "truth").glob("*.parquet"), key=lambda one: one.stat().st_size)
     content = bytearray(file.read_bytes())
     content[4:60] = bytes(56)
     file.write_bytes(content)
-    assert main(["evaluate", "--config", conf]) == 1
+    assert main(["evaluate", "--config", conf]) == 4
     message = result_of(capsys)[1]["error"]["message"]
     assert file.name in message
     assert "An error occurred while calling" not in message
