@@ -58,7 +58,7 @@ def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> Struc
     is_header = _is_header(fields, [column.name for column in columns[:n_fields]])
     by_file = rows.groupBy("_file").agg(
         *first_faults(checks),
-        *(F.max(field.rlike(_DIGITS) & ~field.rlike(INTEGER)).alias(f"changed{n}") for n, (_, field) in enumerate(integers)),
+        *(F.max(~field.rlike(INTEGER) & field.rlike(_DIGITS)).alias(f"changed{n}") for n, (_, field) in enumerate(integers)),
         F.max(is_header).alias("has_header"),
     )
     # If no file has the header, Spark has changed it.
@@ -103,12 +103,12 @@ def _checks(files: TextFiles, rows: DataFrame, fields: Sequence[Column], names: 
     if (files.option("mode") or "").upper() != "PERMISSIVE":
         longer = F.when(F.concat_ws("", *extra).rlike(r"\S"), F.concat_ws(", ", *fields, *extra))
         checks.append(Check(longer, partial(_long_line, files.key, n_fields)))
-    quote = re.escape(files.option("quote") or '"')
+    quote = files.option("quote") or '"'
     if files.option("escape") is None:
-        doubled = rf"(?s)^{quote}.*{quote}{quote}"  # Spark keeps all quotes of such a field
         for name, field in zip(names, fields, strict=False):
             if roles.of(name) in ("id", "name"):
-                checks.append(Check(F.when(field.rlike(doubled), field), partial(_doubled_quotes, files.key, name)))
+                doubled = field.startswith(quote) & field.contains(quote * 2)  # Spark keeps all quotes of such a field
+                checks.append(Check(F.when(doubled, field), partial(_doubled_quotes, files.key, name)))
     return checks
 
 
@@ -125,11 +125,12 @@ def _repeated(names: Sequence[str]) -> set[str]:
 
 def _is_header(fields: Sequence[Column], names: Sequence[str]) -> Column:
     """Whether a row is the header with these names, as Spark or as the file has them."""
-    either = [
-        reduce(Column.__and__, (_is_name(field, name, n) for n, (field, name) in enumerate(zip(fields, header, strict=True))))
-        for header in (names, _in_file(names))
-    ]
-    return either[0] | either[1]
+    is_header = F.lit(False)
+    for header in dict.fromkeys((tuple(names), tuple(_in_file(names)))):
+        is_header |= reduce(
+            Column.__and__, (_is_name(field, name, n) for n, (field, name) in enumerate(zip(fields, header, strict=True)))
+        )
+    return is_header
 
 
 def _is_name(field: Column, name: str, position: int) -> Column:

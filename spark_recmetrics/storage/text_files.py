@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -151,14 +152,17 @@ class TextFiles:
 
     def not_text(self, content: Column) -> list[Check]:
         """Checks of bytes that are no text, or a text that is not in UTF-8 or in the given encoding."""
-        strange = content.rlike(_STRANGE if (self.encoding or "").upper().replace("-", "") != "UTF8" else _BINARY)
+        strange = reduce(Column.__or__, (content.startswith(start) for start in _MAGIC)) & content.rlike(_BINARY)
+        if (self.encoding or "").upper().replace("-", "") != "UTF8":
+            replaced = content.contains("\ufffd") if self.format == "csv" else content.rlike("\ufffd")  # JSON is not decoded
+            strange |= replaced | (content.contains("\0") & content.rlike(_UTF_16))
         return [Check(F.when(strange, F.substring(content, 1, 200)), self._strange)]
 
     def _strange(self, fault: Fault) -> str:
         where, content = f"{self.key}: expected {self.format} in", fault.example
-        for start, (what, advice) in _MAGIC.items():
-            if content.startswith(start):
-                return f"{where} {fault.name}, found {what}: {advice}"
+        if (start := re.match(_BINARY, content)) is not None:
+            what, advice = _MAGIC[start[1]]
+            return f"{where} {fault.name}, found {what}: {advice}"
         given = self.encoding or "UTF-8"
         if "\0" in content:
             encoding = "UTF-16" if content.startswith("\ufffd") else "UTF-16BE" if content.startswith("\0") else "UTF-16LE"
@@ -179,11 +183,11 @@ class TextFiles:
 _MAGIC = {
     "PAR1": ("a parquet file", "set format: parquet"),
     "ORC": ("an ORC file", "set format: orc"),
-    "Obj\x01": ("an Avro file", "write it as parquet"),
-    "PK\x03\x04": ("a zip archive", "unpack it, or compress it with gzip"),
+    "Obj": ("an Avro file", "write it as parquet"),
+    "PK": ("a zip archive", "unpack it, or compress it with gzip"),
 }
 """The first characters of files that are not text."""
 
-_BINARY = r"^(PAR1|ORC[\x00-\x1f]|Obj\x01|PK\x03\x04)"
-_STRANGE = rf"\uFFFD|{_BINARY}|\x00[\x20-\x7e]\x00[\x20-\x7e]|[\x20-\x7e]\x00[\x20-\x7e]\x00"
-"""Content that is not text, or a text in another encoding: a byte that is not UTF-8 becomes U+FFFD; UTF-16 has null bytes."""
+_BINARY = r"^(PAR1|ORC|Obj|PK)[\x00-\x1f]"
+_UTF_16 = r"\x00[\x20-\x7e]\x00[\x20-\x7e]|[\x20-\x7e]\x00[\x20-\x7e]\x00"
+"""Characters of UTF-16 that are read as UTF-8: each second byte is null."""

@@ -91,6 +91,8 @@ def test_files_of_another_format(spark, tmp_path):
     assert rejected(spark, tmp_path / "t", format="csv").endswith(", found JSON: set format: json")
     (tmp_path / "t").write_text("user_id,item_id\n1,2\n")
     assert "found 'user_id,item_id' in line 1 of" in rejected(spark, tmp_path / "t", format="json")
+    (tmp_path / "t").write_text("user_id,item_id\nPAR1,2\nORC7,2\n")
+    assert_rows(read(spark, tmp_path / "t", format="csv"), [("PAR1", 2), ("ORC7", 2)])
     rows = spark.createDataFrame([(1, 2)], "user_id int, item_id int")
     for kind, name in (("parquet", "a parquet file"), ("orc", "an ORC file")):
         rows.write.format(kind).save(str(tmp_path / kind))
