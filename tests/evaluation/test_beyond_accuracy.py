@@ -1051,7 +1051,7 @@ def test_nothing_stays_in_the_cluster_but_a_result(spark, monkeypatch, why):
     predictions = spark.createDataFrame([(1, item, 1.0) for item in "abcd"], "user_id int, item_id string, score double")
     truth = spark.createDataFrame([(1, "a")], "user_id int, item_id string")
 
-    def refuse():
+    def refuse(_):
         raise srm.DataError("no")
 
     def found(**options):
