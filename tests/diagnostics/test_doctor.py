@@ -289,6 +289,7 @@ def test_a_worker_that_is_not_there(run_doctor, session_kind):
     assert text.endswith(f": set PYSPARK_PYTHON{server(session_kind)} to a working Python executable")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_a_session_that_does_not_start(run_doctor):

@@ -58,6 +58,7 @@ def test_lines_with_more_fields_than_the_header_are_rejected(spark, tmp_path):
         ratings("1;a\n2;b;4\n", options=bare)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("line", ["1,7,3,,5", "1,7,3,NA", '1,7,3,"x"', "1,7,3" + 19 * "," + "x"])
 def test_extra_fields_are_rejected_whatever_they_are(spark, tmp_path, line):
@@ -66,6 +67,7 @@ def test_extra_fields_are_rejected_whatever_they_are(spark, tmp_path, line):
         read(spark, tmp_path / "t.csv", format="csv", options={"nullValue": "NA", "emptyValue": "x"})
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("line", ["1,7,3,", "1,7,3,\t", '1,7,3,""', "1,7"])
 def test_empty_extra_fields_are_no_loss(spark, tmp_path, line):
@@ -112,6 +114,7 @@ def test_files_with_different_headers_are_rejected(spark, tmp_path):
     assert read(spark, folder, format="csv").count() == 1
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_names_of_options_ignore_case(spark, tmp_path):
     (tmp_path / "t.csv").write_text("1,07\n2,08\n")
@@ -139,6 +142,7 @@ def test_a_column_from_folder_names_is_no_field_of_a_csv(spark, tmp_path):
         read(spark, tmp_path, format="csv")
 
 
+@pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core
 def test_ids_and_names_are_what_is_written(spark, tmp_path):
@@ -166,6 +170,7 @@ def test_ids_and_names_are_what_is_written(spark, tmp_path):
             assert_rows(frame, expected, f"user_id {kind}, item_id string, model string")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_columns_of_groups_are_strings_unless_they_are_numbers(spark, tmp_path):
     (tmp_path / "t.csv").write_text("user_id,age,segment,member\n1,018,01234,True\n2,35,1234,true\n")
@@ -196,6 +201,7 @@ def test_ids_of_another_form_are_shown_if_tables_differ(spark, tmp_path):
     assert_rows(numbers.select("item_id"), [(12,), (12,)], "item_id bigint")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_header_with_a_name_twice(spark, tmp_path):
     (tmp_path / "t.csv").write_text("user_id,item_id,score,score\n1,2,3,4\n")

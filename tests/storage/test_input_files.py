@@ -107,6 +107,7 @@ def test_the_format_is_found_out(spark, tmp_path, file_format):
         assert rejected(spark, tmp_path / "t", format=given) == expected
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_stray_file_is_named_and_can_be_left_out(spark, tmp_path):
     write(tmp_path / "part-0.parquet", user_id=["u"], item_id=["a"])
@@ -120,6 +121,7 @@ def test_a_stray_file_is_named_and_can_be_left_out(spark, tmp_path):
         assert_rows(read(spark, tmp_path, format=given, options={"pathGlobFilter": "*.parquet"}), [("u", "a")])
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_folder_without_files(spark, tmp_path):
     (tmp_path / "_SUCCESS").touch()
@@ -174,6 +176,7 @@ def test_columns_in_the_names_of_folders_can_have_a_type(spark, tmp_path):
         srm.evaluate(strings, truth, metrics="hit", k=1, n_buckets=2)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_numbers_in_the_names_of_folders_need_a_type(spark, tmp_path):
     write(tmp_path / "age=18" / "p.parquet", user_id=["u"])
@@ -190,6 +193,7 @@ def test_numbers_in_the_names_of_folders_need_a_type(spark, tmp_path):
     assert {(row["slice_value"], row["value"]) for row in result.rows} == {("all", 0.5), ("18..<35", 1.0), (">=35", 0.0)}
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_names_of_folders_are_unescaped(spark, tmp_path):
     write(tmp_path / "User ID=a%2Fb c%3D" / "hour=01" / "p.parquet", item_id=["x"])
@@ -200,6 +204,7 @@ def test_names_of_folders_are_unescaped(spark, tmp_path):
     assert_rows(read(spark, tmp_path / "*"), [("x", "01")], "item_id string, hour string")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_column_of_the_files_keeps_its_type_in_the_folder_itself(spark, tmp_path):
     write(tmp_path / "day=1" / "p.parquet", day=[7], item_id=["x"])
@@ -245,6 +250,7 @@ def test_columns_that_only_some_files_have(spark, tmp_path, file_format, swapped
     assert len(one.columns) in (2, 4), "the columns of one file"
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("swapped", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_columns_in_different_cases(spark, tmp_path, swapped):
@@ -265,6 +271,7 @@ def test_columns_in_different_cases(spark, tmp_path, swapped):
         assert result.to_dict() == {"model": {"hit@1": 0.0}}
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("file_format", ["parquet", pytest.param("orc", marks=pytest.mark.heavy)])
 def test_ids_of_different_widths_are_rejected_with_their_files(spark, tmp_path, file_format):
@@ -283,6 +290,7 @@ def test_ids_of_different_widths_are_rejected_with_their_files(spark, tmp_path, 
     assert_rows(read(spark, tmp_path), [(1, "x"), (1, "x")])
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_column_of_a_type_that_spark_does_not_have_is_named(spark, tmp_path):
     times = pa.array([1], pa.time64("ns"))

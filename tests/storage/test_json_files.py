@@ -26,6 +26,7 @@ def rejected(spark, tmp_path, text, **location):
     return str(caught.value).replace(f"{tmp_path.name}/", "")
 
 
+@pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core
 def test_records_of_several_lines(spark, tmp_path):
@@ -48,6 +49,7 @@ def test_records_of_several_lines(spark, tmp_path):
     assert_rows(read(spark, tmp_path, '[{"user_id": 1}, {"user_id": 2}]\n'), [(1,), (2,)])
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_records_of_which_spark_reads_the_first(spark, tmp_path):
     lines = '{"user_id": 1}\n{"user_id": 2}\n'
@@ -62,6 +64,7 @@ def test_records_of_which_spark_reads_the_first(spark, tmp_path):
     assert_rows(read(spark, tmp_path, '{"user_id": "}{"}\n'), [("}{",)])
 
 
+@pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core
 def test_keys_of_a_record_are_different(spark, tmp_path):
@@ -76,6 +79,7 @@ def test_keys_of_a_record_are_different(spark, tmp_path):
     assert "in 't.json' in another case. Spark would read it as null: write it alike" in rejected(spark, tmp_path, text)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.core
 @pytest.mark.parametrize(
@@ -103,6 +107,7 @@ def test_ids_and_names_of_two_types(spark, tmp_path, name, values, shown):
     assert f"found {shown!r} in 't.json'" in rejected(spark, tmp_path, array, options=MANY)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_column_that_records_lack_is_null_there(spark, tmp_path):
     text = '{"user_id": "a", "item_id": "x", "rating": 4}\n{"user_id": "b", "item_id": "x"}\n'

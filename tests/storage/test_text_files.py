@@ -30,6 +30,7 @@ def rejected(spark, path, **location):
     return str(caught.value)
 
 
+@pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core
 @pytest.mark.parametrize(("kind", "line"), [("csv", 4), ("json", 3)])
@@ -49,6 +50,7 @@ def test_another_encoding(spark, tmp_path, kind, line):
     assert sorted(map(tuple, fixed.collect())) == sorted(ROWS[kind])
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", ["csv", "json"])
 def test_a_replacement_character_of_the_file_itself(spark, tmp_path, kind):
@@ -60,6 +62,7 @@ def test_a_replacement_character_of_the_file_itself(spark, tmp_path, kind):
     assert_rows(read(spark, tmp_path / "t", format=kind, options={"encoding": "UTF-8"}), [("a\ufffd", 1)])
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("encoding", ["UTF-16", "UTF-16LE", "UTF-16BE"])
 def test_utf_16(spark, tmp_path, encoding):
@@ -77,6 +80,7 @@ def test_utf_16(spark, tmp_path, encoding):
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_empty_files(spark, tmp_path):
     (tmp_path / "t").write_text("")

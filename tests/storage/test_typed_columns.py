@@ -29,6 +29,7 @@ def numbers(spark):
     return spark.createDataFrame(rows, NUMBERS)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.core
 @pytest.mark.parametrize("ansi", ["true", "false"])
@@ -41,6 +42,7 @@ def test_values_that_a_type_can_hold(spark, numbers, ansi):
     assert with_types(numbers, {"i": "int"}, "inputs.truth", {}) is numbers
 
 
+@pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core
 @pytest.mark.parametrize("ansi", ["true", "false"])
@@ -72,6 +74,7 @@ def test_values_that_a_type_cannot_hold(spark, ansi):
     assert rejected(frame, {"user": "bigint"}).startswith("inputs.truth.types: no column 'user'; known: b, c, d")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_strings_are_read_as_the_options_say(spark):
     def typed(value, kind, **options):
