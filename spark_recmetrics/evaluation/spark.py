@@ -135,6 +135,8 @@ class SparkEngine:
         """Further totals. A job looks for repeats in lists that were cut; the others run only where no pair is in both."""
         found: dict[str, dict[str, Any]] = {model: {} for model in totals}
         for lists in cut_lists(self.request, scored, totals):
+            if self._are_whole(inputs, lists, scored, totals):
+                continue
             with step(self.session, "repeated rows"):
                 self._count_repeats(inputs, lists, found)
         models = without_pairs(totals)
@@ -161,6 +163,14 @@ class SparkEngine:
         rows = of_some_users(inputs.full_lists(table), share)
         rows = clean_predictions(rows, self.request.convention, self.request.policies)
         return rows.where(F.col("model").isin(*models)) if "model" in rows.columns else rows
+
+    def _are_whole(self, inputs: Inputs, lists: CutLists, scored: Scored, totals: Totals) -> bool:
+        """Whether no list was longer than its cut: as many rows were scored as read."""
+        scoring = scored.scoring
+        if scoring is None or scoring.ranks_lists or lists.table != "predictions" or lists.table in inputs.uncut:
+            return False
+        n_scored = sum(sums.get("n_recommended") or 0 for sums in totals.values())
+        return n_scored == self.row_counts(inputs)[lists.table].get("rows")
 
     def _count_repeats(self, inputs: Inputs, lists: CutLists, found: dict[str, dict[str, Any]]) -> None:
         n_rows = (self.row_counts(inputs)[lists.table].get("rows") or 0) * (_CUT_OFF if lists.table in inputs.uncut else 1)

@@ -44,7 +44,6 @@ LINES = [
     f"preflight: {SECONDS}",
     # Six predictions and three rows of ground truth; each model has three users.
     f"scoring: 9 rows, 3 users, {SECONDS}",
-    f"repeated rows: {SECONDS}",
     # Of the second model, no item is a relevant one.
     f"common items: {SECONDS}",
     f"aggregating: {SECONDS}",
@@ -125,7 +124,6 @@ def test_the_jobs_of_an_evaluation_have_names(spark, session_kind):
             "models and catalog",
             "items and groups",
             "scoring",
-            "repeated rows",
             "common items",
             "aggregating",
             "slices and intervals",
