@@ -133,7 +133,7 @@ def test_train_and_catalog(job, spark, tmp_path, capsys):
     assert values == {"als": {"auc": pytest.approx((2 / 3 + 1) / 2)}, "pop": {"auc": pytest.approx((2 / 3 + 1 / 3) / 2)}}
     assert main(["evaluate", "--config", conf, "--as-of", "2026-11-29"]) == 4
     message = result_of(capsys)[1]["error"]["message"]
-    assert f"inputs.train: cannot read parquet at '{tmp_path}/train/2026-11-29'" in message
+    assert f"inputs.train: cannot read files at '{tmp_path}/train/2026-11-29'" in message
 
 
 @pytest.mark.spark
