@@ -96,10 +96,10 @@ def _evaluate(spark: SparkSession, config: Config, outcome: JobOutcome, vault: V
         if config.preflight is not None:
             check_inputs(spark, config, common, outcome)
 
-    if not config.evaluation.reads_train:
-        common = common | {"train": None}  # only the preflight needs it
+    # Without a metric that reads train, only the preflight needs it.
+    needed = common if config.evaluation.reads_train else common | {"train": None}
     try:
-        return evaluate(**common, **specific, run=config.run, before=before)
+        return evaluate(**needed, **specific, run=config.run, before=before)
     except DataError as error:
         if error.data_checks:
             data_report = spark.createDataFrame(list(error.data_checks), DATA_REPORT)
