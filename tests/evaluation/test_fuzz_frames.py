@@ -410,10 +410,7 @@ SERVES = {
     ("truth", "propensity"): NUMERIC,
     ("train", "user_id"): TEXT,
     ("catalog", "item_id"): TEXT,
-    ("predictions", "items"): (
-        *("array<string>", "array<struct<item_id:string>>", "array<struct<item_id:string,score:string>>"),
-        "array<struct<`a.b`:string,`c d`:decimal(10,2)>>",
-    ),
+    ("predictions", "items"): ("array<string>", "array<struct<item_id:string>>", "array<struct<item_id:string,score:string>>"),
 }
 """Which types a column may have where the other ids are texts, as docs/inputs.md says. A column of nulls alone has no type and
 serves everywhere; its rows are counted as faulty ones."""

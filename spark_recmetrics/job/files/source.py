@@ -221,7 +221,10 @@ class Source:
                 elif problem := _credential_problem(keys, key, item):
                     self.reject(path, problem)
                     value[key] = MASK  # no later message shows it
-                elif problem := _unprintable_problem(key) or _unprintable_problem(item):
+                elif problem := _unprintable_problem(key):
+                    self.report(path, problem)
+                    del value[key]  # pydantic rejects the whole section for it, and checks nothing else there
+                elif problem := _unprintable_problem(item):
                     self.reject(path, problem, self._line_of(item) if path not in self._places else None)
                     value[key] = None
                 elif isinstance(item, date | time):

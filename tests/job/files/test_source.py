@@ -52,6 +52,13 @@ def test_names_that_break_lines_are_rejected(rejected: Rejected, name: str) -> N
     line.encode()
 
 
+def test_a_key_that_is_not_text_hides_no_other_error(rejected: Rejected) -> None:
+    inputs = {"predictions": {"path": "p"}, "truth": {"path": "t"}}
+    content = {"inputs": inputs, "output": {"path": "o"}, "a\ud800": 1, "evaluation": {"metrics": ["ndcg@"]}}
+    lines = rejected(json.dumps(content), name="c.json")
+    assert [line.split(": ", 2)[1] for line in lines] == [r"['a\ud800']", "evaluation.metrics[0]"]
+
+
 @pytest.mark.parametrize("place", ["", "evaluation: ", "columns: ", "evaluation: {convention: ", "inputs: {truth: {options: "])
 @pytest.mark.parametrize("key", ["spark", "spark.sql.shuffle.partitions"])
 def test_spark_settings_are_rejected_anywhere(rejected: Rejected, place: str, key: str) -> None:
