@@ -218,15 +218,12 @@ class Source:
                         path, "Spark settings belong in spark-submit --conf or conf/spark-defaults.conf, not in this file"
                     )
                     del value[key]
-                elif problem := _credential_problem(keys, key, item):
-                    self.reject(path, problem)
-                    value[key] = MASK  # no later message shows it
                 elif problem := _unprintable_problem(key):
                     self.report(path, problem)
                     del value[key]  # pydantic rejects the whole section for it, and checks nothing else there
-                elif problem := _unprintable_problem(item):
+                elif problem := _credential_problem(keys, key, item) or _unprintable_problem(item):
                     self.reject(path, problem, self._line_of(item) if path not in self._places else None)
-                    value[key] = None
+                    value[key] = MASK  # no later message shows it
                 elif isinstance(item, date | time):
                     value[key] = item.isoformat()
                 elif isinstance(item, dict | list):
