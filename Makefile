@@ -36,6 +36,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Another Spark on this machine must not win over the tested one, nor send the demo to a cluster. PYTHONPATH is here because
 # Spark's instructions for a tarball put its own pyspark there.
 unexport SPARK_HOME SPARK_CONF_DIR SPARK_REMOTE PYSPARK_SUBMIT_ARGS PYTHONPATH HADOOP_CONF_DIR YARN_CONF_DIR
+# Without compiled files, each process of the tests, the jobs and the workers would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # conf/log4j2.properties keeps Spark's log to errors.
 SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file conf/spark-defaults.conf

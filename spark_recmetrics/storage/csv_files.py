@@ -48,7 +48,7 @@ def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> Struc
     columns = guessed.fields
     if not columns:
         raise DataError(f"{files.key}: expected a header and rows, found empty files at {files.path!r}: check the location")
-    if files.option("header") != "false" and re.match(r'\[?\s*\{\s*"', columns[0].name):
+    if files.options.get("header") != "false" and re.match(r'\[?\s*\{\s*"', columns[0].name):
         raise DataError(f"{files.key}: expected csv at {files.path!r}, found JSON: set format: json")
     rows, n_fields = _lines(files, len(columns))
     fields = [F.col(name) for name in rows.columns[:n_fields]]
@@ -67,7 +67,7 @@ def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> Struc
         *(F.min(f"check{n}") for n in range(len(checks))), *(F.max(f"changed{n}") for n in range(len(integers))), without_header
     ).collect()[0]
     message = first_message(row, checks)
-    if message is None and row[-1] is not None and (files.option("header") or "").lower() == "true":
+    if message is None and row[-1] is not None and files.options.get("header", "").lower() == "true":
         message = _other_header(files.key, ", ".join(column.name for column in columns[:n_fields]), Fault(row[-1], ""))
     if message is not None:
         raise DataError(message)
@@ -95,16 +95,16 @@ def _checks(files: TextFiles, rows: DataFrame, fields: Sequence[Column], names: 
     """The checks of rows that have `fields` for the first of these columns, and room for more fields."""
     n_fields = len(fields)
     extra = [F.col(name) for name in rows.columns[n_fields : n_fields + _N_EXTRA_FIELDS]]
-    checks = [*files.not_text(F.concat_ws(files.option("sep", "delimiter") or ",", *fields, *extra))]
+    checks = [*files.not_text(F.concat_ws(files.options.get("sep") or ",", *fields, *extra))]
     repeated = {name for name in _repeated(names[:n_fields]) if roles.of(name) != "other"}
     if repeated:
         with_repeats = _is_header(fields, _in_file(names[:n_fields]))
         checks.append(Check(F.when(with_repeats, F.lit(min(repeated))), partial(_repeated_name, files.key)))
-    if (files.option("mode") or "").upper() != "PERMISSIVE":
+    if files.options.get("mode", "").upper() != "PERMISSIVE":
         longer = F.when(F.concat_ws("", *extra).rlike(r"\S"), F.concat_ws(", ", *fields, *extra))
         checks.append(Check(longer, partial(_long_line, files.key, n_fields)))
-    quote = files.option("quote") or '"'
-    if files.option("escape") is None:
+    quote = files.options.get("quote") or '"'
+    if "escape" not in files.options:
         for name, field in zip(names, fields, strict=False):
             if roles.of(name) in ("id", "name"):
                 doubled = field.startswith(quote) & field.contains(quote * 2)  # Spark keeps all quotes of such a field
@@ -171,13 +171,13 @@ def _other_header(key: str, header: str, fault: Fault) -> str:
 
 def _lines(files: TextFiles, n_columns: int) -> tuple[DataFrame, int]:
     """The lines of a CSV, headers included, as columns of strings with room for extra fields; and the number of fields."""
-    dropped = ("header", "inferschema", "mode", "nullvalue", "emptyvalue")
+    dropped = ("header", "inferSchema", "mode", "nullValue", "emptyValue")
     schema = StructType([StructField(f"_field{n}", StringType()) for n in range(n_columns + _N_EXTRA_FIELDS)])
     rows = files.reader(*dropped).schema(schema).load(files.path)
     if len(rows.columns) == len(schema):
         return with_places(rows), n_columns
     # Folder names such as day=2026-11-28 are columns, too, which the files may also contain.
-    in_files = files.reader(*dropped, "recursivefilelookup", recursiveFileLookup="true").load(files.path)
+    in_files = files.reader(*dropped, recursiveFileLookup="true").load(files.path)
     return with_places(rows), len(in_files.columns)
 
 

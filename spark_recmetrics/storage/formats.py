@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, cast
+
+from spark_recmetrics.storage.reader_options import with_usual_names
 
 FileFormat = Literal["parquet", "csv", "json", "orc", "delta"]
 """The formats of files that can be read."""
@@ -80,10 +82,10 @@ def _format(suffix: re.Match[str]) -> FileFormat:
     return cast("FileFormat", _FORMATS.get(name, name))
 
 
-def local_problem(path: str, given: FileFormat | None, options: Collection[str] = ()) -> str | None:
+def local_problem(path: str, given: FileFormat | None, options: Mapping[str, str]) -> str | None:
     """Why the files at a path of this machine cannot be read as files of one format; None without files or a problem."""
     place = Path(re.sub("^file:/+", "/", path))
-    if given == "delta" or not place.exists() or "pathglobfilter" in {option.lower() for option in options}:
+    if given == "delta" or not place.exists() or "pathGlobFilter" in with_usual_names(options):
         return None
     files = (
         str(file) for file in chain([place], place.rglob("*")) if not _is_hidden(file.relative_to(place)) and file.is_file()

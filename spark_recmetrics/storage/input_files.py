@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from spark_recmetrics.errors import reason_of
 from spark_recmetrics.storage.formats import LOGS, FileFormat, format_of_files, format_of_table
+from spark_recmetrics.storage.reader_options import CHOICE_OF_FILES, without
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,9 +21,6 @@ _log = logging.getLogger(__name__)
 _GLOB = set("*?[]{}")
 
 _GLOB_AS_PATTERN = {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|", "[": "[", "]": "]"}
-
-_LISTING_OPTIONS = ("pathglobfilter", "modifiedbefore", "modifiedafter", "basepath", "recursivefilelookup")
-"""Options that choose files, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -48,35 +46,38 @@ def input_files(spark: SparkSession, path: str, given: FileFormat | None, option
     if found is not None:
         log, inside = found
         return InputFiles(format_of_table(log, path, given, inside=inside))
-    files = _listed(spark, path, {**_without(options, "recursivefilelookup"), "recursiveFileLookup": "true"})
+    files = _listed(spark, path, {**options, "recursiveFileLookup": "true"})
     if not files:
         raise ValueError(f"expected files, found none in {path}: check the location")
-    if _option(options, "recursiveFileLookup").lower() == "true":
+    if options.get("recursiveFileLookup", "").lower() == "true":
         return InputFiles(format_of_files(files, given), tuple(files))
-    below = {file: _folders_below(_option(options, "basePath") or path, file) for file in files}
-    partitions = dict.fromkeys(_column(folder) for folders in below.values() for folder in folders if "=" in folder)
-    encoded = next(
-        (folder for folders in below.values() for folder in folders if re.search("%[89A-Fa-f][0-9A-Fa-f]", folder)), None
-    )
-    if encoded is not None:
+    folders = {file: _folders_below(options.get("basePath", path), file) for file in files}
+    partitions = tuple({_column(folder): None for below in folders.values() for folder in below if "=" in folder})
+    _check_folders(folders, partitions)
+    return InputFiles(format_of_files(files, given), tuple(files), partitions)
+
+
+def _check_folders(folders: Mapping[str, Sequence[str]], partitions: Sequence[str]) -> None:
+    """Raise `ValueError` if Spark would read other values from the folders of a file than their names say, or skip the file."""
+    encoded = (folder for below in folders.values() for folder in below if re.search("%[89A-Fa-f][0-9A-Fa-f]", folder))
+    if (folder := next(encoded, None)) is not None:
         raise ValueError(
-            f"expected folders as Spark names them, found {encoded}, in which {unquote(encoded)!r} is written as bytes: Spark "
+            f"expected folders as Spark names them, found {folder}, in which {unquote(folder)!r} is written as bytes: Spark "
             "would read other letters: write the table with Spark, or without folders for its values"
         )
-    ignored = next((file for file, folders in below.items() if folders), None)
-    if ignored is not None and not partitions:
+    skipped = next((file for file, below in folders.items() if below), None)
+    if skipped is not None and not partitions:
         raise ValueError(
-            f"{ignored} is in a subfolder, which Spark does not read: "
+            f"{skipped} is in a subfolder, which Spark does not read: "
             'set options: {recursiveFileLookup: "true"}, or move it to another folder'
         )
-    return InputFiles(format_of_files(files, given), tuple(files), tuple(partitions))
 
 
 def _table_log(spark: SparkSession, path: str, options: Mapping[str, str]) -> tuple[str, bool] | None:
     """A file of the log of the table that a path is in, and whether the path is inside its folder; None if there is none."""
     for folder in _folders_of_table(path):
         try:
-            logs = _listed(spark, f"{folder}/{LOGS}", _without(options, *_LISTING_OPTIONS) | {"recursiveFileLookup": "true"})
+            logs = _listed(spark, f"{folder}/{LOGS}", without(options, *CHOICE_OF_FILES) | {"recursiveFileLookup": "true"})
         except Exception as error:  # noqa: BLE001 - nothing is there, or it may not be read
             _log.debug("no log of a table in %s: %s", folder, reason_of(error))
             continue
@@ -123,12 +124,3 @@ def _place(path: str) -> str:
 
 def _column(folder: str) -> str:
     return unquote(folder.partition("=")[0]).lower()
-
-
-def _without(options: Mapping[str, str], *names: str) -> dict[str, str]:
-    return {name: value for name, value in options.items() if name.lower() not in names}
-
-
-def _option(options: Mapping[str, str], name: str) -> str:
-    """An option of a reader, whatever the case of its name; empty if it is not set."""
-    return next((value for given, value in options.items() if given.lower() == name.lower()), "")

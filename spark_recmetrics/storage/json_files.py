@@ -36,7 +36,7 @@ def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> Struc
     """
     if not guessed.fields:
         raise DataError(f"{files.key}: expected records, found empty files at {files.path!r}: check the location")
-    as_string = (files.option("primitivesAsString") or "").lower() == "true"
+    as_string = files.options.get("primitivesAsString", "").lower() == "true"
     check(files, guessed.names, [] if as_string else _strings(guessed, files, roles))
     return with_strings(guessed, lambda name: name in files.typed)
 
@@ -65,8 +65,8 @@ def check(files: TextFiles, names: Sequence[str] = (), strings: Sequence[StructF
     is_array = value.rlike(r"(?s)^\s*\[.*\]\s*$")
     several = value.rlike(_SEVERAL) & F.regexp_replace(value, _STRING, "").rlike(_SEVERAL)
     checks = [*files.not_text(value), Check(F.when(several, F.substring(value, 1, 200)), partial(_several_records, files))]
-    corrupt_name = files.option("columnNameOfCorruptRecord") or files.spark.conf.get("spark.sql.columnNameOfCorruptRecord")
-    if files.option("mode") is None and not files.multi_line and (not names or corrupt_name in names):
+    corrupt_name = files.options.get("columnNameOfCorruptRecord") or files.spark.conf.get("spark.sql.columnNameOfCorruptRecord")
+    if "mode" not in files.options and not files.multi_line and (not names or corrupt_name in names):
         options = {name: option for name, option in files.options.items() if name.lower().startswith("allow")}
         corrupt = F.from_json(value, "_corrupt string", {"columnNameOfCorruptRecord": "_corrupt"} | options)
         checks.append(Check(F.when(~is_array, corrupt.getField("_corrupt")), partial(_no_record, files)))

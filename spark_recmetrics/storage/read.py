@@ -17,6 +17,7 @@ from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.identifiers import quoted, quoted_part
 from spark_recmetrics.storage.input_files import input_files
 from spark_recmetrics.storage.locations import Location
+from spark_recmetrics.storage.reader_options import with_usual_names
 from spark_recmetrics.storage.row_filter import filtered
 from spark_recmetrics.storage.text_files import NO_ROLES, Roles, TextFiles, with_strings
 from spark_recmetrics.storage.typed_columns import with_types
@@ -47,7 +48,7 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
             file silently, see `csv_files.read` and `json_files.read`, the given types would lose values, see `with_types`, or
             the rows cannot be filtered, see `row_filter.filtered`.
     """
-    options = vault.options(location.options, key)
+    options = with_usual_names(vault.options(location.options, key))
     where = f"table {location.table!r}" if location.table else f"{location.format or 'files'} at {location.path!r}"
     try:
         if location.path is not None:
@@ -73,7 +74,7 @@ def _read_files(spark: SparkSession, location: Location, options: Mapping[str, s
         files = input_files(spark, path, location.format, options)
     except ValueError as error:
         raise DataError(f"{key}: {error}") from None
-    options = _with_defaults(options, _DEFAULTS.get(files.format, {}))
+    options = {**_DEFAULTS.get(files.format, {}), **options}
     reader = spark.read.options(**options).format(files.format)
     try:
         frame = reader.load(path)
@@ -93,12 +94,6 @@ def _read_files(spark: SparkSession, location: Location, options: Mapping[str, s
         return frame
     read_as = csv_files.in_file_order(schema, files.partitions) if files.format == "csv" else schema
     return reader.schema(read_as).load(path).select(*map(quoted_part, schema.names))
-
-
-def _with_defaults(options: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """The options with these defaults. Names ignore case here; Spark Connect would take both spellings."""
-    given = {name.lower() for name in options}
-    return {name: value for name, value in defaults.items() if name.lower() not in given} | dict(options)
 
 
 @contextmanager

@@ -13,9 +13,8 @@ from pyspark.sql import types as T
 
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.storage.identifiers import quoted_part
+from spark_recmetrics.storage.typed_columns import integer_range
 from spark_recmetrics.text import brief, did_you_mean
-
-_BITS: dict[type[T.DataType], int] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 
 
 def filtered(frame: DataFrame, where: Mapping[str, Any], key: str) -> DataFrame:
@@ -72,8 +71,8 @@ def _boolean(value: Any, _: T.DataType) -> bool | None:
 def _integer(value: Any, column_type: T.DataType) -> int | None:
     if isinstance(value, bool) or not re.fullmatch("[-+]?[0-9]{1,30}", str(value)):
         return None
-    largest = 1 << (_BITS[type(column_type)] - 1)
-    return int(value) if -largest <= int(value) < largest else None
+    smallest, largest = integer_range(column_type)
+    return int(value) if smallest <= int(value) <= largest else None
 
 
 def _decimal(value: Any, column_type: Any) -> Decimal | None:

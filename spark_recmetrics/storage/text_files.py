@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from spark_recmetrics.storage.reader_options import without
 from spark_recmetrics.text import brief, printable
 
 Role = Literal["id", "name", "number", "other"]
@@ -108,35 +109,24 @@ class TextFiles:
     typed: Collection[str]
     key: str
 
-    @cached_property
-    def _by_name(self) -> dict[str, str]:
-        return {name.lower(): value for name, value in self.options.items()}
-
-    def option(self, *names: str) -> str | None:
-        """The value of an option, whose names ignore case; None if it is not given."""
-        return next((self._by_name[name.lower()] for name in names if name.lower() in self._by_name), None)
-
     @property
     def encoding(self) -> str | None:
         """The encoding, if it is given."""
-        return self.option("encoding", "charset")
+        return self.options.get("encoding")
 
     @property
     def multi_line(self) -> bool:
         """Whether a record may have several lines."""
-        return (self.option("multiLine") or "").lower() == "true"
+        return self.options.get("multiLine", "").lower() == "true"
 
-    def reader(self, *without: str, **more: str) -> DataFrameReader:
-        """The reader with its options, apart from these."""
-        kept = {name: value for name, value in self.options.items() if name.lower() not in without}
-        return self.spark.read.options(**kept, **more).format(self.format)
+    def reader(self, *left_out: str, **more: str) -> DataFrameReader:
+        """The reader with its options, apart from some, and with more."""
+        return self.spark.read.options(**{**without(self.options, *left_out), **more}).format(self.format)
 
     def lines(self, *, whole: bool = False) -> DataFrame:
         """The lines of the files as `value`, undecoded; with `whole` the whole files."""
-        options = {
-            name: value for name, value in self.options.items() if name.lower() not in ("encoding", "charset", "wholetext")
-        }
-        return self.spark.read.options(**options, wholetext=str(whole).lower()).format("text").load(self.path)
+        options = without(self.options, "encoding") | {"wholetext": str(whole).lower()}
+        return self.spark.read.options(**options).format("text").load(self.path)
 
     def first_line(self, file: str, is_fault: Column) -> tuple[int, str]:
         """The number and the content of the first line of a file with a fault."""

@@ -11,22 +11,11 @@ from pyspark.sql import types as T
 from spark_recmetrics.columns import is_decimal_comma, near_column
 from spark_recmetrics.errors import DataError, reason_of
 from spark_recmetrics.storage.identifiers import quoted_part
+from spark_recmetrics.storage.reader_options import NUMBERS_AND_TIMES
 from spark_recmetrics.storage.table_schemas import type_named
 from spark_recmetrics.text import brief, printable
 
-_PARSED_AS = (
-    "locale",
-    "dateformat",
-    "timestampformat",
-    "timestampntzformat",
-    "timezone",
-    "nanvalue",
-    "positiveinf",
-    "negativeinf",
-)
-"""Options of the readers of CSV and JSON that say how numbers and times are written."""
-
-_BITS: Mapping[type[T.DataType], int] = {T.IntegerType: 32, T.LongType: 64}
+_BITS: Mapping[type[T.DataType], int] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 
 _EXACT: Mapping[type[T.DataType], int] = {T.FloatType: 2**24, T.DoubleType: 2**53}
 """Floats of this size and above may stand for several integers."""
@@ -49,7 +38,7 @@ def with_types(frame: DataFrame, types: Mapping[str, str], key: str, options: Ma
     cast = {name: target for name, target in types.items() if kinds[name].simpleString() != target}
     if not cast:
         return frame
-    given = {name: option for name, option in options.items() if name.lower() in _PARSED_AS}
+    given = {name: option for name, option in options.items() if name in NUMBERS_AND_TIMES}
     typed = {name: _typed(frame[quoted_part(name)], kinds[name], type_named(target), given) for name, target in cast.items()}
     try:
         _check(frame, {name: column for name, column in typed.items() if cast[name] != "string"}, cast, key)
@@ -63,6 +52,12 @@ def with_types(frame: DataFrame, types: Mapping[str, str], key: str, options: Ma
         found = ", ".join(f"{name}: {kinds[name].simpleString()}" for name in cast)
         raise DataError(f"{key}.types: cannot cast the columns {found}: {reason_of(error)}: set another type") from None
     return result
+
+
+def integer_range(kind: T.DataType) -> tuple[int, int]:
+    """The smallest and the largest integer of a type of integers."""
+    end: int = 2 ** (_BITS[type(kind)] - 1)
+    return -end, end - 1
 
 
 def _check(frame: DataFrame, typed: Mapping[str, Column], types: Mapping[str, str], key: str) -> None:
@@ -99,8 +94,7 @@ def _exact(number: Column, source: T.DataType, to: T.DataType) -> Column:
     if isinstance(to, T.DecimalType):
         fits = (F.abs(number) < 10.0 ** (to.precision - to.scale)) & (F.round(number, to.scale) == number)
         return F.when(fits, number).cast(to)
-    largest = 2 ** (_BITS[type(to)] - 1)
-    fits = number.between(-largest, largest - 1)
+    fits = number.between(*integer_range(to))
     if type(source) in _EXACT:
         fits &= (F.rint(number) == number) & (F.abs(number) < _EXACT[type(source)])
     elif isinstance(source, T.DecimalType):
@@ -111,7 +105,7 @@ def _exact(number: Column, source: T.DataType, to: T.DataType) -> Column:
 def _decimal(value: Column, options: Mapping[str, str]) -> Column:
     """A string as a decimal. Without a locale, the reader would leave out commas: 3,5 would be 35."""
     decimal = _from_text(value, _WIDE, options)
-    if not any(name.lower() == "locale" for name in options):
+    if "locale" not in options:
         return F.when(~value.contains(","), decimal)
     # Where points separate thousands, 4.25 would be 425.
     has_comma = F.coalesce(_from_text(F.lit("0,5"), _WIDE, options) == 0.5, F.lit(False))
