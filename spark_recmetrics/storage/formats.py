@@ -82,7 +82,7 @@ def _format(suffix: re.Match[str]) -> FileFormat:
     return cast("FileFormat", _FORMATS.get(name, name))
 
 
-def local_problem(path: str, given: FileFormat | None, options: Mapping[str, str]) -> str | None:
+def local_problem(path: str, given: FileFormat | None, options: Mapping[str, object]) -> str | None:
     """Why the files at a path of this machine cannot be read as files of one format; None without files or a problem."""
     place = Path(re.sub("^file:/+", "/", path))
     if given == "delta" or not place.exists() or "pathGlobFilter" in with_usual_names(options):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
+
+_Value = TypeVar("_Value")
 
 NUMBERS_AND_TIMES = (
     "locale",
@@ -29,11 +32,11 @@ _USUAL = {name.lower(): name for name in (*NUMBERS_AND_TIMES, *CHOICE_OF_FILES, 
 }
 
 
-def with_usual_names(options: Mapping[str, str]) -> dict[str, str]:
+def with_usual_names(options: Mapping[str, _Value]) -> dict[str, _Value]:
     """The options with the names used here. Names that Spark hands on to a file system stay as they are."""
     return {_USUAL.get(name.lower(), name): value for name, value in options.items()}
 
 
-def without(options: Mapping[str, str], *names: str) -> dict[str, str]:
+def without(options: Mapping[str, _Value], *names: str) -> dict[str, _Value]:
     """The options, apart from these."""
     return {name: value for name, value in options.items() if name not in names}
