@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Iterable
@@ -37,6 +38,8 @@ def related_paths(written: str, read: str) -> str | None:
     (system, target), (other_system, source) = _system_and_path(written), _system_and_path(read)
     if not _may_be_same_system(system, other_system):
         return None
+    if {system[0], other_system[0]} <= {"", "file"}:
+        target, source = map(os.path.realpath, (target, source))
     if target == source:
         return "is the same place as"
     pattern = _pattern(source)

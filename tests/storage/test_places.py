@@ -65,3 +65,10 @@ def test_a_path_as_the_name_of_a_table() -> None:
     assert shared_place(Output(path="/a"), Location(table="delta.`/a/`"), []) == SAME
     assert shared_place(Output(table_prefix="a"), Location(path="/a"), ["summary"]) is None
     assert shared_place(Output(path="/a"), Location(table="a"), ["summary"]) is None
+
+
+def test_links_lead_to_the_place(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    assert related_paths(f"{tmp_path}/link/out", f"file:{tmp_path}/data") == INSIDE
+    assert related_paths(f"{tmp_path}/data", f"{tmp_path}/link/*.csv") == CONTAINS
