@@ -195,6 +195,15 @@ class WrongTypeError(DataError):
         return f"{message}: {advice}"
 
 
+def lost_value(place: str, type_name: str, value: object) -> DataError:
+    """The error for a value that a type cannot hold."""
+    advice = "set another type, such as string, or correct the values"
+    if is_decimal_comma(str(value)):
+        advice = "write decimal points, or set options: {locale: de} and a decimal type (docs/inputs.md#decimal-commas)"
+    found = f"found {printable(brief(value))}, which would be lost"
+    return DataError(f"{place}: expected values that {type_name} can hold, {found}: {advice}")
+
+
 def near_column(name: str, columns: Sequence[str]) -> str:
     """The end of a message about a missing column: the most similar column, or that a CSV was read with a wrong separator."""
     marks = [mark for mark in ";,\t|" if mark in columns[0]] if len(columns) == 1 else []

@@ -91,7 +91,7 @@ def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
         model_name: The name of the model if predictions have no model column.
         models: The models to evaluate.
         checks: How faulty rows are handled.
-        cast_ids: `string`: ids of different types become strings.
+        cast_ids: See `evaluate`.
         n_buckets: The number of groups of users that are scored together.
         allow_train: Items of a user's training rows may be recommended again, and ground truth rows in train are a warning,
             because they may be repeated interactions.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_recmetrics.columns import Columns, WrongTypeError
+from spark_recmetrics.columns import Columns, WrongTypeError, lost_value
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs import row_rules
@@ -48,10 +48,14 @@ _EXACT_INTEGERS = 2.0**53
 
 
 class MemoryTable:
-    """One of the caller's tables. Columns are converted to Arrow data when they are read."""
+    """One of the caller's tables. Columns are converted to Arrow data when they are read.
 
-    def __init__(self, name: str, table: Any) -> None:
+    Floats in `whole` become integers.
+    """
+
+    def __init__(self, name: str, table: Any, whole: Collection[str] = ()) -> None:
         self.name = name
+        self._whole = whole
         self.is_pandas = type(table).__module__.partition(".")[0] == "pandas"
         self._table = table if self.is_pandas else _arrow_table(name, table)
         self._columns: dict[str, pa.ChunkedArray] = {}
@@ -71,9 +75,16 @@ class MemoryTable:
         column_type = type_of_arrow(column.type)
         if self.is_pandas and column_type.kind in ("float", "string") and column.null_count == len(column):
             return ColumnType("empty", column_type.name)  # pandas stores a column without values in any type
-        if self.is_pandas and column_type.kind == "float" and column.null_count:
+        if column_type.kind != "float":
+            return column_type
+        numbers = column.drop_null().to_numpy()
+        if name in self._whole:
+            lost = numbers[~(np.isfinite(numbers) & (numbers % 1 == 0) & (np.abs(numbers) < _EXACT_INTEGERS))]
+            if len(lost):
+                raise lost_value(f"cast_ids: {self.name}.{name}", "bigint", _as_java(lost.min()))
+            return replace(column_type, integral=True)
+        if self.is_pandas and column.null_count:
             # pandas stores integers next to a missing value as floats.
-            numbers = column.drop_null().to_numpy()
             integral = bool(np.isfinite(numbers).all() and not (numbers % 1 != 0).any())
             return replace(column_type, integral=integral, inexact=integral and bool(np.abs(numbers).max() >= _EXACT_INTEGERS))
         return column_type
@@ -198,8 +209,9 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
     Raises:
         DataError: A column is missing or has the wrong type. The message names table, column and key.
     """
-    sources = {name: MemoryTable(name, table) for name, table in tables.by_name.items() if name in request.tables_read}
     columns = request.columns
+    whole = (columns.user, columns.item) if request.cast_ids == "bigint" else ()
+    sources = {name: MemoryTable(name, table, whole) for name, table in tables.by_name.items() if name in request.tables_read}
     with example_in_errors():
         chosen = choose_columns({name: source.schema for name, source in sources.items()}, request)
     predicted, uncut = dict[str, pa.Table](), dict[str, pa.Table]()

@@ -24,6 +24,7 @@ from spark_recmetrics.inputs.tables import CanonicalTables, Tables
 from spark_recmetrics.storage.identifiers import quoted_part
 from spark_recmetrics.storage.read import example_in_errors
 from spark_recmetrics.storage.row_counts import RowCounts
+from spark_recmetrics.storage.typed_columns import with_types
 
 if TYPE_CHECKING:
     from spark_recmetrics.inputs.accepted_columns import Kind
@@ -50,8 +51,12 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
     Raises:
         DataError: A column is missing or has the wrong type. The message names table, column and key.
     """
-    frames = {name: table for name, table in tables.by_name.items() if name in request.tables_read | set(reads)}
     columns = request.columns
+    frames = {
+        name: with_whole_ids(name, table, columns) if request.cast_ids == "bigint" else table
+        for name, table in tables.by_name.items()
+        if name in request.tables_read | set(reads)
+    }
     with example_in_errors():
         chosen = accepted_columns.choose_columns({name: schema_of(name, frame) for name, frame in frames.items()}, request)
     predicted, uncut = dict[str, DataFrame](), dict[str, DataFrame]()
@@ -85,6 +90,13 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
         uncut=uncut,
     )
     return _with_counts(inputs, request)
+
+
+def with_whole_ids(table: str, frame: DataFrame, columns: Columns) -> DataFrame:
+    """The table with integers in place of floats as ids. Raises `DataError` if one is not a whole number."""
+    floats = [field.name for field in frame.schema if isinstance(field.dataType, T.FloatType | T.DoubleType)]
+    ids = [name for name in (columns.user, columns.item) if name in floats]
+    return with_types(frame, dict.fromkeys(ids, "bigint"), f"cast_ids: {table}", {})
 
 
 def _with_counts(inputs: Inputs, request: Request) -> Inputs:
@@ -197,6 +209,8 @@ def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, 
     Raises:
         DataError: An id column is missing or its type differs between the tables.
     """
+    if cast_ids == "bigint":
+        frames = {model: with_whole_ids(f"{table} of {model}", frame, columns) for model, frame in frames.items()}
     schemas = [schema_of(f"{table} of {model}", frame) for model, frame in frames.items()]
     ids, others = {columns.user: accepted_columns.common_id("user", schemas, columns.user, cast_ids)}, [columns.items]
     if not all(schema.has_arrays(columns) for schema in schemas):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from spark_recmetrics.errors import DataError, RecMetricsError, reason_of
+from spark_recmetrics.errors import DataError, PublishError, RecMetricsError, reason_of
 from spark_recmetrics.job.files.job_file import Job, locations_in
 from spark_recmetrics.job.files.source import dotted
 from spark_recmetrics.job.local_files import emptied_result_file
@@ -109,10 +109,15 @@ def run_job(
     except Exception as error:  # noqa: BLE001 - every job ends with its result line
         print_traceback(vault.masked(traceback.format_exc()))
         outcome.fail(error, reason_of(error, vault.masked), 1)
-    text = json_text(outcome.as_dict())
     if result_file is not None:
-        result_file.write_text(text + "\n", encoding="utf-8")
-    print(f"{RESULT_MARK} {text}", flush=True)
+        try:
+            result_file.write_text(json_text(outcome.as_dict()) + "\n", encoding="utf-8")
+        except OSError as error:
+            message = f"--result-json {result_file}: cannot be written: {error.strerror}"
+            print_error(message)
+            if outcome.exit_code == 0:
+                outcome.fail(error, message, PublishError.exit_code)
+    print(f"{RESULT_MARK} {json_text(outcome.as_dict())}", flush=True)
     return outcome.exit_code
 
 

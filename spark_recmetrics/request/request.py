@@ -269,8 +269,8 @@ def _plain_options(options: Options) -> dict[str, Any]:
         policies = checked_policies(options.get("checks"))
     except ConfigError as error:
         raise ConfigError(f"checks: {error}") from error
-    if cast_ids is not None and not (isinstance(cast_ids, str) and cast_ids == "string"):
-        raise ConfigError(f"cast_ids: expected 'string' or None, found {brief(cast_ids)}")
+    if cast_ids is not None and not (isinstance(cast_ids, str) and cast_ids in ("string", "bigint")):
+        raise ConfigError(f"cast_ids: expected 'string', 'bigint' or None, found {brief(cast_ids)}")
     if not isinstance(run, Run):
         raise ConfigError(f"run: expected srm.Run(...), found {brief(run)}")
     ranking, n_buckets, max_per_user = options.get("ranking", "auto"), options.get("n_buckets"), options.get("max_per_user")

@@ -35,18 +35,22 @@ _N_LOCAL_FILES = 1000
 """How many files of a local folder are listed before a session starts."""
 
 
-def format_of_table(log: str, path: str, given: FileFormat | None, *, inside: bool = False) -> FileFormat:
+def format_of_table(
+    log: str, path: str, given: FileFormat | None, relation: Literal["is", "is inside", "contains"] = "is"
+) -> FileFormat:
     """The format of a table, from a file of its log. Raises `ValueError` if the path is not to be read as files of that format.
 
-    `inside`: the path is a folder or a file inside the folder of the table.
+    `relation`: whether the path is the folder of the table, or is inside it or contains it.
     """
     match = cast("re.Match[str]", _LOG.fullmatch(log))
     kind = next(kind for kind in ("Delta", "Iceberg", "Hudi") if match[kind])
-    place = f"{path} is {'inside ' * inside}{'an' if kind == 'Iceberg' else 'a'} {kind} table"
+    place = f"{path} {relation} {'an' if kind == 'Iceberg' else 'a'} {kind} table"
     if kind != "Delta":
         raise ValueError(f"{place}: set table to its name in the catalog, instead of path and format")
-    if inside:
+    if relation == "is inside":
         raise ValueError(f"{place}: set path: {match['folder']} and format: delta, and where for a part of its rows")
+    if relation == "contains":
+        raise ValueError(f"{place}: set path: {match['folder']} and format: delta, because each table is read by itself")
     if given not in (None, "delta"):
         raise ValueError(f"{place}: set format: delta")
     return "delta"

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _GLOB = set("*?[]{}")
+
+_N_FOLDERS = 20
+"""In how many folders below the path a log is looked for."""
 
 _GLOB_AS_PATTERN = {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|", "[": "[", "]": "]"}
 
@@ -42,16 +46,19 @@ def input_files(spark: SparkSession, path: str, given: FileFormat | None, option
     """The files under a path, without a job. Raises `ValueError` if they cannot be read as files of one format."""
     if given == "delta":
         return InputFiles(given)
-    found = _table_log(spark, path, options)
-    if found is not None:
-        log, inside = found
-        return InputFiles(format_of_table(log, path, given, inside=inside))
+    for folder in _folders_of_table(path):
+        if (log := _table_log(spark, folder, options)) is not None:
+            return InputFiles(format_of_table(log, path, given, "is" if folder == path.rstrip("/") else "is inside"))
     files = _listed(spark, path, {**options, "recursiveFileLookup": "true"})
     if not files:
         raise ValueError(f"expected files, found none in {path}: check the location")
+    folders = {file: _folders_below(options.get("basePath", path), file) for file in files}
+    parents = dict.fromkeys(parent for file, below in folders.items() for parent in _parents(file, len(below)))
+    for folder in islice(parents, _N_FOLDERS):
+        if (log := _table_log(spark, literal_path(folder), options)) is not None:
+            format_of_table(log, path, given, "contains")
     if options.get("recursiveFileLookup", "").lower() == "true":
         return InputFiles(format_of_files(files, given), tuple(files))
-    folders = {file: _folders_below(options.get("basePath", path), file) for file in files}
     partitions = tuple({_column(folder): None for below in folders.values() for folder in below if "=" in folder})
     _check_folders(folders, partitions)
     return InputFiles(format_of_files(files, given), tuple(files), partitions)
@@ -73,17 +80,14 @@ def _check_folders(folders: Mapping[str, Sequence[str]], partitions: Sequence[st
         )
 
 
-def _table_log(spark: SparkSession, path: str, options: Mapping[str, str]) -> tuple[str, bool] | None:
-    """A file of the log of the table that a path is in, and whether the path is inside its folder; None if there is none."""
-    for folder in _folders_of_table(path):
-        try:
-            logs = _listed(spark, f"{folder}/{LOGS}", without(options, *CHOICE_OF_FILES) | {"recursiveFileLookup": "true"})
-        except Exception as error:  # noqa: BLE001 - nothing is there, or it may not be read
-            _log.debug("no log of a table in %s: %s", folder, reason_of(error))
-            continue
-        if logs:
-            return logs[0], folder != path.rstrip("/")
-    return None
+def _table_log(spark: SparkSession, folder: str, options: Mapping[str, str]) -> str | None:
+    """A file of the log of the table whose folder it is; None if it is no folder of a table."""
+    try:
+        logs = _listed(spark, f"{folder}/{LOGS}", without(options, *CHOICE_OF_FILES) | {"recursiveFileLookup": "true"})
+    except Exception as error:  # noqa: BLE001 - nothing is there, or it may not be read
+        _log.debug("no log of a table in %s: %s", folder, reason_of(error))
+        return None
+    return next(iter(logs), None)
 
 
 def _folders_of_table(path: str) -> Iterator[str]:
@@ -120,6 +124,18 @@ def _folders_below(path: str, file: str) -> list[str]:
 def _place(path: str) -> str:
     """A path without its scheme, its host and slashes at the end."""
     return re.sub("^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?", "", path).rstrip("/")
+
+
+def _parents(file: str, n: int) -> Iterator[str]:
+    """The n folders above a file, the nearest first."""
+    for _ in range(n):
+        file = file.rpartition("/")[0]
+        yield file
+
+
+def literal_path(file: str) -> str:
+    """The file as a path that is no glob."""
+    return re.sub(r"([][{}*?\\])", r"\\\1", file)
 
 
 def _column(folder: str) -> str:

@@ -110,16 +110,22 @@ def _no_record(files: TextFiles, fault: Fault) -> str:
     start, advice = fault.example.strip()[:1], 'write one record in each line, such as {"user_id": 7}'
     if start in ("[", "]", "{", "}"):
         advice = f'if a record has several lines, or all are in one array, set options: {{multiLine: "true"}} in {files.key}'
-    line = files.first_line(fault.file, F.col("value") == fault.example)[0]
-    return f"{files.key}: expected a JSON record in every line, found {fault.shown} in line {line} of {fault.name}: {advice}"
+    place = _place(files, fault, F.col("value") == fault.example)
+    return f"{files.key}: expected a JSON record in every line, found {fault.shown} in {place}: {advice}"
+
+
+def _place(files: TextFiles, fault: Fault, is_line: Column) -> str:
+    """The file with its line, which is not found if the bytes of the file have another encoding."""
+    first = files.first_line(is_line)
+    return fault.name if first is None else f"line {first[0]} of {fault.name}"
 
 
 def _several_records(files: TextFiles, fault: Fault) -> str:
     if files.multi_line:
         found, advice = f"found a record in each line of {fault.name}", "remove multiLine from the options"
     else:
-        line = files.first_line(fault.file, F.col("value").startswith(fault.example))[0]
-        found, advice = f"found several in line {line} of {fault.name}: {fault.shown}", "write each in a line of its own"
+        place = _place(files, fault, F.col("value").startswith(fault.example))
+        found, advice = f"found several in {place}: {fault.shown}", "write each in a line of its own"
     return f"{files.key}: expected one JSON record, or an array of them, {found}. Spark would read only the first: {advice}"
 
 

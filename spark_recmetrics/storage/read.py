@@ -64,7 +64,7 @@ def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, 
         # Spark quotes options, and so secrets, in its messages. `from None` keeps the original error out of the traceback.
         reason = f"cannot read {where}: {reason_of(error, vault.masked)}: check the location and the format"
         raise DataError(f"{key}: {reason}") from None
-    return filtered(with_types(frame, location.types, key, options), location.where, key)
+    return filtered(with_types(frame, location.types, f"{key}.types", options), location.where, key)
 
 
 def _read_files(spark: SparkSession, location: Location, options: Mapping[str, str], key: str, roles: Roles) -> DataFrame:

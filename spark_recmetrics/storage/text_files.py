@@ -58,10 +58,13 @@ class Fault(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A check of rows: what to show of a faulty one, null for the others, and the message about the first fault."""
+    """A check of rows: what to show of a faulty one, null for the others, and the message about the first fault.
+
+    The message is None if a second look at the files finds no fault.
+    """
 
     example: Column
-    message: Callable[[Fault], str]
+    message: Callable[[Fault], str | None]
 
 
 def with_strings(columns: StructType, is_string: Callable[[str], bool]) -> StructType:
@@ -95,7 +98,8 @@ def _valid(text: Column) -> Column:
 def first_message(row: Sequence[Any], checks: Sequence[Check]) -> str | None:
     """The message of the first check with a fault, from a row that begins with the values of `first_faults`."""
     faults = zip(row, checks, strict=False)
-    return next((check.message(Fault(fault[0], fault["example"])) for fault, check in faults if fault is not None), None)
+    messages = (check.message(Fault(fault[0], fault["example"])) for fault, check in faults if fault is not None)
+    return next((message for message in messages if message is not None), None)
 
 
 @dataclass(frozen=True)
@@ -128,45 +132,48 @@ class TextFiles:
         options = without(self.options, "encoding") | {"wholetext": str(whole).lower()}
         return self.spark.read.options(**options).format("text").load(self.path)
 
-    def first_line(self, file: str, is_fault: Column) -> tuple[int, str]:
-        """The number and the content of the first line of a file with a fault."""
-        lines = with_places(self.lines().where(F.col("_metadata.file_path") == file))
-        first = (
-            lines.where(is_fault)
-            .agg(F.min(F.struct("_block", "_position", _valid(F.col("value")).alias("value"))))
-            .collect()[0][0]
-        )
-        block, position = F.col("_block"), F.col("_position")
-        before = (block < first["_block"]) | ((block == first["_block"]) & (position < first["_position"]))
-        return lines.where(before).count() + 1, first["value"]
+    def first_line(self, is_fault: Column) -> tuple[int, Fault] | None:
+        """The number of the first line with a fault, and the line; None if there is none."""
+        lines = with_places(self.lines())
+        first = lines.where(is_fault).agg(F.min(F.struct(*_PLACE, _valid(F.col("value")).alias("line")))).collect()[0][0]
+        if first is None:
+            return None
+        place = F.struct(*(F.lit(first[name]).alias(name) for name in _PLACE))
+        before = (F.col("_file") == first["_file"]) & (F.struct(*_PLACE) < place)
+        return lines.where(before).count() + 1, Fault(first["_file"], first["line"])
 
     def not_text(self, content: Column) -> list[Check]:
         """Checks of bytes that are no text, or a text that is not in UTF-8 or in the given encoding."""
         strange = reduce(Column.__or__, (content.startswith(start) for start in _MAGIC)) & content.rlike(_BINARY)
-        if (self.encoding or "").upper().replace("-", "") != "UTF8":
-            replaced = content.contains("\ufffd") if self.format == "csv" else content.rlike("\ufffd")  # JSON is not decoded
-            strange |= replaced | (content.contains("\0") & content.rlike(_UTF_16))
-        return [Check(F.when(strange, F.substring(content, 1, 200)), self._strange)]
+        strange |= content.contains("\0") & content.rlike(_UTF_16)
+        replaced = content.contains("\ufffd") if self.format == "csv" else content.rlike("\ufffd")  # JSON is not decoded
+        example = F.substring(content, 1, 200)
+        return [Check(F.when(strange, example), self._strange), Check(F.when(replaced, example), self._other_encoding)]
 
     def _strange(self, fault: Fault) -> str:
         where, content = f"{self.key}: expected {self.format} in", fault.example
         if (start := re.match(_BINARY, content)) is not None:
             what, advice = _MAGIC[start[1]]
             return f"{where} {fault.name}, found {what}: {advice}"
-        given = self.encoding or "UTF-8"
-        if "\0" in content:
-            encoding = "UTF-16" if content.startswith("\ufffd") else "UTF-16BE" if content.startswith("\0") else "UTF-16LE"
-            advice = f'set options: {{encoding: {encoding}, multiLine: "true"}} in {self.key}'
-            if self.format == "json":
-                advice = "save it as UTF-8"
-            return f"{where} {given}, found UTF-16 in {fault.name}: {advice}"
-        # A job of its own: a record of CSV may follow empty lines, or have several.
-        line, text = self.first_line(fault.file, F.col("value").rlike("\ufffd"))
+        encoding = "UTF-16" if content.startswith("\ufffd") else "UTF-16BE" if content.startswith("\0") else "UTF-16LE"
+        advice = f'set options: {{encoding: {encoding}, multiLine: "true"}} in {self.key}'
+        if self.format == "json":
+            advice = "save it as UTF-8"
+        return f"{where} {self.encoding or 'UTF-8'}, found UTF-16 in {fault.name}: {advice}"
+
+    def _other_encoding(self, fault: Fault) -> str | None:
+        """The message about bytes that are not in the encoding; None if the file itself has the replacement character."""
+        given, found = self.encoding or "UTF-8", f"other bytes in {fault.name}: {fault.shown}"
+        if given.upper().replace("-", "") == "UTF8":
+            # A job of its own, on bytes: a record of CSV has been decoded, may follow empty lines, or have several.
+            first = self.first_line(F.col("value") != _valid(F.col("value")))
+            if first is None:
+                return None
+            found = f"other bytes in line {first[0]} of {first[1].name}: {first[1].shown}"
         line_separator = ', lineSep: "\\n"' if self.format == "json" and not self.multi_line else ""
-        found = f"other bytes in line {line} of {fault.name}: {printable(brief(text))}, so that different names become equal"
         return (
-            f"{where} {given}, found {found}: set options: {{encoding: ISO-8859-1{line_separator}}} in {self.key}, or the "
-            "encoding that the file has. If it has this replacement character itself, set options: {encoding: UTF-8}"
+            f"{self.key}: expected {self.format} in {given}, found {found}, so that different names become equal: "
+            f"set options: {{encoding: ISO-8859-1{line_separator}}} in {self.key}, or the encoding that the file has"
         )
 
 

@@ -8,12 +8,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_recmetrics.columns import is_decimal_comma, near_column
+from spark_recmetrics.columns import lost_value, near_column
 from spark_recmetrics.errors import DataError, reason_of
 from spark_recmetrics.storage.identifiers import quoted_part
 from spark_recmetrics.storage.reader_options import NUMBERS_AND_TIMES
 from spark_recmetrics.storage.table_schemas import type_named
-from spark_recmetrics.text import brief, printable
 
 _BITS: Mapping[type[T.DataType], int] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 
@@ -25,7 +24,9 @@ _WIDE = T.DecimalType(38, 18)
 
 
 def with_types(frame: DataFrame, types: Mapping[str, str], key: str, options: Mapping[str, str]) -> DataFrame:
-    """The table with these columns in these types. `options`: of the reader, for strings that become numbers or times.
+    """The table with these columns in these types.
+
+    `key`: what names the types, for messages. `options`: of the reader, for strings that become numbers or times.
 
     Raises:
         DataError: A column is missing, it cannot be cast, or the cast would lose a value: null where there was a value, a
@@ -34,7 +35,7 @@ def with_types(frame: DataFrame, types: Mapping[str, str], key: str, options: Ma
     kinds = {field.name: field.dataType for field in frame.schema.fields}
     for name in types:
         if name not in kinds:
-            raise DataError(f"{key}.types: no column {name!r}{near_column(name, frame.columns)}")
+            raise DataError(f"{key}: no column {name!r}{near_column(name, frame.columns)}")
     cast = {name: target for name, target in types.items() if kinds[name].simpleString() != target}
     if not cast:
         return frame
@@ -50,7 +51,7 @@ def with_types(frame: DataFrame, types: Mapping[str, str], key: str, options: Ma
         raise
     except Exception as error:  # noqa: BLE001 - a pair of types without a cast
         found = ", ".join(f"{name}: {kinds[name].simpleString()}" for name in cast)
-        raise DataError(f"{key}.types: cannot cast the columns {found}: {reason_of(error)}: set another type") from None
+        raise DataError(f"{key}: cannot cast the columns {found}: {reason_of(error)}: set another type") from None
     return result
 
 
@@ -70,11 +71,7 @@ def _check(frame: DataFrame, typed: Mapping[str, Column], types: Mapping[str, st
     row = examples.agg(*(F.min(name) for name in examples.columns)).collect()[0]
     for name, example in zip(typed, row, strict=True):
         if example is not None:
-            advice = "set another type, such as string, or correct the values"
-            if is_decimal_comma(example):
-                advice = "write decimal points, or set options: {locale: de} and a decimal type (docs/inputs.md#decimal-commas)"
-            found = f"found {printable(brief(example))}, which would be lost"
-            raise DataError(f"{key}.types.{name}: expected values that {types[name]} can hold, {found}: {advice}")
+            raise lost_value(f"{key}.{name}", types[name], example)
 
 
 def _typed(value: Column, source: T.DataType, to: T.DataType, options: Mapping[str, str]) -> Column:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from spark_recmetrics.errors import DataError, RecMetricsError
+from spark_recmetrics.storage.input_files import literal_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +81,7 @@ def _different_columns(files: Sequence[str], read_schema: Callable[[str], Struct
     advice = 'options: {mergeSchema: "false"} if this column is not read'
     first: dict[str, tuple[str, str, str]] = {}
     for file in files[:_N_FILES]:
-        for column in read_schema(_literal(file)):
+        for column in read_schema(literal_path(file)):
             name, kind = column.name, column.dataType.simpleString()
             other_name, other_kind, other = first.setdefault(name.lower(), (name, kind, file))
             if kind != other_kind:
@@ -92,16 +93,11 @@ def _different_columns(files: Sequence[str], read_schema: Callable[[str], Struct
     return "expected the same columns in all files, found different ones: write all files with the same columns"
 
 
-def _literal(file: str) -> str:
-    """The file as a path that is no glob."""
-    return re.sub(r"([][{}*?\\])", r"\\\1", file)
-
-
 def _columns_of_type(spark: SparkSession, file: str, name: str) -> list[str]:
     """The columns of a parquet file with a type, such as TIME. Only the end of the file is collected."""
     import pyarrow.parquet as pq
 
-    rows = spark.read.format("binaryFile").load(_literal(file)).select(F.substring("content", -_FOOTER, _FOOTER)).collect()
+    rows = spark.read.format("binaryFile").load(literal_path(file)).select(F.substring("content", -_FOOTER, _FOOTER)).collect()
     schema = pq.ParquetFile(io.BytesIO(rows[0][0])).schema
     columns = (schema.column(index) for index in range(len(schema)))
     is_nanos = name in ("TIME", "TIMESTAMP")  # Spark has those of milliseconds and microseconds

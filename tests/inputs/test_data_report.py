@@ -281,8 +281,8 @@ def test_i1_ids_of_two_types(spark):
     assert run(spark, lists, truth, ["ndcg", "recall"], k=1, cast_ids="string").to_dict() == {
         "model": {"ndcg@1": 1.0, "recall@1": 1.0}
     }
-    with pytest.raises(srm.ConfigError, match="cast_ids: expected 'string' or None, found 'bigint'"):
-        run(spark, lists, truth, cast_ids="bigint")
+    with pytest.raises(srm.ConfigError, match="cast_ids: expected 'string', 'bigint' or None, found 'int'"):
+        run(spark, lists, truth, cast_ids="int")
     floats = lists.withColumn("item_id", F.lit(10.0))
     with pytest.raises(srm.DataError, match="expected an integer or a string as an id, found double"):
         run(spark, floats, truth, cast_ids="string")

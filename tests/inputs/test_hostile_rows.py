@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from datetime import date
 
 import pandas as pd
 import pytest
@@ -132,12 +134,40 @@ def test_large_scores_that_do_not_overflow(session):
             7.0,
             r"found double: cast it first, integers to bigint, others to string; in a config.* types: \{item_id: bigint\}$",
         ),
+        (
+            "date",
+            date(2026, 11, 28),
+            r"found date: cast it first, to string; in a configuration, set types: \{item_id: string\}$",
+        ),
         ("boolean", True, r"found boolean: cast it first, to string; in a configuration, set types: \{item_id: string\}$"),
     ],
 )
 def test_ids_of_other_types(session, kind, value, advice):
     with pytest.raises(srm.DataError, match=advice):
         evaluate(session, (f"user_id int, item_id {kind}, score double", [(1, value, 1.0)]), (TRUTH, [(1, 7)]))
+
+
+def test_ids_of_other_types_that_were_cast(session):
+    day = date(2026, 11, 28)
+    for kind, value in (("string", "true"), ("string", str(day)), ("bigint", 7)):
+        lists = (f"user_id int, item_id {kind}, score double", [(1, value, 1.0)])
+        assert evaluate(session, lists, (f"user_id int, item_id {kind}", [(1, value)])).to_dict() == {"model": {"hit@1": 1.0}}
+
+
+def test_floats_become_integers_as_ids(session):
+    lists = ("user_id float, item_id double, score double", [(1.0, 7.0, 1.0), (2.0, 8.0, 1.0)])
+    truth = (TRUTH, [(1, 7), (2, 7)])
+    assert evaluate(session, lists, truth, cast_ids="bigint").to_dict() == {"model": {"hit@1": 0.5}}
+    for wrong in (7.5, float("nan"), 2.0**53):
+        rows = [(1.0, 7.0, 1.0), (2.0, wrong, 1.0)]
+        told = (
+            "^cast_ids: predictions.item_id: expected values that bigint can hold, found .*, which would be lost: set another"
+        )
+        with pytest.raises(srm.DataError, match=told):
+            evaluate(session, (lists[0], rows), truth, cast_ids="bigint")
+    segments = session.createDataFrame([(1.0, "a"), (2.0, "b")], "user_id double, segment string")
+    by_segment = evaluate(session, lists, truth, cast_ids="bigint", user_segments=segments, slices=["segment"])
+    assert {row["slice_value"]: row["value"] for row in by_segment.rows} == {"all": 0.5, "a": 1.0, "b": 0.0}
 
 
 def test_large_ids_next_to_a_missing_value():
@@ -225,22 +255,18 @@ def test_repeats_in_a_large_table_are_looked_for_in_some_lists(spark, monkeypatc
 # Ids that look the same ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("ids", "others", "why"),
-    [
-        (["ann", "Zo\u00eb"], ["Zoe\u0308"], r"Unicode form (NFC, NFD), for example 'Zoë' and 'Zoe\u0308'"),
-        (["x"], ["x ", "y"], "blanks at an end, for example 'x' and 'x '"),
-        (["Bob"], ["bob"], "letter case, for example 'Bob' and 'bob'"),
-        (["7", "8"], ["007"], "leading zeros, for example '7' and '007'"),
-        (["7.0"], ["7"], "a decimal part .0, for example '7.0' and '7'"),
-        (
-            ["\u00c4 "],
-            ["a\u0308"],
-            r"blanks at an end and letter case and Unicode form (NFC, NFD), for example 'Ä ' and 'a\u0308'",
-        ),
-        (["x"], ["y"], None),
-    ],
-)
+LOOK_THE_SAME = [
+    (["ann", "Zo\u00eb"], ["Zoe\u0308"], r"Unicode form (NFC, NFD), for example 'Zoë' and 'Zoe\u0308'"),
+    (["x"], ["x ", "y"], "blanks at an end, for example 'x' and 'x '"),
+    (["Bob"], ["bob"], "letter case, for example 'Bob' and 'bob'"),
+    (["7", "8"], ["007"], "leading zeros, for example '7' and '007'"),
+    (["7.0"], ["7"], "a decimal part .0, for example '7.0' and '7'"),
+    (["\u00c4 "], ["a\u0308"], r"blanks at an end and letter case and Unicode form (NFC, NFD), for example 'Ä ' and 'a\u0308'"),
+    (["x"], ["y"], None),
+]
+
+
+@pytest.mark.parametrize(("ids", "others", "why"), LOOK_THE_SAME)
 @pytest.mark.parametrize("column", ["user", "item"])
 def test_ids_that_look_the_same(session, ids, others, why, column):
     lists, truth = ([(name, "i") if column == "user" else ("u", name) for name in names] for names in (others, ids))
@@ -252,6 +278,17 @@ def test_ids_that_look_the_same(session, ids, others, why, column):
         )
     (line,) = (line for line in str(rejected.value).splitlines() if f"{column}s_in_both" in line)
     assert line.partition("(ids differ only in ")[2].partition("). Check that ")[0] == (why or "")
+
+
+@pytest.mark.spark
+@pytest.mark.heavy
+def test_ids_that_look_the_same_on_spark(spark):
+    """Its patterns are those of Java, so that each of them runs there."""
+    for ids, others, why in LOOK_THE_SAME:
+        lists = ("user_id string, item_id string, score double", [("u", item, 1.0) for item in others])
+        told = re.escape(f"ids differ only in {why}" if why else "items_in_both")
+        with pytest.raises(srm.DataError, match=told):
+            evaluate(spark, lists, ("user_id string, item_id string", [("u", item) for item in ids]))
 
 
 def test_items_in_arrays_are_in_both_if_they_follow_the_cut(session):

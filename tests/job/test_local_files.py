@@ -36,6 +36,13 @@ def test_a_result_file_replaces_results_and_empty_files_only(write: Write, tmp_p
         assert message.startswith(f"--result-json {result}: expected no file, or a result of spark-recmetrics, which would be")
 
 
+def test_a_full_disk_is_named_and_the_result_line_is_printed(write: Write, capsys: Any) -> None:
+    assert wrong_run(write, Path("/dev/full")) == 2
+    output = capsys.readouterr()
+    assert "error: --result-json /dev/full: cannot be written: No space left on device\n" in output.err
+    assert "RECMETRICS_RESULT" in output.out
+
+
 def test_a_result_file_never_replaces_the_configuration_or_an_input(write: Write, tmp_path: Path, capsys: Any) -> None:
     config = write("job: x\n")
     assert main(["evaluate", "--config", str(config), "--result-json", str(config)]) == 2

@@ -85,6 +85,18 @@ def test_the_files_of_a_table_with_a_log_are_not_read_as_they_are(spark, tmp_pat
                 assert message == f"{inside} is inside {article} {kind} {catalog}"
 
 
+@pytest.mark.heavy
+@pytest.mark.spark
+def test_the_files_of_tables_below_the_path_are_not_read_as_they_are(spark, tmp_path):
+    table = tmp_path / "days" / "day=[1]"
+    (table / "_delta_log").mkdir(parents=True)
+    (table / "_delta_log" / "0.json").write_text("{}")
+    write(table / "part-0.parquet", user_id=["u"], item_id=["a"])
+    for path, options in ((tmp_path / "days", {}), (tmp_path, {"recursiveFileLookup": "true"})):
+        expected = f"{path} contains a Delta table: set path: {table} and format: delta, because each table is read by itself"
+        assert rejected(spark, path, options=options) == expected
+
+
 def test_how_many_folders_are_looked_at_for_a_log():
     assert list(_folders_of_table("s3a://bucket/x/y/")) == ["s3a://bucket/x/y", "s3a://bucket/x"]
     inside = list(_folders_of_table("/x/y/day=1/hour=*/p.parquet"))

@@ -46,6 +46,7 @@ def test_another_encoding(spark, tmp_path, kind, line):
     separator = {} if kind == "csv" else {"lineSep": "\n"}
     advice = "{encoding: ISO-8859-1}" if kind == "csv" else '{encoding: ISO-8859-1, lineSep: "\\n"}'
     assert f"set options: {advice} in inputs.truth" in message
+    assert "found other bytes in line" in rejected(spark, tmp_path / "2", format=kind, options={"encoding": "utf-8"})
     fixed = read(spark, tmp_path / "2", format=kind, options={"encoding": "ISO-8859-1", **separator})
     assert sorted(map(tuple, fixed.collect())) == sorted(ROWS[kind])
 
@@ -56,10 +57,9 @@ def test_another_encoding(spark, tmp_path, kind, line):
 def test_a_replacement_character_of_the_file_itself(spark, tmp_path, kind):
     text = {"csv": "user_id,item_id\na\ufffd,1\n", "json": '{"user_id": "a\ufffd", "item_id": 1}\n'}[kind]
     (tmp_path / "t").write_text(text)
-    assert "If it has this replacement character itself, set options: {encoding: UTF-8}" in rejected(
-        spark, tmp_path / "t", format=kind
-    )
-    assert_rows(read(spark, tmp_path / "t", format=kind, options={"encoding": "UTF-8"}), [("a\ufffd", 1)])
+    assert_rows(read(spark, tmp_path / "t", format=kind), [("a\ufffd", 1)])
+    (tmp_path / "t").write_bytes(text.encode() + text.replace("\ufffd", "ü").encode("latin-1"))
+    assert f"found other bytes in line {len(text.splitlines()) + 1} of" in rejected(spark, tmp_path / "t", format=kind)
 
 
 @pytest.mark.heavy

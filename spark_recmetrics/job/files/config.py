@@ -79,8 +79,9 @@ class Inputs(Section):
     """One row per item with the columns for slices and group metrics. Default: none."""
     item_features: InputTable | None = None
     """One row per item with its feature vector or its categories, for metrics that need them. Default: none."""
-    cast_ids: Literal["string"] | None = None
-    """`string`: ids with different types in these tables are cast to strings. Default: they are an error."""
+    cast_ids: Literal["string", "bigint"] | None = None
+    """`string`: ids become strings. `bigint`: ids that are floats become integers. Default: ids of different types, and floats,
+    are errors."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Inputs:
