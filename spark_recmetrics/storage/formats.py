@@ -16,7 +16,8 @@ FileFormat = Literal["parquet", "csv", "json", "orc", "delta"]
 TableFormat = Literal["parquet", "delta", "orc"]
 """The formats of tables that can be written."""
 
-LOGS = "{_delta_log,metadata/*.metadata.json,.hoodie/hoodie.properties}"
+_LOGS = ("_delta_log", "metadata/*.metadata.json", ".hoodie/hoodie.properties")
+LOGS = f"{{{','.join(_LOGS)}}}"
 """The logs of Delta, Iceberg and Hudi in the folder of a table, as a glob. A log says which files belong to the table."""
 
 _LOG = re.compile(r"(?P<folder>.*)/(?:(?P<Delta>_delta_log)(?:/.*)?|(?P<Iceberg>metadata)/[^/]*|(?P<Hudi>\.hoodie)/[^/]*)")
@@ -86,7 +87,7 @@ def _format(suffix: re.Match[str]) -> FileFormat:
     return cast("FileFormat", _FORMATS.get(name, name))
 
 
-def local_problem(path: str, given: FileFormat | None, options: Mapping[str, object]) -> str | None:
+def local_problem(path: str, given: FileFormat | None, options: Mapping[str, object] = {}) -> str | None:
     """Why the files at a path of this machine cannot be read as files of one format; None without files or a problem."""
     place = Path(re.sub("^file:/+", "/", path))
     if given == "delta" or not place.exists() or "pathGlobFilter" in with_usual_names(options):
@@ -95,7 +96,7 @@ def local_problem(path: str, given: FileFormat | None, options: Mapping[str, obj
         str(file) for file in chain([place], place.rglob("*")) if not _is_hidden(file.relative_to(place)) and file.is_file()
     )
     try:
-        if (log := next(place.glob("_delta_log/*"), None)) is not None:
+        if (log := next(chain.from_iterable(map(place.glob, _LOGS)), None)) is not None:
             format_of_table(str(log), path, given)
         else:
             format_of_files(list(islice(files, _N_LOCAL_FILES)), given)

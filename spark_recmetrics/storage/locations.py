@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -77,6 +78,10 @@ _Filter = Annotated[
 _Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
 
 
+_PATH_AS_NAME = re.compile(r"(?P<format>delta|parquet|orc|csv|json)\.`(?P<path>[^`]*/[^`]*)`.*", re.IGNORECASE)
+"""A path that Spark SQL reads as a table, without the checks of files."""
+
+
 def _check_place(place: Location | Output, catalog_key: str, formats: tuple[str | None, ...]) -> None:
     """Check that there is either a path without a password or a name in the catalog, and a known format."""
     path, name = place.path, getattr(place, catalog_key)
@@ -86,6 +91,9 @@ def _check_place(place: Location | Output, catalog_key: str, formats: tuple[str 
         raise ConfigError(f"path: {CREDENTIALS_IN_ADDRESS}")
     plain_text(name if path is None else path)
     if name is not None:
+        if (as_path := _PATH_AS_NAME.fullmatch(name)) is not None:
+            advice = f"set path: {as_path['path']} and format: {as_path['format'].lower()}"
+            raise ConfigError(f"{catalog_key}: expected a name in the catalog, found a path, {name!r}: {advice}")
         *parts, last = name_parts(name)
         may_be_empty = catalog_key == "table_prefix" and parts and not last
         if any(not part or part != part.strip() for part in (parts if may_be_empty else [*parts, last])):

@@ -18,17 +18,13 @@ _OBJECT_STORES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
 """Other schemes for the same files."""
 
 _GLOB = {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}
-_PATH_AS_TABLE = re.compile(r"(?:delta|parquet|orc|csv|json)\.`([^`]+)`", re.IGNORECASE)
 
 
 def shared_place(output: Output, location: Location, tables: Iterable[str]) -> str | None:
     """How the output and an input are related if one is in the other; None if they are apart. `tables` are written."""
-    path, as_table = location.path, _PATH_AS_TABLE.fullmatch(location.table or "")
-    if as_table is not None:
-        path = as_table[1]
-    if output.path is not None and path is not None:
-        return related_paths(output.path, path)
-    if output.path is not None or location.table is None or as_table is not None:
+    if output.path is not None and location.path is not None:
+        return related_paths(output.path, location.path)
+    if output.path is not None or location.table is None:
         return None
     return "includes" if any(_same_table(output.table(name), location.table) for name in tables) else None
 

@@ -68,3 +68,7 @@ def test_files_of_this_machine(tmp_path):
     (tmp_path / "t" / "_delta_log" / "0.json").touch()
     assert local_problem(str(tmp_path / "t"), "csv") == f"{tmp_path / 't'} is a Delta table: set format: delta"
     assert local_problem(str(tmp_path / "t"), None) is None
+    (tmp_path / "t" / "_delta_log").rename(tmp_path / "t" / "log")
+    (tmp_path / "t" / ".hoodie").mkdir()
+    (tmp_path / "t" / ".hoodie" / "hoodie.properties").touch()
+    assert "t is a Hudi table: set table to its name in the catalog" in str(local_problem(str(tmp_path / "t"), None))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from spark_recmetrics.errors import ConfigError
@@ -58,3 +60,13 @@ def test_names_with_dots_and_blanks_inside_are_names() -> None:
     assert Location(table="a.`b. .c`.d e").table == "a.`b. .c`.d e"
     for prefix in ("main.recs.", "main.recs.x_", "x_"):
         assert Output(table_prefix=prefix).table("summary") == f"{prefix}summary"
+
+
+@pytest.mark.parametrize("name", ["parquet.`/a/b`", "Delta.`s3://b/t`"])
+def test_a_path_is_no_name_of_a_table(name):
+    kind, path = name.strip("`").split(".`")
+    told = re.escape(
+        f"table: expected a name in the catalog, found a path, {name!r}: set path: {path} and format: {kind.lower()}"
+    )
+    with pytest.raises(ConfigError, match=told):
+        Location(table=name)

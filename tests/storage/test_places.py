@@ -61,8 +61,7 @@ def test_tables_of_the_output(prefix: str, table: str, relation: str | None) -> 
     assert shared_place(Output(table_prefix=prefix), Location(table=table), ["runs", "summary"]) == relation
 
 
-def test_a_path_as_the_name_of_a_table() -> None:
-    assert shared_place(Output(path="/a"), Location(table="delta.`/a/`"), []) == SAME
+def test_a_path_and_a_table_are_apart() -> None:
     assert shared_place(Output(table_prefix="a"), Location(path="/a"), ["summary"]) is None
     assert shared_place(Output(path="/a"), Location(table="a"), ["summary"]) is None
 
