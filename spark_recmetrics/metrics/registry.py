@@ -346,11 +346,7 @@ def fold(name: str) -> str:
 
 
 def checked_integer(value: object, name: str, largest: int = LARGEST) -> int:
-    """The value as an int.
-
-    Raises:
-        ConfigError: The value is not an integer (floats and bools are not), or not from 1 to `largest`.
-    """
+    """The value as an int from 1 to `largest`. Floats and bools are no integers."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= largest:
         raise ConfigError(f"{name}: expected {integer_range(value, largest)}, found {brief(value)}")
     return int(value)

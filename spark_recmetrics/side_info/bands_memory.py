@@ -14,11 +14,11 @@ from spark_recmetrics.columns import ITEM_GROUPS, TABLE_OF, Columns, Side
 from spark_recmetrics.inputs.accepted_columns import ColumnType
 from spark_recmetrics.inputs.memory import MemoryInputs, MemoryTable, cast_ids, clean_train, ids_to_pandas, type_of_arrow
 from spark_recmetrics.metrics.arrays import numbered
-from spark_recmetrics.metrics.group_sums import GroupSizes, user_columns
+from spark_recmetrics.metrics.group_sums import GroupSizes, item_group_columns, user_columns
 from spark_recmetrics.request.request import Request, SliceRequest
 from spark_recmetrics.request.slices import NO_VALUE, Band, Slice, bands_of, steps_of
 from spark_recmetrics.side_info.checks import band_type, check_once, check_values, repeated_ids
-from spark_recmetrics.side_info.known import Bands, GroupRows, counted_bands, group_names, group_slices, item_group_columns
+from spark_recmetrics.side_info.known import Bands, GroupRows, counted_bands, group_names, group_slices
 from spark_recmetrics.side_info.vectors import arrays_of_strings, plain_strings
 
 if TYPE_CHECKING:

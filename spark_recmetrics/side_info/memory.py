@@ -32,12 +32,7 @@ if TYPE_CHECKING:
 
 
 def learn(inputs: MemoryInputs, request: Request) -> Known[pd.DataFrame]:
-    """The side information of an evaluation.
-
-    Raises:
-        ConfigError: The baseline is none of the models.
-        DataError: The catalog is empty, or a table of users or items cannot be used.
-    """
+    """The side information of an evaluation."""
     with_model = [rows for rows in inputs.predicted.values() if "model" in rows.column_names]
     models = models_of(request, with_model, lambda rows: rows["model"].unique().drop_null().to_pylist())
     n_items = catalog_size(request, inputs.catalog, len)

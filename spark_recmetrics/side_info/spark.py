@@ -30,17 +30,7 @@ lists."""
 
 
 def learn(inputs: Inputs, request: Request, resources: ExitStack) -> Known[DataFrame]:
-    """The side information of an evaluation. Nothing of the size of the catalog reaches the driver.
-
-    Args:
-        inputs: The caller's tables.
-        request: The request.
-        resources: Releases what is kept in the cluster.
-
-    Raises:
-        ConfigError: The baseline is none of the models.
-        DataError: The catalog is empty, or a table of users or items cannot be used.
-    """
+    """The side information. `resources` releases what is kept. Nothing of the size of the catalog reaches the driver."""
     spark, needs = inputs.truth.sparkSession, request.needs.all
     with step(spark, "models and catalog"):
         with_model = [rows for rows in inputs.predicted.values() if "model" in rows.columns]

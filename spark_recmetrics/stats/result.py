@@ -215,11 +215,7 @@ def numbers(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def aligned(**samples: Any) -> list[Any]:
-    """The samples in the order of the index of the first pandas Series; other arrays keep their order.
-
-    Raises:
-        ConfigError: Two Series have different indexes.
-    """
+    """The samples in the order of the index of the first pandas Series; other arrays keep their order."""
     series = {name: values for name, values in samples.items() if hasattr(values, "reindex") and hasattr(values, "index")}
     if not series:
         return list(samples.values())
