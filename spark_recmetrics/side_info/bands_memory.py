@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +67,9 @@ def _bands_of(side: Side, inputs: MemoryInputs, request: SliceRequest, columns: 
     joined = pd.DataFrame({side: ids})
     for code, part in zip(codes, parts, strict=True):
         for column in part.columns[1:]:
-            joined[column] = _at(code, part[column], len(ids))
+            values_of_ids = np.full(len(ids), None)
+            values_of_ids[code] = part[column].to_numpy()
+            joined[column] = values_of_ids
     _check_bands(joined, request.by_side[side])
     return Bands(side, joined, defaults)
 
@@ -80,14 +82,6 @@ def _counted(band: Band, n_rows: Any) -> Any:
         # The first band has no training rows.
         position = 1 + np.searchsorted(np.asarray(steps_of(band, Counter(n_rows.tolist()))), n_rows, side="left")
     return np.array(band.labels, dtype=object)[position]
-
-
-def _at(positions: Any, values: Iterable[Any], size: int) -> Any:
-    """An array of this size with the values at these positions, and None at the others."""
-    placed = np.full(size, None)
-    for position, value in zip(positions.tolist(), values, strict=True):
-        placed[position] = value
-    return placed
 
 
 def _read(side: Side, inputs: MemoryInputs, columns: Columns, bands: Sequence[Band], key: str = "slices") -> pd.DataFrame:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from spark_recmetrics.columns import Side
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.metrics.group_sums import GroupSizes
 from spark_recmetrics.metrics.recommended_items import ItemSummary, Popularity
+from spark_recmetrics.request.request import Request, SliceRequest
 from spark_recmetrics.request.slices import COUNTED, Band, Slice, parse_slices
 from spark_recmetrics.text import did_you_mean
-
-if TYPE_CHECKING:
-    from spark_recmetrics.request.request import Request, SliceRequest
 
 Frame = TypeVar("Frame")
 

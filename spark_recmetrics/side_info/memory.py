@@ -19,6 +19,7 @@ from spark_recmetrics.inputs.memory import (
 from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.metrics.recommended_items import Popularity, category_bits
 from spark_recmetrics.request.needs import POPULARITY_NEEDS
+from spark_recmetrics.request.request import Request
 from spark_recmetrics.side_info.bands_memory import learn_bands, learn_groups
 from spark_recmetrics.side_info.checks import check_categories, check_item_features, repeated_ids
 from spark_recmetrics.side_info.known import Descriptions, GroupRows, Known, catalog_size, item_summary, models_of
@@ -27,8 +28,6 @@ from spark_recmetrics.side_info.vectors import categories_of, feature_vectors
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from spark_recmetrics.request.request import Request
 
 
 def learn(inputs: MemoryInputs, request: Request) -> Known[pd.DataFrame]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from spark_recmetrics.inputs.spark import Inputs
+from spark_recmetrics.request.request import Request
 from spark_recmetrics.side_info.bands_spark import learn_bands, learn_groups
 from spark_recmetrics.side_info.items_spark import (
     kept_items,
@@ -20,9 +22,6 @@ from spark_recmetrics.storage.read import example_in_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from spark_recmetrics.inputs.spark import Inputs
-    from spark_recmetrics.request.request import Request
 
 LARGEST_TO_ALL = 2**26
 """The maximum size, in bytes, of the properties of items that are sent to every bucket. Larger tables are joined to the rows of
