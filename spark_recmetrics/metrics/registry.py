@@ -323,8 +323,7 @@ class Metric:
     def average(self, convention: Convention) -> str:
         """How the value of a model is computed from those of users.
 
-        Returns:
-            `per_user` for their mean, `total` for their sum, `pairs` or `users` for the pooled sums divided by that number.
+        `per_user` is their mean, `total` their sum, and `pairs` or `users` are the pooled sums divided by that number.
         """
         if self.definition.averaged_by is None:
             return "per_user" if self.definition.pooled is None else "pairs"
