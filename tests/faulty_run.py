@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 import spark_recmetrics as srm
 from spark_recmetrics.storage import actions
-from spark_recmetrics.storage.row_counts import RECOUNTED, RowCounts
+from spark_recmetrics.storage.actions import RECOUNTED, RowCounts
 
 METRICS = ["ndcg@3", "map@3", "hit@1", "auc", "bpref", "mrr", "rmse", "fault@1"]
 SETTINGS = {

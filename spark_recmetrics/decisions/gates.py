@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import Metric, parse
-from spark_recmetrics.runs.order import Row
 from spark_recmetrics.runs.references import (
     Reference,
+    Row,
     drop_of,
     drops_against,
     has_value,

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from spark_recmetrics.inputs.tables import Tables
     from spark_recmetrics.request.request import Request
     from spark_recmetrics.side_info.known import Known
-    from spark_recmetrics.storage.row_counts import RowCounts
+    from spark_recmetrics.storage.actions import RowCounts
 
 _ALL_COMPARED, _SOME_COMPARED = 1_000_000, 200_000
 """In tables with more rows than the first number, repeats after the cut-offs are looked for in lists with about as many rows as

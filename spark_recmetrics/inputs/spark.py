@@ -21,9 +21,9 @@ from spark_recmetrics.inputs.accepted_columns import ChosenColumns, ColumnType, 
 from spark_recmetrics.inputs.buckets_spark import bucket_of
 from spark_recmetrics.inputs.similar_ids import FOLDED_BY
 from spark_recmetrics.inputs.tables import CanonicalTables, Tables
-from spark_recmetrics.storage.identifiers import quoted_part
+from spark_recmetrics.storage.actions import RowCounts
+from spark_recmetrics.storage.locations import quoted_part
 from spark_recmetrics.storage.read import example_in_errors
-from spark_recmetrics.storage.row_counts import RowCounts
 from spark_recmetrics.storage.typed_columns import with_types
 
 if TYPE_CHECKING:

@@ -15,15 +15,14 @@ from typing import Any, TypeVar
 
 from spark_recmetrics.diagnostics.doctor_spark import examine
 from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError
-from spark_recmetrics.job.compare_history import history_of, run_comparison
 from spark_recmetrics.job.evaluate import run_evaluation
 from spark_recmetrics.job.files.config import Config, Published
 from spark_recmetrics.job.files.job_file import Job, locations_in
 from spark_recmetrics.job.files.source import Source, as_yaml
 from spark_recmetrics.job.files.split_config import SplitConfig
-from spark_recmetrics.job.gates import run_gates
 from spark_recmetrics.job.outcome import INTERRUPTED, Command, print_error, print_text, run_job
 from spark_recmetrics.job.preflight import run_preflight
+from spark_recmetrics.job.published import history_of, run_comparison, run_gates
 from spark_recmetrics.job.session_spark import session
 from spark_recmetrics.job.split import run_split
 from spark_recmetrics.metrics import COMBINED, DEFINITIONS

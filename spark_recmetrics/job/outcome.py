@@ -1,22 +1,26 @@
-"""What a job prints: text for people on stdout, errors on stderr, and the result line for programs, also after an error."""
+"""What a job prints: text for people on stdout, errors on stderr, and the result line for programs, also after an error.
+
+The files of the driver that it writes replace only files that this package wrote.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from spark_recmetrics.errors import DataError, PublishError, RecMetricsError, reason_of
+from spark_recmetrics.errors import ConfigError, DataError, PublishError, RecMetricsError, reason_of
 from spark_recmetrics.job.files.job_file import Job, locations_in
 from spark_recmetrics.job.files.source import dotted
-from spark_recmetrics.job.local_files import emptied_result_file
 from spark_recmetrics.reports.formatting import RESULT_MARK, unmarked
 from spark_recmetrics.storage.credentials import Vault
-from spark_recmetrics.storage.locations import Location
+from spark_recmetrics.storage.locations import Location, related_paths
 from spark_recmetrics.storage.progress import show_steps
 from spark_recmetrics.text import json_text, printable
 from spark_recmetrics.version import __version__
@@ -94,7 +98,7 @@ def run_job(
         try:
             config = load()
         finally:  # the errors of a configuration are reported in the file, too
-            result_file = None if result_json is None else emptied_result_file(result_json, config)
+            result_file = None if result_json is None else _emptied_result_file(result_json, config)
         outcome.job, outcome.run_id, outcome.as_of, outcome.config_hash = config.job, config.run_id, config.as_of, config.hash
         vault.check((dotted(keys), place.options) for keys, place in locations_in(config) if isinstance(place, Location))
         with _masked_logs(vault), show_steps():
@@ -119,6 +123,45 @@ def run_job(
                 outcome.fail(error, message, PublishError.exit_code)
     print(f"{RESULT_MARK} {json_text(outcome.as_dict())}", flush=True)
     return outcome.exit_code
+
+
+_HEAD = 4096
+_OWN = {
+    "result": re.compile(rb'\{"status": "\w+", "exit_code": '),
+    "report": re.compile(rb'<!doctype html>.*<meta name="generator" content="spark-recmetrics">', re.DOTALL),
+}
+"""How the files begin that this package writes."""
+
+
+def check_replaceable(path: Path, key: str, kind: Literal["result", "report"]) -> None:
+    """Raises `ConfigError` if the path is a file of something else. An empty file may be replaced."""
+    if not path.is_file():
+        return
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD).strip()
+    except OSError as error:
+        raise ConfigError(f"{key} {path}: cannot be read: {error.strerror}") from error
+    if head and _OWN[kind].match(head) is None:
+        raise ConfigError(
+            f"{key} {path}: expected no file, or a {kind} of spark-recmetrics, which would be replaced, found another file: "
+            "give another path"
+        )
+
+
+def _emptied_result_file(name: str, config: Job | None) -> Path:
+    """The file for the result, emptied. A file that must or can not be written is an error before the job starts."""
+    path, option = Path(name), "--result-json"
+    check_replaceable(path, option, "result")
+    for keys, place in [] if config is None else locations_in(config):
+        source = config.located(place).path if config is not None and isinstance(place, Location) else None
+        if source is not None and related_paths(f"file:{Path.cwd() / path}", source) in ("is the same place as", "lies inside"):
+            raise ConfigError(f"{option} {path}: expected a file outside the inputs, found one in {dotted(keys)}, {source}")
+    try:
+        path.write_text("", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{option} {name}: cannot be written: {error.strerror}") from error
+    return path
 
 
 def _filters(error: RecMetricsError, config: Job | None) -> list[str]:

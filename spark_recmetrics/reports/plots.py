@@ -35,7 +35,7 @@ from spark_recmetrics.reports.drawing import (
 )
 from spark_recmetrics.reports.formatting import SMALL_NOTE, Row, difference_text, finite, interval_text, result_text, value_text
 from spark_recmetrics.reports.selection import best_models, best_pairs_first, by_slice, models_of, of_all_users, run_changes
-from spark_recmetrics.runs.order import newest_runs
+from spark_recmetrics.runs.references import newest_runs
 from spark_recmetrics.text import brief, counted, did_you_mean, printable
 
 if TYPE_CHECKING:

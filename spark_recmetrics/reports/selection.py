@@ -11,7 +11,7 @@ from spark_recmetrics.metrics import Metric, parse
 from spark_recmetrics.metrics.objectives import equal
 from spark_recmetrics.reports.formatting import Row, interval_text, value_text
 from spark_recmetrics.request.slices import slice_name
-from spark_recmetrics.runs.order import changes
+from spark_recmetrics.runs.references import changes
 from spark_recmetrics.text import counted, printable
 
 

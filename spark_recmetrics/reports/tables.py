@@ -28,7 +28,7 @@ from spark_recmetrics.reports.selection import (
     value_lines,
 )
 from spark_recmetrics.request.slices import slice_name
-from spark_recmetrics.runs.order import newest_runs
+from spark_recmetrics.runs.references import newest_runs
 from spark_recmetrics.text import printable
 
 

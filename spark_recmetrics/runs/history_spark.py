@@ -33,9 +33,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_recmetrics.errors import ConfigError, DataError, PublishError
 from spark_recmetrics.runs.identity import Run
 from spark_recmetrics.storage import actions, write
+from spark_recmetrics.storage.actions import RowCounts
 from spark_recmetrics.storage.locations import Output
 from spark_recmetrics.storage.progress import step
-from spark_recmetrics.storage.row_counts import RowCounts
 from spark_recmetrics.storage.table_schemas import ATTEMPT, RUN_COLUMNS, RUNS, SPLIT_TABLES, TABLES
 from spark_recmetrics.text import did_you_mean, printable
 from spark_recmetrics.version import __version__

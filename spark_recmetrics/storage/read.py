@@ -14,9 +14,8 @@ from spark_recmetrics.columns import WrongTypeError
 from spark_recmetrics.errors import DataError, reason_of
 from spark_recmetrics.storage import csv_files, json_files
 from spark_recmetrics.storage.credentials import Vault
-from spark_recmetrics.storage.identifiers import quoted, quoted_part
 from spark_recmetrics.storage.input_files import input_files
-from spark_recmetrics.storage.locations import Location
+from spark_recmetrics.storage.locations import Location, quoted, quoted_part
 from spark_recmetrics.storage.reader_options import with_usual_names
 from spark_recmetrics.storage.row_filter import filtered
 from spark_recmetrics.storage.text_files import NO_ROLES, Roles, TextFiles, with_strings

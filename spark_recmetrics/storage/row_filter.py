@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.storage.identifiers import quoted_part
+from spark_recmetrics.storage.locations import quoted_part
 from spark_recmetrics.storage.typed_columns import integer_range
 from spark_recmetrics.text import brief, did_you_mean
 

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from spark_recmetrics.columns import lost_value, near_column
 from spark_recmetrics.errors import DataError, reason_of
-from spark_recmetrics.storage.identifiers import quoted_part
+from spark_recmetrics.storage.locations import quoted_part
 from spark_recmetrics.storage.reader_options import NUMBERS_AND_TIMES
 from spark_recmetrics.storage.table_schemas import type_named
 

@@ -12,9 +12,8 @@ from job_data import load
 
 import spark_recmetrics as srm
 from spark_recmetrics.diagnostics import preflight_spark as preflight
-from spark_recmetrics.diagnostics import sample_spark as sample
 from spark_recmetrics.diagnostics.expected import best_bound
-from spark_recmetrics.diagnostics.sample_spark import Sample
+from spark_recmetrics.diagnostics.preflight_spark import Sample
 from spark_recmetrics.inputs.tables import Tables
 from spark_recmetrics.job.cli import RESULT_MARK, main
 from spark_recmetrics.metrics import DEFINITIONS
@@ -369,7 +368,7 @@ def test_the_ceiling_of_the_candidates(sampled):
 @pytest.mark.spark
 @pytest.mark.core
 def test_a_sample_has_the_same_users_in_all_tables(spark, sampled, monkeypatch):
-    monkeypatch.setattr(sample, "N_USERS", 4)
+    monkeypatch.setattr(preflight, "N_USERS", 4)
     one = sampled()
     users = {row[0] for row in one.tables.truth.select("user_id").distinct().collect()}
     assert 1 <= len(users) < 10
@@ -379,7 +378,7 @@ def test_a_sample_has_the_same_users_in_all_tables(spark, sampled, monkeypatch):
     assert predicted == users
     assert trained == users & {user for user, _ in SEEN} != set()
     assert one.size == f"about 4 of about {one.n_users} users with ground truth"
-    monkeypatch.setattr(sample, "N_USERS", 20)
+    monkeypatch.setattr(preflight, "N_USERS", 20)
     assert sampled().size == "all users, about 10 of them with ground truth"
 
 
@@ -387,7 +386,7 @@ def test_a_sample_has_the_same_users_in_all_tables(spark, sampled, monkeypatch):
 @pytest.mark.spark
 @pytest.mark.once
 def test_rows_of_long_lists_bound_the_sample(spark, sampled, monkeypatch):
-    monkeypatch.setattr(sample, "N_ROWS", 60)
+    monkeypatch.setattr(preflight, "N_ROWS", 60)
     assert sampled().share == 0.5
     arrays = spark.createDataFrame([(user, ITEMS) for user in range(10)], "user_id int, items array<string>")
     assert sampled(lists=arrays).share == pytest.approx(60 / 260)

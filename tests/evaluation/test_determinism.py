@@ -12,7 +12,7 @@ import random_data
 
 import spark_recmetrics as srm
 from spark_recmetrics.storage import actions
-from spark_recmetrics.storage.row_counts import RowCounts
+from spark_recmetrics.storage.actions import RowCounts
 
 pytestmark = pytest.mark.spark
 

@@ -34,8 +34,7 @@ from spark_recmetrics.job.files.placeholders import fill_as_of, placeholder_prob
 from spark_recmetrics.job.files.source import Keys, Source, brief_value, dotted
 from spark_recmetrics.metrics.registry import LARGEST, checked_integer
 from spark_recmetrics.runs.identity import Run
-from spark_recmetrics.storage.locations import Location, Output, plain_text
-from spark_recmetrics.storage.places import related_paths, shared_place
+from spark_recmetrics.storage.locations import Location, Output, plain_text, related_paths, shared_place
 from spark_recmetrics.text import did_you_mean
 
 _JOB, _AS_OF = "A-Za-z0-9._-", "A-Za-z0-9._:+-"
