@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import NormalDist
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
+
+from pydantic import Strict
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics import Metric, parse
@@ -50,14 +52,7 @@ NOISE = 1e-12
 """Values that differ by less, absolute or relative, are equal: the order of summation changes the last bits."""
 
 
-class _Strict:
-    """Makes pydantic reject strings that look like numbers."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        return {**handler(source), "strict": True}
-
-
-_Number = Annotated[float, _Strict()]
+_Number = Annotated[float, Strict()]
 
 
 @dataclass(frozen=True)
@@ -105,7 +100,7 @@ class Gate:
     max_drop_share: _Number | None = None
     against: str | None = None
     significant: Significant = False
-    min_users: Annotated[int, _Strict()] = 0
+    min_users: Annotated[int, Strict()] = 0
     missing: Missing = "pass"
     severity: Severity = "fail"
 
@@ -183,27 +178,21 @@ class Gate:
 _LIMITS = ("min", "max", "max_drop", "max_drop_share")
 
 
-def problems_of(gates: Sequence[Gate], metrics: Sequence[Metric], *, dated: bool) -> dict[tuple[int, str], str]:
-    """Why gates cannot be checked in a run with these metrics, by position and field; `dated`: the run has an `as_of`."""
-    evaluated, problems = [str(metric) for metric in metrics], dict[tuple[int, str], str]()
-    for position, gate in enumerate(gates):
-        if gate.metric not in evaluated:
-            problems[position, "metric"] = f"{gate.metric} is not evaluated{did_you_mean(gate.metric, evaluated)}"
-        if gate.significant is True and not parse(gate.metric).has_users:
-            problems[position, "significant"] = f"{gate.metric} cannot be tested, because it has no value for each user"
-        if gate.needs_history and not dated:
-            key = "against" if gate.baseline is None else "significant"
-            problems[position, key] = f"{getattr(gate, key)} needs an as_of, which orders the runs"
+def problems_of(gate: Gate, metrics: Sequence[Metric], *, dated: bool) -> dict[str, str]:
+    """Why the gate cannot be checked in a run with these metrics, by field; `dated`: the run has an `as_of`."""
+    evaluated, problems = [str(metric) for metric in metrics], dict[str, str]()
+    if gate.metric not in evaluated:
+        problems["metric"] = f"{gate.metric} is not evaluated{did_you_mean(gate.metric, evaluated)}"
+    if gate.significant is True and not parse(gate.metric).has_users:
+        problems["significant"] = f"{gate.metric} cannot be tested, because it has no value for each user"
+    if gate.needs_history and not dated:
+        key = "against" if gate.baseline is None else "significant"
+        problems[key] = f"{getattr(gate, key)} needs an as_of, which orders the runs"
     return problems
 
 
-def limit_problems(gates: Sequence[Gate]) -> dict[tuple[int, str], str]:
-    """Limits with which a gate could never fail or never pass, by position and field."""
-    return {(position, name): text for position, gate in enumerate(gates) for name, text in _limits_out_of_range(gate).items()}
-
-
-def _limits_out_of_range(gate: Gate) -> dict[str, str]:
-    """Limits that no value of the metric can violate, or none can keep. `min` or `max` at the end of the range is allowed."""
+def limit_problems(gate: Gate) -> dict[str, str]:
+    """By field, limits with which the gate could never fail or never pass. `min` or `max` at the end of the range may be."""
     definition, problems = parse(gate.metric).definition, dict[str, str]()
     lower = -math.inf if definition.lower is None else definition.lower
     upper = math.inf if definition.upper is None else definition.upper
@@ -221,36 +210,20 @@ def _limits_out_of_range(gate: Gate) -> dict[str, str]:
 
 
 class GateResult(NamedTuple):
-    """One row of GATES: the result of a gate for one model.
+    """One row of GATES: the result of a gate for one model."""
 
-    Args:
-        gate: The condition as text.
-        metric: The metric.
-        model: The model. None: the run has no model to check, so the gate fails.
-        value: Value of the model; None is undefined.
-        n_users: Evaluated users.
-        reference: Value that it was compared with. None: the gate has no reference, or none was available.
-        reference_run: Run of the reference, if it is a single run.
-        drop: How much worse the value is than the reference; below 0 it is better.
-        result: `pass`, `warn` or `fail`.
-        reason: Explanation of the result.
-        false_alarm_rate: Probability that the gate fails in one run although the true drop is 0. None: there is no drop, or
-            the probability is unknown.
-        false_alarm_rate_year: Probability that it fails in at least one of 365 independent runs; for `all_runs` an upper bound.
-    """
-
-    gate: str
+    gate: str  # the condition as text
     metric: str
-    model: str | None
-    value: float | None
+    model: str | None  # None: the run has no model to check, so the gate fails
+    value: float | None  # None is undefined
     n_users: int
-    reference: float | None
-    reference_run: str | None
-    drop: float | None
-    result: str
+    reference: float | None  # None: the gate has no reference, or none was available
+    reference_run: str | None  # if the reference is from a single run
+    drop: float | None  # how much worse the value is than the reference; below 0 it is better
+    result: str  # pass, warn or fail
     reason: str
-    false_alarm_rate: float | None
-    false_alarm_rate_year: float | None
+    false_alarm_rate: float | None  # probability that it fails in one run although the true drop is 0, if known
+    false_alarm_rate_year: float | None  # that it fails in at least one of 365 independent runs; for all_runs an upper bound
 
     def line(self) -> str:
         """The result on one line, with the false alarm rate."""
@@ -285,15 +258,9 @@ def check_gates(
     A gate also fails if there is nothing to check: the metric was not computed or is undefined, it has fewer evaluated users
     than `min_users`, the run has no model to check, or the reference was computed with another convention.
 
-    Args:
-        gates: The conditions.
-        rows: SUMMARY of the run.
-        history: SUMMARY of previous runs of the job, for gates against them. Rows of this run are ignored.
-        comparison: COMPARISON of the run, by the paired t test at 0.05, with the models of `against: model(NAME)` as baselines.
-            It is needed for `significant: true` and for false alarm rates.
-
-    Returns:
-        A result for each gate and model.
+    `rows` and `history` are SUMMARY of the run and of previous runs of the job; rows of this run are ignored in the latter.
+    `significant: true` and false alarm rates need `comparison`: COMPARISON of the run, by the paired t test at 0.05, with the
+    models of `against: model(NAME)` as baselines.
 
     Example:
         >>> now = {"run_id": "r2", "as_of": "2", "model": "als", "slice": "all", "slice_value": "all", "metric": "hit@1"}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spark_recmetrics.storage.locations import Output
 
 Level = Literal["ok", "warn", "FAIL"]
+"""With `warn` a run still succeeds."""
 
 _MISMATCH = re.compile(r"different version:? (\d+\.\d+) than that in driver:? (\d+\.\d+)")
 """The error of Spark 3.5 to 4.x if worker and driver have different versions of Python."""
@@ -43,12 +44,6 @@ _SEND = "rename its wheel to end in .zip and pass it with --py-files"
 @dataclass(frozen=True)
 class Check:
     """The result of one check.
-
-    Args:
-        level: `ok`; `warn`, with which a run still succeeds; or `FAIL`.
-        name: What was checked.
-        finding: What was found.
-        advice: What to do; empty if nothing.
 
     Example:
         >>> print(Check("warn", "cache", "tables are not kept", "expect longer runs"))

@@ -6,25 +6,24 @@ Lists with known values go through a full evaluation, and the tables are checked
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Number
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_recmetrics.columns import Columns, checked_columns
+from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.decisions.comparison import Question, TestOptions, compared
 from spark_recmetrics.diagnostics.doctor_spark import Check, Finding
 from spark_recmetrics.diagnostics.expected import best_bound, no_perfect_value, no_random_value, perfect_value, random_value
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.evaluation.result import Result
-from spark_recmetrics.evaluation.stages import evaluate
-from spark_recmetrics.inputs.buckets_spark import default_n_buckets
+from spark_recmetrics.evaluation.stages import evaluate, request_of
 from spark_recmetrics.inputs.spark import (
     Inputs,
     clean_predictions,
@@ -36,11 +35,14 @@ from spark_recmetrics.inputs.spark import (
     union_all,
 )
 from spark_recmetrics.inputs.tables import Tables
-from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric, cut_offs, parse
+from spark_recmetrics.metrics import Metric, cut_offs, parse
 from spark_recmetrics.ranking.window_spark import top_rows, without_repeats
-from spark_recmetrics.request.request import Request
+from spark_recmetrics.request.request import Options, Request
 from spark_recmetrics.storage import actions, read
 from spark_recmetrics.text import counted
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 N_USERS, N_ROWS = 20_000, 5_000_000
 """The approximate maximum number of users with ground truth, and of rows per table, in the sample."""
@@ -68,26 +70,21 @@ _LENIENT = {
 """Policies for the perfect and the random lists: these checks are about the lists of a model."""
 
 
-def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
+def prove(
     predictions: DataFrame,
     truth: DataFrame,
     *,
-    metrics: Iterable[str | Metric] | str = DEFAULT_METRICS,
-    k: Sequence[int] | int | None = DEFAULT_K,
-    threshold: float | None = None,
-    convention: str | Mapping[str, Any] | Convention = "default",
-    columns: Columns = Columns(),
     train: DataFrame | None = None,
     catalog: DataFrame | int | None = None,
     rating_predictions: DataFrame | None = None,
-    model_name: str = "model",
-    models: Sequence[str] | None = None,
-    checks: Mapping[str, str] | None = None,
-    cast_ids: str | None = None,
-    n_buckets: int | None = None,
     allow_train: bool = False,
+    **options: Unpack[Options],
 ) -> Iterator[Check]:
-    """Run the checks one after the other. Data that an evaluation rejects are a failed check, not an exception.
+    """Run the checks one after the other, and yield each as soon as it is done.
+
+    The arguments are those of `evaluate`. Training rows are checked whatever the metrics are. With `allow_train` items of a
+    user's training rows may be recommended again, and ground truth rows in train are a warning, because they may be repeated
+    interactions. Data that an evaluation rejects are a failed check, not an exception; a wrong argument is a `ConfigError`.
 
     The perfect ranking, made of the ground truth, has the known value for every user. The mean of random rankings is within 5
     standard errors of its expected value. For few values Bernstein's inequality allows more, so that a correct setup fails for
@@ -97,31 +94,6 @@ def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
     The checks use a sample of the users: all users if about 20,000 or fewer have ground truth and no table has more than five
     million rows. Hashes select users, candidates and random orders, so the same tables give the same result. No data per user
     reach the driver.
-
-    Args:
-        predictions: As for `evaluate`, like all other arguments except `allow_train`.
-        truth: The ground truth.
-        metrics: The metrics to evaluate.
-        k: Cut-offs.
-        threshold: Threshold of relevance.
-        convention: The definitions of the metrics.
-        columns: The caller's column names.
-        train: Training rows. Unlike in `evaluate`, they are checked whatever the metrics are.
-        catalog: All items, or their number.
-        rating_predictions: Predicted ratings.
-        model_name: The name of the model if predictions have no model column.
-        models: The models to evaluate.
-        checks: How faulty rows are handled.
-        cast_ids: See `evaluate`.
-        n_buckets: The number of groups of users that are scored together.
-        allow_train: Items of a user's training rows may be recommended again, and ground truth rows in train are a warning,
-            because they may be repeated interactions.
-
-    Yields:
-        Each check as soon as it is done.
-
-    Raises:
-        ConfigError: An argument is wrong.
 
     Example:
         >>> predictions = spark.createDataFrame(
@@ -140,23 +112,10 @@ def prove(  # noqa: PLR0913 - a public entry point: a keyword for each option
         ok truth and train
         ok candidates
     """
-    size = catalog if isinstance(catalog, Number) else None
-    tables = Tables(predictions, truth, rating_predictions, train, None if size is not None else catalog)
-    tables.check()
-    request = Request.of(
-        tables.columns,
-        metrics=metrics,
-        k=k,
-        threshold=threshold,
-        convention=convention,
-        columns=checked_columns(columns),
-        catalog_size=size,
-        model_name=model_name,
-        models=models,
-        checks=checks,
-        cast_ids=cast_ids,
-        n_buckets=default_n_buckets(predictions.sparkSession) if n_buckets is None else n_buckets,
-    )
+    if isinstance(catalog, Number):
+        options["catalog_size"], catalog = catalog, None
+    tables = Tables(predictions, truth, rating_predictions, train, catalog)
+    request = request_of(tables, **options)
     try:
         sample = Sample.of(tables, request)
     except DataError as error:
@@ -426,21 +385,13 @@ def _first_model(sample: Sample) -> str | None:
 
 @dataclass(frozen=True)
 class Sample:
-    """A sample of the users of an evaluation.
+    """A sample of the users of an evaluation, and what their recommendations, ground truth and training rows have in common."""
 
-    Args:
-        tables: The tables with only their rows.
-        request: The request of the evaluation.
-        inputs: The tables in canonical form.
-        n_users: The approximate number of users with ground truth, in the sample or not.
-        share: The share of these users in the sample.
-    """
-
-    tables: Tables
+    tables: Tables  # with only the rows of these users
     request: Request
-    inputs: Inputs
-    n_users: int
-    share: float
+    inputs: Inputs  # the tables in canonical form
+    n_users: int  # approximate number of users with ground truth, in the sample or not
+    share: float  # of these users in the sample
 
     @classmethod
     @read.example_in_errors()

@@ -156,6 +156,15 @@ def evaluate_tables(
     tables: Tables, before: Callable[[Sequence[str]], None] | None = None, **options: Unpack[Options]
 ) -> Result:
     """The result of `evaluate`, with the catalog as `catalog_size` if it is a number."""
+    request = request_of(tables, **options)
+    request.check_given()
+    return _run_stages(tables, request, before)
+
+
+def request_of(tables: Tables, **options: Unpack[Options]) -> Request:
+    """The arguments of an evaluation of these tables, checked. Raises `ConfigError`, or `TypeError` for an unknown option."""
+    if unknown := options.keys() - Options.__annotations__.keys():
+        raise TypeError(f"unexpected arguments: {', '.join(sorted(unknown))}")
     checked_columns(options.get("columns", Columns()))
     if tables.check() == SPARK:
         check_session(tables.predictions.sparkSession)
@@ -163,9 +172,7 @@ def evaluate_tables(
             from spark_recmetrics.inputs.buckets_spark import default_n_buckets
 
             options["n_buckets"] = default_n_buckets(tables.predictions.sparkSession)
-    request = Request.of(tables.columns, **options)
-    request.check_given()
-    return _run_stages(tables, request, before)
+    return Request.of(tables.columns, **options)
 
 
 def _run_stages(tables: Tables, request: Request, before: Callable[[Sequence[str]], None] | None) -> Result:

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from spark_recmetrics.diagnostics.doctor_spark import examine
 from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError
 from spark_recmetrics.job.evaluate import run_evaluation
 from spark_recmetrics.job.files.config import Config, Published
-from spark_recmetrics.job.files.job_file import Job, locations_in
+from spark_recmetrics.job.files.job_file import Job
 from spark_recmetrics.job.files.source import Source, as_yaml
 from spark_recmetrics.job.files.split_config import SplitConfig
 from spark_recmetrics.job.outcome import INTERRUPTED, Command, print_error, print_text, run_job
@@ -28,11 +28,9 @@ from spark_recmetrics.job.split import run_split
 from spark_recmetrics.metrics import COMBINED, DEFINITIONS
 from spark_recmetrics.reports.formatting import RESULT_MARK
 from spark_recmetrics.storage.formats import local_problem
-from spark_recmetrics.storage.locations import Location
 from spark_recmetrics.text import counted
 from spark_recmetrics.version import __version__
 
-_Job = TypeVar("_Job", bound=Job)
 _Run = Callable[[argparse.Namespace], int | None]
 """Runs a command and returns its exit code; None is success."""
 
@@ -144,12 +142,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _load(arguments: argparse.Namespace, kind: type[_Job]) -> _Job:
-    return kind.read(Source(arguments.config, arguments.set, arguments.as_of))
-
-
-def _load_any(arguments: argparse.Namespace) -> Config | SplitConfig:
-    return _read_any(Source(arguments.config, arguments.set, arguments.as_of))
+def _source(arguments: argparse.Namespace) -> Source:
+    return Source(arguments.config, arguments.set, arguments.as_of)
 
 
 def _read_any(source: Source) -> Config | SplitConfig:
@@ -158,7 +152,7 @@ def _read_any(source: Source) -> Config | SplitConfig:
 
 
 def _run_job(command: Command, kind: type[Job], work: Callable[..., None], arguments: argparse.Namespace) -> int:
-    return run_job(command, lambda: _load(arguments, kind), work, arguments.result_json)
+    return run_job(command, lambda: kind.read(_source(arguments)), work, arguments.result_json)
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
@@ -173,14 +167,14 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _history(arguments: argparse.Namespace) -> None:
     if arguments.last < 1:
         raise ConfigError(f"--last: expected an integer of at least 1, found {arguments.last}")
-    print_text(history_of(_load(arguments, Published), arguments.metric, arguments.last))
+    print_text(history_of(Published.read(_source(arguments)), arguments.metric, arguments.last))
 
 
 def _doctor(arguments: argparse.Namespace) -> None:
     """Print one line per check. A failed check would fail an evaluation, too."""
     output = None
     if arguments.config is not None:
-        config = _load_any(arguments)
+        config = _read_any(_source(arguments))
         output = config.located(config.output)
     elif arguments.set or arguments.as_of:
         raise ConfigError("--set and --as-of: expected a configuration to change, found none: add --config FILE")
@@ -195,21 +189,19 @@ def _doctor(arguments: argparse.Namespace) -> None:
 
 
 def _validate(arguments: argparse.Namespace) -> None:
-    source = Source(arguments.config, arguments.set, arguments.as_of)
+    source = _source(arguments)
     config = _read_any(source)
-    for keys, place in locations_in(config):
-        if isinstance(place, Location) and place.path is not None:
-            located = config.located(place)
-            problem = local_problem(str(located.path), located.format, located.options)
-            if problem is not None:
-                source.report(keys, problem)
+    for keys, place in config.located_inputs.items():
+        problem = None if place.path is None else local_problem(place.path, place.format, place.options)
+        if problem is not None:
+            source.report(keys, problem)
     source.raise_problems()
     content = counted(len(config.evaluation.expanded), "metric") if isinstance(config, Config) else config.split.method
     print(f"{arguments.config}: valid, configuration {config.hash}, {content}")
 
 
 def _explain(arguments: argparse.Namespace) -> None:
-    config = _load_any(arguments)
+    config = _read_any(_source(arguments))
     print(as_yaml(config.resolved()), end="")
     print(f"# config_hash: {config.hash}")
     print(f"# run_id: {config.run_id}")

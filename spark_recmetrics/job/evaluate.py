@@ -105,8 +105,10 @@ def _evaluate(spark: SparkSession, config: Config, outcome: JobOutcome, vault: V
         common, specific = common_arguments(spark, config, vault), evaluation_arguments(spark, config, vault)
 
     def before(models: Sequence[str]) -> None:
-        """Check what depends on the models. The preflight takes minutes, so it runs after the cheap checks."""
-        _check_baseline(config, models)
+        """Check what depends on the models. The preflight takes minutes, so it runs after the cheap check."""
+        baseline = None if config.comparison is None else config.comparison.baseline
+        if baseline is not None and baseline not in models:
+            raise ConfigError(f"comparison.baseline: unknown model {baseline!r}{did_you_mean(baseline, models)}")
         if config.preflight is not None:
             check_inputs(spark, config, common, outcome)
 
@@ -119,13 +121,6 @@ def _evaluate(spark: SparkSession, config: Config, outcome: JobOutcome, vault: V
             data_report = spark.createDataFrame(list(error.data_checks), DATA_REPORT)
             outcome.tables = publish({"data_report": data_report}, config.located(config.output), config.run)
         raise
-
-
-def _check_baseline(config: Config, models: Sequence[str]) -> None:
-    """Raises `ConfigError` if the baseline of the comparison is not one of the models."""
-    baseline = None if config.comparison is None else config.comparison.baseline
-    if baseline is not None and baseline not in models:
-        raise ConfigError(f"comparison.baseline: unknown model {baseline!r}{did_you_mean(baseline, models)}")
 
 
 def _compare(config: Config, result: Result, outcome: JobOutcome) -> Comparison | None:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
 from spark_recmetrics.decisions.gates import GateResult
-from spark_recmetrics.errors import ConfigError, PublishError, without_extra
+from spark_recmetrics.errors import ConfigError, PublishError, reason_of, without_extra
 from spark_recmetrics.evaluation.result import Compared, Result, headline
 from spark_recmetrics.reports.findings import gates_summary
 from spark_recmetrics.reports.page import can_be_made
@@ -89,17 +89,11 @@ def _check_tags(tags: object) -> None:
 
 
 class Tracked(NamedTuple):
-    """What was logged.
+    """What was logged."""
 
-    Args:
-        runs: Id of the MLflow run, by model.
-        n_undefined: Number of values that were not logged because they are undefined, by model.
-        warnings: One line per model with undefined values, and one if previous MLflow runs could not be deleted.
-    """
-
-    runs: dict[str, str]
-    n_undefined: dict[str, int]
-    warnings: list[str]
+    runs: dict[str, str]  # id of the MLflow run, by model
+    n_undefined: dict[str, int]  # number of values that were not logged because they are undefined, by model
+    warnings: list[str]  # one line per model with undefined values, and one if previous MLflow runs could not be deleted
 
 
 def log_to_mlflow(  # noqa: PLR0913 - public entry point
@@ -183,7 +177,7 @@ def track(
         runs, delete_warnings = _write(result, logs, options, artifacts)
     except Exception as error:
         address = options.uri or without_password(os.environ.get("MLFLOW_TRACKING_URI", "the tracking store of MLflow"))
-        raise PublishError(f"mlflow: cannot write to {address}: {_reason(error)}") from error
+        raise PublishError(f"mlflow: cannot write to {address}: {printable(reason_of(error, without_password))}") from error
     undefined = {model: log.undefined for model, log in logs.items()}
     warnings = [f"mlflow: model {printable(model)}: {_undefined_text(names)}" for model, names in undefined.items() if names]
     return Tracked(runs, {model: len(names) for model, names in undefined.items()}, warnings + delete_warnings)
@@ -308,7 +302,8 @@ def _write(
     try:
         _delete_previous(client, experiment, result.run.run_id, before=start_time, keep=set(runs.values()))
     except Exception as error:  # noqa: BLE001 - the user may lack the permission to delete, and everything is logged
-        return runs, [f"mlflow: previous runs with {PREFIX}run_id {result.run.run_id} were not deleted: {_reason(error)}"]
+        reason = printable(reason_of(error, without_password))
+        return runs, [f"mlflow: previous runs with {PREFIX}run_id {result.run.run_id} were not deleted: {reason}"]
     return runs, []
 
 
@@ -353,7 +348,3 @@ def _delete_previous(client: Any, experiment: str, run_id: str, *, before: int, 
             break
     for each in previous:
         client.delete_run(each)
-
-
-def _reason(error: Exception) -> str:
-    return printable(without_password(str(error)).strip().partition("\n")[0]) or type(error).__name__

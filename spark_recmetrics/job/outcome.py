@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from spark_recmetrics.errors import ConfigError, DataError, PublishError, RecMetricsError, reason_of
-from spark_recmetrics.job.files.job_file import Job, locations_in
+from spark_recmetrics.job.files.job_file import Job
 from spark_recmetrics.job.files.source import dotted
 from spark_recmetrics.reports.formatting import RESULT_MARK, unmarked
 from spark_recmetrics.storage.credentials import Vault
-from spark_recmetrics.storage.locations import Location, related_paths
+from spark_recmetrics.storage.locations import related_paths
 from spark_recmetrics.storage.progress import show_steps
 from spark_recmetrics.text import json_text, printable
 from spark_recmetrics.version import __version__
@@ -100,7 +100,7 @@ def run_job(
         finally:  # the errors of a configuration are reported in the file, too
             result_file = None if result_json is None else _emptied_result_file(result_json, config)
         outcome.job, outcome.run_id, outcome.as_of, outcome.config_hash = config.job, config.run_id, config.as_of, config.hash
-        vault.check((dotted(keys), place.options) for keys, place in locations_in(config) if isinstance(place, Location))
+        vault.check((dotted(keys), place.options) for keys, place in config.located_inputs.items())
         with _masked_logs(vault), show_steps():
             work(config, outcome, vault)
         outcome.exit_code = 0
@@ -153,10 +153,10 @@ def _emptied_result_file(name: str, config: Job | None) -> Path:
     """The file for the result, emptied. A file that must or can not be written is an error before the job starts."""
     path, option = Path(name), "--result-json"
     check_replaceable(path, option, "result")
-    for keys, place in [] if config is None else locations_in(config):
-        source = config.located(place).path if config is not None and isinstance(place, Location) else None
-        if source is not None and related_paths(f"file:{Path.cwd() / path}", source) in ("is the same place as", "lies inside"):
-            raise ConfigError(f"{option} {path}: expected a file outside the inputs, found one in {dotted(keys)}, {source}")
+    for keys, place in ({} if config is None else config.located_inputs).items():
+        relation = None if place.path is None else related_paths(f"file:{Path.cwd() / path}", place.path)
+        if relation in ("is the same place as", "lies inside"):
+            raise ConfigError(f"{option} {path}: expected a file outside the inputs, found one in {dotted(keys)}, {place.path}")
     try:
         path.write_text("", encoding="utf-8")
     except OSError as error:
@@ -168,7 +168,7 @@ def _filters(error: RecMetricsError, config: Job | None) -> list[str]:
     """One line for each filtered input, if the data are rejected: the filter may be the reason, above all without rows."""
     if config is None or not isinstance(error, DataError):
         return []
-    places = [(keys, config.located(place)) for keys, place in locations_in(config) if isinstance(place, Location)]
+    places = config.located_inputs.items()
     return [f"{dotted(keys)}: only rows with {json_text(place.where)} were read" for keys, place in places if place.where]
 
 

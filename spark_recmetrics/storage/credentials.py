@@ -30,20 +30,14 @@ CREDENTIALS_IN_ADDRESS = (
 
 @dataclass(frozen=True)
 class Secret:
-    """A reference to a secret, whose value `Vault` reads.
+    """A reference to a secret, whose value `Vault` reads: a variable of the driver's environment, or a Databricks secret."""
 
-    Args:
-        secret: `env:NAME` for an environment variable of the driver, or `scope/key` for a Databricks secret.
-
-    Raises:
-        ConfigError: It has another form. The message does not show it, because it may be the value itself.
-    """
-
-    secret: str
+    secret: str  # env:NAME or scope/key
 
     def __post_init__(self) -> None:
         if not isinstance(self.secret, str) or not re.fullmatch(r"env:[A-Za-z_]\w*|[\w.@-]+/[\w.@-]+", self.secret, re.ASCII):
             kind = "another string" if isinstance(self.secret, str) else type(self.secret).__name__
+            # It may be the secret itself.
             raise ConfigError(f"expected env:NAME or scope/key, found {kind}, which is not shown here")
 
 

@@ -38,11 +38,7 @@ def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> Struc
 
     Ids are integers if all of them are written as integers, otherwise strings: Spark would read 012 and 12 as one number.
     Names, and columns whose type is given, are strings. Other columns have the type that Spark guesses, unless it changes
-    integers.
-
-    Raises:
-        DataError: The files are empty, or Spark would lose data silently: characters of another encoding, fields after the last
-            column, or the first line of a file whose header differs from that of the other files.
+    integers. Raises `DataError` if the files are empty, or Spark would lose data silently.
     """
     _check_encoding(files)
     columns = guessed.fields
@@ -96,9 +92,10 @@ def _checks(files: TextFiles, rows: DataFrame, fields: Sequence[Column], names: 
     n_fields = len(fields)
     extra = [F.col(name) for name in rows.columns[n_fields : n_fields + _N_EXTRA_FIELDS]]
     checks = [*files.not_text(F.concat_ws(files.options.get("sep") or ",", *fields, *extra))]
-    repeated = {name for name in _repeated(names[:n_fields]) if roles.of(name) != "other"}
+    in_file = _in_file(names[:n_fields])
+    repeated = {name for name, given in zip(in_file, names, strict=False) if name != given and roles.of(name) != "other"}
     if repeated:
-        with_repeats = _is_header(fields, _in_file(names[:n_fields]))
+        with_repeats = _is_header(fields, in_file)
         checks.append(Check(F.when(with_repeats, F.lit(min(repeated))), partial(_repeated_name, files.key)))
     if files.options.get("mode", "").upper() != "PERMISSIVE":
         longer = F.when(F.concat_ws("", *extra).rlike(r"\S"), F.concat_ws(", ", *fields, *extra))
@@ -117,10 +114,6 @@ def _in_file(names: Sequence[str]) -> list[str]:
     stems = [name.removesuffix(str(n)) if name.endswith(str(n)) else "" for n, name in enumerate(names)]
     counts = Counter(stem.lower() for stem in stems if stem)
     return [stem if counts[stem.lower()] > 1 else name for stem, name in zip(stems, names, strict=True)]
-
-
-def _repeated(names: Sequence[str]) -> set[str]:
-    return {name for name, given in zip(_in_file(names), names, strict=True) if name != given}
 
 
 def _is_header(fields: Sequence[Column], names: Sequence[str]) -> Column:

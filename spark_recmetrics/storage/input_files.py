@@ -29,17 +29,11 @@ _GLOB_AS_PATTERN = {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|", "
 
 @dataclass(frozen=True)
 class InputFiles:
-    """The files of an input table.
-
-    Args:
-        format: Their format.
-        names: Their paths.
-        partitions: The columns that the names of their folders hold, such as `day` for `day=2026-11-28`, in lower case.
-    """
+    """The files of an input table."""
 
     format: FileFormat
     names: tuple[str, ...] = ()
-    partitions: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()  # columns that the names of their folders hold, such as day=2026-11-28, in lower case
 
 
 def input_files(spark: SparkSession, path: str, given: FileFormat | None, options: Mapping[str, str]) -> InputFiles:

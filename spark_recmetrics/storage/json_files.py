@@ -30,9 +30,7 @@ _SEVERAL = r"[}\]]\s*[{\[]"
 def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> StructType:
     """The columns of JSON files in the types in which they are read. Columns whose type is given are strings.
 
-    Raises:
-        DataError: The files are empty or not in UTF-8, a line is not a record or has several, a record has a key twice, or an
-            id or a name is a string in some records and a number in others.
+    Raises `DataError` if the files are empty, or Spark would lose or change data silently.
     """
     if not guessed.fields:
         raise DataError(f"{files.key}: expected records, found empty files at {files.path!r}: check the location")

@@ -133,11 +133,6 @@ class Location:
         types: Types of columns by name, such as `{"user_id": "string"}`. The other columns have their own type; those of csv
             and json have none, so Spark guesses it.
         where: Only rows whose columns have these values are read, such as `{"day": "2026-11-28", "country": ["DE", "AT"]}`.
-
-    Raises:
-        ConfigError: Not exactly one of path and table is given, the path has a password, a table has a format, the format is
-            unknown, an option is neither a string nor a secret, a type is unknown, or a value of `where` is not a string, an
-            integer, a boolean or a list of them.
     """
 
     path: str | None = None

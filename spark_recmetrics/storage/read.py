@@ -37,15 +37,10 @@ _CHECKED = {"csv": csv_files.checked_schema, "json": json_files.checked_schema}
 
 
 def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, roles: Roles = NO_ROLES) -> DataFrame:
-    """The rows at a location that its filter keeps.
+    """The rows at a location that its filter keeps. `key` is its configuration key.
 
-    `key` is its configuration key, and `roles` say what the columns of text files are used for.
-
-    Raises:
-        ConfigError: A secret is missing.
-        DataError: The path or table is missing or cannot be read in that format, Spark would lose or change data of a text
-            file silently, see `csv_files.read` and `json_files.read`, the given types would lose values, see `with_types`, or
-            the rows cannot be filtered, see `row_filter.filtered`.
+    Raises `ConfigError` if a secret is missing. Raises `DataError` if the table cannot be read in that format and filtered, or
+    values would be lost or changed silently.
     """
     options = with_usual_names(vault.options(location.options, key))
     where = f"table {location.table!r}" if location.table else f"{location.format or 'files'} at {location.path!r}"

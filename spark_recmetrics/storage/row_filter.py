@@ -20,10 +20,8 @@ from spark_recmetrics.text import brief, did_you_mean
 def filtered(frame: DataFrame, where: Mapping[str, Any], key: str) -> DataFrame:
     """The rows in which each column of `where` has its value, or one of its values. Null is no value.
 
-    Values are compared in the type of the column: a value is never cast to another type, and neither is the column.
-
-    Raises:
-        DataError: A column is missing, or its type cannot hold a value.
+    Values are compared in the type of the column: a value is never cast to another type, and neither is the column. Raises
+    `DataError` if a column is missing, or its type cannot hold a value.
     """
     types = {field.name: field.dataType for field in frame.schema.fields} if where else {}
     conditions = []

@@ -24,13 +24,10 @@ _WIDE = T.DecimalType(38, 18)
 
 
 def with_types(frame: DataFrame, types: Mapping[str, str], key: str, options: Mapping[str, str]) -> DataFrame:
-    """The table with these columns in these types.
+    """The table with these columns in these types; `options` of the reader say how strings show numbers and times.
 
-    `key`: what names the types, for messages. `options`: of the reader, for strings that become numbers or times.
-
-    Raises:
-        DataError: A column is missing, it cannot be cast, or the cast would lose a value: null where there was a value, a
-            fraction cut off, or an integer that a floating point number does not show exactly.
+    Raises `DataError` if a column is missing, cannot be cast, or would lose a value: null where there was a value, a fraction
+    cut off, or an integer that a floating point number does not show exactly.
     """
     kinds = {field.name: field.dataType for field in frame.schema.fields}
     for name in types:

@@ -66,7 +66,7 @@ def test_an_unexpected_error_exits_with_1_and_is_reported(monkeypatch, capsys):
     def fail(*_):
         raise RuntimeError("the disk is on fire")
 
-    monkeypatch.setattr("spark_recmetrics.job.cli._load", fail)
+    monkeypatch.setattr("spark_recmetrics.job.cli._source", fail)
     assert main(["evaluate", "--config", "x.yaml"]) == 1
     assert result_of(capsys)[1]["error"] == {"type": "RuntimeError", "message": "the disk is on fire"}
 
@@ -75,7 +75,7 @@ def test_an_interrupt_exits_with_130(monkeypatch, capsys):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("spark_recmetrics.job.cli._load", interrupt)
+    monkeypatch.setattr("spark_recmetrics.job.cli._source", interrupt)
     assert main(["evaluate", "--config", "x.yaml"]) == 130
     assert result_of(capsys)[1]["exit_code"] == 130
 

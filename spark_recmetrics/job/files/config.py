@@ -275,10 +275,6 @@ class IntervalOptions(Section):
         return self
 
 
-def _intervals(value: object) -> object:
-    return {"method": value} if isinstance(value, str) else value
-
-
 class Evaluation(Section):
     """What to compute, and how."""
 
@@ -300,7 +296,9 @@ class Evaluation(Section):
     """Groups of users or items that are evaluated separately, too."""
     min_users: Count = MIN_USERS
     """Values of slices with fewer users are marked as small and not tested for significance."""
-    intervals: Annotated[IntervalOptions, BeforeValidator(_intervals)] = Field(default_factory=IntervalOptions)
+    intervals: Annotated[
+        IntervalOptions, BeforeValidator(lambda value: {"method": value} if isinstance(value, str) else value)
+    ] = Field(default_factory=IntervalOptions)
     """How the confidence intervals are computed; a string is the method."""
     n_buckets: Count = DEFAULT_N_BUCKETS
     """Number of groups of users that are scored together."""
@@ -436,19 +434,15 @@ def _objective_problems(evaluation: Evaluation) -> dict[Keys, str]:
 
 
 def _gate_limits(gates: tuple[Gate, ...]) -> dict[Keys, str]:
-    return {("gates", *keys): problem for keys, problem in limit_problems(gates).items()}
+    return {("gates", n, key): problem for n, gate in enumerate(gates) for key, problem in limit_problems(gate).items()}
 
 
 def _gate_problems(gates: tuple[Gate, ...], evaluation: Evaluation, as_of: str | None) -> dict[Keys, str]:
     """Gates on metrics that are not computed, or that need an `as_of`."""
     objectives, _ = checked_objectives(evaluation.objectives, evaluation.expanded)
     computed = [*evaluation.expanded, *(metric for each in objectives for metric in each.metrics)]
-    problems = problems_of(gates, computed, dated=as_of is not None)
-    return {("gates", *keys): problem for keys, problem in problems.items()}
-
-
-def _preflight(value: object) -> object:
-    return {} if value is True else None if value is False else value
+    problems = {n: problems_of(gate, computed, dated=as_of is not None) for n, gate in enumerate(gates)}
+    return {("gates", n, key): problem for n, of_gate in problems.items() for key, problem in of_gate.items()}
 
 
 class Config(Job):
@@ -478,7 +472,10 @@ class Config(Job):
     """How the models are compared. Default: no comparison."""
     gates: tuple[Gate, ...] = ()
     """Conditions on the values, absolute or relative to a reference."""
-    preflight: Annotated[PreflightOptions | None, BeforeValidator(_preflight)] = None
+    preflight: Annotated[
+        PreflightOptions | None,
+        BeforeValidator(lambda value: {} if value is True else None if value is False else value),
+    ] = None
     """Whether the setup is checked before anything is published. Default: false."""
     tracking: Tracking | None = None
     """Where values are logged after the tables are published. Default: nowhere."""

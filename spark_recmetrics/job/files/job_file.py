@@ -174,9 +174,7 @@ class Job(Section):
         """Places that are written although an input is there."""
         problems: dict[Keys, str] = {}
         as_of, output, report = (sections.get(key) for key in ("as_of", "output", "report"))
-        for keys, place in locations_in(sections):
-            if not isinstance(place, Location):
-                continue
+        for keys, place in _locations_in(sections):
             source = filled(place, as_of)
             if output is not None and (relation := shared_place(filled(output, as_of), source, cls.tables)) is not None:
                 key = "table_prefix" if output.path is None else "path"
@@ -190,6 +188,11 @@ class Job(Section):
     def located(self, place: _Place) -> _Place:
         """A location of this configuration with `as_of` filled in."""
         return filled(place, self.as_of)
+
+    @property
+    def located_inputs(self) -> dict[Keys, Location]:
+        """The locations of all inputs by their keys, with `as_of` filled in."""
+        return {keys: self.located(place) for keys, place in _locations_in(self)}
 
     def resolved(self) -> dict[str, Any]:
         """The configuration with all its defaults. Read as a file, it is the same configuration."""
@@ -234,13 +237,13 @@ def _spoilt(written: str, relation: str, keys: Keys, source: Location) -> str:
     return f"{written!r} {relation} {dotted((*keys, key))} {place!r}: set another place: the run would change its own input"
 
 
-def locations_in(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Location | Output]]:
-    """All locations of a configuration, each with its keys."""
-    if isinstance(value, Location | Output):
+def _locations_in(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Location]]:
+    """All locations in a configuration, or in sections of it, each with its keys."""
+    if isinstance(value, Location):
         yield keys, value
     elif isinstance(value, Section | Mapping):
         for key, item in value.items() if isinstance(value, Mapping) else value:
-            yield from locations_in(item, (*keys, key))
+            yield from _locations_in(item, (*keys, key))
 
 
 def _hashed(values: Mapping[str, Any]) -> dict[str, Any]:
