@@ -25,6 +25,13 @@ def brief(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def brief_value(value: object) -> str:
+    """The value of a configuration for a message: short, and without the content of lists and mappings."""
+    if value is None or isinstance(value, dict | list):
+        return "nothing" if value is None else "a list" if isinstance(value, list) else "a mapping"
+    return brief(value)
+
+
 def counted(n: int, what: str) -> str:
     """A number with its noun, in the plural if it is not 1."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"

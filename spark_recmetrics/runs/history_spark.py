@@ -179,12 +179,11 @@ def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
     with step(spark, f"writing {name}") as step_counts:
         write.add_partitions(counts.observed_rows(), output, name, _PARTITIONS)
         n_rows: int = actions.observed_counts(counts)["rows"]
-
-        def stored_counts() -> DataFrame | None:
-            table = write.published_table(spark, output, name, rows.schema)
-            return None if table is None else table.where(F.col(ATTEMPT) == attempt).agg(*counts.counts)
-
-        n_stored = sum(row["rows"] for row in actions.collect_with_retry(stored_counts))
+        is_ours = F.col(ATTEMPT) == attempt
+        stored = write.collect_published(
+            spark, output, name, rows.schema, lambda table: table.where(is_ours).agg(*counts.counts)
+        )
+        n_stored = sum(row["rows"] for row in stored)
         step_counts.rows = n_rows
     if n_stored != n_rows:
         raise PublishError(
@@ -215,16 +214,13 @@ def _commit(
 def _attempts(spark: SparkSession, output: Output, identity: Mapping[str, str] | None = None) -> list[_Attempt]:
     """The committed attempts of one run, or of all."""
 
-    def entries() -> DataFrame | None:
-        runs = write.published_table(spark, output, "runs", RUNS)
-        if runs is None:
-            return None
+    def entries(runs: DataFrame) -> DataFrame:
         for column, value in (identity or {}).items():
             runs = runs.where(F.col(column) == value)
         return runs.select(*_PARTITIONS, "sequence", "committed_at", "table", "n_rows")
 
     n_rows: dict[str, dict[str, int]] = {}
-    rows = actions.collect_with_retry(entries)
+    rows = write.collect_published(spark, output, "runs", RUNS, entries)
     for row in rows:
         n_rows.setdefault(row[ATTEMPT], {})[row["table"]] = row["n_rows"]
     return [
@@ -241,16 +237,13 @@ def _newest(attempts: Iterable[_Attempt]) -> list[_Attempt]:
 def _published_columns(spark: SparkSession, output: Output) -> dict[str, dict[str, StructField]]:
     """The columns of each published table by name, in the order in which runs added them."""
 
-    def entries() -> DataFrame | None:
-        runs = write.published_table(spark, output, "runs", RUNS)
-        if runs is None:
-            return None
+    def entries(runs: DataFrame) -> DataFrame:
         if ATTEMPT not in runs.columns:
             raise _not_ours(output, "runs", runs)
         # Almost all runs have the same columns, whose JSON is long.
         return runs.groupBy("table", "columns").agg(F.min("committed_at").alias("since"))
 
-    schemas = actions.collect_with_retry(entries)
+    schemas = write.collect_published(spark, output, "runs", RUNS, entries)
     foreign = write.published_table(spark, output, "runs") if any(row["columns"] is None for row in schemas) else None
     if foreign is not None:
         raise _not_ours(output, "runs", foreign)

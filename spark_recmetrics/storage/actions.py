@@ -27,9 +27,6 @@ NOT_FOUND = re.compile("PATH_NOT_FOUND|PATH_DOES_NOT_EXIST|UNABLE_TO_INFER_SCHEM
 """Errors of Spark and Delta for a path without files, or with a Delta log that another run has just begun. A killed run can
 leave an empty folder or such a log."""
 
-_FILE_REMOVED = re.compile("FILE_NOT_EXIST|FileNotFoundException|File .* does not exist")
-"""Errors of Spark for a file that was removed between listing and reading it."""
-
 RETRIES = 3
 """How often an action is repeated after another process has interfered."""
 
@@ -81,16 +78,6 @@ def distinct_models(predictions: DataFrame) -> list[str]:
 def collect_rows(frame: DataFrame) -> list[Row]:
     """The rows of a table whose size does not depend on the number of users."""
     return frame.collect()
-
-
-def collect_with_retry(read: Callable[[], DataFrame | None]) -> list[Row]:
-    """The rows of a small table; none if there is no table. The table is read again if another process removes files."""
-
-    def collect() -> list[Row]:
-        frame = read()
-        return [] if frame is None else frame.collect()
-
-    return with_retries(collect, _FILE_REMOVED, "files were removed while they were read")
 
 
 def with_retries(action: Callable[[], T], transient: re.Pattern[str], cause: str) -> T:

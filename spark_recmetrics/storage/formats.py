@@ -105,6 +105,28 @@ def local_problem(path: str, given: FileFormat | None, options: Mapping[str, obj
     return None
 
 
+_GLOB = {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}
+
+
+def glob_pattern(glob: str) -> str:
+    """The regular expression of the paths that a glob of Hadoop matches. One that is not valid matches only itself."""
+    depth, parts = 0, []
+    for sign in re.findall(r"\\.|\[[^\]]*\]|\*+|.", glob, re.DOTALL):
+        depth += (sign == "{") - (sign == "}")
+        if sign.startswith("[") and len(sign) > 2:
+            parts.append(sign.replace("[!", "[^"))
+        elif sign[0] in _GLOB and (sign != "," or depth):
+            parts.append(_GLOB[sign[0]])
+        else:
+            parts.append(re.escape(sign[-1]))
+    pattern = "".join(parts)
+    try:
+        re.compile(pattern)
+    except re.error:
+        return re.escape(glob)
+    return pattern
+
+
 def _is_hidden(file: Path) -> bool:
     """Whether Spark ignores a file below the path that it reads."""
     return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in file.parts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from spark_recmetrics.errors import reason_of
-from spark_recmetrics.storage.formats import LOGS, FileFormat, format_of_files, format_of_table
+from spark_recmetrics.storage.formats import LOGS, FileFormat, format_of_files, format_of_table, glob_pattern
 from spark_recmetrics.storage.reader_options import CHOICE_OF_FILES, without
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ _GLOB = set("*?[]{}")
 
 _N_FOLDERS = 20
 """In how many folders below the path a log is looked for."""
-
-_GLOB_AS_PATTERN = {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|", "[": "[", "]": "]"}
 
 
 @dataclass(frozen=True)
@@ -108,10 +106,9 @@ def _listed(spark: SparkSession, path: str, options: Mapping[str, str]) -> list[
 
 def _folders_below(path: str, file: str) -> list[str]:
     """The folders between a path, which may be a glob or relative, and one of its files."""
-    as_pattern = _GLOB_AS_PATTERN if "{" in path else {**_GLOB_AS_PATTERN, ",": ","}
-    pattern = "".join(as_pattern.get(char) or re.escape(char) for char in _place(path))
-    is_relative = pattern and not pattern.startswith("/")
-    match = re.match(f"{'.*/' if is_relative else ''}{pattern}(?=/|$)", _place(file))
+    place = _place(path)
+    above = ".*/" if place and not place.startswith("/") else ""
+    match = re.match(f"{above}{glob_pattern(place)}(?=/|$)", _place(file))
     return [] if match is None else _place(file)[match.end() :].split("/")[1:-1]
 
 

@@ -6,16 +6,18 @@ import os
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
+from pydantic import PlainValidator, WithJsonSchema
+
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.storage.credentials import CREDENTIALS_IN_ADDRESS, Secret, without_password
-from spark_recmetrics.storage.formats import FileFormat, TableFormat
+from spark_recmetrics.storage.formats import FileFormat, TableFormat, glob_pattern
 from spark_recmetrics.storage.table_schemas import TYPES, column_type
-from spark_recmetrics.text import did_you_mean
+from spark_recmetrics.text import brief_value, did_you_mean
 
 
 def plain_text(value: object) -> str:
@@ -29,12 +31,11 @@ def plain_text(value: object) -> str:
 
 def option_value(value: object) -> str | Secret:
     """A reader option: a string, or a `Secret` from a mapping `{secret: env:NAME}`. Raises `ConfigError` for other values."""
-    if isinstance(value, str | Secret):
+    if isinstance(value, str):
         return value
     if not isinstance(value, dict):
         quotes = ": write it in quotes" if isinstance(value, int | float) else ""
-        shown = "nothing" if value is None else "a list" if isinstance(value, list) else repr(value)
-        raise ConfigError(f"expected a string, found {shown}{quotes}")
+        raise ConfigError(f"expected a string, found {brief_value(value)}{quotes}")
     if list(value) != ["secret"]:
         raise ConfigError("expected a string, {secret: env:NAME} or {secret: scope/key}, found a mapping with other keys")
     return Secret(value["secret"])
@@ -46,38 +47,25 @@ def filter_values(value: object) -> Any:
         if isinstance(each, str):
             plain_text(each)
         elif not isinstance(each, int):
-            shown = {type(None): "nothing", list: "a list", dict: "a mapping"}.get(type(each), repr(each))
             quotes = ": write it in quotes" if isinstance(each, float | dict) else ""
-            raise ConfigError(f"expected a string, an integer, true, false or a list of them, found {shown}{quotes}")
+            raise ConfigError(
+                f"expected a string, an integer, true, false or a list of them, found {brief_value(each)}{quotes}"
+            )
     return value
 
 
-@dataclass(frozen=True, eq=False)
-class _ReadBy:
-    """Makes pydantic read a value with a function, so that there is one error, not one for each member of a union."""
-
-    function: Callable[[object], object]
-    json_schema: dict[str, Any]
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_plain_validator_function(self.function)
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        return self.json_schema
-
-
+# One function reads each value, so that there is one error, not one for each member of a union.
 _SECRET = {"type": "string", "description": "`env:NAME`, or `scope/key` on Databricks."}
 _REFERENCE = {"type": "object", "properties": {"secret": _SECRET}, "required": ["secret"], "additionalProperties": False}
-_Option = Annotated[str | Secret, _ReadBy(option_value, {"anyOf": [{"type": "string"}, _REFERENCE]})]
+_Option = Annotated[Any, PlainValidator(option_value), WithJsonSchema({"anyOf": [{"type": "string"}, _REFERENCE]})]
 _DECIMAL = {"type": "string", "pattern": r"^decimal\(\d{1,2}, ?\d{1,2}\)$"}
 _Value = {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "boolean"}]}
 _Filter = Annotated[
-    str | int | list[str | int],
-    _ReadBy(filter_values, {"anyOf": [*_Value["anyOf"], {"type": "array", "items": _Value, "minItems": 1}]}),
+    Any,
+    PlainValidator(filter_values),
+    WithJsonSchema({"anyOf": [*_Value["anyOf"], {"type": "array", "items": _Value, "minItems": 1}]}),
 ]
-_Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
+_Type = Annotated[Any, PlainValidator(column_type), WithJsonSchema({"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
 
 
 _PATH_AS_NAME = re.compile(r"(?P<format>delta|parquet|orc|csv|json)\.`(?P<path>[^`]*/[^`]*)`.*", re.IGNORECASE)
@@ -107,19 +95,6 @@ def _check_place(place: Location | Output, catalog_key: str, formats: tuple[str 
         raise ConfigError(f"unknown format {place.format!r}{did_you_mean(str(place.format), filter(None, formats))}")
 
 
-def _checked(key: str, mapping: dict[Any, Any], read: Callable[[object], Any]) -> dict[str, Any]:
-    """The mapping with its values read, and errors that name the key."""
-    values = {}
-    for name, value in mapping.items():
-        if not isinstance(name, str):
-            raise ConfigError(f"{key}: expected strings as names, found {name!r}")
-        try:
-            values[name] = read(value)
-        except ConfigError as error:
-            raise ConfigError(f"{key}.{name}: {error}") from error
-    return values
-
-
 @dataclass(frozen=True)
 class Location:
     """Where an input table is: files of one format under a path, or a catalog table.
@@ -146,9 +121,6 @@ class Location:
         _check_place(self, "table", (None, *get_args(FileFormat)))
         if self.table is not None and self.format not in (None, "parquet"):
             raise ConfigError(f"expected no format for a catalog table, which has its own, found {self.format!r}")
-        object.__setattr__(self, "options", _checked("options", self.options, option_value))
-        _checked("types", self.types, column_type)
-        _checked("where", self.where, filter_values)
 
 
 @dataclass(frozen=True)
@@ -201,8 +173,6 @@ _DEFAULT_FILE_SYSTEMS = {"", "file", "hdfs", "dbfs", "viewfs"}
 _OBJECT_STORES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
 """Other schemes for the same files."""
 
-_GLOB = {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}
-
 
 def shared_place(output: Output, location: Location, tables: Iterable[str]) -> str | None:
     """How the output and an input are related if one is in the other; None if they are apart. `tables` are written."""
@@ -222,7 +192,7 @@ def related_paths(written: str, read: str) -> str | None:
         target, source = map(os.path.realpath, (target, source))
     if target == source:
         return "is the same place as"
-    pattern = _pattern(source)
+    pattern = re.compile(glob_pattern(source))
     parents = [target]
     while parents[-1] != "/":
         parents.append(posixpath.dirname(parents[-1]))
@@ -250,23 +220,6 @@ def _may_be_same_system(one: tuple[str, str], other: tuple[str, str]) -> bool:
     if "" in (one[0], other[0]):
         return {one[0], other[0]} <= _DEFAULT_FILE_SYSTEMS
     return one[0] == other[0] and "" in (one[1], other[1])
-
-
-def _pattern(glob: str) -> re.Pattern[str]:
-    """The paths that a glob of Hadoop matches. One that is not valid matches only itself."""
-    depth, pattern = 0, []
-    for sign in re.findall(r"\\.|\[[^\]]*\]|\*+|.", glob, re.DOTALL):
-        depth += (sign == "{") - (sign == "}")
-        if sign.startswith("[") and len(sign) > 2:
-            pattern.append(sign.replace("[!", "[^"))
-        elif sign[0] in _GLOB and (sign != "," or depth):
-            pattern.append(_GLOB[sign[0]])
-        else:
-            pattern.append(re.escape(sign[-1]))
-    try:
-        return re.compile("".join(pattern), re.DOTALL)
-    except re.error:
-        return re.compile(re.escape(glob))
 
 
 def _same_table(one: str, other: str) -> bool:

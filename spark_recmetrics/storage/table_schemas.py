@@ -7,7 +7,7 @@ import re
 from pyspark.sql import types
 
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.text import did_you_mean
+from spark_recmetrics.text import brief_value, did_you_mean
 
 _NUMBERS = types.IntegerType(), types.LongType(), types.FloatType(), types.DoubleType()
 _KINDS = types.StringType(), types.BooleanType(), *_NUMBERS, types.DateType(), types.TimestampType()
@@ -18,7 +18,7 @@ TYPES = {kind.simpleString(): kind for kind in _KINDS}
 def column_type(name: object) -> str:
     """The name that Spark gives a type, such as `string` or `decimal(10,2)`. Raises `ConfigError` if there is none."""
     if not isinstance(name, str):
-        raise ConfigError(f"expected the name of a type such as string, found {'nothing' if name is None else repr(name)}")
+        raise ConfigError(f"expected the name of a type such as string, found {brief_value(name)}")
     return type_named(name).simpleString()
 
 

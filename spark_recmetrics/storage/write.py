@@ -6,12 +6,12 @@ import logging
 import re
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession, types
+from pyspark.sql import DataFrame, Row, SparkSession, types
 from pyspark.sql import functions as F
 
 from spark_recmetrics.errors import DataError, PublishError, reason_of
@@ -26,6 +26,9 @@ _CONFLICT = re.compile(
 )
 """Error classes and exceptions of Delta for a table that another writer has changed meanwhile."""
 
+
+_FILE_REMOVED = re.compile("FILE_NOT_EXIST|FileNotFoundException|File .* does not exist")
+"""Errors of Spark for a file that was removed between listing and reading it."""
 
 _CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (.+)$", re.MULTILINE)
 
@@ -59,6 +62,21 @@ def published_table(spark: SparkSession, output: Output, name: str, schema: type
             f"{reason_of(error)}: use another output"
         ) from error
     return frame
+
+
+def collect_published(
+    spark: SparkSession, output: Output, name: str, schema: types.StructType, select: Callable[[DataFrame], DataFrame]
+) -> list[Row]:
+    """The few rows that are selected from a table of the output; none if it does not exist.
+
+    The table is read again if another process removes files.
+    """
+
+    def collect() -> list[Row]:
+        table = published_table(spark, output, name, schema)
+        return [] if table is None else select(table).collect()
+
+    return with_retries(collect, _FILE_REMOVED, "files were removed while they were read")
 
 
 def _refresh(spark: SparkSession, target: str) -> None:

@@ -8,7 +8,6 @@ import threading
 
 import pytest
 
-from spark_recmetrics.errors import PublishError
 from spark_recmetrics.storage import actions
 
 
@@ -71,24 +70,6 @@ def test_functions_run_one_after_the_other_if_threads_lack_the_session(spark, mo
     monkeypatch.setattr(actions, "_THREADS_HAVE_SESSION", False)
     thread = threading.current_thread()
     assert actions.in_parallel(spark, threading.current_thread, lambda: spark.range(4).count()) == [thread, 4]
-
-
-@pytest.mark.parametrize(("n_removed", "n_reads"), [(2, 3), (9, 4)])
-def test_a_table_is_read_again_when_files_are_removed(caplog, n_removed, n_reads):
-    reads = []
-
-    def read():
-        reads.append(1)
-        if len(reads) <= n_removed:
-            raise PublishError("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file")
-
-    if n_removed < n_reads:
-        assert actions.collect_with_retry(read) == []
-    else:
-        with pytest.raises(PublishError, match="FILE_NOT_EXIST"):
-            actions.collect_with_retry(read)
-    assert len(reads) == n_reads
-    assert "files were removed while they were read, trying again: [FAILED_READ_FILE" in caplog.text
 
 
 def test_other_errors_are_raised_at_once(caplog):

@@ -33,6 +33,25 @@ def test_a_write_is_repeated_three_times_after_conflicts_of_delta(monkeypatch, c
     assert "/out/summary: concurrent write, trying again: [DELTA_METADATA_CHANGED]" in caplog.text
 
 
+@pytest.mark.parametrize(("n_removed", "n_reads"), [(2, 3), (9, 4)])
+def test_a_table_is_read_again_when_files_are_removed(monkeypatch, caplog, n_removed, n_reads):
+    reads = []
+
+    def read(*_):
+        reads.append(1)
+        if len(reads) <= n_removed:
+            raise PublishError("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file")
+
+    monkeypatch.setattr(write, "published_table", read)
+    if n_removed < n_reads:
+        assert write.collect_published(None, Output(path="/out"), "runs", None, None) == []
+    else:
+        with pytest.raises(PublishError, match="FILE_NOT_EXIST"):
+            write.collect_published(None, Output(path="/out"), "runs", None, None)
+    assert len(reads) == n_reads
+    assert "files were removed while they were read, trying again: [FAILED_READ_FILE" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("cause", "expected"),
     [

@@ -40,7 +40,7 @@ from spark_recmetrics.job.files.job_file import (
     errors_of_options,
 )
 from spark_recmetrics.job.files.placeholders import fill_as_of
-from spark_recmetrics.job.files.source import Keys, brief_value
+from spark_recmetrics.job.files.source import Keys
 from spark_recmetrics.job.mlflow import Mlflow
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand, parse
 from spark_recmetrics.metrics.objectives import Point, checked_objectives
@@ -54,7 +54,7 @@ from spark_recmetrics.request.slices import COUNTED, MIN_USERS, Slice, bands_of,
 from spark_recmetrics.stats.many import Correction, Test, check_options
 from spark_recmetrics.storage.locations import Location, Output
 from spark_recmetrics.storage.table_schemas import TABLES
-from spark_recmetrics.text import did_you_mean
+from spark_recmetrics.text import brief_value, did_you_mean
 
 _T = TypeVar("_T")
 

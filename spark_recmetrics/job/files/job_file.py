@@ -31,11 +31,11 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.job.files.placeholders import fill_as_of, placeholder_problems
-from spark_recmetrics.job.files.source import Keys, Source, brief_value, dotted
+from spark_recmetrics.job.files.source import Keys, Source, dotted
 from spark_recmetrics.metrics.registry import LARGEST, checked_integer
 from spark_recmetrics.runs.identity import Run
 from spark_recmetrics.storage.locations import Location, Output, plain_text, related_paths, shared_place
-from spark_recmetrics.text import did_you_mean
+from spark_recmetrics.text import brief_value, did_you_mean
 
 _JOB, _AS_OF = "A-Za-z0-9._-", "A-Za-z0-9._:+-"
 _Place = TypeVar("_Place", Location, Output)

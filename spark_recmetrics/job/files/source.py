@@ -28,7 +28,7 @@ from spark_recmetrics.storage.credentials import (
     names_credential,
     without_password,
 )
-from spark_recmetrics.text import brief, printable, writable
+from spark_recmetrics.text import brief_value, printable, writable
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -103,13 +103,6 @@ def _step(key: str | int) -> str:
         return f"[{key}]"
     cut = key if len(key) <= _LONGEST_KEY else f"{key[: _LONGEST_KEY - 3]}..."
     return f".{cut}" if re.fullmatch(r"[\w-]+", key) else f"[{cut!r}]"
-
-
-def brief_value(value: object) -> str:
-    """The value for a message: short, and without the content of lists and mappings."""
-    if value is None or isinstance(value, dict | list):
-        return "nothing" if value is None else "a list" if isinstance(value, list) else "a mapping"
-    return brief(value)
 
 
 class _YamlError(ValueError):

@@ -9,11 +9,12 @@ from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSche
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.job.files.job_file import Count, InputTable, Job, JobName, Number, PlainText, Section
-from spark_recmetrics.job.files.source import Keys, brief_value
+from spark_recmetrics.job.files.source import Keys
 from spark_recmetrics.splits.methods_spark import checked_share
 from spark_recmetrics.splits.times_spark import Clock
 from spark_recmetrics.storage.locations import Output
 from spark_recmetrics.storage.table_schemas import SPLIT_TABLES
+from spark_recmetrics.text import brief_value
 
 Method = Literal["temporal", "leave_one_out", "leave_n_out", "random", "k_fold"]
 
