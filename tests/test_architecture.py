@@ -147,6 +147,15 @@ def test_importing_the_package_starts_neither_spark_nor_pandas():
     assert done.stdout.strip() == "[]"
 
 
+def test_what_workers_import_needs_only_their_packages():
+    """Workers have numpy, pandas and pyarrow; pydantic, PyYAML and scipy are on the driver."""
+    modules = ("aggregation.spark", "decisions.differences", "scoring.pandas_udfs_spark", "scoring.workers", "side_info.packed")
+    imported = "; ".join(f"import spark_recmetrics.{module}" for module in modules)
+    code = f"import sys; {imported}; print(sorted({{'pydantic', 'yaml', 'scipy'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 # Names that may not be used or imported at all, and why.
 CONNECT, RETRY, SQL = (
     "not on Spark Connect",

@@ -51,7 +51,8 @@ def input_files(spark: SparkSession, path: str, given: FileFormat | None, option
             format_of_table(log, path, given, "contains")
     if options.get("recursiveFileLookup", "").lower() == "true":
         return InputFiles(format_of_files(files, given), tuple(files))
-    partitions = tuple({_column(folder): None for below in folders.values() for folder in below if "=" in folder})
+    columns = (unquote(folder.partition("=")[0]) for below in folders.values() for folder in below if "=" in folder)
+    partitions = tuple(dict.fromkeys(column.lower() for column in columns))
     _check_folders(folders, partitions)
     return InputFiles(format_of_files(files, given), tuple(files), partitions)
 
@@ -127,7 +128,3 @@ def _parents(file: str, n: int) -> Iterator[str]:
 def literal_path(file: str) -> str:
     """The file as a path that is no glob."""
     return re.sub(r"([][{}*?\\])", r"\\\1", file)
-
-
-def _column(folder: str) -> str:
-    return unquote(folder.partition("=")[0]).lower()

@@ -58,14 +58,6 @@ def typed_value(value: Any, column_type: T.DataType, key: str) -> Any:
     raise DataError(f"{key}: expected a column of strings, integers, decimals, booleans or dates, found one of type {name}")
 
 
-def _string(value: Any, _: T.DataType) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _boolean(value: Any, _: T.DataType) -> bool | None:
-    return {"true": True, "false": False}.get(str(value).lower())
-
-
 def _integer(value: Any, column_type: T.DataType) -> int | None:
     if isinstance(value, bool) or not re.fullmatch("[-+]?[0-9]{1,30}", str(value)):
         return None
@@ -92,8 +84,8 @@ def _date(value: Any, _: T.DataType) -> date | None:
 
 
 _READERS: dict[type[T.DataType], tuple[Any, str]] = {
-    T.StringType: (_string, "a string"),
-    T.BooleanType: (_boolean, "true or false"),
+    T.StringType: (lambda value, _: value if isinstance(value, str) else None, "a string"),
+    T.BooleanType: (lambda value, _: {"true": True, "false": False}.get(str(value).lower()), "true or false"),
     T.IntegralType: (_integer, "an integer in the range of the type"),
     T.DecimalType: (_decimal, "a number that the type holds exactly, in quotes"),
     T.DateType: (_date, "a date such as 2026-11-28"),

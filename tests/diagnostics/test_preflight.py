@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from job_data import load
 
@@ -492,3 +493,9 @@ def test_the_key_of_the_configuration(tmp_path):
         with pytest.raises(srm.ConfigError) as caught:
             load(path, [text])
         assert told in str(caught.value)
+
+
+def test_an_unknown_argument_is_named():
+    tables = pd.DataFrame({"user_id": [1], "item_id": [1], "score": [1.0]}), pd.DataFrame({"user_id": [1], "item_id": [1]})
+    with pytest.raises(TypeError, match=r"^unexpected arguments: treshold$"):
+        next(preflight.prove(*tables, treshold=1.0))
