@@ -6,12 +6,10 @@ import os
 import posixpath
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, get_args
-
-from pydantic import PlainValidator, WithJsonSchema
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.storage.credentials import CREDENTIALS_IN_ADDRESS, Secret, without_password
@@ -55,17 +53,35 @@ def filter_values(value: object) -> Any:
 
 
 # One function reads each value, so that there is one error, not one for each member of a union.
+@dataclass(frozen=True, eq=False)
+class _ReadBy:
+    """Makes pydantic read a value with a function, so that there is one error, not one for each member of a union.
+
+    Written without pydantic, which an evaluation does not need.
+    """
+
+    function: Callable[[object], object]
+    json_schema: dict[str, Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(self.function)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return self.json_schema
+
+
 _SECRET = {"type": "string", "description": "`env:NAME`, or `scope/key` on Databricks."}
 _REFERENCE = {"type": "object", "properties": {"secret": _SECRET}, "required": ["secret"], "additionalProperties": False}
-_Option = Annotated[Any, PlainValidator(option_value), WithJsonSchema({"anyOf": [{"type": "string"}, _REFERENCE]})]
+_Option = Annotated[str | Secret, _ReadBy(option_value, {"anyOf": [{"type": "string"}, _REFERENCE]})]
 _DECIMAL = {"type": "string", "pattern": r"^decimal\(\d{1,2}, ?\d{1,2}\)$"}
 _Value = {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "boolean"}]}
 _Filter = Annotated[
-    Any,
-    PlainValidator(filter_values),
-    WithJsonSchema({"anyOf": [*_Value["anyOf"], {"type": "array", "items": _Value, "minItems": 1}]}),
+    str | int | list[str | int],
+    _ReadBy(filter_values, {"anyOf": [*_Value["anyOf"], {"type": "array", "items": _Value, "minItems": 1}]}),
 ]
-_Type = Annotated[Any, PlainValidator(column_type), WithJsonSchema({"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
+_Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
 
 
 _PATH_AS_NAME = re.compile(r"(?P<format>delta|parquet|orc|csv|json)\.`(?P<path>[^`]*/[^`]*)`.*", re.IGNORECASE)
