@@ -27,19 +27,11 @@ _USERS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class Shared:
-    """The item metrics with resampled confidence intervals.
-
-    Args:
-        metrics: The metrics.
-        convention: The convention.
-        counts: By model and index of the `CountSpec`, how often items are in all lists.
-        n_models: The number of models.
-        intervals: How confidence intervals are computed.
-    """
+    """The item metrics with resampled confidence intervals."""
 
     metrics: tuple[Metric, ...]
     convention: Convention
-    counts: Mapping[tuple[int, int], ItemCounts]
+    counts: Mapping[tuple[int, int], ItemCounts]  # by model and index of the `CountSpec`, how often items are in all lists
     n_models: int
     intervals: Intervals
 

@@ -28,24 +28,13 @@ from spark_recmetrics.scoring.partial_sums import (
 
 @dataclass(frozen=True)
 class Mean:
-    """One value of SUMMARY.
-
-    Args:
-        metric: The metric.
-        value: Mean over the users; None if it is undefined.
-        n_users: Number of users that the value is the mean of.
-        n_undefined: Number of users whose value is 0/0. As the convention says, they are left out or count as 0.
-        std: Standard deviation over the users (n - 1); None for pooled values, below two users, and if it is infinite.
-        ci_low: Lower confidence limit, None without a confidence interval.
-        ci_high: Upper confidence limit.
-        ci_method: How the confidence interval was computed.
-    """
+    """One value of SUMMARY, with the limits of its confidence interval, if there is one."""
 
     metric: Metric
-    value: float | None
-    n_users: int
-    n_undefined: int
-    std: float | None = None
+    value: float | None  # mean over the users; None if it is undefined
+    n_users: int  # that the value is the mean of
+    n_undefined: int  # users whose value is 0/0: as the convention says, they are left out or count as 0
+    std: float | None = None  # over the users (n - 1); None for pooled values, below two users, and if it is infinite
     ci_low: float | None = None
     ci_high: float | None = None
     ci_method: str | None = None
@@ -243,12 +232,7 @@ def replicated(metric: Metric, convention: Convention, sums: Mapping[Drawn, Any]
 def resampled_ends(sums: Any, counts: Any, total: float, n: int, confidence: float) -> tuple[float, float] | None:
     """The confidence limits of the mean of n contributions, as distances from the mean; None without replicates.
 
-    Args:
-        sums: (B,) the weighted sum of the contributions in each bootstrap replicate.
-        counts: (B,) the sum of the weights.
-        total: The sum of the contributions.
-        n: Their number.
-        confidence: The confidence level.
+    (B,) for each bootstrap replicate, `sums` has the weighted sum of the contributions, and `counts` the sum of the weights.
     """
     drawn = counts > 0
     if n < 2 or not drawn.any():

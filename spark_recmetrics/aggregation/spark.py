@@ -121,13 +121,7 @@ def _range(ends: Sequence[float], first: int) -> Column:
 def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFrame | None, n_parts: int) -> DataFrame:
     """How often each item is in the lists: `model, item, known`, and the numbers of `item_counts.item_columns`.
 
-    A model of -1 - m marks a row about the lists of m, not about an item.
-
-    Args:
-        per_user: PER_USER with the arrays of `item_counts.count_items`.
-        columns: `item_counts.item_columns`.
-        catalog: `item` of the catalog. None without a table: then every item is known.
-        n_parts: Number of partitions.
+    A model of -1 - m marks a row about the lists of m, not about an item. Without a table of the catalog, every item is known.
     """
     rows = per_user.where(F.col(ITEM_IDS).isNotNull()).select(F.inline(F.arrays_zip(*columns)))
     sums = [F.sum(name).alias(name) for name in columns[2:]]

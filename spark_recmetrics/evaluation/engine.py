@@ -18,21 +18,13 @@ if TYPE_CHECKING:
 
 
 class Scored(NamedTuple):
-    """PER_USER, and what only the aggregation reads.
+    """PER_USER, and what only the aggregation reads."""
 
-    Args:
-        kept: All rows and columns: also rows without a model, which hold sums over training rows.
-        rows: The rows of users, and those of the slices of items.
-        users: One row for each model and user.
-        per_user: The same with the columns that are published.
-        scoring: How the ranking metrics were scored, None without any.
-    """
-
-    kept: Any
-    rows: Any
-    users: Any
-    per_user: Any
-    scoring: Scoring | None
+    kept: Any  # all rows and columns: also rows without a model, which hold sums over training rows
+    rows: Any  # the rows of users, and those of the slices of items
+    users: Any  # one row for each model and user
+    per_user: Any  # the same with the columns that are published
+    scoring: Scoring | None  # how the ranking metrics were scored, None without any
 
 
 class Engine(Protocol):

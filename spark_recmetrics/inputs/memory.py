@@ -90,11 +90,7 @@ class MemoryTable:
         return column_type
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """A column as Arrow data.
-
-        Raises:
-            DataError: Its values are of several types, or its name is not a string.
-        """
+        """A column as Arrow data. `DataError` if its values are of several types, or its name is not a string."""
         if name not in self._columns:
             self._columns[name] = _plain(self._series(name) if self.is_pandas else self._table[name])
         return self._columns[name]
@@ -204,11 +200,7 @@ def rows_of_user(rows: pa.Table, user: object) -> pa.Table:
 
 
 def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
-    """Canonical forms of the caller's tables, with their faults counted.
-
-    Raises:
-        DataError: A column is missing or has the wrong type. The message names table, column and key.
-    """
+    """Canonical forms of the caller's tables, with their faults counted. `DataError` as from `choose_columns`."""
     columns = request.columns
     whole = (columns.user, columns.item) if request.cast_ids == "bigint" else ()
     sources = {name: MemoryTable(name, table, whole) for name, table in tables.by_name.items() if name in request.tables_read}

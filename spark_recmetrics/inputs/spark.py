@@ -48,8 +48,7 @@ def rows_of_user(rows: DataFrame, user: object) -> DataFrame:
 def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()) -> Inputs:
     """Canonical forms of the caller's tables. Those in `reads` are read even if no metric needs them.
 
-    Raises:
-        DataError: A column is missing or has the wrong type. The message names table, column and key.
+    `DataError` as from `choose_columns`.
     """
     columns = request.columns
     frames = {
@@ -198,16 +197,9 @@ def _ids(frame: DataFrame, columns: Columns, chosen: ChosenColumns) -> list[Colu
 
 
 def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, cast_ids: str | None = None) -> DataFrame:
-    """One table of the predictions of several models.
+    """One table, `predictions` or `rating_predictions`, from a table of each model. A model column in these is not read.
 
-    Args:
-        table: `predictions` or `rating_predictions`.
-        frames: By model, its table. A model column in it is not read.
-        columns: The caller's column names, also of the result.
-        cast_ids: See `evaluate`.
-
-    Raises:
-        DataError: An id column is missing or its type differs between the tables.
+    `DataError` if an id column is missing or its type differs between the tables.
     """
     if cast_ids == "bigint":
         frames = {model: with_whole_ids(f"{table} of {model}", frame, columns) for model, frame in frames.items()}
@@ -262,11 +254,7 @@ def column_of(frame: DataFrame, name: str) -> Column:
 
 
 def read_predictions(predictions: DataFrame, columns: Columns) -> DataFrame:
-    """Canonical form of a single table of predictions.
-
-    Raises:
-        DataError: A column is missing or has the wrong type.
-    """
+    """Canonical form of a single table of predictions. `DataError` if a column is missing or has the wrong type."""
     chosen = accepted_columns.choose_list_columns(schema_of("predictions", predictions), columns)
     return _canonical(predictions, chosen.lists["predictions"], chosen, columns, (1, None)).drop("bucket")
 

@@ -46,19 +46,12 @@ if TYPE_CHECKING:
 
 
 def score_users(ranked: DataFrame, truth: DataFrame, task: Task) -> DataFrame:
-    """Per-user values of the metrics that need only the first rows of lists.
+    """The rows of PER_USER, `model` a number, with the metrics that need only the first rows of lists.
 
-    Args:
-        ranked: `bucket, [model,] user, item, rank`, and the columns that `window_spark.without_repeats` and `top_rows` add.
-        truth: `bucket, user, item, rating`, the rating null if the row is not relevant, the columns that
-            `inputs.spark.relevant_only` adds, and the columns of the slices. With rows of other kinds, by `spark.mixed`.
-        task: What to compute.
-
-    Returns:
-        One row per model and user: `model` (its position), `user`, `columns.USER_COUNTERS`, nullable doubles (`Scoring.columns`
-        and `Scoring.rating_columns`), and arrays. The first row of each bucket has the totals of its rows; it may have no
-        model. With slices of items there are further rows, with `columns.ITEM_SLICE` and `ITEM_VALUE`: for each value, the
-        users with ground truth for such an item, scored as if the ground truth had only these items.
+    Lists have `bucket, [model,] user, item, rank`, and the columns that `window_spark.without_repeats` and `top_rows` add.
+    Ground truth has `bucket`, the columns of `inputs.spark.relevant_only` and those of the slices; with rows of other kinds, by
+    `plan_spark.mixed`. The first row of each bucket has the totals of its rows; it may have no model. With slices of items
+    there are further rows: for each value, the users with ground truth for such an item, scored as if there were no other.
     """
     schema, score = _schema(truth.schema, task), scorer(task)
 
@@ -73,19 +66,11 @@ def score_users(ranked: DataFrame, truth: DataFrame, task: Task) -> DataFrame:
 
 
 def score_lists(rows: DataFrame, columns: Mapping[int, StructType], task: Task) -> DataFrame:
-    """Per-user values of all metrics, from full lists in any order.
+    """The rows of PER_USER like `score_users`, with all metrics, from full lists in any order.
 
     Users are scored in the order in which they arrive. A worker holds about `ROWS_AT_ONCE` rows, or those of a single user.
-
-    Args:
-        rows: Lists `[model,] user, item` with `rank` or `score` or both, ground truth as for `score_users`, and side
-            information, by `spark.gathered`. Or by `spark.mixed`, sorted by user within a partition, with the rows of items,
-            which have no user, first.
-        columns: By `columns.KIND`, the columns of its rows.
-        task: What to compute.
-
-    Returns:
-        The rows of `score_users`, with the users of one call in place of a bucket.
+    Lists, with `rank` or `score` or both, ground truth and side information come by `plan_spark.gathered`. Or by `mixed`,
+    sorted by user within a partition, with the rows of items, which have no user, first. `columns` are those of each kind.
     """
     schema, score = _schema(columns[KIND_LIST], task), scorer(task)
     arrow_schema = to_arrow_schema(schema)

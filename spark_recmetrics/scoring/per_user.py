@@ -49,19 +49,12 @@ class Bucket(NamedTuple):
 def score_bucket(
     lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, side: SideRows, *, only_users: bool = False
 ) -> pd.DataFrame:
-    """The rows of PER_USER for a bucket of users.
+    """The rows of PER_USER for a bucket of users, one for each model and user.
 
-    Args:
-        lists: `[model,] user, item`, and `rank` or `score` or both. Full lists if `scoring.ranks_lists`, otherwise the rows
-            that `window_spark.without_repeats` and `top_rows` keep.
-        truth: `user, item, rating`, the rating NaN if the row is not relevant, and `value` and `propensity` if they are needed.
-        scoring: What to compute.
-        side: Side information of these users.
-        only_users: Compute only values of users, no sums over the lists of the bucket.
-
-    Returns:
-        A row for each model and user. If there are sums over training rows, but neither lists nor ground truth: one row with
-        these sums and without a model.
+    Lists have `[model,] user, item`, and `rank` or `score` or both: all rows if `scoring.ranks_lists`, otherwise those that
+    `window_spark.without_repeats` and `top_rows` keep. Ground truth has `user, item, rating`, the rating NaN if the row is not
+    relevant, and `value` and `propensity` if they are needed. With `only_users`, there are no sums over the lists of the
+    bucket. If there are sums over training rows, but neither lists nor ground truth: one row with them and without a model.
     """
     import pandas as pd
 
