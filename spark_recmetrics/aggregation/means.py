@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from spark_recmetrics.metrics import Metric, Sums
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished
 from spark_recmetrics.request.intervals import Intervals
-from spark_recmetrics.request.user_sums import tallies
+from spark_recmetrics.request.user_sums import Tally, tallies
 from spark_recmetrics.scoring.partial_sums import (
     MOST_RANGES,
     PAIRS_A_RANGE,
@@ -178,38 +178,24 @@ def _pooled(metric: Metric, convention: Convention, sums: Sums, n_users: int, n_
     return Mean(metric, None if math.isnan(value) else value, n_users, n_undefined)
 
 
-class Drawn(NamedTuple):
-    """A column of PER_USER that is resampled.
-
-    Args:
-        column: The name of the column.
-        users: The user set.
-        as_zero: Missing values count as 0.
-    """
-
-    column: str
-    users: str
-    as_zero: bool = False
-
-
-def drawn_of(metric: Metric, convention: Convention) -> list[Drawn]:
+def drawn_of(metric: Metric, convention: Convention) -> list[Tally]:
     """The columns that a replicate of the metric is computed from: those of the metric, then those of its parts."""
     if metric.definition.kind == "rating" and metric.average(convention) != "per_user":
-        return [Drawn(moment, RATED) for moment in Moments._fields]
+        return [Tally(moment, RATED) for moment in Moments._fields]
     columns = []
     for tally in tallies(metric, convention):
         pooled = [f"{tally.column}_{part}" for part in ("total", "count")] if tally.pooled else []
-        columns += [Drawn(tally.column, tally.users, tally.as_zero), *(Drawn(name, tally.users) for name in pooled)]
+        columns += [tally._replace(pooled=False), *(Tally(name, tally.users) for name in pooled)]
     return columns
 
 
-def drawn_values(rows: Mapping[str, Any], drawn: Drawn) -> Any:
+def drawn_values(rows: Mapping[str, Any], drawn: Tally) -> Any:
     """(R,) the values of a column of PER_USER, NaN if a user is not in the user set or has no value."""
     values = as_doubles(rows[drawn.column])
     return np.where(in_population(rows, drawn.users), np.nan_to_num(values, nan=0.0) if drawn.as_zero else values, np.nan)
 
 
-def replicated(metric: Metric, convention: Convention, sums: Mapping[Drawn, Any], counts: Mapping[Drawn, Any]) -> Any:
+def replicated(metric: Metric, convention: Convention, sums: Mapping[Tally, Any], counts: Mapping[Tally, Any]) -> Any:
     """(B,) the value of the metric in each bootstrap replicate, NaN for a replicate without users.
 
     For each column of `drawn_of`, the sums are its (B,) weighted sums, and the counts the (B,) sums of its weights.
@@ -224,7 +210,7 @@ def replicated(metric: Metric, convention: Convention, sums: Mapping[Drawn, Any]
             return sums[columns[1]]
         if average != "per_user":
             return finished(metric, Sums(*(sums[column] for column in columns[1:3])))
-        first, *parts = (Drawn(tally.column, tally.users, tally.as_zero) for tally in tallies(metric, convention))
+        first, *parts = (tally._replace(pooled=False) for tally in tallies(metric, convention))
         by_tally = [sums[column] / counts[column] for column in (parts or [first])]
         return metric.definition.compute(*by_tally, **metric.options(convention)) if parts else by_tally[0]
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.aggregation.means import Drawn, Mean, combined, drawn_of, drawn_values, means, replicated
+from spark_recmetrics.aggregation.means import Mean, combined, drawn_of, drawn_values, means, replicated
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.arrays import numbered, rows_by
 from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.request.slices import ALL_USERS, Group, Slice, grouped, numbered_values
-from spark_recmetrics.request.user_sums import SumSpec
+from spark_recmetrics.request.user_sums import SumSpec, Tally
 from spark_recmetrics.scoring.partial_sums import PartTotal, part_totals
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 
@@ -65,7 +65,7 @@ class Sliced:
         return self.intervals.method == "bootstrap"
 
     @cached_property
-    def drawn(self) -> list[list[Drawn]]:
+    def drawn(self) -> list[list[Tally]]:
         """For each metric, the columns that a replicate is computed from."""
         return [drawn_of(metric, self.convention) for metric in self.metrics]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import pandas as pd
-    from typing_extensions import Self
 
     from spark_recmetrics.aggregation.slices import Sliced
     from spark_recmetrics.aggregation.values import Sums, Totals
@@ -27,13 +27,10 @@ class Scored(NamedTuple):
     scoring: Scoring | None  # how the ranking metrics were scored, None without any
 
 
-class Engine(Protocol):
+class Engine(AbstractContextManager["Engine"], Protocol):
     """The stages of an evaluation. Each takes what earlier stages have returned."""
 
     request: Request
-
-    def __enter__(self) -> Self:
-        """Start to hold resources."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Release the resources. PER_USER is kept unless there was an error."""

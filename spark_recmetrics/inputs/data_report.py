@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.text import counted, printable
 
+N_EXAMPLES = 5
+"""The maximum number of rows or users that a check names."""
+
 
 class Meaning(NamedTuple):
     """What a check counts (nothing if it reports that something is missing), what is wrong, and what to do."""

@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 class Inputs(CanonicalTables[DataFrame, DataFrame]):
     """The caller's tables in canonical form, checked by their schemas. No job has run, so `counts` are of type `RowCounts`."""
 
-    def of_user(self, table: str, user: object, request: Request) -> Inputs:
-        """The rows of one user, with the lists of one table as predictions."""
-        return _with_counts(self.filtered(table, lambda rows: rows_of_user(rows, user)), request)
-
 
 def rows_of_user(rows: DataFrame, user: object) -> DataFrame:
     """The rows of one user; ids are compared as strings."""
@@ -88,7 +84,7 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
         frames.get("item_features"),
         uncut=uncut,
     )
-    return _with_counts(inputs, request)
+    return with_counts(inputs, request)
 
 
 def with_whole_ids(table: str, frame: DataFrame, columns: Columns) -> DataFrame:
@@ -98,7 +94,8 @@ def with_whole_ids(table: str, frame: DataFrame, columns: Columns) -> DataFrame:
     return with_types(frame, dict.fromkeys(ids, "bigint"), f"cast_ids: {table}", {})
 
 
-def _with_counts(inputs: Inputs, request: Request) -> Inputs:
+def with_counts(inputs: Inputs, request: Request) -> Inputs:
+    """The inputs, whose rows and faults are counted when they are read."""
     further = {"truth": _truth_counts(inputs.truth, request.convention, has_ratings=inputs.has_ratings)}
     for table, rows in inputs.predicted.items():
         ranks = row_rules.first_ranks(_columns_of(rows))
@@ -344,22 +341,7 @@ def _relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool) ->
     return relevant
 
 
-# For other packages, which check single columns of Spark tables: `DataError` if one is missing or has another type.
-
-
-def typed_column(
-    table: str, frame: DataFrame, key: str | None, name: str, kinds: tuple[type[T.DataType], ...], expected: str
-) -> tuple[Column, T.DataType]:
-    """A column of one of these Spark types, and its type. The key is None if `Columns` does not name it."""
-    schema = schema_of(table, frame)
-    actual = schema.type_of(key, name)
-    spark_type = frame.schema[name].dataType
-    if not isinstance(spark_type, kinds):
-        raise schema.wrong_type(key, name, expected, actual)
-    return column_of(frame, name), spark_type
-
-
 def id_column(table: str, frame: DataFrame, key: str, name: str) -> Column:
-    """A column of ids."""
+    """A column of ids. `DataError` if it is missing or has another type."""
     schema_of(table, frame).id_type(key, name)
     return column_of(frame, name)

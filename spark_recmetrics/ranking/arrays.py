@@ -95,11 +95,6 @@ def rank_rows(
     return Ranks(order, rank, np.append(tied, False)[:size], np.append(False, tied)[:size])
 
 
-def scores_of(frame: pd.DataFrame) -> Floats:
-    """(L,) the scores as doubles, NaN if they are missing."""
-    return frame["score"].to_numpy(np.float64) if "score" in frame else np.full(len(frame), np.nan)
-
-
 def _descending(score: pd.Series[Any], missing: str) -> Any:
     """(L,) numbers in ascending order of descending scores. Missing scores are last, or first if `missing` is `first`."""
     present = score.notna().to_numpy()

@@ -28,9 +28,6 @@ from spark_recmetrics.text import brief
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-FEATURE_NEEDS = frozenset({"features", "categories"})
-"""Needs that are met by the table of item features."""
-
 
 class Options(TypedDict, total=False):
     """The arguments of `evaluate` that are not tables."""
@@ -163,7 +160,7 @@ class Request:
         read |= {"train"} if sliced.counted or needs & TRAIN_NEEDS else set()
         read |= {"user_segments"} if sliced.bands_of_table("user") or "user_groups" in needs else set()
         read |= {"item_groups"} if sliced.bands_of_table("item") or "item_groups" in needs else set()
-        read |= {"item_features"} if needs & FEATURE_NEEDS else set()
+        read |= {"item_features"} if needs & {"features", "categories"} else set()
         return frozenset(read & set(self.given))
 
     @property

@@ -10,14 +10,12 @@ import numpy as np
 
 from spark_recmetrics.columns import COUNTERS, FAULTS, PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import MEMBERS, RATED
+from spark_recmetrics.inputs.data_report import N_EXAMPLES
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.request.user_sums import SumSpec, Tally
 
 if TYPE_CHECKING:
     import pandas as pd
-
-N_EXAMPLES = 5
-"""The maximum number of users that a check names."""
 
 _SETS = ("all", "truth", "relevant", "predicted", "truth_and_predicted")
 

@@ -26,7 +26,7 @@ from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.recommended_items import ItemTable, RecommendedItems, baseline_ranks
 from spark_recmetrics.metrics.registry import finished
-from spark_recmetrics.ranking.arrays import ListRows, Ranks, rank_rows, scores_of
+from spark_recmetrics.ranking.arrays import ListRows, Ranks, rank_rows
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import numbered_values
 from spark_recmetrics.side_info.packed import SideRows, Trained, read_table
@@ -215,6 +215,7 @@ def _list_rows(
 ) -> ListRows:
     row = ranks.row
     user, item = ids.list_user[row], ids.list_item[row]
+    reads_scores = "scores" in scoring.needs and "score" in lists
     needs_seen = bool(scoring.needs & {"unseen_candidates", "history"})
     return ListRows.of(
         ranks,
@@ -222,7 +223,7 @@ def _list_rows(
         item=item,
         truth_row=positions_of(ids.pairs(user, item), true.pair) if truth_row is None else truth_row[row],
         # Without a metric that needs scores they are NaN, whether lists have them or not.
-        score=scores_of(lists)[row] if "scores" in scoring.needs else np.full(len(row), np.nan),
+        score=lists["score"].to_numpy(np.float64)[row] if reads_scores else np.full(len(row), np.nan),
         seen=ids.trained.have(user, item) if needs_seen else np.zeros(len(row), dtype=bool),
     )
 
