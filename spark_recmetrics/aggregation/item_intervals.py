@@ -44,7 +44,7 @@ class Shared:
         return cls(metrics, scoring.convention, counts, scoring.n_models, intervals) if metrics else None
 
     def by_metric(self, rows: Iterable[Sequence[Any]]) -> dict[tuple[int, Metric], tuple[float, float]]:
-        """By model and metric, the confidence limits as distances from the value, from rows of `share_ends`."""
+        """By index of the model, and metric: the confidence limits as distances from the value, from rows of `share_ends`."""
         n = len(self.metrics)
         return {(place // n, self.metrics[place % n]): (low, high) for place, low, high in rows}
 

@@ -33,7 +33,7 @@ class Sums:
     items: Mapping[tuple[int, int], ItemCounts]  # by model and index of the `CountSpec`, how often items are in the lists
     groups: Sequence[Mapping[str, Any]]  # rows that `group_sums.sums_from_rows` reads
     slices: Sequence[Mapping[str, Any]]  # rows of `slices.whole_slice`
-    item_ends: Mapping[tuple[int, Metric], tuple[float, float]]  # by model and item metric, see `Shared.by_metric`
+    item_ends: Mapping[tuple[int, Metric], tuple[float, float]]  # see `Shared.by_metric`
 
 
 def item_counts(rows: Iterable[Mapping[str, Any]], n_items: int | None) -> dict[tuple[int, int], ItemCounts]:
