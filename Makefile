@@ -43,7 +43,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SUBMIT := SPARK_CONF_DIR="$(CURDIR)/conf" $(BIN)/spark-submit --properties-file conf/spark-defaults.conf
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-connect test-heavy test-matrix test-oldest test-newest test-airflow lint format typecheck docs site pictures bench bench-breadth bench-check bench-sizes clean check-java
+.PHONY: help demo test test-browser test-connect test-heavy test-slow test-matrix test-oldest test-newest test-airflow lint format typecheck docs site pictures bench bench-breadth bench-check bench-sizes clean check-java
 # The Java check comes first, and two Spark runs at once would fight for the cores.
 .NOTPARALLEL:
 
@@ -73,9 +73,13 @@ test: check-java lint typecheck $(CLASSES) ## lint, type check, and the suite on
 
 # Tests in one session; and whole runs of the jobs, which start a Spark of their own each.
 test-heavy: check-java $(CLASSES) ## the checks that take long: more data, more conventions, whole runs of the jobs
-	$(call in_two_lanes,$(BIN)/pytest -m heavy $(addprefix --ignore=,$(OWN_SPARK)),\
-	    $(BIN)/pytest -m heavy -p no:cacheprovider $(OWN_SPARK); runs=$$?; \
+	$(call in_two_lanes,$(BIN)/pytest -m "heavy and not slow" $(addprefix --ignore=,$(OWN_SPARK)),\
+	    $(BIN)/pytest -m "heavy and not slow" -p no:cacheprovider $(OWN_SPARK); runs=$$?; \
 	    $(BIN)/pytest -m heavy -p no:cacheprovider --session=connect tests/end_to_end/test_databricks.py && exit $$runs)
+
+test-slow: check-java $(CLASSES) ## before a release: lost executors, killed runs, a million users, every rule on Spark again
+	$(call in_two_lanes,$(BIN)/pytest -m slow $(addprefix --ignore=,$(OWN_SPARK)),\
+	    $(BIN)/pytest -m slow -p no:cacheprovider $(OWN_SPARK))
 
 test-connect: check-java $(CLASSES) ## all Spark tests that are not heavy on Spark Connect; `make test` runs the core of them
 	$(BIN)/pytest -m "spark and not (once or heavy)" --session=connect -p no:cacheprovider

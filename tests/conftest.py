@@ -58,6 +58,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before -m leaves out the tests without the mark
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that starts Spark without the mark would run where there is none, and on Spark Connect it would not."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker("heavy")
     unmarked = [
         f"{item.path.name}::{item.name}"
         for item in items
@@ -80,10 +83,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes `session` runs in memory and on Spark; in `make test` it runs on Spark only if it is marked core."""
+    """A test that takes `session` runs in memory and on Spark; on Spark it is slow unless it is marked core."""
     if "session" in metafunc.fixturenames:
         core = metafunc.definition.get_closest_marker("core")
-        marks = [pytest.mark.spark] if core else [pytest.mark.spark, pytest.mark.heavy]
+        marks = [pytest.mark.spark] if core else [pytest.mark.spark, pytest.mark.slow]
         metafunc.parametrize("session", ["memory", pytest.param("spark", marks=marks)], indirect=True)
 
 

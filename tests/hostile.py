@@ -1,7 +1,7 @@
 """Small worlds whose ids or names are easily taken for each other, with the values that are right for them.
 
-Each world has three hostile texts in one role: as users, items, models, values of a slice, and so on. A reader that parses,
-trims, folds or normalizes them merges two of them, which changes a value or a name.
+Each world has hostile texts in one role: as users, items, models, values of a slice, and so on. A reader that parses, trims,
+folds or normalizes them merges two of them, which changes a value or a name.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 
 TEXTS: Mapping[str, tuple[str, str, str]] = {
     "leading zeros": ("007", "07", "7"),
-    "signs": ("12", "+12", "-12"),
+    "signs": ("13", "+13", "-13"),
     "zeros": ("0", "-0", "00"),
     "exponents": ("1000", "1e3", "1E3"),
+    "small numbers": ("0.001", "1e-3", ".001"),
     "decimals": ("0.1", "0.10", "1.0"),
     "truth values": ("true", "True", "TRUE"),
     "dates": ("2026-01-01", "2026-1-1", "20260101"),
@@ -26,16 +27,18 @@ TEXTS: Mapping[str, tuple[str, str, str]] = {
     "blanks": ("a", "a ", " a"),
     "letter case": ("straße", "STRASSE", "Straße"),
     "words for nothing": ("null", "NaN", "None"),
-    "numbers with words": ("NaN", "Infinity", "-1"),
+    "numbers with words": ("-Infinity", "Infinity", "Inf"),
     "separators": ("a,b", "a;b", "a\tb"),
     "quotes": ('Film "A"', "Film 'A'", "Film A"),
     "escapes": ("a\\nb", "a\\\\nb", "anb"),
     "addresses": ("a%2Fb", "a/b", "a b"),
     "yes and no": ("yes", "Yes", "no"),
     "braces": ("{as_of}", "${HOME}", "*"),
+    "look-alike letters": ("A", "\u0410", "\u0391"),
+    "superscripts": ("x2", "x\u00b2", "x\u2082"),
     "long": ("x" * 300, "x" * 299, "x" * 301),
 }
-"""By kind, three different texts."""
+"""By kind, three different texts. No text is in two kinds, so that a world can have several kinds."""
 
 
 @dataclass(frozen=True)
@@ -60,71 +63,87 @@ class World:
         return {(row["model"], row["slice_value"]): row["value"] for row in rows if (row["slice"] != "all") == self.by_slice}
 
 
-USERS, ITEMS = ("u0", "u1", "u2"), ("a", "b", "c")
+Texts = Sequence[tuple[str, str, str]]
+Table = tuple[Sequence[str], list[tuple[Any, ...]]]
 LIST_COLUMNS, PAIR_COLUMNS = ("user_id", "item_id", "score"), ("user_id", "item_id")
 MRR = {"metrics": ["mrr"], "k": 3}
 
 
-def _lists(users: Sequence[str], items: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Every user gets the three items in their order."""
-    return [(user, item, float(3 - place)) for user in users for place, item in enumerate(items)]
+def _numbered(name: str, n: int) -> Texts:
+    """For each of n kinds, three usual texts."""
+    return [(f"{name}{kind}.0", f"{name}{kind}.1", f"{name}{kind}.2") for kind in range(n)]
 
 
-def _world(users: Sequence[str] = USERS, items: Sequence[str] = ITEMS) -> dict[str, Any]:
-    """User n has relevant item n, so the reciprocal ranks are 1, 1/2 and 1/3."""
-    truth = list(zip(users, items, strict=True))
-    return {"predictions": (LIST_COLUMNS, _lists(users, items)), "truth": (PAIR_COLUMNS, truth)}
+def _world(users: Texts, items: Texts) -> dict[str, Table]:
+    """For each kind, three users with the three items in their order, of which user n has relevant item n.
+
+    The reciprocal ranks are 1, 1/2 and 1/3.
+    """
+    pairs = list(zip(users, items, strict=True))
+    lists = [(user, item, 3.0 - place) for three, of in pairs for user in three for place, item in enumerate(of)]
+    truth = [pair for three, of in pairs for pair in zip(three, of, strict=True)]
+    return {"predictions": (LIST_COLUMNS, lists), "truth": (PAIR_COLUMNS, truth)}
 
 
-def of_users(texts: tuple[str, str, str]) -> World:
-    return World(_world(users=texts), MRR, {("model", "all"): 11 / 18}, "user_id")
+def of_users(texts: Texts) -> World:
+    return World(_world(texts, _numbered("i", len(texts))), MRR, {("model", "all"): 11 / 18}, "user_id")
 
 
-def of_items(texts: tuple[str, str, str]) -> World:
-    return World(_world(items=texts), MRR, {("model", "all"): 11 / 18}, "item_id")
+def of_items(texts: Texts) -> World:
+    return World(_world(_numbered("u", len(texts)), texts), MRR, {("model", "all"): 11 / 18}, "item_id")
 
 
-def of_models(texts: tuple[str, str, str]) -> World:
-    """The relevant item has rank 1, 2 and 3 in the lists of the three models."""
-    lists = [
-        (text, "u0", item, float(3 - (place + turn) % 3)) for turn, text in enumerate(texts) for place, item in enumerate(ITEMS)
-    ]
-    tables = {"predictions": (("model", *LIST_COLUMNS), lists), "truth": (PAIR_COLUMNS, [("u0", "a")])}
-    return World(tables, MRR, {(text, "all"): 1 / (turn + 1) for turn, text in enumerate(texts)}, "model")
+def of_models(texts: Texts) -> World:
+    """The relevant item has rank 1, 2 and 3 in the lists of the three models of a kind."""
+    turns = [(text, turn) for three in texts for turn, text in enumerate(three)]
+    lists = [(text, "u", item, 3.0 - (place + turn) % 3) for text, turn in turns for place, item in enumerate("abc")]
+    tables: dict[str, Table] = {"predictions": (("model", *LIST_COLUMNS), lists), "truth": (PAIR_COLUMNS, [("u", "a")])}
+    return World(tables, MRR, {(text, "all"): 1 / (turn + 1) for text, turn in turns}, "model")
 
 
-def of_segments(texts: tuple[str, str, str]) -> World:
-    tables = _world() | {"user_segments": (("user_id", "segment"), list(zip(USERS, texts, strict=True)))}
-    values = {("model", text): 1 / (place + 1) for place, text in enumerate(texts)}
-    return World(tables, MRR | {"slices": ["segment"]}, values, "segment", by_slice=True)
+def _of_slices(table: str, columns: tuple[str, str], texts: Texts) -> World:
+    """The value of a slice is the reciprocal rank of one user."""
+    users, items = _numbered("u", len(texts)), _numbered("i", len(texts))
+    ids = users if columns[0] == "user_id" else items
+    rows = [pair for three, of in zip(ids, texts, strict=True) for pair in zip(three, of, strict=True)]
+    values = {("model", text): 1 / (place + 1) for three in texts for place, text in enumerate(three)}
+    tables = _world(users, items) | {table: (columns, rows)}
+    return World(tables, MRR | {"slices": [columns[1]]}, values, columns[1], by_slice=True)
 
 
-def of_groups(texts: tuple[str, str, str]) -> World:
+def of_segments(texts: Texts) -> World:
+    return _of_slices("user_segments", ("user_id", "segment"), texts)
+
+
+def of_groups(texts: Texts) -> World:
     """A user counts in the group of the relevant item."""
-    tables = _world() | {"item_groups": (("item_id", "genre"), list(zip(ITEMS, texts, strict=True)))}
-    values = {("model", text): 1 / (place + 1) for place, text in enumerate(texts)}
-    return World(tables, MRR | {"slices": ["genre"]}, values, "genre", by_slice=True)
+    return _of_slices("item_groups", ("item_id", "genre"), texts)
 
 
-def of_train(texts: tuple[str, str, str]) -> World:
-    """One of the nine recommendations is a training row."""
-    tables = _world(items=texts) | {"train": (PAIR_COLUMNS, [("u0", texts[0])])}
+def of_train(texts: Texts) -> World:
+    """One of the nine recommendations of a kind is a training row."""
+    users = _numbered("u", len(texts))
+    train = [(user, text) for (user, *_), (text, *_) in zip(users, texts, strict=True)]
+    tables = _world(users, texts) | {"train": (PAIR_COLUMNS, train)}
     return World(tables, {"metrics": ["unseen"], "k": 3}, {("model", "all"): 8 / 9}, "item_id")
 
 
-def of_catalog(texts: tuple[str, str, str]) -> World:
-    """Three of the four items are recommended."""
-    tables = _world(items=texts) | {"catalog": (("item_id",), [(text,) for text in (*texts, "zz")])}
+def of_catalog(texts: Texts) -> World:
+    """Three of four items are recommended."""
+    items = [(item,) for kind, three in enumerate(texts) for item in (*three, f"z{kind}")]
+    tables = _world(_numbered("u", len(texts)), texts) | {"catalog": (("item_id",), items)}
     return World(tables, {"metrics": ["item_coverage"], "k": 3}, {("model", "all"): 3 / 4}, "item_id")
 
 
-def of_features(texts: tuple[str, str, str]) -> World:
-    """No two of the three items have a category in common."""
-    tables = _world() | {"item_features": (("item_id", "categories"), list(zip(ITEMS, texts, strict=True)))}
+def of_features(texts: Texts) -> World:
+    """No two of the three items of a list have a category in common."""
+    items = _numbered("i", len(texts))
+    rows = [pair for three, of in zip(items, texts, strict=True) for pair in zip(three, of, strict=True)]
+    tables = _world(_numbered("u", len(texts)), items) | {"item_features": (("item_id", "categories"), rows)}
     return World(tables, {"metrics": ["ild(distance=jaccard)"], "k": 3}, {("model", "all"): 1.0}, "categories")
 
 
-ROLES: Mapping[str, Callable[[tuple[str, str, str]], World]] = {
+ROLES: Mapping[str, Callable[[Texts], World]] = {
     "users": of_users,
     "items": of_items,
     "models": of_models,

@@ -183,7 +183,7 @@ def python_pages() -> Iterator[object]:
             yield pytest.param(page, marks=session_marks(page, blocks), id=str(page.relative_to(ROOT)))
 
 
-FIRST_READ = ("README.md", "index.md", "inputs.md", "conventions.md")
+FIRST_READ = ("README.md", "index.md", "conventions.md")
 """Pages whose Python runs in `make test`, too. That of all pages runs in `make docs` and `make test-heavy`."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from spark_recmetrics.aggregation.slices import Sliced, SliceValues, sliced_valu
 from spark_recmetrics.columns import ITEM_ROWS, ITEM_TOTALS
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.group_sums import GroupValue, MeasureSpec, group_values, per_item_indexes, sums_from_rows
-from spark_recmetrics.metrics.item_counts import ItemCounts, check_counts, counts_of, item_values
+from spark_recmetrics.metrics.item_counts import ItemCounts, item_values
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.request.request import Request
 from spark_recmetrics.request.slices import Band, Slice, joined
@@ -34,17 +34,6 @@ class Sums:
     groups: Sequence[Mapping[str, Any]]  # rows that `group_sums.sums_from_rows` reads
     slices: Sequence[Mapping[str, Any]]  # rows of `slices.whole_slice`
     item_ends: Mapping[tuple[int, Metric], tuple[float, float]]  # see `Shared.by_metric`
-
-
-def item_counts(rows: Iterable[Mapping[str, Any]], n_items: int | None) -> dict[tuple[int, int], ItemCounts]:
-    """By model and index of the `CountSpec`, how often items are in the lists.
-
-    Raises:
-        DataError: Lists have more items than the catalog.
-    """
-    counts = counts_of(rows, n_items)
-    check_counts(counts)
-    return counts
 
 
 def sums_of_items(

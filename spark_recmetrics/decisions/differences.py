@@ -15,7 +15,7 @@ from spark_recmetrics.request.slices import Group, Slice, grouped
 from spark_recmetrics.request.user_sums import Tally
 from spark_recmetrics.stats.paired import rank_sums
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
-from spark_recmetrics.stats.result import ROUNDING
+from spark_recmetrics.stats.result import rounded_differences
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +126,7 @@ def _sums_by_group(rows: pd.DataFrame, groups: Sequence[Group], spec: Difference
                 row["n_left_out"] = int((member & ~compared & inside).sum())
                 sums.append(row | _sums(a[compared & inside], b[compared & inside], ranks=spec.ranks))
             differences.append(np.full(users.size, np.nan))
-            differences[-1][both[compared]] = _difference(a[compared], b[compared])
+            differences[-1][both[compared]] = rounded_differences(a[compared], b[compared])[0]
     frame = pd.DataFrame(sums)
     frame["sums"] = frame["counts"] = None
     if spec.n_replicates:
@@ -139,19 +139,8 @@ def _sums_by_group(rows: pd.DataFrame, groups: Sequence[Group], spec: Difference
     return frame
 
 
-def _difference(a: Any, b: Any) -> Any:
-    """B - a, and 0 where it is only a rounding error of the values."""
-    difference = b - a
-    difference[np.abs(difference) <= _noise(a, b)] = 0.0
-    return difference
-
-
-def _noise(a: Any, b: Any) -> Any:
-    return ROUNDING * np.maximum(np.abs(a), np.abs(b))
-
-
 def _sums(a: Any, b: Any, *, ranks: bool) -> dict[str, Any]:
-    difference = _difference(a, b)
+    difference, noise = rounded_differences(a, b)
     mean = difference.mean() if len(difference) else 0.0
     sums = {
         "n": len(difference),
@@ -161,7 +150,7 @@ def _sums(a: Any, b: Any, *, ranks: bool) -> dict[str, Any]:
         "deviation": float(((difference - mean) ** 2).sum()),
         "low": float(difference.min(initial=math.inf)),
         "high": float(difference.max(initial=-math.inf)),
-        "noise": float(_noise(a, b).max(initial=0.0)),
+        "noise": float(noise.max(initial=0.0)),
         "wins": int((difference > 0).sum()),
         "losses": int((difference < 0).sum()),
     }

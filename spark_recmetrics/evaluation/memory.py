@@ -24,7 +24,7 @@ from spark_recmetrics.aggregation.memory import (
     sums_by_group,
     won_in_ranges,
 )
-from spark_recmetrics.aggregation.values import Sums, Totals, item_counts
+from spark_recmetrics.aggregation.values import Sums, Totals
 from spark_recmetrics.columns import ITEM_SLICE, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.evaluation.engine import Scored, cut_lists, without_pairs, without_users
@@ -41,7 +41,7 @@ from spark_recmetrics.inputs.memory import (
 )
 from spark_recmetrics.inputs.similar_ids import N_SAMPLED, why_different
 from spark_recmetrics.metrics.group_sums import per_item_indexes
-from spark_recmetrics.metrics.item_counts import item_columns
+from spark_recmetrics.metrics.item_counts import counts_of, item_columns
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.user_sums import SumSpec
 from spark_recmetrics.scoring.memory import (
@@ -154,7 +154,7 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
                 groups = [*groups, *means_by_group(items, known.items, measured, known.summary.groups)]
         ranges = won_in_ranges(scored.users, [metric.k for metric in request.metrics if metric.definition.across_users])
         slices = [] if sliced is None else slice_means(scored.rows, sliced)
-        counts = item_counts(histogram, known.n_items)
+        counts = counts_of(histogram, known.n_items)
         shared, ends = Shared.of(scoring, counts, request.intervals), list[tuple[Any, ...]]()
         if shared is not None and items is not None and scoring is not None:
             repeats = request.convention.duplicates == "keep"

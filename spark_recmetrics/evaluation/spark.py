@@ -24,7 +24,7 @@ from spark_recmetrics.aggregation.spark import (
     user_totals,
     won_in_ranges,
 )
-from spark_recmetrics.aggregation.values import Sums, Totals, item_counts
+from spark_recmetrics.aggregation.values import Sums, Totals
 from spark_recmetrics.columns import ITEM_SLICE, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.evaluation.engine import CutLists, Scored, cut_lists, without_pairs, without_users
@@ -44,7 +44,7 @@ from spark_recmetrics.inputs.spark import (
     with_model_codes,
 )
 from spark_recmetrics.metrics.group_sums import per_item_indexes
-from spark_recmetrics.metrics.item_counts import item_columns
+from spark_recmetrics.metrics.item_counts import counts_of, item_columns
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.user_sums import SumSpec
 from spark_recmetrics.scoring.partial_sums import SCORE_EDGES
@@ -210,7 +210,7 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
                 lambda: self._sums_of_items(items, known),
                 lambda: _rows(sums_by_group(scored.kept)) if measured else [],
             )
-        counts = item_counts(histogram, known.n_items)
+        counts = counts_of(histogram, known.n_items)
         with step(self.session, "slices and intervals"):
             slices = [] if sliced is None else _rows(slice_means(scored.rows, sliced))
             shared, ends = Shared.of(scoring, counts, self.request.intervals), list[Any]()

@@ -93,7 +93,7 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
         models: The models to evaluate; other rows are left out. None: all, which takes an extra pass over the model column.
         checks: How faulty rows are handled, by check, such as `{"null_ids": "drop"}`; None: see `request.policies.POLICIES`.
         cast_ids: `string`: ids of different types become strings, so that `10` equals `"10"`. `bigint`: floats become integers,
-            and one that is not a whole number is an error. None: ids of different types, and floats, are rejected.
+            and one with a fraction is an error. None: ids of different types, and floats, are rejected.
         n_buckets: Number of groups of users that Spark scores together. More groups need less memory per worker. A good size of
             a group is about a million rows of lists. None: 32, or `spark.sql.shuffle.partitions` if that is less.
         ranking: Where Spark ranks lists. `window`: by a window function, which takes lists of any length and keeps the first

@@ -88,7 +88,7 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
 
 
 def with_whole_ids(table: str, frame: DataFrame, columns: Columns) -> DataFrame:
-    """The table with integers in place of floats as ids. Raises `DataError` if one is not a whole number."""
+    """The table with integers in place of floats as ids. Raises `DataError` if one has a fraction."""
     floats = [field.name for field in frame.schema if isinstance(field.dataType, T.FloatType | T.DoubleType)]
     ids = [name for name in (columns.user, columns.item) if name in floats]
     return with_types(frame, dict.fromkeys(ids, "bigint"), f"cast_ids: {table}", {})

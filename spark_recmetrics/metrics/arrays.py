@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,9 @@ class RankedRows:
 
     def kept(self, which: Any) -> Self:
         """The rows that a mask or an index selects."""
-        return type(self)(**{column.name: getattr(self, column.name)[which] for column in fields(self)})  # type: ignore[arg-type]
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        selected = {name: column[which] for name, column in columns.items() if isinstance(column, np.ndarray)}
+        return replace(self, **selected)  # type: ignore[type-var]
 
     def within(self, k: int | None) -> Self:
         """The rows within the first k ranks; all rows if k is None."""
@@ -35,11 +37,9 @@ class RankedRows:
 
 def positions_of(numbers: Ints, keys: Ints) -> Ints:
     """(L,) the position of each number among the ascending keys; -1 for a number that is not a key."""
-    if not len(keys):
-        return np.full(len(numbers), -1, dtype=np.int64)
     position = np.searchsorted(keys, numbers)
-    position[position == len(keys)] = 0
-    return np.where(keys[position] == numbers, position, -1)
+    # A number above all keys is compared with the last one, which no number equals.
+    return np.where(np.append(keys, np.iinfo(np.int64).min)[position] == numbers, position, -1)
 
 
 def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:

@@ -54,7 +54,6 @@ def auc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, t
         >>> auc(batch, None, candidates="all", negatives="exact", ties="half")[:2]
         (array([0.75, 0.  , 1.  ]), array([1, 0, 1]))
     """
-    del k
     parts = _contributions(batch, candidates, negatives, ties)
     n_missed = parts.n_relevant - np.bincount(parts.among.user, minlength=batch.size)
     total = sum_by_user(parts.among.user, parts.listed, batch.size) + n_missed * parts.missed

@@ -267,12 +267,15 @@ def with_items(
     histogram = sorted(Counter(n_rows.values()).items())
     return replace(
         batch,
-        recommended=RecommendedItems.of(
-            _ints(user for user, _, _ in rows),
-            _ints(rank for _, rank, _ in rows),
-            _ints(number[item] for _, _, item in rows),
-            _floats(truth[user].get(item, np.nan) for user, _, item in rows),
-            ItemTable(
+        recommended=RecommendedItems(
+            user=_ints(user for user, _, _ in rows),
+            rank=_ints(rank for _, rank, _ in rows),
+            item=_ints(number[item] for _, _, item in rows),
+            rating=_floats(truth[user].get(item, np.nan) for user, _, item in rows),
+            score=np.full(len(rows), np.nan),
+            seen=np.array([item in seen[user] for user, _, item in rows], dtype=bool),
+            baseline_rank=_ints(ranks[user].get(item, 0) for user, _, item in rows),
+            table=ItemTable(
                 n_rows=_ints(n_rows[item] for item in items),
                 n_users=_ints(n_users[item] for item in items),
                 features=_floats(vectors.get(item, [np.nan] * dimension) for item in items).reshape(len(items), dimension),
@@ -280,8 +283,6 @@ def with_items(
                 group_starts=np.zeros(len(items) + 1, dtype=np.int64),
                 groups=np.zeros(0, dtype=np.int64),
             ),
-            seen=np.array([item in seen[user] for user, _, item in rows], dtype=bool),
-            baseline_rank=_ints(ranks[user].get(item, 0) for user, _, item in rows),
         ),
         popularity=Popularity(
             tuple(count for count, _ in histogram), tuple(n for _, n in histogram), len({user for user, _ in train})

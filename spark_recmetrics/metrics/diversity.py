@@ -225,7 +225,6 @@ def user_coverage(batch: RankedBatch, k: int | None, *, measure: str, n: float) 
         >>> user_coverage(batch, 3, measure="fraction", n=2).total
         array([1., 0., 0.])
     """
-    del measure
     return Sums((batch.list_length(k) >= n).astype(np.float64), np.ones(batch.size))
 
 

@@ -80,17 +80,12 @@ class GroupSums:
 # The measures of metrics --------------------------------------------------------------------------------------------------
 
 
-def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str] | None]) -> dict[Metric, dict[str, str]]:
-    """The columns with groups, by group metric and option: the named column, or the only one.
+def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str] | None]) -> dict[Metric, dict[Side, str]]:
+    """The columns with groups, by group metric and side: the named column, or the only one.
 
-    Args:
-        metrics: The metrics.
-        columns: The columns of the user and the item table without the ids, None if there is no table.
-
-    Raises:
-        ConfigError: There is no such column, or none is named although there are several.
+    `columns` are those of the user and the item table without the ids, None if there is no table.
     """
-    columns_of: dict[Metric, dict[str, str]] = {}
+    columns_of: dict[Metric, dict[Side, str]] = {}
     for metric in metrics:
         for option, side in metric.definition.side_options.items():
             table, available = TABLE_OF[side], columns.get(side) or ()
@@ -100,23 +95,18 @@ def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str
             if not named and len(available) != 1:
                 names = f"{', '.join(available)}: write {metric.name}({option}={available[0]})" if available else "none"
                 raise ConfigError(f"{metric}: expected one column with groups in {table}, found {names}")
-            columns_of.setdefault(metric, {})[option] = named or available[0]
+            columns_of.setdefault(metric, {})[side] = named or available[0]
         if metric.definition.kind == "group":
             chosen = columns_of.setdefault(metric, {})
             if len({*chosen.values()}) < len(chosen):
-                raise ConfigError(f"{metric}: expected columns of different names, found {chosen['users']} twice: rename one")
+                raise ConfigError(f"{metric}: expected columns of different names, found {chosen['user']} twice: rename one")
     return columns_of
 
 
-def columns_by_side(metric: Metric, columns: Mapping[str, str]) -> dict[Side, str]:
-    """The columns with groups of a metric, by the side whose groups they hold."""
-    return {side: columns[option] for option, side in metric.definition.side_options.items()}
-
-
-def specs_by_measure(metric: Metric, convention: Convention, columns: Mapping[str, str]) -> dict[str, MeasureSpec]:
+def specs_by_measure(metric: Metric, convention: Convention, columns: Mapping[Side, str]) -> dict[str, MeasureSpec]:
     """What is summed for a group metric, by measure. The columns are those of `group_columns`."""
-    options, sides = metric.options(convention), columns_by_side(metric, columns)
-    items = Grouping(sides["item"]) if "item" in sides else Grouping(None, options["share"]) if "share" in options else None
+    options = metric.options(convention)
+    items = Grouping(columns["item"]) if "item" in columns else Grouping(None, options["share"]) if "share" in options else None
     specs = {}
     for measure in metric.definition.measures_of(options):
         detail: Any = None
@@ -127,12 +117,12 @@ def specs_by_measure(metric: Metric, convention: Convention, columns: Mapping[st
         k = None if measure in ("relevant", "trained") else metric.k
         # All users with training rows count, with or without a list.
         users = "" if measure == "trained" else metric.users(convention)
-        specs[measure] = MeasureSpec(measure, users, k, sides.get("user"), items, detail)
+        specs[measure] = MeasureSpec(measure, users, k, columns.get("user"), items, detail)
     return specs
 
 
 def measure_specs(
-    metrics: Iterable[Metric], convention: Convention, columns: Mapping[Metric, Mapping[str, str]]
+    metrics: Iterable[Metric], convention: Convention, columns: Mapping[Metric, Mapping[Side, str]]
 ) -> tuple[MeasureSpec, ...]:
     """The different `MeasureSpec`s of the group metrics. The columns are those of `group_columns`."""
     group_metrics = (metric for metric in metrics if metric.definition.kind == "group")
@@ -140,9 +130,10 @@ def measure_specs(
     return tuple(dict.fromkeys(specs))
 
 
-def groupings_of(measured: Iterable[MeasureSpec]) -> list[Grouping]:
-    """The different groupings of items."""
-    return list(dict.fromkeys(spec.items for spec in measured if spec.items is not None))
+def item_group_columns(measured: Iterable[MeasureSpec]) -> list[str]:
+    """The different columns by which items are grouped."""
+    groupings = (spec.items for spec in measured if spec.items is not None)
+    return list(dict.fromkeys(grouping.column for grouping in groupings if grouping.column is not None))
 
 
 def user_columns(measured: Iterable[MeasureSpec]) -> list[str]:
@@ -222,18 +213,11 @@ def _mean_scores(batch: RankedBatch, k: int | None) -> Floats:
 def measure_groups(
     batch: RankedBatch, members: BatchUsers, measured: Sequence[MeasureSpec], convention: Convention, summary: ItemSummary
 ) -> tuple[dict[str, Any], list[tuple[Ints, Floats]]]:
-    """Arrays with an entry for each spec, model, group of users and group of items.
+    """Arrays with an entry for each spec, model, group of users and group of items, for at least one spec.
 
-    Args:
-        batch: The users of the first model, then those of the second, and so on.
-        members: The data of these users.
-        measured: What is summed, at least one measure.
-        convention: The convention.
-        summary: The groups of items.
-
-    Returns:
-        The arrays by the names of `columns.GROUP_ARRAYS`; the group of items is -1 in entries for all items together, which
-        count users. And for each of `per_item_indexes` the number of rows and the sum of their values of each model and item.
+    The batch has the users of the first model, then those of the second, and so on. The arrays have the names of
+    `columns.GROUP_ARRAYS`; the group of items is -1 in entries for all items together, which count users. With them for each of
+    `per_item_indexes` the number of rows and the sum of their values of each model and item.
     """
     all_users = np.zeros(members.n_all, dtype=np.int64), np.array([None], dtype=object)
     n_items = len(members.table.n_rows)
@@ -325,11 +309,8 @@ def sums_from_rows(
 ) -> dict[tuple[int, int], SumsByGroup]:
     """The sums by model and index of the `MeasureSpec`.
 
-    Args:
-        rows: `model, place, users, group, n, total, n_items, means`. `place` is the index of the spec, and `group` the index of
-            the group of items, -1 for all items together.
-        measured: What is summed.
-        names: Column and name of each group of items.
+    A row is `model, place, users, group, n, total, n_items, means`. `place` is the index of the spec, and `group` the index of
+    the group of items among the names, -1 for all items together.
     """
     sums: dict[tuple[int, int], dict[tuple[str | None, str | None], GroupSum]] = {}
     for row in rows:
@@ -361,7 +342,7 @@ class GroupValue(NamedTuple):
 def group_values(
     metrics: Iterable[Metric],
     convention: Convention,
-    columns: Mapping[Metric, Mapping[str, str]],
+    columns: Mapping[Metric, Mapping[Side, str]],
     sums: Mapping[tuple[int, int], SumsByGroup],
     sizes: GroupSizes,
     model: int,
@@ -371,7 +352,7 @@ def group_values(
     measured = measure_specs(group_metrics, convention, columns)
     values: dict[Metric, GroupValue] = {}
     for metric in group_metrics:
-        specs, sides = specs_by_measure(metric, convention, columns[metric]), columns_by_side(metric, columns[metric])
+        specs, sides = specs_by_measure(metric, convention, columns[metric]), columns[metric]
         # Training rows are stored with the first model.
         places = {name: (0 if name == "trained" else model, measured.index(spec)) for name, spec in specs.items()}
         by_measure = {name: sums.get(place, {}) for name, place in places.items()}

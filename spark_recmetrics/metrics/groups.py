@@ -54,7 +54,6 @@ def statistical_parity(sums: GroupSums, *, groups: str, pool: str) -> float:
         >>> statistical_parity(GroupSums(sums, {"old": 2, "new": 4}), groups="age", pool="all")
         0.6
     """
-    del groups
     pools = dict(sorted(sums.sizes.items()))
     if pool == "unseen":
         trained, n_users = sums.of_items("trained"), sums.sums["trained"].get((None, None), _NOTHING).n
@@ -93,7 +92,6 @@ def equal_opportunity(sums: GroupSums, *, groups: str) -> float:
         >>> round(equal_opportunity(GroupSums({"hits": hits, "relevant": relevant}), groups="age"), 12)
         0.5
     """
-    del groups
     hits = sums.of_items("hits")
     return _unevenness([hits.get(g, _NOTHING).n / relevant.n for g, relevant in sums.of_items("relevant").items()])
 
@@ -128,7 +126,6 @@ def popularity_opportunity(sums: GroupSums, *, share: float) -> float:
         >>> popularity_opportunity(GroupSums({"hits": hits, "relevant": relevant}), share=0.8)
         0.5
     """
-    del share
     value: float = equal_opportunity(sums, groups="")
     return value
 
@@ -165,7 +162,6 @@ def item_mad_ranking(sums: GroupSums, *, groups: str, gain: str, discount: str) 
         >>> round(item_mad_ranking(GroupSums({"gain": gains}), groups="genre", gain="binary", discount="none"), 12)
         0.666666666667
     """
-    del groups, gain, discount
     return _mean_difference(group.means / group.n_items for group in sums.of_items("gain").values())
 
 
@@ -198,7 +194,6 @@ def item_mad_rating(sums: GroupSums, *, groups: str, over: str) -> float:
         >>> item_mad_rating(GroupSums({"hit_score": scores}), groups="genre", over="hits")
         1.0
     """
-    del groups
     scores = sums.of_items("hit_score" if over == "hits" else "score")
     return _mean_difference(group.means / group.n_items for group in scores.values())
 
@@ -233,7 +228,6 @@ def user_mad_ranking(sums: GroupSums, *, groups: str, gain: str, idcg: str, disc
         >>> user_mad_ranking(GroupSums(sums), groups="gender", gain="binary", idcg="at_k", discount="log2_plus1")
         0.5
     """
-    del groups, gain, idcg, discount
     return _mean_difference(group.total / group.n for group in sums.of_users("ndcg").values())
 
 
@@ -267,7 +261,6 @@ def user_mad_rating(sums: GroupSums, *, groups: str) -> float:
         >>> user_mad_rating(GroupSums(sums), groups="gender")
         1.5
     """
-    del groups
     return _mean_difference(group.total / group.n for group in sums.of_users("mean_score").values())
 
 
@@ -313,7 +306,6 @@ def source_bias(sums: GroupSums, *, users: str, items: str, source: str) -> Disp
         >>> source_bias(GroupSums({"trained": rows}, {"war": 2}, 4), users="gender", items="genre", source="train")
         Disparities(values={('M', 'war'): (1.5, 3)}, whole=0.5)
     """
-    del users, items
     return _distance_from_1(_preferences(sums, *_MEASURE_OF_SOURCE[source]))
 
 
@@ -346,7 +338,6 @@ def list_bias(sums: GroupSums, *, users: str, items: str) -> Disparities:
         >>> list_bias(GroupSums({"shown": lists}, {"war": 2}, 4), users="gender", items="genre")
         Disparities(values={('M', 'war'): (2.0, 3)}, whole=1.0)
     """
-    del users, items
     return _distance_from_1(_preferences(sums, "shown"))
 
 
@@ -383,7 +374,6 @@ def bias_disparity(sums: GroupSums, *, users: str, items: str, source: str) -> D
         >>> round(bias_disparity(sums, users="gender", items="genre", source="train").whole, 12)
         0.333333333333
     """
-    del users, items
     before, after = _preferences(sums, *_MEASURE_OF_SOURCE[source]), _preferences(sums, "shown")
     values = {
         pair: ((value - before[pair][0]) / before[pair][0], n_users)

@@ -31,12 +31,8 @@ from spark_recmetrics.metrics.registry import Metric
 class ItemCounts:
     """How often items are in the lists of a model, as a histogram whose size does not depend on the number of items.
 
-    Args:
-        counts: (count, in the catalog) -> number of items that are in that many lists, for counts above 0.
-        n_lists: Number of users with a list.
-        n_items: Size N of the catalog, if it is known.
-        overlap: Sum over items of the square of: the sum of 1 / sqrt(length) over the lists with the item. The mean cosine of
-            all pairs of lists follows from it.
+    `overlap` is the sum over items of the square of: the sum of 1 / sqrt(length) over the lists with the item. The mean cosine
+    of all pairs of lists follows from it.
 
     Example:
         >>> counts = ItemCounts.of([["a", "b"], ["a", "c"], ["a"]], catalog="abd")
@@ -44,19 +40,14 @@ class ItemCounts:
         ({(1, False): 1, (1, True): 1, (3, True): 1}, 3, 3)
     """
 
-    counts: Mapping[tuple[int, bool], int]
-    n_lists: int
-    n_items: int | None = None
+    counts: Mapping[tuple[int, bool], int]  # (count, in the catalog) -> items that are in that many lists, for counts above 0
+    n_lists: int  # users with a list
+    n_items: int | None = None  # size N of the catalog, if it is known
     overlap: float = 0.0
 
     @classmethod
     def of(cls, lists: Any, catalog: Any = None) -> ItemCounts:
-        """The counts of plain lists, for examples and small data.
-
-        Args:
-            lists: Lists of items, cut at k.
-            catalog: The items of the catalog, or their number; None if it is not known.
-        """
+        """The counts of plain lists, cut at k. The catalog is its items, or their number; None if it is not known."""
         lengths: dict[Any, list[int]] = {}
         for items in lists:
             for item in items:
@@ -137,17 +128,9 @@ def count_items(
 ) -> dict[str, Any]:
     """Arrays with an entry for each model and item in its lists, and an entry for each model with its number of lists.
 
-    Args:
-        batch: The users of the first model, then those of the second, and so on; with recommended items.
-        counters: (U,) counters, by name.
-        n_models: The number of models.
-        ids: The items by their number.
-        counted: The lists in which items are counted.
-        summed: For each group measure by item: the rows and sums of each model and item, in order of the models.
-        repeats: Lists may hold an item more than once. Its weight counts once.
-
-    Returns:
-        The arrays, by the names of `item_columns`.
+    Their names are those of `item_columns`. The batch has the users of the first model, then those of the second, and so on.
+    `summed` has for each group measure by item the rows and sums of each model and item, in order of the models. With `repeats`
+    lists may hold an item more than once; its weight counts once.
     """
     items, n_users, n_items = recommended(batch), max(batch.size // max(n_models, 1), 1), max(len(ids), 1)
     size = n_models * len(ids)
@@ -191,12 +174,10 @@ def kept_lists(batch: RankedBatch, ids: Any, counted: Sequence[CountSpec]) -> di
 
 
 def counts_of(rows: Iterable[Mapping[str, Any]], n_items: int | None) -> dict[tuple[int, int], ItemCounts]:
-    """By model and index of the `CountSpec`, how often items are in the lists.
+    """By model and index of the `CountSpec`, how often items are in the lists. Raises `DataError` if the catalog lacks some.
 
-    Args:
-        rows: `model, place, count, known, n, together`: the number n of items that the model lists `count` times, whether they
-            are in the catalog, and their part of `ItemCounts.overlap`. A model of -1 - m marks entries about the lists of m.
-        n_items: Size of the catalog, if it is known.
+    A row is `model, place, count, known, n, together`: the number n of items that the model lists `count` times, whether they
+    are in the catalog, and their part of `ItemCounts.overlap`. A model of -1 - m marks entries about the lists of m.
     """
     counts: dict[tuple[int, int], dict[tuple[int, bool], int]] = {}
     overlap: dict[tuple[int, int], float] = {}
@@ -209,16 +190,13 @@ def counts_of(rows: Iterable[Mapping[str, Any]], n_items: int | None) -> dict[tu
             continue
         counts.setdefault((model, place), {})[row["count"], bool(row["known"])] = row["n"]
         overlap[model, place] = overlap.get((model, place), 0.0) + row["together"]
-    return {key: ItemCounts(counts[key], n, n_items, overlap[key]) for key, n in n_lists.items() if key in counts}
-
-
-def check_counts(counts: Mapping[tuple[int, int], ItemCounts]) -> None:
-    """Raise DataError if the lists have more items than the catalog."""
-    excess = max((items.n_covered - items.n_items for items in counts.values() if items.n_items is not None), default=0)
+    by_place = {key: ItemCounts(counts[key], n, n_items, overlap[key]) for key, n in n_lists.items() if key in counts}
+    excess = 0 if n_items is None else max((items.n_covered for items in by_place.values()), default=0) - n_items
     if excess > 0:
         raise DataError(
             f"catalog: expected all items that can be recommended, found {excess} more in the lists: give the full catalog"
         )
+    return by_place
 
 
 def item_values(
@@ -249,15 +227,9 @@ def list_shares(
     bootstrap replicate of the value (Efron, The jackknife, the bootstrap and other resampling plans, SIAM 1982). A contribution
     is NaN for a user without a list, or if there is no value without the list.
 
-    Args:
-        rows: Columns with an entry for each item of a list: `user`, an index into the U users; `model`; `known`, whether the
-            item is in the catalog; and for each `CountSpec` the columns of `item_columns` for this model and item, 0 if the
-            list does not belong to it. With `item` if lists may hold an item more than once.
-        n_users: U.
-        metrics: Item metrics.
-        convention: The convention.
-        counts: By model and index of the `CountSpec`, how often items are in all lists.
-        n_models: The number of models.
+    The rows are columns with an entry for each item of a list: `user`, an index into the U users; `model`; `known`, whether the
+    item is in the catalog; and for each `CountSpec` the columns of `item_columns` for this model and item, 0 if the list does
+    not belong to it. With `item` if lists may hold an item more than once. `counts` are those of `counts_of`.
     """
     shares = np.full((n_users, n_models, len(metrics)), np.nan)
     counted = count_specs(metrics, convention)
@@ -268,7 +240,9 @@ def list_shares(
             continue
         times = np.ones(len(entries), dtype=np.int64)
         if "item" in rows:
-            entries, times = _distinct(entries, rows["user"][entries], rows["item"][entries])
+            pairs = np.stack([rows["user"][entries], rows["item"][entries]])
+            _, first, times = np.unique(pairs, axis=1, return_index=True, return_counts=True)
+            entries = entries[first]
         users, user = np.unique(rows["user"][entries], return_inverse=True)
         count, weight = rows[f"{ITEM_COUNTS}{place}"][entries], rows[f"{ITEM_WEIGHTS}{place}"][entries]
         lists = DistinctItems(user, times, count, rows["known"][entries], weight, len(users))
@@ -279,11 +253,3 @@ def list_shares(
                 without = definition.left_out(model_counts, lists, **options)
                 shares[users, model, number] = (model_counts.n_lists - 1) * (value - without)
     return shares.reshape(n_users, -1)
-
-
-def _distinct(entries: Any, user: Any, item: Any) -> tuple[Any, Any]:
-    """The first entry of each user and item, and the number of its entries."""
-    order = np.lexsort((item, user))
-    new = np.append(True, (np.diff(user[order]) != 0) | (np.diff(item[order]) != 0))
-    first = np.flatnonzero(new)
-    return entries[order][first], np.diff(np.append(first, len(order)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics.parsing import parse
@@ -62,7 +62,7 @@ def euclidean_distance(values: Sequence[float], objectives: Sequence[Objective])
         >>> euclidean_distance([0.75, 1.0], goals), round(euclidean_distance([0.0, 0.0], goals) ** 2, 12)
         (0.25, 2.0)
     """
-    return math.dist(values, [_defined(goal.utopia) for goal in objectives])
+    return math.dist(values, [cast("float", goal.utopia) for goal in objectives])
 
 
 @register("hypervolume", kind="objective", aliases=("hyper_volume",), upper=None)
@@ -87,28 +87,22 @@ def hypervolume(values: Sequence[float], objectives: Sequence[Objective]) -> flo
         >>> hypervolume([0.75, 0.5], goals), hypervolume([0.25, 0.5], goals)
         (0.25, 0.0)
     """
-    return math.prod(max(goal.ahead(value, _defined(goal.nadir)), 0.0) for value, goal in zip(values, objectives, strict=True))
+    gains = (goal.ahead(value, cast("float", goal.nadir)) for value, goal in zip(values, objectives, strict=True))
+    return math.prod(max(gain, 0.0) for gain in gains)
 
 
 class Standing(NamedTuple):
     """A model compared with the other models of a run.
 
-    Args:
-        k: The cut-off of the objectives.
-        model: The model.
-        values: Its value of each objective, by the string of the metric; None is undefined.
-        optimal: Whether the model is Pareto-optimal: no other model dominates it, which is to be at least as good in every
-            objective and better in one. None if a value is undefined.
-        dominated_by: The models that dominate it.
-        reason: Why `optimal` is None.
+    It is Pareto-optimal if no other model dominates it, which is to be at least as good in every objective and better in one.
     """
 
-    k: int | None
+    k: int | None  # the cut-off of the objectives
     model: str
-    values: Mapping[str, float | None]
-    optimal: bool | None
+    values: Mapping[str, float | None]  # of each objective, by the string of the metric; None is undefined
+    optimal: bool | None  # None if a value is undefined
     dominated_by: tuple[str, ...]
-    reason: str | None
+    reason: str | None  # why `optimal` is None
 
 
 @dataclass(frozen=True)
@@ -139,10 +133,7 @@ class Objectives:
         return None if math.isnan(value) else value
 
     def standings(self, models: Mapping[str, Mapping[Metric, float | None]]) -> list[Standing]:
-        """Which models are Pareto-optimal, and which models dominate the others. A single model is optimal.
-
-        Args:
-            models: The values by model. A model with an undefined value is not compared.
+        """Which models are Pareto-optimal, and which dominate the others. A model with an undefined value is not compared.
 
         Example:
             >>> goals = Objectives(10, (Objective(parse("ndcg@10")), Objective(parse("gini@10"))))
@@ -161,17 +152,12 @@ class Objectives:
         return standings
 
     def _vector(self, values: Mapping[Metric, float | None]) -> list[float]:
-        return [_defined(values[goal.metric]) for goal in self.goals]
+        """The value of each objective, all of them defined."""
+        return [cast("float", values[goal.metric]) for goal in self.goals]
 
     def _dominates(self, values: Sequence[float], others: Sequence[float]) -> bool:
         ahead = [goal.ahead(a, b) for goal, a, b in zip(self.goals, values, others, strict=True)]
         return all(by >= 0 for by in ahead) and any(by > 0 for by in ahead)
-
-
-def _defined(value: float | None) -> float:
-    if value is None:
-        raise ValueError("a point or a value is undefined: check Objectives.metrics and Objectives.undefined first")
-    return value
 
 
 # Reading ------------------------------------------------------------------------------------------------------------------
@@ -180,13 +166,8 @@ def _defined(value: float | None) -> float:
 def read_objectives(given: Any, metrics: Sequence[Metric]) -> tuple[Objectives, ...]:
     """The objectives that strings name, once for each cut-off at which all of them are evaluated.
 
-    Args:
-        given: Metric -> its points, a mapping with optional `utopia` and `nadir`; None for no objectives. A missing point is
-            the bound of the metric's values, if it has one. A metric without a cut-off stands for all its evaluated cut-offs.
-        metrics: The metrics that are evaluated.
-
-    Raises:
-        ConfigError: The message has a line for each error.
+    They are given by metric, with the points `utopia` and `nadir`. A missing point is the bound of the metric's values, if it
+    has one. A metric without a cut-off stands for all its evaluated cut-offs. A `ConfigError` has a line for each error.
 
     Example:
         >>> evaluated = [parse(text) for text in ("ndcg@5", "ndcg@10", "gini@5", "gini@10", "rmse")]

@@ -71,8 +71,9 @@ def novelty(batch: RankedBatch, k: int | None, *, of: str, cold: str, scale: str
         >>> novelty(batch, 2, of="users", cold="one", scale="none", denominator="recommended", average="per_user")[:2]
         (array([2., 2., 0.]), array([2, 1, 0]))
     """
-    del average
-    rarity = _rarity(batch, of, cold)
+    rarity = -np.log2(_shares(batch, of)) + 0.0
+    if cold == "zero":
+        rarity = np.where(recommended(batch).table.n_rows == 0, 0.0, rarity)
     n_all = popularity(batch).n_users if of == "users" else popularity(batch).n_rows
     if scale == "max":
         rarity = rarity / np.log2(n_all) if n_all > 1 else np.zeros_like(rarity)
@@ -328,12 +329,6 @@ def _shares(batch: RankedBatch, of: str) -> Floats:
     all_items, table = popularity(batch), recommended(batch).table
     n, n_all = (table.n_users, all_items.n_users) if of == "users" else (table.n_rows, all_items.n_rows)
     return np.maximum(n, 1) / max(n_all, 1)
-
-
-def _rarity(batch: RankedBatch, of: str, cold: str) -> Floats:
-    """(I,) -log2 p of each item."""
-    rarity = -np.log2(_shares(batch, of)) + 0.0
-    return np.where(recommended(batch).table.n_rows == 0, 0.0, rarity) if cold == "zero" else rarity
 
 
 def _long_tail(batch: RankedBatch, k: int | None, share: float) -> tuple[Floats, Ints]:

@@ -31,23 +31,14 @@ _ROUNDING = 1e-10
 
 
 class Moments(NamedTuple):
-    """Sums over the pairs of a prediction p and a true rating r, and the names of their PER_USER columns.
+    """Sums over the pairs of a prediction p and a true rating r, and the names of their PER_USER columns."""
 
-    Args:
-        n_pairs: Number of pairs, above 0.
-        sum_absolute_error: Sum of |p - r|.
-        sum_squared_error: Sum of (p - r)^2.
-        sum_error: Sum of p - r.
-        sum_rating: Sum of r.
-        sum_squared_rating: Sum of r^2.
-    """
-
-    n_pairs: Any
-    sum_absolute_error: Any
-    sum_squared_error: Any
-    sum_error: Any
-    sum_rating: Any
-    sum_squared_rating: Any
+    n_pairs: Any  # above 0
+    sum_absolute_error: Any  # of |p - r|
+    sum_squared_error: Any  # of (p - r)^2
+    sum_error: Any  # of p - r
+    sum_rating: Any  # of r
+    sum_squared_rating: Any  # of r^2
 
 
 @_error("mae", aliases=("mean_absolute_error",), pooled=quotient)

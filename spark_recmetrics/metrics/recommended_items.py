@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -117,23 +117,6 @@ class RecommendedItems(RankedRows):
     seen: Bools  # (L,) whether the user has a training row of the item
     baseline_rank: Ints  # (L,) rank of the item in the user's list of the baseline model, 0 if it is not in there
     table: ItemTable
-
-    @classmethod
-    def of(cls, user: Ints, rank: Ints, item: Ints, rating: Floats, table: ItemTable, **columns: Any) -> RecommendedItems:
-        """Rows in any order; the other columns are empty."""
-        empty: dict[str, Any] = {
-            "score": np.full(len(user), np.nan),
-            "seen": np.zeros(len(user), dtype=bool),
-            "baseline_rank": np.zeros(len(user), dtype=np.int64),
-        }
-        rows = cls(user, rank, item, rating, **{**empty, **columns}, table=table)
-        key = user * (int(rank.max(initial=0)) + 1) + rank
-        return rows if np.all(key[1:] >= key[:-1]) else rows.kept(np.argsort(key, kind="stable"))
-
-    def kept(self, which: Any) -> RecommendedItems:
-        """The rows that a mask or an index selects."""
-        rows = (field.name for field in fields(self) if field.name != "table")
-        return replace(self, **{name: getattr(self, name)[which] for name in rows})
 
     @cached_property
     def hits(self) -> RecommendedItems:

@@ -323,8 +323,7 @@ class Metric:
     def average(self, convention: Convention) -> str:
         """How the value of a model is computed from those of users.
 
-        Returns:
-            `per_user` for their mean, `total` for their sum, `pairs` or `users` for the pooled sums divided by that number.
+        `per_user` is their mean, `total` their sum, and `pairs` or `users` are the pooled sums divided by that number.
         """
         if self.definition.averaged_by is None:
             return "per_user" if self.definition.pooled is None else "pairs"
@@ -346,11 +345,7 @@ def fold(name: str) -> str:
 
 
 def checked_integer(value: object, name: str, largest: int = LARGEST) -> int:
-    """The value as an int.
-
-    Raises:
-        ConfigError: The value is not an integer (floats and bools are not), or not from 1 to `largest`.
-    """
+    """The value as an int from 1 to `largest`. Floats and bools are no integers."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= largest:
         raise ConfigError(f"{name}: expected {integer_range(value, largest)}, found {brief(value)}")
     return int(value)

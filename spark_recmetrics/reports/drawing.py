@@ -56,6 +56,8 @@ _STYLE: dict[str, Any] = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "figure.constrained_layout.use": True,
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "recmetrics",  # the same ids in every run
 }
 
 
@@ -187,10 +189,7 @@ def svg(figure: Figure, prefix: str) -> Markup:
     out = BytesIO()
     figure.set_layout_engine("none")  # the figure is laid out already, and layout is slow
     with drawing():
-        import matplotlib as mpl
-
-        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": prefix}):
-            figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     root = ET.fromstring(out.getvalue())  # noqa: S314 - written by matplotlib
     for parent in list(root.iter()):
         for child in list(parent):

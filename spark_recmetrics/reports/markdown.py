@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from spark_recmetrics.metrics.objectives import Standing
 from spark_recmetrics.reports.findings import findings, gates_summary
 from spark_recmetrics.reports.formatting import Row
 from spark_recmetrics.reports.selection import Cell, by_metric, models_of, of_all_users, value_lines
 from spark_recmetrics.reports.tables import comparison_cells, pareto_cells
 from spark_recmetrics.text import printable
-
-if TYPE_CHECKING:
-    from spark_recmetrics.metrics.objectives import Standing
 
 
 def as_markdown(

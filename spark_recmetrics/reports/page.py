@@ -19,6 +19,7 @@ from spark_recmetrics.conventions import CONVENTIONS, Convention
 from spark_recmetrics.errors import ConfigError, without_extra
 from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.metrics import parse
+from spark_recmetrics.metrics.objectives import Standing
 from spark_recmetrics.reports import plots
 from spark_recmetrics.reports.drawing import MOST_MODELS, short, svg
 from spark_recmetrics.reports.findings import findings, gates_summary, slice_findings
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
     from matplotlib.figure import Figure
-
-    from spark_recmetrics.metrics.objectives import Standing
 
 
 LARGEST_PAGE = 1_000_000
@@ -104,10 +103,11 @@ class Page:
             "evaluated": bool(self.rows),
             "several": len(models_of(self._overall)) > 1,
             "gates": self._gates(limit),
-            "checks": _data_checks(self.data_checks, limit),
+            "checks": sorted(self.data_checks, key=lambda check: ("error", "warn", "info").index(check.level)),
+            "limit": limit,
             "warnings": self.warnings[:limit],
             "n_warnings": len(self.warnings),
-            "metrics": _definitions(self.rows),
+            "definitions": {plots.without_k(row["metric"]): parse(row["metric"]).definition for row in self.rows},
             "convention": _options(self.convention),
             "configuration": "\n".join(map(printable, (self.configuration or "").split("\n"))),
             "versions": versions(),
@@ -115,7 +115,7 @@ class Page:
             "methods": sorted({row["ci_method"] for row in self.rows if row["ci_method"]}),
             "small_note": SMALL_NOTE,
         }
-        return {**content, **(self._values(limit, draw) if self.rows else _NO_VALUES)}
+        return {**content, **self._values(limit, draw)} if self.rows else content
 
     def _values(self, limit: int, draw: _Figures) -> dict[str, Any]:
         """The sections that need values."""
@@ -146,11 +146,7 @@ class Page:
         """The results of the gates, failures first; no failure is left out."""
         ordered = sorted(self.gate_results, key=lambda row: ("fail", "warn", "pass").index(row["result"]))
         shown = ordered[: max(limit, sum(row["result"] == "fail" for row in ordered))]
-        lines = [
-            {**row, "model": row["model"] or "no model", "gate": printable(row["gate"]), "reason": printable(row["reason"])}
-            for row in shown
-        ]
-        return {"lines": lines, "more": len(ordered) - len(shown)}
+        return {"lines": shown, "more": len(ordered) - len(shown)}
 
     def _differences(self, limit: int, draw: _Figures) -> dict[str, Any]:
         """Figures and a table of pairs of models; of many pairs those of the best models."""
@@ -250,15 +246,6 @@ class Page:
         }
 
 
-_NO_VALUES: dict[str, Any] = {
-    "standings": {"tables": ()},
-    "differences": {"lines": ()},
-    "slices": {"figure": None},
-    "history": {"figures": ()},
-    "beyond": (),
-}
-"""What the template reads of the sections of a run without values."""
-
 _RANKING, _RATINGS, _TOGETHER, _BEYOND = "Ranking", "Ratings", "Several metrics at once", "Coverage, popularity and diversity"
 _GROUPS = (_RANKING, _RATINGS, _TOGETHER, _BEYOND)
 
@@ -314,29 +301,6 @@ def _leading_differences(comparison: Sequence[Row], limit: int) -> list[Row]:
     return best_pairs_first(rows)
 
 
-def _data_checks(checks: Sequence[DataCheck], limit: int) -> dict[str, Any]:
-    """Rows of DATA_REPORT, errors and warnings first."""
-    ordered = sorted(checks, key=lambda check: ("error", "warn", "info").index(check.level))
-    lines = [
-        {
-            **check._asdict(),
-            "share": "" if check.share is None else f"{check.share:.3%}",
-            "example": check.example or "",
-            "advice": check.advice if check.level != "info" else "",
-        }
-        for check in ordered[:limit]
-    ]
-    return {"lines": lines, "more": len(checks) - limit}
-
-
-def _definitions(rows: Sequence[Row]) -> list[dict[str, str]]:
-    definitions = {plots.without_k(row["metric"]): parse(row["metric"]).definition for row in rows}
-    return [
-        {"name": name, "summary": definition.summary, "better": "higher" if definition.higher_is_better else "lower"}
-        for name, definition in definitions.items()
-    ]
-
-
 def _options(convention: Convention) -> dict[str, Any]:
     defaults = dict(CONVENTIONS["default"].options())
     options = [
@@ -379,7 +343,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["name"] = _shortened
+    environment.filters |= {"name": _shortened, "printable": printable}
     return environment
 
 

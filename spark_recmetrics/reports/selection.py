@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from spark_recmetrics.metrics import parse
+from spark_recmetrics.metrics import Metric, parse
 from spark_recmetrics.metrics.objectives import equal
 from spark_recmetrics.reports.formatting import Row, interval_text, value_text
 from spark_recmetrics.request.slices import slice_name
 from spark_recmetrics.runs.order import changes
 from spark_recmetrics.text import counted, printable
-
-if TYPE_CHECKING:
-    from spark_recmetrics.metrics import Metric
 
 
 def models_of(rows: Iterable[Row]) -> list[str]:

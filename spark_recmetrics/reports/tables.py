@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from spark_recmetrics.metrics.objectives import Standing
 from spark_recmetrics.reports.findings import slice_findings
 from spark_recmetrics.reports.formatting import (
     SMALL_NOTE,
@@ -30,9 +30,6 @@ from spark_recmetrics.reports.selection import (
 from spark_recmetrics.request.slices import slice_name
 from spark_recmetrics.runs.order import newest_runs
 from spark_recmetrics.text import printable
-
-if TYPE_CHECKING:
-    from spark_recmetrics.metrics.objectives import Standing
 
 
 def metric_table(rows: Sequence[Row]) -> str:

@@ -232,8 +232,8 @@ class Request:
         return Scoring.of(self.ranking_metrics, self.convention, 1, given_ranks=False).k
 
     @cached_property
-    def group_columns(self) -> dict[Metric, dict[str, str]]:
-        """For metrics of groups, the column that each option names."""
+    def group_columns(self) -> dict[Metric, dict[Side, str]]:
+        """For metrics of groups, the columns with groups of users and of items."""
         return group_columns(self.metrics, _side_columns(self.given, self.columns))
 
     @cached_property

@@ -13,6 +13,7 @@ import numpy as np
 
 from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE, TABLE_OF, Side, near_column
 from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.metrics.recommended_items import Popularity
 from spark_recmetrics.text import brief, printable, writable
 
 if TYPE_CHECKING:
@@ -241,21 +242,17 @@ def steps_of(band: Band, histogram: Mapping[int, int]) -> tuple[float, ...]:
     """The largest number of training rows in each band of `activity` or `popularity`, except the first and the last band.
 
     The first band has no training rows. A quarter of activity ends at the smallest number of rows that at least this share of
-    users does not exceed. An item belongs to the short head if the items with more rows have less than `HEAD_SHARE` of all
-    rows, so that equally popular items are in the same band. The histogram has the number of users or items by number of rows.
+    users does not exceed. The short head is `Popularity.head_threshold`. The histogram has the number of users or items by
+    number of rows.
 
     Example:
         >>> steps_of(Band("activity"), {1: 2, 3: 1, 9: 1}), steps_of(Band("popularity"), {1: 20, 40: 1, 50: 1})
-        ((1, 1, 3), (1,))
+        ((1, 1, 3), (39,))
     """
     counts = sorted(histogram.items())
     if band.name == COUNTED["item"]:
-        rows, above, tail = sum(n * items for n, items in counts), 0, 0
-        for n, items in reversed(counts):
-            if above >= HEAD_SHARE * rows:
-                tail = max(tail, n)
-            above += n * items
-        return (tail,)
+        popularity = Popularity(tuple(n for n, _ in counts), tuple(n_items for _, n_items in counts))
+        return (popularity.head_threshold(HEAD_SHARE) - 1,)
     n_users, up_to, steps = sum(histogram.values()), 0, list[float]()
     for n, users in counts:
         up_to += users

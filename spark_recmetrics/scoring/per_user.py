@@ -370,11 +370,22 @@ def _recommended(rows: ListRows, true: _Truth, ids: _Ids, scoring: Scoring) -> R
     longest = scoring.longest_recommended
     if longest is not None and np.any(rows.rank > longest):
         rows = rows.kept(rows.rank <= longest)
-    columns: dict[str, Any] = {"score": rows.score, "seen": rows.seen}
+    key = rows.cell * (int(rows.rank.max(initial=0)) + 1) + rows.rank
+    if np.any(key[1:] < key[:-1]):
+        rows = rows.kept(np.argsort(key, kind="stable"))
+    baseline_rank = np.zeros(len(key), dtype=np.int64)
     if scoring.baseline is not None:
-        columns["baseline_rank"] = baseline_ranks(rows.cell, rows.rank, rows.item, ids.n_users, scoring.baseline)
-    rating = np.where(rows.truth_row >= 0, np.append(true.rating, np.nan)[rows.truth_row], np.nan)
-    return RecommendedItems.of(rows.cell, rows.rank, rows.item, rating, ids.table, **columns)
+        baseline_rank = baseline_ranks(rows.cell, rows.rank, rows.item, ids.n_users, scoring.baseline)
+    return RecommendedItems(
+        user=rows.cell,
+        rank=rows.rank,
+        item=rows.item,
+        rating=np.where(rows.truth_row >= 0, np.append(true.rating, np.nan)[rows.truth_row], np.nan),
+        score=rows.score,
+        seen=rows.seen,
+        baseline_rank=baseline_rank,
+        table=ids.table,
+    )
 
 
 def _candidates(n_recommended: Ints, n_relevant: Ints, rows: ListRows, hit: Ints) -> Candidates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,11 @@ from spark_recmetrics.columns import ITEM_GROUPS, TABLE_OF, Columns, Side
 from spark_recmetrics.inputs.accepted_columns import ColumnType
 from spark_recmetrics.inputs.memory import MemoryInputs, MemoryTable, cast_ids, clean_train, ids_to_pandas, type_of_arrow
 from spark_recmetrics.metrics.arrays import numbered
-from spark_recmetrics.metrics.group_sums import GroupSizes, user_columns
+from spark_recmetrics.metrics.group_sums import GroupSizes, item_group_columns, user_columns
 from spark_recmetrics.request.request import Request, SliceRequest
 from spark_recmetrics.request.slices import NO_VALUE, Band, Slice, bands_of, steps_of
 from spark_recmetrics.side_info.checks import band_type, check_once, check_values, repeated_ids
-from spark_recmetrics.side_info.known import Bands, GroupRows, counted_bands, group_names, group_slices, item_group_columns
+from spark_recmetrics.side_info.known import Bands, GroupRows, counted_bands, group_names, group_slices
 from spark_recmetrics.side_info.vectors import arrays_of_strings, plain_strings
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ def _bands_of(side: Side, inputs: MemoryInputs, request: SliceRequest, columns: 
     joined = pd.DataFrame({side: ids})
     for code, part in zip(codes, parts, strict=True):
         for column in part.columns[1:]:
-            joined[column] = _at(code, part[column], len(ids))
+            values_of_ids = np.full(len(ids), None)
+            values_of_ids[code] = part[column].to_numpy()
+            joined[column] = values_of_ids
     _check_bands(joined, request.by_side[side])
     return Bands(side, joined, defaults)
 
@@ -80,14 +82,6 @@ def _counted(band: Band, n_rows: Any) -> Any:
         # The first band has no training rows.
         position = 1 + np.searchsorted(np.asarray(steps_of(band, Counter(n_rows.tolist()))), n_rows, side="left")
     return np.array(band.labels, dtype=object)[position]
-
-
-def _at(positions: Any, values: Iterable[Any], size: int) -> Any:
-    """An array of this size with the values at these positions, and None at the others."""
-    placed = np.full(size, None)
-    for position, value in zip(positions.tolist(), values, strict=True):
-        placed[position] = value
-    return placed
 
 
 def _read(side: Side, inputs: MemoryInputs, columns: Columns, bands: Sequence[Band], key: str = "slices") -> pd.DataFrame:

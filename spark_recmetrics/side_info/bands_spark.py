@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from spark_recmetrics.columns import ITEM_GROUPS, TABLE_OF, Columns, Side
-from spark_recmetrics.inputs.spark import clean_train, column_of, schema_of
-from spark_recmetrics.metrics.group_sums import GroupSizes, user_columns
+from spark_recmetrics.inputs.spark import Inputs, clean_train, column_of, schema_of
+from spark_recmetrics.metrics.group_sums import GroupSizes, item_group_columns, user_columns
 from spark_recmetrics.request.request import Request, SliceRequest
 from spark_recmetrics.request.slices import NO_VALUE, Band, Slice, bands_of, steps_of
 from spark_recmetrics.side_info.checks import band_type, check_once, check_values
-from spark_recmetrics.side_info.known import Bands, GroupRows, counted_bands, group_slices, item_group_columns
+from spark_recmetrics.side_info.known import Bands, GroupRows, counted_bands, group_slices
 from spark_recmetrics.storage import actions
-
-if TYPE_CHECKING:
-    from spark_recmetrics.inputs.spark import Inputs
 
 _N_TRAIN = "n_train"
 """The column with the number of training rows of a user or item."""

@@ -43,9 +43,6 @@ def band_type(schema: TableSchema, side: Side, band: Band, key: str) -> ColumnTy
     """The type of a column with the values of a slice or with groups. Only items can have several values, in an array.
 
     The key is the argument that names the column: `slices` or `groups`.
-
-    Raises:
-        DataError: The column does not exist, or has another type.
     """
     if band.edges:
         return schema.typed(None, band.name, NUMBER_KINDS, "a number, because the slice has edges")
@@ -119,16 +116,11 @@ def check_values(key: str, slice_: Slice, n_values: int) -> None:
 
 
 def check_item_features(counts: Mapping[str, Any], examples: str) -> None:
-    """Check that each item has one row, and that feature vectors can be compared.
+    """Check that each item has one row, with examples of others, and that feature vectors can be compared.
 
-    Args:
-        counts: The number of `rows` and of `items`. If feature vectors are read, also the `shortest` and `longest` length, None
-            without vectors; the number of `misplaced` sparse vectors, which do not fit their size; and the number of `broken`
-            vectors, which have a number that is missing or not finite.
-        examples: Items with several rows.
-
-    Raises:
-        DataError: An item has several rows, a vector is misplaced or broken, or vectors have different lengths.
+    The counts are the number of `rows` and `items`; with vectors their `shortest` and `longest` length, None without any; and
+    the number of `misplaced` sparse vectors, which do not fit their size, and of `broken` ones, with a missing or non-finite
+    number.
     """
     check_once("item_features", "item", counts["rows"] - counts["items"], examples)
     if counts.get("misplaced"):

@@ -11,9 +11,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, LongType, StructField, StructType, UserDefinedType
 
-from spark_recmetrics.columns import ABOUT_ITEM, ITEM_GROUPS
+from spark_recmetrics.columns import ABOUT_ITEM, ITEM_GROUPS, Columns
 from spark_recmetrics.inputs.accepted_columns import ColumnType
-from spark_recmetrics.inputs.spark import clean_train, column_of, column_type, schema_of
+from spark_recmetrics.inputs.spark import Inputs, clean_train, column_of, column_type, schema_of
 from spark_recmetrics.metrics.recommended_items import CATEGORIES_A_BLOCK, Popularity
 from spark_recmetrics.request.needs import POPULARITY_NEEDS
 from spark_recmetrics.side_info.bands_spark import example_ids
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     import pandas as pd
-
-    from spark_recmetrics.columns import Columns
-    from spark_recmetrics.inputs.spark import Inputs
 
 
 def parts_of_items(n_buckets: int) -> int:

@@ -5,88 +5,56 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from spark_recmetrics.columns import Side
 from spark_recmetrics.errors import ConfigError, DataError
-from spark_recmetrics.metrics.group_sums import GroupSizes, MeasureSpec, groupings_of
+from spark_recmetrics.metrics.group_sums import GroupSizes
 from spark_recmetrics.metrics.recommended_items import ItemSummary, Popularity
+from spark_recmetrics.request.request import Request, SliceRequest
 from spark_recmetrics.request.slices import COUNTED, Band, Slice, parse_slices
 from spark_recmetrics.text import did_you_mean
-
-if TYPE_CHECKING:
-    from spark_recmetrics.request.request import Request, SliceRequest
 
 Frame = TypeVar("Frame")
 
 
 class Bands(NamedTuple):
-    """The values of the slices of users, or of items.
+    """The values of the slices of users, or of items."""
 
-    Args:
-        side: `user` or `item`, which is also the name of the id column.
-        rows: The ids, each once, and `Band.column` for each band: a string, or an array of strings.
-        defaults: By `Band.column`, the value of ids that are not in the rows, and of null values.
-    """
-
-    side: Side
-    rows: Any
-    defaults: Mapping[str, Any]
+    side: Side  # also the name of the id column
+    rows: Any  # the ids, each once, and `Band.column` for each band: a string, or an array of strings
+    defaults: Mapping[str, Any]  # by `Band.column`, the value of ids that are not in the rows, and of null values
 
 
 class GroupRows(NamedTuple):
-    """The groups of users and items, for group metrics.
+    """The groups of users and items, for group metrics. What no metric needs is None."""
 
-    Args:
-        items: `item, groups`: the groups are indexes into the names of the sizes. None if no metric needs them.
-        segments: `user`, and `segment_0`, `segment_1`, … for each column with groups of users. None if no metric needs them.
-        sizes: The number of items of each group.
-    """
-
-    items: Any = None
-    segments: Any = None
+    items: Any = None  # `item, groups`: the groups are indexes into the names of the sizes
+    segments: Any = None  # `user`, and `segment_0`, `segment_1`, … for each column with groups of users
     sizes: GroupSizes = GroupSizes()
 
 
 class Descriptions(NamedTuple):
-    """Features and categories of items.
+    """Features and categories of items."""
 
-    Args:
-        rows: `item`, and its features and categories.
-        n_items: The number of items.
-        n_features: The length of the feature vectors.
-        categories: The names of all categories, sorted.
-    """
-
-    rows: Any
+    rows: Any  # `item`, and its features and categories
     n_items: int
-    n_features: int
-    categories: tuple[str, ...]
+    n_features: int  # the length of the feature vectors
+    categories: tuple[str, ...]  # the names of all categories, sorted
 
 
 @dataclass(frozen=True)
 class Known(Generic[Frame]):
-    """The side information of an evaluation.
-
-    Args:
-        models: The evaluated models.
-        n_items: The size of the catalog, None if it is not known.
-        summary: What all items have in common.
-        items: `item`, its properties packed into bytes, and its groups; None if no metric needs them.
-        items_to_all: All these rows are sent to every bucket of users. Otherwise they are joined to the rows of lists.
-        group_sizes: The number of items of each group.
-        segments: The groups of users.
-        bands: The values of slices.
-    """
+    """The side information of an evaluation."""
 
     models: tuple[str, ...]
-    n_items: int | None = None
+    n_items: int | None = None  # the size of the catalog, None if it is not known
     summary: ItemSummary = field(default_factory=ItemSummary)
-    items: Frame | None = None
-    items_to_all: bool = True
+    items: Frame | None = None  # `item`, its properties packed into bytes, and its groups; None if no metric needs them
+    items_to_all: bool = True  # all these rows are sent to every bucket of users; else they are joined to the rows of lists
     group_sizes: GroupSizes = field(default_factory=GroupSizes)
-    segments: Frame | None = None
-    bands: Mapping[Side, Bands] = field(default_factory=dict)
+    segments: Frame | None = None  # the groups of users
+    bands: Mapping[Side, Bands] = field(default_factory=dict)  # the values of slices
 
 
 def item_summary(popularity: Popularity | None, described: Descriptions | None, groups: GroupRows) -> ItemSummary:
@@ -96,11 +64,7 @@ def item_summary(popularity: Popularity | None, described: Descriptions | None, 
 
 
 def models_of(request: Request, tables: Sequence[Frame], read_names: Callable[[Frame], Iterable[str]]) -> tuple[str, ...]:
-    """The evaluated models. Their names are read from the tables with a model column only if the request names none.
-
-    Raises:
-        ConfigError: Several models are requested, and there is no model column; or the baseline is none of the models.
-    """
+    """The evaluated models. Their names are read from the tables with a model column only if the request names none."""
     if request.models is not None and len(request.models) > 1 and not tables:
         expected = f"a column {request.columns.model!r} (columns.model) with the values {', '.join(request.models)}"
         raise ConfigError(f"models: expected {expected}, found none: give model_name for predictions of one model")
@@ -112,11 +76,7 @@ def models_of(request: Request, tables: Sequence[Frame], read_names: Callable[[F
 
 
 def catalog_size(request: Request, catalog: Frame | None, count: Callable[[Frame], int]) -> int | None:
-    """The number of items in the catalog, which is counted only if a metric needs it. None if it is not known.
-
-    Raises:
-        DataError: The catalog is empty.
-    """
+    """The number of items in the catalog, which is counted only if a metric needs it. None if it is not known."""
     n_items = request.catalog_size
     if catalog is not None and request.needs.first_with("catalog"):
         n_items = count(catalog)
@@ -130,18 +90,8 @@ def counted_bands(request: SliceRequest, side: Side) -> dict[Band, str]:
     return {band: band.labels[bisect_right(band.edges, 0)] for band in request.counted if band.name == COUNTED[side]}
 
 
-def item_group_columns(measured: Iterable[MeasureSpec]) -> list[str]:
-    """The different columns by which items are grouped."""
-    columns = (grouping.column for grouping in groupings_of(measured))
-    return list(dict.fromkeys(column for column in columns if column is not None))
-
-
 def group_slices(columns: Iterable[str]) -> tuple[Slice, ...]:
-    """Columns with groups as slices of one column each.
-
-    Raises:
-        ConfigError: Two columns differ only by punctuation.
-    """
+    """Columns with groups as slices of one column each. `ConfigError` if two of them differ only by punctuation."""
     try:
         return parse_slices([Slice((Band(column),)) for column in columns])
     except ConfigError as error:

@@ -19,6 +19,7 @@ from spark_recmetrics.inputs.memory import (
 from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.metrics.recommended_items import Popularity, category_bits
 from spark_recmetrics.request.needs import POPULARITY_NEEDS
+from spark_recmetrics.request.request import Request
 from spark_recmetrics.side_info.bands_memory import learn_bands, learn_groups
 from spark_recmetrics.side_info.checks import check_categories, check_item_features, repeated_ids
 from spark_recmetrics.side_info.known import Descriptions, GroupRows, Known, catalog_size, item_summary, models_of
@@ -28,16 +29,9 @@ from spark_recmetrics.side_info.vectors import categories_of, feature_vectors
 if TYPE_CHECKING:
     import pandas as pd
 
-    from spark_recmetrics.request.request import Request
-
 
 def learn(inputs: MemoryInputs, request: Request) -> Known[pd.DataFrame]:
-    """The side information of an evaluation.
-
-    Raises:
-        ConfigError: The baseline is none of the models.
-        DataError: The catalog is empty, or a table of users or items cannot be used.
-    """
+    """The side information of an evaluation."""
     with_model = [rows for rows in inputs.predicted.values() if "model" in rows.column_names]
     models = models_of(request, with_model, lambda rows: rows["model"].unique().drop_null().to_pylist())
     n_items = catalog_size(request, inputs.catalog, len)

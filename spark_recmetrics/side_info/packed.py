@@ -20,20 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SideRows:
-    """The side information of users. Tables that no metric needs are None.
+    """The side information of users. Tables that no metric needs are None."""
 
-    Args:
-        train: `user, item` of training rows.
-        segments: `user`, and `segment_0`, `segment_1`, …: the user's group by each column with groups of users, or None.
-        items: `item` and `ABOUT_ITEM`, each item once. None if the rows of lists, ground truth and training rows have the
-            column `ABOUT_ITEM`.
-        members: The rows of `columns.KIND_MEMBER`.
-    """
-
-    train: pd.DataFrame | None = None
-    segments: pd.DataFrame | None = None
+    train: pd.DataFrame | None = None  # `user, item` of training rows
+    segments: pd.DataFrame | None = None  # `user`, and `segment_0`, …: the user's group, or None, by each column with groups
+    # `item` and `ABOUT_ITEM`, each item once; None if lists, ground truth and training rows have the column `ABOUT_ITEM`
     items: pd.DataFrame | None = None
-    members: pd.DataFrame | None = None
+    members: pd.DataFrame | None = None  # the rows of `columns.KIND_MEMBER`
 
 
 def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, SideRows]:
@@ -50,17 +43,11 @@ def split(rows: pd.DataFrame) -> tuple[pd.DataFrame, SideRows]:
 
 @dataclass(frozen=True)
 class Trained:
-    """The distinct training rows of a bucket, with numbers for users and items.
+    """The distinct training rows of a bucket, with numbers for users and items."""
 
-    Args:
-        user: (T,) users, ascending.
-        item: (T,) items, ascending within a user.
-        n_items: A number above those of all items.
-    """
-
-    user: Ints
-    item: Ints
-    n_items: int
+    user: Ints  # (T,) ascending
+    item: Ints  # (T,) ascending within a user
+    n_items: int  # above the numbers of all items
 
     @classmethod
     def of(cls, user: Ints, item: Ints, n_items: int) -> Trained:
@@ -80,25 +67,16 @@ class Trained:
 def pack(numbers: Ints, features: Floats, groups: Iterable[Ints]) -> list[bytes]:
     """The properties of each item as bytes, a multiple of 8.
 
-    Arrays are slow to send to Python: for each row, Spark reads all earlier rows of the batch.
-
-    Args:
-        numbers: (I, 2 + B) training rows of the item, users who have one, and its categories, one bit each.
-        features: (I, D) feature vector, NaN without one.
-        groups: (I,) arrays of indexes into `ItemSummary.groups`.
+    They are (I, 2 + B) training rows of the item, users who have one, and its categories, one bit each; its (I, D) features,
+    NaN without any; and (I,) arrays of indexes into `ItemSummary.groups`. Arrays are slow to send to Python: for each row,
+    Spark reads all earlier rows of the batch.
     """
     fixed = np.concatenate([numbers.astype("<i8"), features.astype("<f8").view("<i8")], axis=1)
     return [row.tobytes() + of_item.astype("<i8").tobytes() for row, of_item in zip(fixed, groups, strict=True)]
 
 
 def read_table(sources: Sequence[tuple[pd.DataFrame, Ints]], size: int, summary: ItemSummary) -> ItemTable:
-    """The properties of the items of a bucket.
-
-    Args:
-        sources: Frames with or without `ABOUT_ITEM`, and the number of the item of each row.
-        size: The number of items.
-        summary: The summary of all items.
-    """
+    """The properties of `size` items, from frames with or without `ABOUT_ITEM` and the number of the item of each row."""
     import pandas as pd
 
     filled = [(code, frame[ABOUT_ITEM]) for frame, code in sources if ABOUT_ITEM in frame and len(frame)]
@@ -106,10 +84,7 @@ def read_table(sources: Sequence[tuple[pd.DataFrame, Ints]], size: int, summary:
     features = np.full((size, summary.n_features), np.nan)
     n_groups, groups = np.zeros(size, dtype=np.int64), np.zeros(0, dtype=np.int64)
     if filled:
-        codes, values = (
-            np.concatenate([code for code, _ in filled]),
-            pd.concat([values for _, values in filled]),
-        )
+        codes, values = np.concatenate([code for code, _ in filled]), pd.concat([values for _, values in filled])
         present = values.notna().to_numpy()
         code, first = np.unique(codes[present], return_index=True)
         packed = values.to_numpy()[present][first]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from spark_recmetrics.inputs.spark import Inputs
+from spark_recmetrics.request.request import Request
 from spark_recmetrics.side_info.bands_spark import learn_bands, learn_groups
 from spark_recmetrics.side_info.items_spark import (
     kept_items,
@@ -21,26 +23,13 @@ from spark_recmetrics.storage.read import example_in_errors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_recmetrics.inputs.spark import Inputs
-    from spark_recmetrics.request.request import Request
-
 LARGEST_TO_ALL = 2**26
 """The maximum size, in bytes, of the properties of items that are sent to every bucket. Larger tables are joined to the rows of
 lists."""
 
 
 def learn(inputs: Inputs, request: Request, resources: ExitStack) -> Known[DataFrame]:
-    """The side information of an evaluation. Nothing of the size of the catalog reaches the driver.
-
-    Args:
-        inputs: The caller's tables.
-        request: The request.
-        resources: Releases what is kept in the cluster.
-
-    Raises:
-        ConfigError: The baseline is none of the models.
-        DataError: The catalog is empty, or a table of users or items cannot be used.
-    """
+    """The side information. `resources` releases what is kept. Nothing of the size of the catalog reaches the driver."""
     spark, needs = inputs.truth.sparkSession, request.needs.all
     with step(spark, "models and catalog"):
         with_model = [rows for rows in inputs.predicted.values() if "model" in rows.columns]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.inputs.memory import MemoryTable, as_strings
+from spark_recmetrics.inputs.accepted_columns import STRING
+from spark_recmetrics.inputs.memory import MemoryTable, cast_ids
 from spark_recmetrics.side_info.checks import DENSE, INTEGER_KINDS, MOST_FEATURES, categories_type, features_type
 
 if TYPE_CHECKING:
@@ -70,11 +71,7 @@ def categories_of(table: MemoryTable, name: str) -> list[list[str]]:
 
 def plain_strings(column: pa.ChunkedArray) -> list[str | None]:
     """The values as Spark writes them."""
-    import pyarrow as pa
-
-    if pa.types.is_floating(column.type):  # integers of pandas next to a missing value
-        column = column.cast(pa.int64())
-    strings: list[str | None] = as_strings(column).to_pylist()
+    strings: list[str | None] = cast_ids(column, STRING).to_pylist()
     return strings
 
 

@@ -98,7 +98,12 @@ class Interactions:
         # The order must be total even if user and item repeat: all other columns follow, by name.
         ids = {self.columns.user, self.columns.item}
         fields = sorted(self.frame.drop(TIME, KEPT).schema.fields, key=lambda field: field.name)
-        _check_names([field.name for field in fields])
+        names = [field.name.lower() for field in fields]
+        equal = [field.name for field in fields if names.count(field.name.lower()) > 1]
+        if equal:
+            raise DataError(
+                f"rows: expected column names that differ not only in case, found {printable(', '.join(equal))}: rename one"
+            )
         rest = [_sortable(column_of(self.frame, field.name), field.dataType) for field in fields if field.name not in ids]
         by_user = Window.partitionBy(self.user)
         # Items are ordered as strings, as they are hashed: 9 follows 10 whatever the type of the ids.
@@ -163,14 +168,6 @@ def _with_cut(frame: DataFrame, counts: Sequence[Column], share: Fraction) -> Da
         F.min(F.when(fits, F.col(TIME))).alias("cut"),
         F.max_by("kept", F.when(F.col("kept") > 0, F.col(TIME))).alias("last"),
     )
-
-
-def _check_names(names: Sequence[str]) -> None:
-    equal = [name for name in names if sum(name.lower() == other.lower() for other in names) > 1]
-    if equal:
-        raise DataError(
-            f"rows: expected column names that differ not only in case, found {printable(', '.join(equal))}: rename one"
-        )
 
 
 def _sortable(column: Column, kind: DataType) -> Column:

@@ -51,12 +51,7 @@ class Clock:
         return minutes * 60_000_000 + (F.date_part(F.lit("SECOND"), times) * 1_000_000).cast("bigint")
 
     def cut(self, value: object) -> int:
-        """A cut as such an integer. Dates and times are objects of `datetime` or strings in ISO 8601.
-
-        Raises:
-            ConfigError: It does not fit the column or is out of range, it has no time zone and none is set, or it does not
-                exist or is ambiguous there, when clocks are changed.
-        """
+        """A cut as such an integer. Dates and times are objects of `datetime` or strings in ISO 8601."""
         if self.kind == "number":
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ConfigError(f"cut: expected an integer, like the times, found {value!r}")

@@ -24,6 +24,7 @@ from spark_recmetrics.stats.result import (
     number,
     numbers,
     resamples,
+    rounded_differences,
 )
 
 if TYPE_CHECKING:
@@ -339,10 +340,9 @@ def _differences(a: ArrayLike, b: ArrayLike) -> _Differences:
     if len(old) != len(new):
         raise ConfigError(f"a and b: expected one value of each for every user, found {len(old)} and {len(new)}")
     check_range(np.concatenate([old, new]))
-    difference, noise = new - old, ROUNDING * np.maximum(np.abs(old), np.abs(new))
+    difference, noise = rounded_differences(old, new)
     positions = np.flatnonzero(~np.isnan(difference))
     difference, noise = difference[positions], noise[positions]
-    difference[np.abs(difference) <= noise] = 0.0
     n = len(difference)
     mean = math.fsum(difference) / max(n, 1)
     variance = math.fsum((difference - mean) ** 2) / max(n - 1, 1)

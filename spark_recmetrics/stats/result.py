@@ -214,12 +214,15 @@ def numbers(values: ArrayLike, name: str) -> NDArray[np.float64]:
     return array
 
 
-def aligned(**samples: Any) -> list[Any]:
-    """The samples in the order of the index of the first pandas Series; other arrays keep their order.
+def rounded_differences(old: NDArray[np.float64], new: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The differences, 0 where they are only rounding errors of the values, and the largest such errors."""
+    difference, noise = new - old, ROUNDING * np.maximum(np.abs(old), np.abs(new))
+    difference[np.abs(difference) <= noise] = 0.0
+    return difference, noise
 
-    Raises:
-        ConfigError: Two Series have different indexes.
-    """
+
+def aligned(**samples: Any) -> list[Any]:
+    """The samples in the order of the index of the first pandas Series; other arrays keep their order."""
     series = {name: values for name, values in samples.items() if hasattr(values, "reindex") and hasattr(values, "index")}
     if not series:
         return list(samples.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,15 +11,19 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from spark_recmetrics.errors import DataError, RecMetricsError
+from spark_recmetrics.errors import DataError, RecMetricsError, reason_of
 from spark_recmetrics.storage.input_files import literal_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+_log = logging.getLogger(__name__)
+
 _DAMAGED = re.compile(r"(?:reading file:?|footer for file:|converted in file) (\S.*?)\.?(?:\s{2}|\. |\n|$)")
 """Errors of Spark for a file that it cannot read, with the file."""
+
+_DAMAGED_FILE = "cannot read {}: it is damaged, was removed, or has another format: write it again, or set format"
 
 _OTHER_TYPE = re.compile(r"olumn:? \[([^]]+)\][.,] Expected(?: Spark type|:) (\S+), (?:actual Parquet type|Found:) (\w+)")
 """In such an error: a column has another type than in other files."""
@@ -56,7 +61,7 @@ def _damaged_file(error: BaseException) -> str | None:
         return (
             f"cannot read {match[1]}: column {column!r}: expected {expected}, found {found}: write all files with the same type"
         )
-    return f"cannot read {match[1]}: it is damaged, was removed, or has another format: write it again, or set format"
+    return _DAMAGED_FILE.format(match[1])
 
 
 def why_unreadable(
@@ -73,7 +78,19 @@ def why_unreadable(
             f"{named} the parquet type {illegal[1]}, which Spark cannot read: write the files without this column, or with "
             "another type, such as a timestamp in microseconds"
         )
-    return _damaged_file(error)
+    return _damaged_file(error) or _only_some_readable(files[:_N_FILES], read_schema)
+
+
+def _only_some_readable(files: Sequence[str], read_schema: Callable[[str], StructType]) -> str | None:
+    """The first file that cannot be read although others can; the error of ORC names no file."""
+    damaged = []
+    for file in files:
+        try:
+            read_schema(literal_path(file))
+        except Exception as error:  # noqa: BLE001, PERF203 - readers fail in many ways
+            _log.debug("cannot read %s: %s", file, reason_of(error))
+            damaged.append(file)
+    return _DAMAGED_FILE.format(damaged[0]) if 0 < len(damaged) < len(files) else None
 
 
 def _different_columns(files: Sequence[str], read_schema: Callable[[str], StructType]) -> str:

@@ -155,7 +155,7 @@ def user_hashes(spark, users):
 BOOTSTRAP = srm.Intervals("bootstrap", confidence=0.9, n_resamples=150, seed=4)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.spark
 def test_intervals_are_the_percentiles_over_users_drawn_anew(spark):
     rows = data()
@@ -178,7 +178,7 @@ def test_intervals_are_the_percentiles_over_users_drawn_anew(spark):
     assert not [name for name in result.per_user.columns if name.startswith(("item_", "list_"))]
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.once
 def test_intervals_look_at_the_users_that_the_value_looks_at(spark):
@@ -198,7 +198,7 @@ def test_intervals_look_at_the_users_that_the_value_looks_at(spark):
 
 @pytest.mark.spark
 @pytest.mark.once
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_intervals_do_not_depend_on_order_or_partitioning(spark):
     rows = data(8)
     shuffled = tuple(random.Random(1).sample(table, len(table)) for table in rows)
@@ -317,7 +317,7 @@ def covered(population, n_samples, n_more):
     return np.mean((low <= true) & (true <= high), axis=0), np.mean(high - low, axis=0) / (2 * 1.96 * deviation)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_users", "n_items", "k", "skew"),
     [(100, 300, 10, 1.0), (300, 300, 5, 2.5), (100, 1000, 10, 1.0)],

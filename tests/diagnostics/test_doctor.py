@@ -255,7 +255,7 @@ def renamed_python(folder):
 
 
 @pytest.mark.spark
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize("other_python", [real_python, renamed_python])
 def test_a_worker_of_another_python(run_doctor, session_kind, other_python, tmp_path):
     version, python = other_python(tmp_path)
@@ -279,7 +279,7 @@ def test_c8_a_run_with_two_pythons_ends_before_anything_is_read(run_command, con
 
 
 @pytest.mark.spark
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_a_worker_that_is_not_there(run_doctor, session_kind):
     checks, _ = run_doctor(PYSPARK_PYTHON="/nowhere/python")
     level, text = checks["worker"]

@@ -79,6 +79,7 @@ def broken(monkeypatch, name, change):
 # The perfect ranking ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_the_perfect_ranking_of_every_metric(sampled):
     level, finding, _ = preflight._perfect(sampled([*ALL, "ctr"]))
@@ -240,6 +241,7 @@ def test_users_with_more_relevant_items_than_candidates_are_left_out(sampled, mo
     assert finding.startswith("320 lists of 20 items in random order")
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_nothing_is_known_of_a_random_ranking(sampled):

@@ -223,6 +223,7 @@ def ended(process):
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+@pytest.mark.slow
 def test_two_clients_without_java_at_once(master, own, client, installed, archive, data, tmp_path):
     """Each client sends the wheel to the server, whose workers lack it. The command cannot send it, and says what to do."""
     with connect_server(tmp_path, own, "--master", master, *FLAGS) as address:

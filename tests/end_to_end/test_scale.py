@@ -13,7 +13,7 @@ from spark_recmetrics.inputs.buckets_spark import bucket_numbers, bucket_of
 from spark_recmetrics.inputs.spark import read_inputs
 from spark_recmetrics.scoring.plan_spark import ranked_lists
 
-pytestmark = [pytest.mark.spark, pytest.mark.heavy]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)

@@ -198,7 +198,7 @@ def test_refused_data_are_refused(row):
         evaluate(row, [row.metric])
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.once
 def test_values_agree_where_items_are_recommended_that_the_catalogue_lacks(spark):

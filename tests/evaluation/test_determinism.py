@@ -86,7 +86,7 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_per_user_is_the_same_bit_for_bit_whatever_the_rows_and_the_session(spark):
     case = random_data.merged_cases(range(3), duplicates=True, propensities=True)
     first = evaluate(spark, case, order=0, n_partitions=1, n_buckets=3)
@@ -103,7 +103,7 @@ def test_per_user_is_the_same_bit_for_bit_whatever_the_rows_and_the_session(spar
         assert_same(found_in(result), wanted)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_renamed_ids_change_nothing_but_the_names(spark):
     """Texts become whole numbers. The new ids keep the order of the old ones, which decides between equal scores."""
     case = random_data.merged_cases(range(2), duplicates=True, propensities=True)
@@ -130,7 +130,7 @@ def test_o1_a_list_over_many_partitions(spark):
     assert result.to_dict() == {"model": {"ndcg@2": 1.0}}
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_o2_equal_scores_have_one_order(spark):
     """Twenty orders of the rows, as twenty models, so that one evaluation looks at all of them."""
     pairs = ["a", "b"]
@@ -151,7 +151,7 @@ def test_o2_equal_scores_have_one_order(spark):
 ERRORS = [24.621, 12.14, 0.169, 6.865, 1.879, 16.326]
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_o6_values_summed_in_another_order(spark):
     """Six users with these errors, in six orders and over as many partitions."""
     means = set()

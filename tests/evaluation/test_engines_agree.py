@@ -21,7 +21,7 @@ def outcomes(request, *engines):
 
 @pytest.mark.spark
 @pytest.mark.once
-@pytest.mark.parametrize("seed", [*FEW, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in MORE)])
+@pytest.mark.parametrize("seed", [*FEW, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MORE)])
 def test_memory_agrees_with_spark(spark, seed):
     assert differences(*outcomes(random_request(seed), POLARS, on_spark(spark))) == []
 

@@ -123,7 +123,7 @@ ON_SPARK = (*ACROSS, "ranx", "recommenders", "warprec")
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "convention_name",
-    [pytest.param(name, marks=pytest.mark.core if name == "default" else pytest.mark.heavy) for name in ON_SPARK],
+    [pytest.param(name, marks=pytest.mark.core if name == "default" else pytest.mark.slow) for name in ON_SPARK],
 )
 def test_every_metric_agrees_with_the_oracle_on_spark(spark, convention_name):
     """Five random data sets at once; tests/evaluation/test_memory.py has fifty for each convention."""
@@ -135,7 +135,7 @@ def test_every_metric_agrees_with_the_oracle_on_spark(spark, convention_name):
     result.release()
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.spark
 def test_cut_lists_agree_with_the_oracle(spark):
     """Without a metric that looks at whole lists, these are cut before they leave the JVM."""
@@ -192,7 +192,7 @@ def test_given_ranks_win_over_scores(session, duplicates):
     assert_agrees(evaluate_case(session, case, rules, metrics=metrics), expected, metrics)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "options",
@@ -256,7 +256,7 @@ def test_repeated_items_are_not_compared_twice(session):
         evaluate_case(session, oracle.random_case(1), rules, metrics=["gauc"], catalog=20)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.by_turns
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_lists_and_windows_rank_alike_bit_for_bit(spark, options, case):
     assert facts[0] == facts[1] == facts[2]
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.spark
 def test_items_of_lists_are_the_same_wherever_they_are_ranked(spark):
     case = oracle.random_case(31, ratings=True, missing_scores=True)
@@ -358,7 +358,7 @@ def test_golden_table(session, convention_name):
     assert found == pytest.approx({f"{metric}@3": v for metric, v in oracle.GOLDEN[convention_name].items()}, abs=1e-6)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.spark
 def test_nothing_about_the_layout_of_the_rows_changes_a_bit(spark):
     """Rows shuffled, 1, 3 and 17 partitions, adaptive execution and ANSI on and off, another number of buckets."""
@@ -393,7 +393,7 @@ def test_nothing_about_the_layout_of_the_rows_changes_a_bit(spark):
             assert values == pytest.approx(means[model], abs=1e-12)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.connect
 def test_renamed_ids_change_no_value(spark):

@@ -319,7 +319,7 @@ def test_a_session_that_drops_columns(spark):
 
 
 @pytest.mark.spark
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_settings_of_the_session_change_no_number(spark):
     rows = [("a", 1, 5, 0.9), ("a", 1, 6, 0.8), ("a", 2, 6, 0.7), ("b", 1, 6, 0.6), ("b", 2, 5, 0.5)]
     lists = ("model string, user_id int, item_id int, score double", rows)

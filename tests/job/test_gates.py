@@ -44,6 +44,7 @@ def job(spark, tmp_path):
     return run
 
 
+@pytest.mark.heavy
 @pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core

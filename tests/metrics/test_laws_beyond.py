@@ -379,7 +379,7 @@ def test_equal_groups_are_served_equally(world):
     assert alike.values(names) == dict.fromkeys(names, 0)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @law("rsp")
 @given(world=worlds())
 def test_the_size_of_a_group_does_not_matter_if_all_its_items_are_recommended(world):
@@ -392,7 +392,7 @@ def test_the_size_of_a_group_does_not_matter_if_all_its_items_are_recommended(wo
     assert served._replace(lists=dict.fromkeys(lists, ITEMS)).values("rsp(pool=all)") == {"rsp(pool=all)": close(0)}
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @law("rsp", "reo", "pop_reo")
 @given(world=worlds(), data=st.data())
 def test_only_one_group_is_recommended(world, data):
@@ -423,7 +423,7 @@ def doubled(world: World) -> World:
 PAIRED = ["bias_disparity_bs", "bias_disparity_bs(source=truth)", "bias_disparity_br", "bias_disparity_bd"]
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @law("user_mad_ranking", "user_mad_rating", "bias_disparity_bs", "bias_disparity_br", "bias_disparity_bd")
 @given(world=worlds())
 def test_groups_of_identical_users_are_served_equally(world):
@@ -444,7 +444,7 @@ def test_a_perfect_and_an_empty_group_differ_by_1(world, k):
     assert world._replace(lists=lists).values("user_mad_ranking", k) == {f"user_mad_ranking@{k}": close(1)}
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @law("user_mad_rating", "item_mad_rating")
 @given(world=worlds(st.sampled_from([{"old"}, {"new"}, {"old", "mid"}])))
 def test_differences_have_the_unit_of_the_scores(world):
@@ -456,7 +456,7 @@ def test_differences_have_the_unit_of_the_scores(world):
     assert [more[name] for name in kept] == [value if value is None else close(value) for value in map(before.get, kept)]
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @law("item_mad_ranking", "item_mad_rating")
 @given(world=worlds(st.sampled_from([{"old"}, {"new"}])))
 def test_items_that_are_always_hits_and_items_that_never_are(world):
@@ -471,7 +471,7 @@ def test_items_that_are_always_hits_and_items_that_never_are(world):
     assert all(value in (None, close(0)) for value in result.values()), "all is right and has one score, whatever the group is"
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @law("bias_disparity_bs", "bias_disparity_br", "bias_disparity_bd")
 @given(world=worlds(st.sampled_from([{"old"}, {"new"}, {"mid"}])))
 def test_preferences_are_shares(world):
@@ -513,7 +513,7 @@ def renamed(names: Mapping[str, str], own: Any) -> Any:
     return type(own)(renamed(names, one) for one in own) if isinstance(own, list | tuple) else own
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @LAWS
 @given(world=worlds(), k=st.sampled_from([None, 1, 3]), data=st.data())
 def test_names_and_order_of_rows_do_not_matter(world, k, data):
@@ -536,7 +536,7 @@ OTHERS = ("inter_list_diversity", "novelty(scale=max)")
 divides by the logarithm of the number of users."""
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @LAWS
 @given(world=worlds(), k=st.sampled_from([None, 1, 3]))
 def test_duplicating_all_users_changes_no_mean_and_no_share(world, k):

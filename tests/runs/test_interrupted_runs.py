@@ -86,7 +86,7 @@ def steps(monkeypatch):
 
 @pytest.mark.spark
 @pytest.mark.once
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_killed_at_every_step_and_run_again(spark, tmp_path, steps):
     """Before the commit the previous rows stay, after it the new ones are complete."""
     folder = str(tmp_path)
@@ -116,7 +116,7 @@ def test_a_first_run_that_is_killed_is_no_run(spark, tmp_path, steps):
 
 @pytest.mark.spark
 @pytest.mark.once
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_cycles_with_a_kill_at_a_random_step(spark, tmp_path, steps):
     folder, chance, shown, n_killed = str(tmp_path), random.Random(4), {}, 0
     runs = [RUN, Run(run_id="r2", as_of="2026-11-28")]
@@ -189,7 +189,7 @@ def test_two_jobs_publish_the_same_run_at_once(spark, tmp_path):
 
 
 @pytest.mark.spark
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_rows_of_a_killed_run_are_removed_after_a_week(spark, tmp_path, steps):
     folder = str(tmp_path)
     assert not steps.publish(frames_of(spark, 1), Output(path=folder), RUN, until=2 * STAGED)

@@ -319,13 +319,36 @@ def test_a_column_of_a_type_that_spark_does_not_have_is_named(spark, tmp_path):
 
 
 @pytest.mark.spark
-def test_a_truncated_parquet_file_is_named(spark, tmp_path):
+@pytest.mark.parametrize("file_format", ["parquet", pytest.param("orc", marks=pytest.mark.heavy)])
+def test_truncated_and_empty_files_are_named(spark, tmp_path, file_format):
     for name in ("part-0", "part-1"):
-        write(tmp_path / f"{name}.parquet", user_id=[str(n) for n in range(1000)], item_id=["x"] * 1000)
-    damaged = tmp_path / "part-1.parquet"
-    damaged.write_bytes(damaged.read_bytes()[:2000])
-    message = rejected(spark, tmp_path)
-    assert re.fullmatch(rf"cannot read (file:)?{damaged}: it is damaged, .*: write it again, or set format", message)
+        write(tmp_path / f"{name}.{file_format}", file_format, user_id=[str(n) for n in range(1000)], item_id=["x"] * 1000)
+    damaged = tmp_path / f"part-1.{file_format}"
+    content = damaged.read_bytes()
+    # A file of ORC without a byte is one without rows.
+    for n_bytes in (len(content) // 2, 0) if file_format == "parquet" else (len(content) // 2,):
+        damaged.write_bytes(content[:n_bytes])
+        assert re.fullmatch(rf"cannot read (file:)?{damaged}: it is damaged, .*, or set format", rejected(spark, tmp_path))
+    damaged.write_bytes(content)
+    assert read(spark, tmp_path).count() == 2000
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
+def test_rows_of_a_folder_are_filtered_as_its_name_is_written(spark, tmp_path):
+    for day, user in (("01", "a"), ("1", "b")):
+        write(tmp_path / f"day={day}" / "p.parquet", user_id=[user])
+    assert_rows(read(spark, tmp_path, where={"day": "01"}), [("a", "01")])
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
+def test_names_of_folders_in_bytes_are_rejected_and_those_of_spark_are_read(spark, tmp_path):
+    write(tmp_path / "bytes" / "user_id=K%C3%B6ln" / "p.parquet", item_id=["x"])
+    assert "found user_id=K%C3%B6ln, in which 'user_id=Köln' is written as bytes" in rejected(spark, tmp_path / "bytes")
+    rows = spark.createDataFrame([("x", "Köln")], "item_id string, user_id string")
+    rows.write.partitionBy("user_id").parquet(str(tmp_path / "spark"))
+    assert_rows(read(spark, tmp_path / "spark"), [("x", "Köln")])
 
 
 @pytest.mark.spark

@@ -26,6 +26,7 @@ def rejected(spark, tmp_path, text, **location):
     return str(caught.value).replace(f"{tmp_path.name}/", "")
 
 
+@pytest.mark.heavy
 @pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core

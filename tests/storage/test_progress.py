@@ -306,7 +306,7 @@ def test_a_terminal_shows_the_tasks_of_connect(spark, session_kind, monkeypatch)
     assert sys.stderr.getvalue() == text
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_a_job_on_a_terminal(job, tmp_path):
     """A process whose stderr is a terminal. A line may follow a cleared bar of Spark."""
     leader, follower = pty.openpty()

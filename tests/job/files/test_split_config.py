@@ -99,3 +99,8 @@ def test_a_path_with_as_of_needs_one(write):
         load_split(path)
     config = load_split(path, as_of="2026-11-28")
     assert config.located(config.input).path == "/2026-11-28/r"
+
+
+def test_an_output_in_its_input_is_rejected(write):
+    with pytest.raises(ConfigError, match=r"output\.path: '/r/x' lies inside input\.path '/r'"):
+        load_split(write(SMALLEST.replace("path: /out", "path: /r/x")))
