@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,19 +27,11 @@ _USERS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class Shared:
-    """The item metrics with resampled confidence intervals.
-
-    Args:
-        metrics: The metrics.
-        convention: The convention.
-        counts: By model and index of the `CountSpec`, how often items are in all lists.
-        n_models: The number of models.
-        intervals: How confidence intervals are computed.
-    """
+    """The item metrics with resampled confidence intervals."""
 
     metrics: tuple[Metric, ...]
     convention: Convention
-    counts: Mapping[tuple[int, int], ItemCounts]
+    counts: Mapping[tuple[int, int], ItemCounts]  # by model and index of the `CountSpec`, how often items are in all lists
     n_models: int
     intervals: Intervals
 
@@ -50,6 +42,11 @@ class Shared:
             return None
         metrics = tuple(metric for metric in scoring.item_metrics if metric.definition.left_out is not None)
         return cls(metrics, scoring.convention, counts, scoring.n_models, intervals) if metrics else None
+
+    def by_metric(self, rows: Iterable[Sequence[Any]]) -> dict[tuple[int, Metric], tuple[float, float]]:
+        """By index of the model, and metric: the confidence limits as distances from the value, from rows of `share_ends`."""
+        n = len(self.metrics)
+        return {(place // n, self.metrics[place % n]): (low, high) for place, low, high in rows}
 
 
 def part_shares(batches: Iterator[pa.RecordBatch], shared: Shared) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from spark_recmetrics.metrics import Metric, Sums
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished
 from spark_recmetrics.request.intervals import Intervals
-from spark_recmetrics.request.user_sums import tallies
+from spark_recmetrics.request.user_sums import Tally, tallies
 from spark_recmetrics.scoring.partial_sums import (
     MOST_RANGES,
     PAIRS_A_RANGE,
@@ -28,24 +28,13 @@ from spark_recmetrics.scoring.partial_sums import (
 
 @dataclass(frozen=True)
 class Mean:
-    """One value of SUMMARY.
-
-    Args:
-        metric: The metric.
-        value: Mean over the users; None if it is undefined.
-        n_users: Number of users that the value is the mean of.
-        n_undefined: Number of users whose value is 0/0. As the convention says, they are left out or count as 0.
-        std: Standard deviation over the users (n - 1); None for pooled values, below two users, and if it is infinite.
-        ci_low: Lower confidence limit, None without a confidence interval.
-        ci_high: Upper confidence limit.
-        ci_method: How the confidence interval was computed.
-    """
+    """One value of SUMMARY, with the limits of its confidence interval, if there is one."""
 
     metric: Metric
-    value: float | None
-    n_users: int
-    n_undefined: int
-    std: float | None = None
+    value: float | None  # mean over the users; None if it is undefined
+    n_users: int  # that the value is the mean of
+    n_undefined: int  # users whose value is 0/0: as the convention says, they are left out or count as 0
+    std: float | None = None  # over the users (n - 1); None for pooled values, below two users, and if it is infinite
     ci_low: float | None = None
     ci_high: float | None = None
     ci_method: str | None = None
@@ -189,38 +178,24 @@ def _pooled(metric: Metric, convention: Convention, sums: Sums, n_users: int, n_
     return Mean(metric, None if math.isnan(value) else value, n_users, n_undefined)
 
 
-class Drawn(NamedTuple):
-    """A column of PER_USER that is resampled.
-
-    Args:
-        column: The name of the column.
-        users: The user set.
-        as_zero: Missing values count as 0.
-    """
-
-    column: str
-    users: str
-    as_zero: bool = False
-
-
-def drawn_of(metric: Metric, convention: Convention) -> list[Drawn]:
+def drawn_of(metric: Metric, convention: Convention) -> list[Tally]:
     """The columns that a replicate of the metric is computed from: those of the metric, then those of its parts."""
     if metric.definition.kind == "rating" and metric.average(convention) != "per_user":
-        return [Drawn(moment, RATED) for moment in Moments._fields]
+        return [Tally(moment, RATED) for moment in Moments._fields]
     columns = []
     for tally in tallies(metric, convention):
         pooled = [f"{tally.column}_{part}" for part in ("total", "count")] if tally.pooled else []
-        columns += [Drawn(tally.column, tally.users, tally.as_zero), *(Drawn(name, tally.users) for name in pooled)]
+        columns += [tally._replace(pooled=False), *(Tally(name, tally.users) for name in pooled)]
     return columns
 
 
-def drawn_values(rows: Mapping[str, Any], drawn: Drawn) -> Any:
+def drawn_values(rows: Mapping[str, Any], drawn: Tally) -> Any:
     """(R,) the values of a column of PER_USER, NaN if a user is not in the user set or has no value."""
     values = as_doubles(rows[drawn.column])
     return np.where(in_population(rows, drawn.users), np.nan_to_num(values, nan=0.0) if drawn.as_zero else values, np.nan)
 
 
-def replicated(metric: Metric, convention: Convention, sums: Mapping[Drawn, Any], counts: Mapping[Drawn, Any]) -> Any:
+def replicated(metric: Metric, convention: Convention, sums: Mapping[Tally, Any], counts: Mapping[Tally, Any]) -> Any:
     """(B,) the value of the metric in each bootstrap replicate, NaN for a replicate without users.
 
     For each column of `drawn_of`, the sums are its (B,) weighted sums, and the counts the (B,) sums of its weights.
@@ -235,7 +210,7 @@ def replicated(metric: Metric, convention: Convention, sums: Mapping[Drawn, Any]
             return sums[columns[1]]
         if average != "per_user":
             return finished(metric, Sums(*(sums[column] for column in columns[1:3])))
-        first, *parts = (Drawn(tally.column, tally.users, tally.as_zero) for tally in tallies(metric, convention))
+        first, *parts = (tally._replace(pooled=False) for tally in tallies(metric, convention))
         by_tally = [sums[column] / counts[column] for column in (parts or [first])]
         return metric.definition.compute(*by_tally, **metric.options(convention)) if parts else by_tally[0]
 
@@ -243,12 +218,7 @@ def replicated(metric: Metric, convention: Convention, sums: Mapping[Drawn, Any]
 def resampled_ends(sums: Any, counts: Any, total: float, n: int, confidence: float) -> tuple[float, float] | None:
     """The confidence limits of the mean of n contributions, as distances from the mean; None without replicates.
 
-    Args:
-        sums: (B,) the weighted sum of the contributions in each bootstrap replicate.
-        counts: (B,) the sum of the weights.
-        total: The sum of the contributions.
-        n: Their number.
-        confidence: The confidence level.
+    (B,) for each bootstrap replicate, `sums` has the weighted sum of the contributions, and `counts` the sum of the weights.
     """
     drawn = counts > 0
     if n < 2 or not drawn.any():

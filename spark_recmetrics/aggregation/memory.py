@@ -39,16 +39,11 @@ USER_TYPE = "type of users"
 """The key, in `attrs` of PER_USER, of the Arrow type that user ids have in the caller's tables."""
 
 
-def kind_of(per_user: pd.DataFrame) -> pa.DataType:
-    """The Arrow type of the users of PER_USER."""
-    return per_user.attrs[USER_TYPE]
-
-
-def user_hashes(users: Any, kind: pa.DataType) -> Any:
-    """(R,) the hash of each user, as Spark computes it."""
+def user_hashes(users: Any, per_user: pd.DataFrame) -> Any:
+    """(R,) the hash of each of these users of PER_USER, as Spark computes it."""
     import pyarrow as pa
 
-    return xxhash64(pa.chunked_array([pa.array(users, kind)])).view(np.int64)
+    return xxhash64(pa.chunked_array([pa.array(users, per_user.attrs[USER_TYPE])])).view(np.int64)
 
 
 def won_in_ranges(per_user: pd.DataFrame, cuts: Sequence[int | None]) -> list[tuple[Any, ...]]:
@@ -140,7 +135,7 @@ def slice_means(per_user: pd.DataFrame, sliced: Sliced) -> list[dict[str, Any]]:
     """The values of every model for every value of a slice: the rows of `slices.whole_slice`."""
     import pandas as pd
 
-    rows = per_user.assign(user_hash=user_hashes(per_user["user"], kind_of(per_user))) if sliced.resamples else per_user
+    rows = per_user.assign(user_hash=user_hashes(per_user["user"], per_user)) if sliced.resamples else per_user
     parts = [part for part in part_slices(rows, sliced) if len(part)]
     if not parts:
         return []
@@ -152,14 +147,12 @@ def slice_means(per_user: pd.DataFrame, sliced: Sliced) -> list[dict[str, Any]]:
     return values
 
 
-def item_ends(lists: pa.RecordBatch, shared: Shared) -> dict[int, tuple[float, float]]:
-    """By place of a model and metric, the confidence limits as distances from the value."""
-    ends: dict[int, tuple[float, float]] = {}
-    for part in part_shares(iter([lists]), shared):
-        for _, of_place in part.to_pandas().groupby("place"):
-            for place, low, high in share_ends(of_place, shared.intervals.confidence).itertuples(index=False):
-                ends[int(place)] = (low, high)
-    return ends
+def interval_ends(lists: pa.RecordBatch, shared: Shared) -> list[tuple[Any, ...]]:
+    """The rows of `share_ends`: confidence limits per model and metric."""
+    (parts,) = part_shares(iter([lists]), shared)
+    by_place = (part for _, part in parts.to_pandas().groupby("place"))
+    ends = (share_ends(part, shared.intervals.confidence) for part in by_place)
+    return [row for of_place in ends for row in of_place.itertuples(index=False, name=None)]
 
 
 def listed_items(
@@ -195,7 +188,7 @@ def listed_items(
     by_user = joined.iloc[np.argsort(number, kind="stable")]
     structs = pa.StructArray.from_arrays([pa.array(by_user[name].to_numpy()) for name in names], names=names)
     ends = np.append(0, np.cumsum(np.bincount(number, minlength=len(users))))
-    hashes = user_hashes(users, kind_of(per_user))
+    hashes = user_hashes(users, per_user)
     return pa.RecordBatch.from_arrays(
         [pa.array(hashes), pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs)], names=["user_hash", "rows"]
     )

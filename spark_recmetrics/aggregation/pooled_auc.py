@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 def pooled_auc(ranges: Iterable[Sequence[Any]], cut: int) -> dict[str, float]:
     """By model, the probability that a relevant pair has a higher score than a non-relevant one; none if one kind is missing.
 
-    Args:
-        ranges: Rows of `comparisons_won`.
-        cut: Position of the cut-off.
+    It is computed from rows of `comparisons_won`, for the cut-off at the position `cut`.
 
     Example:
         Two relevant pairs and a non-relevant one in the lower range, where one of two comparisons is won, and a relevant pair
@@ -45,9 +43,7 @@ def pooled_auc(ranges: Iterable[Sequence[Any]], cut: int) -> dict[str, float]:
 def comparisons_won(pairs: pd.DataFrame, cuts: Sequence[int | None]) -> pd.DataFrame:
     """For one model and range of scores: the relevant and the other pairs by cut-off, and the comparisons that are won.
 
-    Args:
-        pairs: `model, range, score, rank`. The rank is negative if the item is not relevant.
-        cuts: Cut-offs of the ranks, None for full lists.
+    The pairs are `model, range, score, rank`. The rank is negative if the item is not relevant.
     """
     import pandas as pd
 

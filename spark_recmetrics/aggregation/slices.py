@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_recmetrics.aggregation.means import Drawn, Mean, combined, drawn_of, drawn_values, means, replicated
+from spark_recmetrics.aggregation.means import Mean, combined, drawn_of, drawn_values, means, replicated
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.arrays import numbered, rows_by
 from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.request.slices import ALL_USERS, Group, Slice, grouped, numbered_values
-from spark_recmetrics.request.user_sums import SumSpec
+from spark_recmetrics.request.user_sums import SumSpec, Tally
 from spark_recmetrics.scoring.partial_sums import PartTotal, part_totals
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 
@@ -41,19 +41,12 @@ _MOST_DRAWN = 1 << 16
 
 @dataclass(frozen=True)
 class Sliced:
-    """The requested slices and the metrics that have values in them.
+    """The requested slices and the metrics that have values in them."""
 
-    Args:
-        slices: The slices of users and of items.
-        metrics: The metrics with a value per user.
-        convention: The convention.
-        intervals: How confidence intervals are computed. If values are resampled, all users are a slice, too.
-    """
-
-    slices: tuple[Slice, ...]
-    metrics: tuple[Metric, ...]
+    slices: tuple[Slice, ...]  # of users and of items
+    metrics: tuple[Metric, ...]  # those with a value per user
     convention: Convention
-    intervals: Intervals
+    intervals: Intervals  # if values are resampled, all users are a slice, too
 
     @classmethod
     def of(cls, request: Request) -> Sliced | None:
@@ -72,7 +65,7 @@ class Sliced:
         return self.intervals.method == "bootstrap"
 
     @cached_property
-    def drawn(self) -> list[list[Drawn]]:
+    def drawn(self) -> list[list[Tally]]:
         """For each metric, the columns that a replicate is computed from."""
         return [drawn_of(metric, self.convention) for metric in self.metrics]
 
@@ -165,11 +158,7 @@ def sliced_values(
 ) -> tuple[dict[str, list[Mean]], SliceValues]:
     """The values of all users, with their confidence intervals if these are resampled, and those of the slices.
 
-    Args:
-        rows: Rows of `whole_slice`.
-        sliced: The slices.
-        request: The request.
-        of_all: By model, the values of all users. Their confidence intervals are replaced if values are resampled.
+    They are computed from rows of `whole_slice`, and by model from the values of all users.
     """
     rows, slices = list(rows), request.slices.slices
     ends = {tuple(row[name] for name in PART_KEYS): (row["ci_low"], row["ci_high"]) for row in rows if row["n_users"] is None}

@@ -41,7 +41,6 @@ from spark_recmetrics.storage.table_schemas import PART_SHARES, PART_SLICES, SHA
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 _RANGES = "model string, range int, cut int, relevant bigint, others bigint, won double"
 
@@ -54,12 +53,8 @@ def user_totals(per_user: DataFrame, sums: SumSpec) -> DataFrame:
     """
     if PART_TOTALS in per_user.columns:
         return per_user.select(F.inline(PART_TOTALS))
-
-    def of_part(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for rows in parts:
-            yield part_totals(rows, sums)
-
-    return per_user.select(*_used(per_user, sums, TRANSIENT)).mapInPandas(of_part, TOTALS)
+    used = per_user.select(*_used(per_user, sums, TRANSIENT))
+    return used.mapInPandas(lambda parts: (part_totals(rows, sums) for rows in parts), TOTALS)
 
 
 def _used(per_user: DataFrame, sums: SumSpec, others: Sequence[str]) -> list[str]:
@@ -86,11 +81,8 @@ def slice_means(per_user: DataFrame, sliced: Sliced) -> DataFrame:
         if rows:
             yield from part_slices(pd.concat(rows, ignore_index=True), sliced)
 
-    def together(parts: pd.DataFrame) -> pd.DataFrame:
-        return whole_slice(parts, sliced)
-
     parts = per_user.select(*kept, *hashed).mapInPandas(of_part, PART_SLICES)
-    return parts.groupBy(*PART_KEYS).applyInPandas(together, SLICE_MEANS)
+    return parts.groupBy(*PART_KEYS).applyInPandas(lambda part: whole_slice(part, sliced), SLICE_MEANS)
 
 
 def won_in_ranges(per_user: DataFrame, cuts: Sequence[int | None], edges: Mapping[str, Sequence[float]]) -> DataFrame:
@@ -102,11 +94,8 @@ def won_in_ranges(per_user: DataFrame, cuts: Sequence[int | None], edges: Mappin
     for model, ends in edges.items():
         position = F.when(F.col("model") == model, _range(ends, 0)).otherwise(position)
     pairs = per_user.select("model", F.inline(F.arrays_zip(PAIR_SCORES, PAIR_RANKS))).toDF("model", "score", "rank")
-
-    def of_range(pairs: pd.DataFrame) -> pd.DataFrame:
-        return comparisons_won(pairs, cuts)
-
-    return pairs.withColumn("range", position).groupBy("model", "range").applyInPandas(of_range, _RANGES)
+    in_ranges = pairs.withColumn("range", position).groupBy("model", "range")
+    return in_ranges.applyInPandas(lambda part: comparisons_won(part, cuts), _RANGES)
 
 
 def _range(ends: Sequence[float], first: int) -> Column:
@@ -121,13 +110,7 @@ def _range(ends: Sequence[float], first: int) -> Column:
 def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFrame | None, n_parts: int) -> DataFrame:
     """How often each item is in the lists: `model, item, known`, and the numbers of `item_counts.item_columns`.
 
-    A model of -1 - m marks a row about the lists of m, not about an item.
-
-    Args:
-        per_user: PER_USER with the arrays of `item_counts.count_items`.
-        columns: `item_counts.item_columns`.
-        catalog: `item` of the catalog. None without a table: then every item is known.
-        n_parts: Number of partitions.
+    A model of -1 - m marks a row about the lists of m, not about an item. Without a table of the catalog, every item is known.
     """
     rows = per_user.where(F.col(ITEM_IDS).isNotNull()).select(F.inline(F.arrays_zip(*columns)))
     sums = [F.sum(name).alias(name) for name in columns[2:]]
@@ -212,11 +195,5 @@ def listed_items(
 
 def interval_ends(lists: DataFrame, shared: Shared) -> DataFrame:
     """`table_schemas.SHARE_ENDS`: confidence limits per model and metric, in one pass over the rows of `listed_items`."""
-
-    def of_part(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return part_shares(batches, shared)
-
-    def together(parts: pd.DataFrame) -> pd.DataFrame:
-        return share_ends(parts, shared.intervals.confidence)
-
-    return lists.mapInArrow(of_part, PART_SHARES).groupBy("place").applyInPandas(together, SHARE_ENDS)
+    parts = lists.mapInArrow(lambda batches: part_shares(batches, shared), PART_SHARES)
+    return parts.groupBy("place").applyInPandas(lambda part: share_ends(part, shared.intervals.confidence), SHARE_ENDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from spark_recmetrics.aggregation.means import Mean, means, without_users
@@ -27,36 +27,13 @@ Totals = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Sums:
-    """What an engine aggregates from PER_USER in addition to the totals. The size does not depend on the number of users.
+    """What an engine aggregates from PER_USER in addition to the totals. The size does not depend on the number of users."""
 
-    Args:
-        ranges: Rows that `pooled_auc` reads.
-        items: By model and index of the `CountSpec`, how often items are in the lists.
-        groups: Rows that `group_sums.sums_from_rows` reads.
-        slices: Rows of `slices.whole_slice`.
-        item_ends: By place of a model and item metric, the confidence limits as distances from the value.
-        item_metrics: The item metrics that have these confidence intervals.
-    """
-
-    ranges: Sequence[Sequence[Any]] = ()
-    items: Mapping[tuple[int, int], ItemCounts] = field(default_factory=dict)
-    groups: Sequence[Mapping[str, Any]] = ()
-    slices: Sequence[Mapping[str, Any]] = ()
-    item_ends: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-    item_metrics: Sequence[Metric] = ()
-
-
-@dataclass(frozen=True)
-class Values:
-    """The values of an evaluation.
-
-    Args:
-        means: By model, the values over all users.
-        sliced: By slice and value, then by model, the values of slices and of pairs of groups.
-    """
-
-    means: dict[str, list[Mean]]
-    sliced: SliceValues
+    ranges: Sequence[Sequence[Any]]  # rows that `pooled_auc` reads
+    items: Mapping[tuple[int, int], ItemCounts]  # by model and index of the `CountSpec`, how often items are in the lists
+    groups: Sequence[Mapping[str, Any]]  # rows that `group_sums.sums_from_rows` reads
+    slices: Sequence[Mapping[str, Any]]  # rows of `slices.whole_slice`
+    item_ends: Mapping[tuple[int, Metric], tuple[float, float]]  # see `Shared.by_metric`
 
 
 def sums_of_items(
@@ -69,15 +46,12 @@ def sums_of_items(
         yield place, f"{ITEM_ROWS}{number}", f"{ITEM_TOTALS}{number}", groups
 
 
-def values_of(totals: Totals, sums: Sums, request: Request, side_info: Known[Any], sliced: Sliced | None) -> Values:
-    """The values of all metrics, models and slices.
+def values_of(
+    totals: Totals, sums: Sums, request: Request, side_info: Known[Any], sliced: Sliced | None
+) -> tuple[dict[str, list[Mean]], SliceValues]:
+    """By model, the values of all metrics over all users; and those of slices and of pairs of groups.
 
-    Args:
-        totals: By model, the totals over its users. A model without users has none.
-        sums: The other sums.
-        request: The request.
-        side_info: The side information.
-        sliced: The slices; None without slices and resampling.
+    A model without users has no totals.
     """
     metrics, convention, confidence = request.metrics, request.convention, request.intervals.confidence
     in_groups = _group_values(sums.groups, request, side_info)
@@ -93,14 +67,18 @@ def values_of(totals: Totals, sums: Sums, request: Request, side_info: Known[Any
     of_slices: SliceValues = {}
     if sliced is not None:
         by_model, of_slices = sliced_values(sums.slices, sliced, request, by_model)
-    by_model = _with_item_ends(by_model, sums, side_info.models)
+    if sums.item_ends:
+        by_model = {
+            model: [mean.around(sums.item_ends.get((code, mean.metric))) for mean in by_model[model]]
+            for code, model in enumerate(side_info.models)
+        }
     with_lists = {model: values for model, values in in_groups.items() if totals.get(model, {}).get("users_predicted")}
-    return Values(by_model, {**of_slices, **_pair_means(with_lists)})
+    return by_model, {**of_slices, **_pair_means(with_lists)}
 
 
-def too_large(values: Values, totals: Totals) -> list[str]:
+def too_large(means: dict[str, list[Mean]], sliced: SliceValues, totals: Totals) -> list[str]:
     """A message for each model and metric with a value, or a part of it, that is too large for a double."""
-    of_groups = [("", values.means), *((f" in {name}={value}", means) for (name, value), means in values.sliced.items())]
+    of_groups = [("", means), *((f" in {name}={value}", of_slice) for (name, value), of_slice in sliced.items())]
     return [
         f"predictions/{printable(model)}: {mean.metric}{printable(group)}: expected numbers whose sums and squares are below "
         f"1e308, found larger ones: check scores and ratings. Divide them by the same number, or remove {mean.metric}."
@@ -141,17 +119,6 @@ def _group_values(
         model: group_values(request.metrics, request.convention, request.group_columns, sums, side_info.group_sizes, code)
         for code, model in enumerate(side_info.models)
     }
-
-
-def _with_item_ends(by_model: dict[str, list[Mean]], sums: Sums, models: Sequence[str]) -> dict[str, list[Mean]]:
-    """The values with the resampled confidence intervals of item metrics."""
-    if not sums.item_ends:
-        return by_model
-    ends: dict[tuple[str, Metric], tuple[float, float]] = {}
-    for place, limits in sums.item_ends.items():
-        model, metric = divmod(place, len(sums.item_metrics))
-        ends[models[model], sums.item_metrics[metric]] = limits
-    return {model: [mean.around(ends.get((model, mean.metric))) for mean in values] for model, values in by_model.items()}
 
 
 def _pair_means(by_model: Mapping[str, Mapping[Metric, GroupValue]]) -> SliceValues:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.aggregation.memory import kind_of, user_hashes
+from spark_recmetrics.aggregation.memory import user_hashes
 from spark_recmetrics.conventions import MEMBERS
 from spark_recmetrics.metrics.arrays import numbered, rows_by
 from spark_recmetrics.request.slices import Group, Slice, grouped
@@ -57,7 +57,7 @@ def differences_in_memory(per_user: pd.DataFrame, spec: DifferenceSpec) -> list[
     rows = per_user[per_user["model"].isin(spec.models)]
     if not len(rows):
         return []
-    parts = part_differences(rows.assign(user_hash=user_hashes(rows["user"], kind_of(per_user))), spec)
+    parts = part_differences(rows.assign(user_hash=user_hashes(rows["user"], per_user)), spec)
     return [whole_differences(part, spec) for part in rows_by(parts, KEY)]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import pandas as pd
-    from typing_extensions import Self
 
     from spark_recmetrics.aggregation.slices import Sliced
     from spark_recmetrics.aggregation.values import Sums, Totals
@@ -18,30 +18,19 @@ if TYPE_CHECKING:
 
 
 class Scored(NamedTuple):
-    """PER_USER, and what only the aggregation reads.
+    """PER_USER, and what only the aggregation reads."""
 
-    Args:
-        kept: All rows and columns: also rows without a model, which hold sums over training rows.
-        rows: The rows of users, and those of the slices of items.
-        users: One row for each model and user.
-        per_user: The same with the columns that are published.
-        scoring: How the ranking metrics were scored, None without any.
-    """
-
-    kept: Any
-    rows: Any
-    users: Any
-    per_user: Any
-    scoring: Scoring | None
+    kept: Any  # all rows and columns: also rows without a model, which hold sums over training rows
+    rows: Any  # the rows of users, and those of the slices of items
+    users: Any  # one row for each model and user
+    per_user: Any  # the same with the columns that are published
+    scoring: Scoring | None  # how the ranking metrics were scored, None without any
 
 
-class Engine(Protocol):
+class Engine(AbstractContextManager["Engine"], Protocol):
     """The stages of an evaluation. Each takes what earlier stages have returned."""
 
     request: Request
-
-    def __enter__(self) -> Self:
-        """Start to hold resources."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Release the resources. PER_USER is kept unless there was an error."""

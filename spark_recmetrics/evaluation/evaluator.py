@@ -67,9 +67,7 @@ def compute_metrics(
     if not isinstance(user_pred_true, Mapping):
         raise DataError(f"user_pred_true: expected a dict from user to pairs, found {type(user_pred_true).__name__}")
     rows = [(user, *triple) for user, entries in user_pred_true.items() for triple in _triples(user, entries)]
-    if not isinstance(metrics, Iterable | Metric):
-        raise ConfigError(f"metrics: expected strings such as 'ndcg@10', found {brief(metrics)}")
-    requested = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    requested = list(metrics) if isinstance(metrics, Iterable) and not isinstance(metrics, str) else [metrics]
     result = evaluate(
         _frame([(user, item, predicted) for user, item, predicted, _ in rows], "score"),
         _frame([(user, item, true) for user, item, _, true in rows if true is not None], "rating"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from spark_recmetrics.aggregation.means import combined
 from spark_recmetrics.aggregation.memory import (
     USER_TYPE,
     counted_items,
-    item_ends,
+    interval_ends,
     item_histogram,
     listed_items,
     means_by_group,
@@ -60,7 +61,6 @@ from spark_recmetrics.side_info.memory import learn
 
 if TYPE_CHECKING:
     import pandas as pd
-    from typing_extensions import Self
 
     from spark_recmetrics.aggregation.slices import Sliced
     from spark_recmetrics.inputs.tables import Tables
@@ -72,14 +72,11 @@ def _of_model(rows: pa.Table, model: str) -> pa.Table:
     return rows.filter(pc.equal(rows["model"], model)) if "model" in rows.column_names else rows
 
 
-class MemoryEngine:
+class MemoryEngine(AbstractContextManager["MemoryEngine"]):
     """Evaluate tables of pandas, polars, pyarrow and others. See `engine.Engine`."""
 
     def __init__(self, tables: Tables, request: Request) -> None:
         self.tables, self.request = tables, request
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """There is nothing to release."""
@@ -126,7 +123,7 @@ class MemoryEngine:
         without = {"user": without_users(totals), "item": without_pairs(totals)}
         lists = self._full_lists(inputs, "predictions") if any(without.values()) else None
         for column, models in without.items() if lists is not None else ():
-            ids = clean_truth(inputs.truth, self.request.convention, self.request.policies)[column].unique()
+            ids = self._clean_truth(inputs)[column].unique()
             for model in models:
                 listed = _of_model(lists, model)[column].unique()
                 n_common = pc.sum(pc.is_in(ids, listed)).as_py() or 0
@@ -134,6 +131,9 @@ class MemoryEngine:
                 if not n_common and pa.types.is_string(ids.type):
                     found[model][f"similar_{column}s"] = why_different(sorted(ids.to_pylist())[:N_SAMPLED], listed.to_pylist())
         return found
+
+    def _clean_truth(self, inputs: MemoryInputs) -> pa.Table:
+        return clean_truth(inputs.truth, self.request.convention, self.request.policies)
 
     def _full_lists(self, inputs: MemoryInputs, table: str) -> pa.Table:
         """Clean rows with all rows of the lists."""
@@ -155,16 +155,16 @@ class MemoryEngine:
         ranges = won_in_ranges(scored.users, [metric.k for metric in request.metrics if metric.definition.across_users])
         slices = [] if sliced is None else slice_means(scored.rows, sliced)
         counts = counts_of(histogram, known.n_items)
-        shared = Shared.of(scoring, counts, request.intervals)
-        ends: dict[int, tuple[float, float]] = {}
+        shared, ends = Shared.of(scoring, counts, request.intervals), list[tuple[Any, ...]]()
         if shared is not None and items is not None and scoring is not None:
             repeats = request.convention.duplicates == "keep"
-            ends = item_ends(listed_items(scored.users, items, known.models, scoring.counted, repeats=repeats), shared)
-        return Sums(ranges, counts, groups, slices, ends, () if shared is None else shared.metrics)
+            lists = listed_items(scored.users, items, known.models, scoring.counted, repeats=repeats)
+            ends = interval_ends(lists, shared)
+        return Sums(ranges, counts, groups, slices, {} if shared is None else shared.by_metric(ends))
 
     def inputs_of_user(self, inputs: MemoryInputs, table: str, user: Any) -> MemoryInputs:
         """The rows of one user, with the lists of one table as predictions."""
-        return inputs.of_user(table, user)
+        return inputs.filtered(table, lambda rows: rows_of_user(rows, user))
 
     def rows_by_kind(
         self, inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, scoring: Scoring
@@ -191,7 +191,7 @@ class MemoryEngine:
         """The bins of each model, by the quantiles of its scores. Equal scores are in one bin."""
         request = self.request
         lists = clean_lists(inputs.predicted[table], known, request)
-        truth = clean_truth(inputs.truth, request.convention, request.policies)
+        truth = self._clean_truth(inputs)
         if by_rating:
             outcomes = true_ratings(truth, request.convention)
         else:

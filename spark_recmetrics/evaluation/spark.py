@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from spark_recmetrics.aggregation.values import Sums, Totals
 from spark_recmetrics.columns import ITEM_SLICE, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.evaluation.engine import CutLists, Scored, cut_lists, without_pairs, without_users
+from spark_recmetrics.inputs.data_report import N_EXAMPLES
 from spark_recmetrics.inputs.similar_ids import N_SAMPLED, folded_forms, why_different
 from spark_recmetrics.inputs.spark import (
     Inputs,
@@ -39,13 +40,14 @@ from spark_recmetrics.inputs.spark import (
     relevant_pairs,
     repeats_by_user,
     rows_of_user,
+    with_counts,
     with_model_codes,
 )
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import counts_of, item_columns
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.user_sums import SumSpec
-from spark_recmetrics.scoring.partial_sums import N_EXAMPLES, SCORE_EDGES
+from spark_recmetrics.scoring.partial_sums import SCORE_EDGES
 from spark_recmetrics.scoring.plan_spark import clean_lists, distinct_items, rating_range, rows_by_kind, score, true_ratings
 from spark_recmetrics.scoring.workers import scoring_of
 from spark_recmetrics.side_info.bands_spark import with_bands
@@ -57,7 +59,6 @@ from spark_recmetrics.storage.table_schemas import DATA_REPORT, SUMMARY
 
 if TYPE_CHECKING:
     import pandas as pd
-    from typing_extensions import Self
 
     from spark_recmetrics.aggregation.slices import Sliced
     from spark_recmetrics.inputs.tables import Tables
@@ -79,7 +80,7 @@ _QUANTILE_ACCURACY = 100_000
 """Spark approximates quantiles: the relative error of an edge's rank is at most 1 / accuracy."""
 
 
-class SparkEngine:
+class SparkEngine(AbstractContextManager["SparkEngine"]):
     """Evaluate Spark tables. See `engine.Engine`."""
 
     def __init__(self, tables: Tables, request: Request) -> None:
@@ -87,9 +88,6 @@ class SparkEngine:
         self.session = tables.predictions.sparkSession
         self._resources, self._result = ExitStack(), ExitStack()
         self._counts: dict[str, dict[str, Any]] = {}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None:
@@ -215,13 +213,13 @@ class SparkEngine:
         counts = counts_of(histogram, known.n_items)
         with step(self.session, "slices and intervals"):
             slices = [] if sliced is None else _rows(slice_means(scored.rows, sliced))
-            shared = Shared.of(scoring, counts, self.request.intervals)
-            ends: dict[int, tuple[float, float]] = {}
+            shared, ends = Shared.of(scoring, counts, self.request.intervals), list[Any]()
             if shared is not None and items is not None and scoring is not None:
                 repeats = self.request.convention.duplicates == "keep"
                 lists = listed_items(scored.users, items, known.models, scoring.counted, repeats=repeats)
-                ends = {row["place"]: (row["low"], row["high"]) for row in _rows(interval_ends(lists, shared))}
-        return Sums(ranges, counts, [*user_sums, *item_sums], slices, ends, () if shared is None else shared.metrics)
+                ends = actions.collect_rows(interval_ends(lists, shared))
+        groups = [*user_sums, *item_sums]
+        return Sums(ranges, counts, groups, slices, {} if shared is None else shared.by_metric(ends))
 
     def _ranges(self, scored: Scored, totals: Totals) -> list[Any]:
         metrics = [metric for metric in self.request.metrics if metric.definition.across_users]
@@ -237,7 +235,7 @@ class SparkEngine:
 
     def inputs_of_user(self, inputs: Inputs, table: str, user: Any) -> Inputs:
         """The rows of one user, with the lists of one table as predictions."""
-        return inputs.of_user(table, user, self.request)
+        return with_counts(inputs.filtered(table, lambda rows: rows_of_user(rows, user)), self.request)
 
     def rows_by_kind(
         self, inputs: Inputs, known: Known[DataFrame], request: Request, scoring: Scoring
@@ -275,7 +273,7 @@ class SparkEngine:
         code = F.col("model") if "model" in rows.columns else F.lit(0)
         score = F.col("score").cast("double")
         rows = rows.where(F.abs(score) < float("inf")).select(code.alias("code"), "user", "item", score.alias("score"))
-        truth = clean_truth(inputs.truth, request.convention, request.policies)
+        truth = self._clean_truth(inputs)
         if by_rating:
             ratings = true_ratings(truth, request.convention).withColumnRenamed("true", "outcome")
             return rows.join(ratings, ["user", "item"])

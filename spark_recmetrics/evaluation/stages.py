@@ -15,7 +15,7 @@ from spark_recmetrics.errors import DataError
 from spark_recmetrics.evaluation.engine import Engine, Evaluated
 from spark_recmetrics.evaluation.result import Result, reject
 from spark_recmetrics.inputs.data_report import Levels, data_report
-from spark_recmetrics.inputs.tables import SPARK, Tables
+from spark_recmetrics.inputs.tables import SPARK, Tables, engine_of
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric
 from spark_recmetrics.request.arguments import Ranking, check_session
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
@@ -196,16 +196,17 @@ def _run_stages(tables: Tables, request: Request, before: Callable[[Sequence[str
         reject(checks)
         sliced = Sliced.of(request)
         sums = engine.aggregate(inputs, known, scored, totals, sliced)
-        values = values_of(totals, sums, request, known, sliced)
-        if overflows := too_large(values, totals):
+        means, of_slices = values_of(totals, sums, request, known, sliced)
+        if overflows := too_large(means, of_slices, totals):
             raise DataError("\n".join(overflows), checks)
+        hashed = f"{counts['truth'].get('rows', 0)} {counts['truth'].get('hash')}"
         return Result(
-            means=values.means,
-            sliced=values.sliced,
+            means=means,
+            sliced=of_slices,
             data_checks=checks,
             convention=request.convention,
             run=request.run,
-            data_hash=_data_hash(counts["truth"]),
+            data_hash=hashlib.sha256(hashed.encode()).hexdigest()[:16],
             warnings=[*request.warnings, *(check.line() for check in checks if check.level == "warn")],
             slices=request.slices.slices,
             min_users=request.min_users,
@@ -215,12 +216,8 @@ def _run_stages(tables: Tables, request: Request, before: Callable[[Sequence[str
         )
 
 
-def _data_hash(truth: Mapping[str, Any]) -> str:
-    return hashlib.sha256(f"{truth.get('rows', 0)} {truth.get('hash')}".encode()).hexdigest()[:16]
-
-
 def _engine_of(tables: Tables, request: Request) -> Engine:
-    if tables.check() == SPARK:
+    if engine_of("predictions", tables.predictions) == SPARK:
         from spark_recmetrics.evaluation.spark import SparkEngine
 
         return SparkEngine(tables, request)

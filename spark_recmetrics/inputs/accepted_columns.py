@@ -38,23 +38,14 @@ _CAST_IDS: Mapping[Kind, str] = {
 
 @dataclass(frozen=True)
 class ColumnType:
-    """The type of a column in either engine.
+    """The type of a column in either engine."""
 
-    Args:
-        kind: How its values can be used. `empty`: the column has no value, so it can be used as any kind.
-        name: The type as Spark writes it.
-        element: The type of the elements of an array.
-        fields: Names and types of the fields of a struct.
-        integral: The values are floats but all integers. pandas stores integers next to a missing value as floats.
-        inexact: Some of these integers are so large that floats do not have their last digits.
-    """
-
-    kind: Kind
-    name: str
-    element: ColumnType | None = None
-    fields: tuple[tuple[str, ColumnType], ...] = ()
-    integral: bool = False
-    inexact: bool = False
+    kind: Kind  # how its values can be used. `empty`: it has none, so it can be used as any kind
+    name: str  # as Spark writes it
+    element: ColumnType | None = None  # of an array
+    fields: tuple[tuple[str, ColumnType], ...] = ()  # of a struct
+    integral: bool = False  # floats that are all integers: pandas stores integers next to a missing value as floats
+    inexact: bool = False  # some of these integers are so large that floats do not have their last digits
 
 
 BIGINT, STRING = ColumnType("integer", "bigint"), ColumnType("string", "string")
@@ -62,19 +53,12 @@ BIGINT, STRING = ColumnType("integer", "bigint"), ColumnType("string", "string")
 
 @dataclass(frozen=True, eq=False)
 class TableSchema:
-    """The columns of one of the caller's tables.
+    """The columns of one of the caller's tables."""
 
-    Args:
-        table: The name of the argument.
-        names: The names of all columns.
-        read_type: Returns the type of a column. It is called only for columns that are read.
-        sample: Returns a column of strings, for an example in a message.
-    """
-
-    table: str
-    names: Sequence[str]
-    read_type: Callable[[str], ColumnType]
-    sample: Callable[[str], Any]
+    table: str  # the name of the argument
+    names: Sequence[str]  # of all columns
+    read_type: Callable[[str], ColumnType]  # the type of a column, called only for those that are read
+    sample: Callable[[str], Any]  # a column of strings, for an example in a message
 
     def type_of(self, key: str | None, name: str, reason: str = "") -> ColumnType:
         """The type of a column. The key is None if the column is not named by `Columns`."""
@@ -146,23 +130,14 @@ def _named_by(key: str | None) -> str:
 
 @dataclass(frozen=True)
 class ListColumns:
-    """The columns that are read from a table of predictions.
+    """The columns that are read from a table of predictions."""
 
-    Args:
-        items: The type of item ids.
-        model: Whether the table has models.
-        rank: None: the rows have no rank, or come from arrays, whose positions are the ranks.
-        score: The column of scores, or the field of the structs in an array.
-        arrays: Whether each row is a user with an array of items.
-        item_field: The field of the structs in an array that holds the item.
-    """
-
-    items: ColumnType
-    model: bool
-    rank: str | None = None
-    score: str | None = None
-    arrays: bool = False
-    item_field: str | None = None
+    items: ColumnType  # the type of item ids
+    model: bool  # whether the table has models
+    rank: str | None = None  # None: the rows have no rank, or come from arrays, whose positions are the ranks
+    score: str | None = None  # the column, or the field of the structs in an array
+    arrays: bool = False  # whether each row is a user with an array of items
+    item_field: str | None = None  # the field of the structs in an array that holds the item
 
 
 @dataclass(frozen=True)
@@ -177,11 +152,7 @@ class ChosenColumns:
 
 
 def choose_columns(schemas: Mapping[str, TableSchema], request: Request) -> ChosenColumns:
-    """Check the columns that an evaluation reads from these tables.
-
-    Raises:
-        DataError: A column is missing or has the wrong type. The message names table, column and key.
-    """
+    """Check the columns that an evaluation reads. `DataError` if one is missing or has the wrong type."""
     columns, cast = request.columns, request.cast_ids
     with_users = ("predictions", "rating_predictions", "truth", "train", "user_segments")
     users = common_id("user", [schemas[table] for table in with_users if table in schemas], columns.user, cast)
@@ -206,11 +177,7 @@ def choose_columns(schemas: Mapping[str, TableSchema], request: Request) -> Chos
 
 
 def choose_list_columns(schema: TableSchema, columns: Columns) -> ChosenColumns:
-    """Check the columns of a single table of predictions. Scores are read if it has any.
-
-    Raises:
-        DataError: A column is missing or has the wrong type.
-    """
+    """Check the columns of a single table of predictions, like `choose_columns`. Scores are read if it has any."""
     users = schema.id_type("user", columns.user)
     read = _with_numbers(schema, _list_columns(schema, columns), columns, None, reads_scores=True)
     return ChosenColumns(users, read.items, {schema.table: read}, has_ratings=False, propensity=False)
@@ -225,8 +192,7 @@ def common_id(
 ) -> ColumnType:
     """The common type of the ids of several tables. `types`: by table, types that have been read before.
 
-    Raises:
-        DataError: Ids of different types would never be equal; or a column is missing or cannot hold ids.
+    `DataError` if a column is missing or cannot hold ids, or if the types differ: such ids would never be equal.
     """
     kinds = {schema: types.get(schema.table) or schema.id_type(key, name) for schema in schemas}
     kinds = {schema: column_type for schema, column_type in kinds.items() if column_type.kind != "empty"}

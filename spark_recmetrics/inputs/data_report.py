@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.text import counted, printable
 
+N_EXAMPLES = 5
+"""The maximum number of rows or users that a check names."""
+
 
 class Meaning(NamedTuple):
     """What a check counts (nothing if it reports that something is missing), what is wrong, and what to do."""
@@ -55,19 +58,12 @@ class DataCheck(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """What decides the level of a check.
+    """What decides the level of a check."""
 
-    Args:
-        policies: By check, as chosen by the user.
-        convention: It has the policies `duplicates`, `nan_scores` and `negative_gains`.
-        scores_are_numbers: Tables whose scores are averaged. An infinite score would make every mean infinite.
-        needs_relevant: Metrics need relevant rows. Rating metrics do not.
-    """
-
-    policies: Mapping[str, str]
-    convention: Convention
-    scores_are_numbers: Collection[str] = ()
-    needs_relevant: bool = True
+    policies: Mapping[str, str]  # by check, as chosen by the user
+    convention: Convention  # it has the policies `duplicates`, `nan_scores` and `negative_gains`
+    scores_are_numbers: Collection[str] = ()  # tables whose scores are averaged: an infinite one would make every mean infinite
+    needs_relevant: bool = True  # metrics need relevant rows; rating metrics do not
 
     def level(self, check: str) -> str:
         """The level of a check with a finding."""
@@ -97,15 +93,10 @@ def data_report(
     has_ratings: bool,
     rated: bool,
 ) -> list[DataCheck]:
-    """The rows of DATA_REPORT.
+    """The rows of DATA_REPORT. `rated`: there are rating metrics.
 
-    Args:
-        counts: By table, the number of rows and of each fault. `truth` is always there, `train` only if it is counted.
-        totals: By model, the totals of its rows of PER_USER, with those of `Engine.look_again`. A model may have none.
-        models: The evaluated models.
-        levels: Decides the level of a check.
-        has_ratings: The ground truth has a rating column.
-        rated: There are rating metrics.
+    The counts have, by table, the number of rows and of each fault: of `truth` always, of `train` only if it is counted. The
+    totals of a model are those of its rows of PER_USER, with those of `Engine.look_again`. A model may have none.
     """
     tables = [table for table in counts if table not in ("truth", "train")]
     checks = [check for table in tables for check in prediction_checks(table, counts[table], levels)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -48,44 +50,24 @@ def _hash_values(values: pa.Array, seed: Words) -> Words:
         starts = range(16 * values.offset, 16 * (values.offset + len(values)), 16)
         unscaled = [int.from_bytes(data[start : start + 16], "little", signed=True) for start in starts]
         if kind.precision <= _LONG_DIGITS:
-            return _hash_long(np.array(unscaled, dtype=np.int64).view(np.uint64), seed)
+            return _hash_numbers(np.array(unscaled, dtype=np.int64), seed)
         # The fewest bytes that hold the number and its sign.
         words = [number.to_bytes((number ^ (number >> 127)).bit_length() // 8 + 1, "big", signed=True) for number in unscaled]
         size = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
         return _hash_bytes(np.frombuffer(b"".join(words), dtype=np.uint8), np.cumsum(size) - size, size, seed)
     numbers = values.to_numpy(zero_copy_only=False)
     if numbers.dtype == np.float64:
-        numbers = np.where(np.isnan(numbers), np.nan, numbers) + 0.0  # -0.0 becomes 0.0, and all NaN are equal
-        return _hash_long(numbers.view(np.uint64), seed)
-    if numbers.dtype.itemsize <= 4:
-        return _hash_int(numbers.astype(np.int32).view(np.uint32).astype(np.uint64), seed)
-    return _hash_long(numbers.astype(np.int64).view(np.uint64), seed)
+        # -0.0 becomes 0.0, and all NaN are equal.
+        return _hash_numbers(np.where(np.isnan(numbers), np.nan, numbers) + 0.0, seed)
+    return _hash_numbers(numbers.astype(np.int32 if numbers.dtype.itemsize <= 4 else np.int64), seed)
 
 
 def _rotated(words: Words, n_bits: int) -> Words:
     return (words << np.uint64(n_bits)) | (words >> np.uint64(64 - n_bits))
 
 
-def _finished(hashed: Words) -> Words:
-    hashed = (hashed ^ (hashed >> np.uint64(33))) * _P2
-    hashed = (hashed ^ (hashed >> np.uint64(29))) * _P3
-    return hashed ^ (hashed >> np.uint64(32))
-
-
-def _with_long(hashed: Words, words: Words) -> Words:
-    return _rotated(hashed ^ (_rotated(words * _P2, 31) * _P1), 27) * _P1 + _P4
-
-
-def _with_int(hashed: Words, words: Words) -> Words:
-    return _rotated(hashed ^ (words * _P1), 23) * _P2 + _P3
-
-
-def _hash_long(words: Words, seed: Words) -> Words:
-    return _finished(_with_long(seed + _P5 + np.uint64(8), words))
-
-
-def _hash_int(words: Words, seed: Words) -> Words:
-    return _finished(_with_int(seed + _P5 + np.uint64(4), words))
+def _hash_numbers(numbers: NDArray[Any], seed: Words) -> Words:
+    return _hash_table(numbers.view(np.uint8).reshape(-1, numbers.itemsize), seed)
 
 
 def _hash_bytes(data: NDArray[np.uint8], start: Ints, size: Ints, seed: Words) -> Words:
@@ -117,9 +99,12 @@ def _hash_table(table: NDArray[np.uint8], seed: Words) -> Words:
             hashed = (hashed ^ (_rotated(lane * _P2, 31) * _P1)) * _P1 + _P4
     hashed = hashed + np.uint64(length)
     while start + 8 <= length:
-        hashed, start = _with_long(hashed, words(start, 8)), start + 8
+        word = _rotated(words(start, 8) * _P2, 31) * _P1
+        hashed, start = _rotated(hashed ^ word, 27) * _P1 + _P4, start + 8
     if start + 4 <= length:
-        hashed, start = _with_int(hashed, words(start, 4)), start + 4
+        hashed, start = _rotated(hashed ^ (words(start, 4) * _P1), 23) * _P2 + _P3, start + 4
     while start < length:
         hashed, start = _rotated(hashed ^ (words(start, 1) * _P5), 11) * _P1, start + 1
-    return _finished(hashed)
+    hashed = (hashed ^ (hashed >> np.uint64(33))) * _P2
+    hashed = (hashed ^ (hashed >> np.uint64(29))) * _P3
+    return hashed ^ (hashed >> np.uint64(32))

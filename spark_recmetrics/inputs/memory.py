@@ -29,6 +29,7 @@ from spark_recmetrics.inputs.accepted_columns import (
     choose_columns,
     common_id,
 )
+from spark_recmetrics.inputs.data_report import N_EXAMPLES
 from spark_recmetrics.inputs.hashing import xxhash64
 from spark_recmetrics.inputs.tables import CanonicalTables, Tables
 from spark_recmetrics.metrics.arrays import position_in_user
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
 
     from spark_recmetrics.request.request import Request
 
-
-N_EXAMPLES = 5
-"""The maximum number of example rows of a check."""
 
 _EXACT_INTEGERS = 2.0**53
 """Doubles have all smaller integers."""
@@ -75,26 +73,19 @@ class MemoryTable:
         column_type = type_of_arrow(column.type)
         if self.is_pandas and column_type.kind in ("float", "string") and column.null_count == len(column):
             return ColumnType("empty", column_type.name)  # pandas stores a column without values in any type
-        if column_type.kind != "float":
+        # pandas stores integers next to a missing value as floats.
+        if column_type.kind != "float" or not (name in self._whole or (self.is_pandas and column.null_count)):
             return column_type
         numbers = column.drop_null().to_numpy()
-        if name in self._whole:
-            lost = numbers[~(np.isfinite(numbers) & (numbers % 1 == 0) & (np.abs(numbers) < _EXACT_INTEGERS))]
-            if len(lost):
-                raise lost_value(f"cast_ids: {self.name}.{name}", "bigint", _as_java(lost.min()))
-            return replace(column_type, integral=True)
-        if self.is_pandas and column.null_count:
-            # pandas stores integers next to a missing value as floats.
-            integral = bool(np.isfinite(numbers).all() and not (numbers % 1 != 0).any())
-            return replace(column_type, integral=integral, inexact=integral and bool(np.abs(numbers).max() >= _EXACT_INTEGERS))
-        return column_type
+        whole, exact = np.isfinite(numbers) & (np.trunc(numbers) == numbers), np.abs(numbers) < _EXACT_INTEGERS
+        if name not in self._whole:
+            return replace(column_type, integral=bool(whole.all()), inexact=bool(whole.all() and not exact.all()))
+        if len(lost := numbers[~(whole & exact)]):
+            raise lost_value(f"cast_ids: {self.name}.{name}", "bigint", _as_java(lost.min()))
+        return replace(column_type, integral=True)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """A column as Arrow data.
-
-        Raises:
-            DataError: Its values are of several types, or its name is not a string.
-        """
+        """A column as Arrow data. `DataError` if its values are of several types, or its name is not a string."""
         if name not in self._columns:
             self._columns[name] = _plain(self._series(name) if self.is_pandas else self._table[name])
         return self._columns[name]
@@ -193,10 +184,6 @@ def type_of_arrow(kind: pa.DataType) -> ColumnType:
 class MemoryInputs(CanonicalTables[pa.Table, MemoryTable]):
     """The caller's tables in canonical form. Faults have been counted."""
 
-    def of_user(self, table: str, user: object) -> MemoryInputs:
-        """The rows of one user, with the lists of one table as predictions."""
-        return self.filtered(table, lambda rows: rows_of_user(rows, user))
-
 
 def rows_of_user(rows: pa.Table, user: object) -> pa.Table:
     """The rows of one user; ids are compared as strings."""
@@ -204,11 +191,7 @@ def rows_of_user(rows: pa.Table, user: object) -> pa.Table:
 
 
 def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
-    """Canonical forms of the caller's tables, with their faults counted.
-
-    Raises:
-        DataError: A column is missing or has the wrong type. The message names table, column and key.
-    """
+    """Canonical forms of the caller's tables, with their faults counted. `DataError` as from `choose_columns`."""
     columns = request.columns
     whole = (columns.user, columns.item) if request.cast_ids == "bigint" else ()
     sources = {name: MemoryTable(name, table, whole) for name, table in tables.by_name.items() if name in request.tables_read}

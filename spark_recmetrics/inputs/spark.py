@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 class Inputs(CanonicalTables[DataFrame, DataFrame]):
     """The caller's tables in canonical form, checked by their schemas. No job has run, so `counts` are of type `RowCounts`."""
 
-    def of_user(self, table: str, user: object, request: Request) -> Inputs:
-        """The rows of one user, with the lists of one table as predictions."""
-        return _with_counts(self.filtered(table, lambda rows: rows_of_user(rows, user)), request)
-
 
 def rows_of_user(rows: DataFrame, user: object) -> DataFrame:
     """The rows of one user; ids are compared as strings."""
@@ -48,8 +44,7 @@ def rows_of_user(rows: DataFrame, user: object) -> DataFrame:
 def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()) -> Inputs:
     """Canonical forms of the caller's tables. Those in `reads` are read even if no metric needs them.
 
-    Raises:
-        DataError: A column is missing or has the wrong type. The message names table, column and key.
+    `DataError` as from `choose_columns`.
     """
     columns = request.columns
     frames = {
@@ -89,7 +84,7 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
         frames.get("item_features"),
         uncut=uncut,
     )
-    return _with_counts(inputs, request)
+    return with_counts(inputs, request)
 
 
 def with_whole_ids(table: str, frame: DataFrame, columns: Columns) -> DataFrame:
@@ -99,7 +94,8 @@ def with_whole_ids(table: str, frame: DataFrame, columns: Columns) -> DataFrame:
     return with_types(frame, dict.fromkeys(ids, "bigint"), f"cast_ids: {table}", {})
 
 
-def _with_counts(inputs: Inputs, request: Request) -> Inputs:
+def with_counts(inputs: Inputs, request: Request) -> Inputs:
+    """The inputs, whose rows and faults are counted when they are read."""
     further = {"truth": _truth_counts(inputs.truth, request.convention, has_ratings=inputs.has_ratings)}
     for table, rows in inputs.predicted.items():
         ranks = row_rules.first_ranks(_columns_of(rows))
@@ -198,16 +194,9 @@ def _ids(frame: DataFrame, columns: Columns, chosen: ChosenColumns) -> list[Colu
 
 
 def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, cast_ids: str | None = None) -> DataFrame:
-    """One table of the predictions of several models.
+    """One table, `predictions` or `rating_predictions`, from a table of each model. A model column in these is not read.
 
-    Args:
-        table: `predictions` or `rating_predictions`.
-        frames: By model, its table. A model column in it is not read.
-        columns: The caller's column names, also of the result.
-        cast_ids: See `evaluate`.
-
-    Raises:
-        DataError: An id column is missing or its type differs between the tables.
+    `DataError` if an id column is missing or its type differs between the tables.
     """
     if cast_ids == "bigint":
         frames = {model: with_whole_ids(f"{table} of {model}", frame, columns) for model, frame in frames.items()}
@@ -262,11 +251,7 @@ def column_of(frame: DataFrame, name: str) -> Column:
 
 
 def read_predictions(predictions: DataFrame, columns: Columns) -> DataFrame:
-    """Canonical form of a single table of predictions.
-
-    Raises:
-        DataError: A column is missing or has the wrong type.
-    """
+    """Canonical form of a single table of predictions. `DataError` if a column is missing or has the wrong type."""
     chosen = accepted_columns.choose_list_columns(schema_of("predictions", predictions), columns)
     return _canonical(predictions, chosen.lists["predictions"], chosen, columns, (1, None)).drop("bucket")
 
@@ -356,22 +341,7 @@ def _relevant(truth: DataFrame, convention: Convention, *, has_ratings: bool) ->
     return relevant
 
 
-# For other packages, which check single columns of Spark tables: `DataError` if one is missing or has another type.
-
-
-def typed_column(
-    table: str, frame: DataFrame, key: str | None, name: str, kinds: tuple[type[T.DataType], ...], expected: str
-) -> tuple[Column, T.DataType]:
-    """A column of one of these Spark types, and its type. The key is None if `Columns` does not name it."""
-    schema = schema_of(table, frame)
-    actual = schema.type_of(key, name)
-    spark_type = frame.schema[name].dataType
-    if not isinstance(spark_type, kinds):
-        raise schema.wrong_type(key, name, expected, actual)
-    return column_of(frame, name), spark_type
-
-
 def id_column(table: str, frame: DataFrame, key: str, name: str) -> Column:
-    """A column of ids."""
+    """A column of ids. `DataError` if it is missing or has another type."""
     schema_of(table, frame).id_type(key, name)
     return column_of(frame, name)

@@ -49,11 +49,7 @@ class Tables:
         return {name: column_names(name, table) for name, table in self.by_name.items()}
 
     def check(self) -> str:
-        """The engine that can read these tables: `SPARK` or `MEMORY`.
-
-        Raises:
-            ConfigError: A table is missing, is something else, or needs the other engine.
-        """
+        """The engine of these tables, `SPARK` or `MEMORY`. `ConfigError` if one is missing or needs the other engine."""
         engines = {name: engine_of(name, getattr(self, name)) for name in ("predictions", "truth", *self.by_name)}
         chosen = engines["predictions"]
         for name, engine in engines.items():
@@ -69,33 +65,20 @@ class CanonicalTables(Generic[Rows, Source]):
 
     Canonical predictions have the columns `user, item`, and `score`, `rank` or both. They have `model`, its name, if there are
     several models. Canonical ground truth has `user, item, rating`, and `propensity` if it is needed. With a catalog, both have
-    `in_catalog`, which is null if the catalog does not have the item.
-
-    Args:
-        predicted: By table (`predictions`, and `rating_predictions` if given), canonical predictions.
-        truth: Canonical ground truth.
-        has_ratings: The ground truth has a rating column.
-        train: `user, item` of the training rows, if they are needed.
-        catalog: The items of the catalog, if there is a table.
-        segments: The caller's table of users, if it is needed.
-        groups: The caller's table of items, if it is needed.
-        features: The caller's table of item features, if it is needed.
-        counts: By table, the numbers of rows and of faults.
-        uncut: By table of arrays that were cut, canonical predictions of the full arrays.
-        members: The users of `Tables.without_items`, see `columns.KIND_MEMBER`.
+    `in_catalog`, which is null if the catalog does not have the item. Tables that are not needed are None.
     """
 
-    predicted: Mapping[str, Rows]
+    predicted: Mapping[str, Rows]  # of `predictions`, and of `rating_predictions` if given
     truth: Rows
-    has_ratings: bool
-    train: Rows | None = None
-    catalog: Any = None
-    segments: Source | None = None
-    groups: Source | None = None
-    features: Source | None = None
-    counts: Mapping[str, Any] = field(default_factory=dict)
-    uncut: Mapping[str, Rows] = field(default_factory=dict)
-    members: Rows | None = None
+    has_ratings: bool  # the ground truth has a rating column
+    train: Rows | None = None  # `user, item`
+    catalog: Any = None  # the items
+    segments: Source | None = None  # the caller's table of users
+    groups: Source | None = None  # the caller's table of items
+    features: Source | None = None  # the caller's table of item features
+    counts: Mapping[str, Any] = field(default_factory=dict)  # by table, the numbers of rows and of faults
+    uncut: Mapping[str, Rows] = field(default_factory=dict)  # by table of arrays that were cut, the rows of the full arrays
+    members: Rows | None = None  # the users of `Tables.without_items`, see `columns.KIND_MEMBER`
 
     @property
     def has_rank(self) -> bool:

@@ -18,19 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ranks(RankedRows):
-    """Ranked rows of a frame of lists. `rank_rows` sorts them by list and rank.
+    """(L,) the ranked rows of a frame of lists. `rank_rows` sorts them by list and rank."""
 
-    Args:
-        row: (L,) the position of the row in its frame.
-        rank: (L,) the rank, from 1.
-        before_tie: (L,) whether the next row has the same score.
-        after_tie: (L,) whether the previous row has the same score.
-    """
-
-    row: Ints
-    rank: Ints
-    before_tie: NDArray[np.bool_]
-    after_tie: NDArray[np.bool_]
+    row: Ints  # the position in the frame
+    rank: Ints  # from 1
+    before_tie: NDArray[np.bool_]  # whether the next row has the same score
+    after_tie: NDArray[np.bool_]  # whether the previous row has the same score
 
     @classmethod
     def given(cls, frame: pd.DataFrame) -> Ranks:
@@ -47,21 +40,13 @@ class Ranks(RankedRows):
 
 @dataclass(frozen=True)
 class ListRows(Ranks):
-    """Ranked rows with their items, ground truth and scores.
+    """(L,) ranked rows with their items, ground truth and scores."""
 
-    Args:
-        cell: (L,) the number of the model and user.
-        item: (L,) the number of the item.
-        truth_row: (L,) the position of the pair in the ground truth, -1 if it is not there.
-        score: (L,) the score, NaN if it is missing.
-        seen: (L,) whether the user has a training row of the item. False if no metric needs it.
-    """
-
-    cell: Ints
-    item: Ints
-    truth_row: Ints
-    score: Floats
-    seen: NDArray[np.bool_]
+    cell: Ints  # the number of the model and user
+    item: Ints  # the number of the item
+    truth_row: Ints  # the position of the pair in the ground truth, -1 if it is not there
+    score: Floats  # NaN if it is missing
+    seen: NDArray[np.bool_]  # whether the user has a training row of the item; False if no metric needs it
 
     @classmethod
     def of(cls, ranks: Ranks, **columns: Any) -> ListRows:
@@ -82,13 +67,8 @@ def rank_rows(
 ) -> Ranks:
     """The rows of full lists by cell and rank. If the convention drops repeats, only the first row of each item.
 
-    Args:
-        frame: Rows in any order, with `rank`, `score` (null or NaN if it is missing), or both.
-        cell: (L,) the number of the model and user.
-        item: (L,) the number of the item.
-        judged: (L,) whether the row has ground truth, if only such rows compete. They come before all others.
-        items: (I,) the item ids by number.
-        scoring: The convention, and whether ranks are given.
+    The rows of the frame are in any order, with `rank`, `score` (null or NaN if it is missing), or both. (L,) `judged`: whether
+    they have ground truth, if only such rows compete; these come before all others. `items` are the item ids by number.
     """
     convention, by_rank = scoring.convention, "rank" in frame
     group = cell if judged is None else cell * 2 + ~judged
@@ -113,11 +93,6 @@ def rank_rows(
     rank = value[order] if scoring.given_ranks else position_in_user(cell, int(cell.max(initial=-1)) + 1)
     tied = tied & (not by_rank)  # given ranks have no ties
     return Ranks(order, rank, np.append(tied, False)[:size], np.append(False, tied)[:size])
-
-
-def scores_of(frame: pd.DataFrame) -> Floats:
-    """(L,) the scores as doubles, NaN if they are missing."""
-    return frame["score"].to_numpy(np.float64) if "score" in frame else np.full(len(frame), np.nan)
 
 
 def _descending(score: pd.Series[Any], missing: str) -> Any:

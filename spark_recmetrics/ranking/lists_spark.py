@@ -8,13 +8,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, FloatType, IntegerType, IntegralType, StructField, StructType
 
-from spark_recmetrics.columns import Columns
+from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.inputs.spark import clean_predictions, column_of, read_predictions
 from spark_recmetrics.metrics.registry import checked_integer
 from spark_recmetrics.ranking.window_spark import top_rows
-from spark_recmetrics.request.arguments import check_frames, check_names
+from spark_recmetrics.request.arguments import check_frame, check_names
 from spark_recmetrics.storage.read import example_in_errors
 
 
@@ -54,7 +54,8 @@ def rank_items(
         [('model', 'ann', 'x', 1, 0.5), ('model', 'bob', 'y', 1, 0.7), ('model', 'cid', 'z', 1, 0.1)]
     """
     rules = named_convention("default").override(ties=ties, nan_scores=nan_scores)
-    check_frames(columns, {"predictions": predictions})
+    checked_columns(columns)
+    check_frame("predictions", predictions)
     check_names("model_name", [model_name])
     with example_in_errors():
         rows = read_predictions(predictions, columns)
@@ -101,11 +102,12 @@ def from_als(model: Any, users: DataFrame | None = None, k: int = 10, *, columns
     if not hasattr(model, "recommendForAllUsers"):
         raise ConfigError(f"model: expected a fitted ALSModel, found {type(model).__name__}")
     k = checked_integer(k, "k")
-    check_frames(columns, {}, users=users)
+    checked_columns(columns)
     name = model.getUserCol()
     if users is None:
         lists = model.recommendForAllUsers(k)
     else:
+        check_frame("users", users)
         id_col = next((column for column in (name, columns.user) if column in users.columns), None)
         if id_col is None:
             raise DataError(f"users: no column {name!r}, like the model, and no column {columns.user!r} (columns.user)")

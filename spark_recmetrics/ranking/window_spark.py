@@ -15,13 +15,9 @@ def top_rows(
 ) -> DataFrame:
     """The first k rows of each list with their `rank`, and with `before_tie`: the next row has the same score.
 
-    Args:
-        rows: Clean predictions. They have `bucket` if they are partitioned by it, and `judged` if only judged items compete.
-            Judged items are ranked first, and all of them are kept.
-        k: The maximum length of the lists; None: full lists.
-        convention: Its options `ties` (`input` is the same as `item_asc`) and `nan_scores`, the position of null scores.
-        trust_rank: Keep given ranks. Otherwise they only decide the order.
-        cuts: Ranks up to k at which ties are reported. Without them, and with given ranks, there is no `before_tie`.
+    Clean predictions have `bucket` if they are partitioned by it, and `judged` if only judged items compete. These are ranked
+    first, and all of them are kept. Of `ties`, `input` is the same as `item_asc`. Given ranks only decide the order, unless
+    `trust_rank`. Without `cuts`, the ranks at which ties are reported, and with given ranks, there is no `before_tie`.
     """
     judged, by_score = "judged" in rows.columns, "rank" not in rows.columns
     # With the bucket as a key, the window needs no further shuffle.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
-from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.text import brief, printable, writable
 
@@ -30,19 +29,15 @@ def check_ranking(ranking: object, max_per_user: object) -> None:
         )
 
 
-def check_frames(columns: Columns, required: Mapping[str, DataFrame | None], **optional: DataFrame | None) -> None:
-    """Check that the columns are `Columns`, and that tables are Spark DataFrames and not streams. Optional ones may be None."""
-    checked_columns(columns)
-    for name, frame in {**required, **optional}.items():
-        if frame is None and name not in required:
-            continue
-        # Frames of Spark Connect 3.5 are of another class, so the type is recognized by an attribute.
-        if frame is None or not hasattr(frame, "sparkSession"):
-            type_name = f"{type(frame).__module__}.{type(frame).__name__}"
-            raise ConfigError(f"{name}: expected a Spark DataFrame, found {type_name}")
-        if frame.isStreaming:
-            raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
-        check_session(frame.sparkSession)
+def check_frame(name: str, frame: DataFrame) -> None:
+    """Check that a table is a Spark DataFrame and not a stream."""
+    # Frames of Spark Connect 3.5 are of another class, so the type is recognized by an attribute.
+    if not hasattr(frame, "sparkSession"):
+        type_name = f"{type(frame).__module__}.{type(frame).__name__}"
+        raise ConfigError(f"{name}: expected a Spark DataFrame, found {type_name}")
+    if frame.isStreaming:
+        raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
+    check_session(frame.sparkSession)
 
 
 def check_session(session: SparkSession) -> None:

@@ -28,9 +28,6 @@ from spark_recmetrics.text import brief
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-FEATURE_NEEDS = frozenset({"features", "categories"})
-"""Needs that are met by the table of item features."""
-
 
 class Options(TypedDict, total=False):
     """The arguments of `evaluate` that are not tables."""
@@ -71,16 +68,7 @@ class SliceRequest:
 
 @dataclass(frozen=True)
 class Request:
-    """The checked arguments of an evaluation.
-
-    The arguments of `evaluate`, and:
-
-    Args:
-        policies: How faulty rows are handled, by check.
-        given: By the name of the argument, the columns of each table that is given.
-        catalog_size: The number of items, if it is given instead of a table.
-        has_threshold: A threshold is given, so the ground truth needs ratings.
-    """
+    """The checked arguments of an evaluation, see `evaluate`."""
 
     metrics: tuple[Metric, ...]
     convention: Convention
@@ -89,13 +77,13 @@ class Request:
     slices: SliceRequest
     intervals: Intervals
     min_users: int
-    policies: Mapping[str, str]
-    given: Mapping[str, Sequence[str]]
-    catalog_size: int | None
+    policies: Mapping[str, str]  # how faulty rows are handled, by check
+    given: Mapping[str, Sequence[str]]  # by the name of the argument, the columns of each table that is given
+    catalog_size: int | None  # if it is given instead of a table
     baseline: str | None
     models: tuple[str, ...] | None
     model_name: str
-    has_threshold: bool
+    has_threshold: bool  # so the ground truth needs ratings
     cast_ids: str | None
     n_buckets: int
     ranking: Ranking
@@ -172,7 +160,7 @@ class Request:
         read |= {"train"} if sliced.counted or needs & TRAIN_NEEDS else set()
         read |= {"user_segments"} if sliced.bands_of_table("user") or "user_groups" in needs else set()
         read |= {"item_groups"} if sliced.bands_of_table("item") or "item_groups" in needs else set()
-        read |= {"item_features"} if needs & FEATURE_NEEDS else set()
+        read |= {"item_features"} if needs & {"features", "categories"} else set()
         return frozenset(read & set(self.given))
 
     @property

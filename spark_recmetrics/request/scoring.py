@@ -24,39 +24,23 @@ _FULL_LIST_NEEDS = frozenset({"candidates", "unseen_candidates"})
 
 @dataclass(frozen=True)
 class Scoring:
-    """What workers compute for each user.
+    """What workers compute for each user, who gets a row for each model."""
 
-    Args:
-        metrics: Ranking metrics of users.
-        rating: Rating metrics, if the scores of the lists are predicted ratings.
-        n_models: Number of models. Every user gets a row for each.
-        given_ranks: Predictions have ranks, which must be 1, 2, 3, …
-        full_lists: Lists are not cut before they are scored.
-        n_items: Size of the catalog, if it is known.
-        trained: There are training rows, so that unseen candidates are fewer than all candidates.
-        clip: Smallest and largest rating, if predicted ratings are clipped.
-        items: Summary of the side information of all items.
-        baseline: Position of the baseline among the models, if there is one.
-        item_metrics: Metrics of items and of groups, for which the items of lists are counted.
-        measured: What is summed for metrics of groups.
-        keeps_lists: Lists are kept, because metrics of items are resampled.
-    """
-
-    metrics: tuple[Metric, ...]
-    rating: tuple[Metric, ...]
+    metrics: tuple[Metric, ...]  # ranking metrics of users
+    rating: tuple[Metric, ...]  # rating metrics, if the scores of the lists are predicted ratings
     convention: Convention
     n_models: int
-    given_ranks: bool
-    full_lists: bool = False
+    given_ranks: bool  # predictions have ranks, which must be 1, 2, 3, …
+    full_lists: bool = False  # lists are not cut before they are scored
     max_per_user: int | None = None
-    n_items: int | None = None
-    trained: bool = False
-    clip: tuple[float, float] | None = None
+    n_items: int | None = None  # the size of the catalog, if it is known
+    trained: bool = False  # there are training rows, so that unseen candidates are fewer than all candidates
+    clip: tuple[float, float] | None = None  # the smallest and the largest rating, if predicted ratings are clipped
     items: ItemSummary = field(default_factory=ItemSummary)
-    baseline: int | None = None
-    item_metrics: tuple[Metric, ...] = ()
-    measured: tuple[MeasureSpec, ...] = ()
-    keeps_lists: bool = False
+    baseline: int | None = None  # its position among the models
+    item_metrics: tuple[Metric, ...] = ()  # metrics of items and of groups, for which the items of lists are counted
+    measured: tuple[MeasureSpec, ...] = ()  # what is summed for metrics of groups
+    keeps_lists: bool = False  # because metrics of items are resampled
 
     @classmethod
     def of(

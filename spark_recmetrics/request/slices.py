@@ -47,17 +47,11 @@ _BAND = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`*()]*[^`*()\s
 
 @dataclass(frozen=True)
 class Band:
-    """A column of a slice: its values as they are, or numbers cut into bands.
+    """A column of a slice: its values as they are, or numbers cut into bands."""
 
-    Args:
-        name: Column of a table of users or items, or `activity` or `popularity`.
-        edges: Where bands begin, ascending: n edges make n + 1 bands.
-        labels: The names of the bands, lowest first.
-    """
-
-    name: str
-    edges: tuple[float, ...] = ()
-    labels: tuple[str, ...] = ()
+    name: str  # column of a table of users or items, or `activity` or `popularity`
+    edges: tuple[float, ...] = ()  # where bands begin, ascending: n edges make n + 1 bands
+    labels: tuple[str, ...] = ()  # the names of the bands, lowest first
 
     def __str__(self) -> str:
         quoted = f"`{self.name.replace('`', '``')}`" if re.search(r"[`*()]|^\s|\s$", self.name) else self.name

@@ -10,19 +10,12 @@ from spark_recmetrics.metrics import Metric, cut_offs
 
 
 class Tally(NamedTuple):
-    """An aggregate of one column of PER_USER over one user set: mean, n, std, undefined, total, count.
-
-    Args:
-        column: The column of the values.
-        users: The user set.
-        as_zero: Undefined values count as 0.
-        pooled: The columns `…_total` and `…_count` are summed, too.
-    """
+    """An aggregate of one column of PER_USER over one user set: mean, n, std, undefined, total, count."""
 
     column: str
     users: str
-    as_zero: bool
-    pooled: bool
+    as_zero: bool = False  # undefined values count as 0
+    pooled: bool = False  # the columns `…_total` and `…_count` are summed, too
 
     @property
     def name(self) -> str:
@@ -31,17 +24,11 @@ class Tally(NamedTuple):
 
 
 class SumSpec(NamedTuple):
-    """Everything that is aggregated over the users of a model.
-
-    Args:
-        tallies: The aggregates of columns.
-        cuts: The cut-offs of metrics that compare pairs of different users.
-        largest_cut: The largest cut-off, 0 without one. Shorter lists are counted.
-    """
+    """Everything that is aggregated over the users of a model."""
 
     tallies: tuple[Tally, ...]
-    cuts: tuple[int | None, ...]
-    largest_cut: int
+    cuts: tuple[int | None, ...]  # those of metrics that compare pairs of different users
+    largest_cut: int  # 0 without one; shorter lists are counted
 
     @classmethod
     def of(cls, metrics: Sequence[Metric], convention: Convention) -> SumSpec:

@@ -43,14 +43,14 @@ def users_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.
 
 
 def frames_of(rows: pa.Table, names: Mapping[int, Sequence[str]]) -> dict[int, pd.DataFrame]:
-    """The rows of each kind with its columns, from `spark.mixed`. Only lists and ground truth may have no rows."""
+    """The rows of each kind with its columns, from `plan_spark.mixed`. Only lists and ground truth may have no rows."""
     import pyarrow.compute as pc
 
     return _frames({kind: rows.select(columns).filter(pc.equal(rows[KIND], kind)) for kind, columns in names.items()})
 
 
 def arrays_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
-    """Tables with about `size` rows in their arrays, from a row for each user, by `spark.gathered`.
+    """Tables with about `size` rows in their arrays, from a row for each user, by `plan_spark.gathered`.
 
     A table ends when its arrays have at least `size` rows.
     """
@@ -75,7 +75,7 @@ def arrays_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa
 
 
 def frames_of_arrays(users: pa.Table, names: Mapping[int, Sequence[str]]) -> dict[int, pd.DataFrame]:
-    """The rows of each kind, like `frames_of`, from `spark.gathered`."""
+    """The rows of each kind, like `frames_of`, from `plan_spark.gathered`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from spark_recmetrics.inputs.row_rules import bad_propensity
 from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished
-from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, Task, scorer
+from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, Task
 from spark_recmetrics.side_info.bands_memory import with_bands
 from spark_recmetrics.side_info.packed import SideRows
 
@@ -48,16 +48,14 @@ def score(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, sc
     """PER_USER, with the columns that only the aggregation reads."""
     import pandas as pd
 
-    rated = _rated(inputs, known, request) if request.rating_metrics and not request.rates_in_lists else None
     if scoring is None:
-        if rated is None:
-            raise ValueError("there is no metric")
+        rated = _rated(inputs, known, request)
         return _named(rated.assign(**{name: np.nan for name in USER_COUNTERS if name not in rated}), known)
-    score_users = scorer(Task(scoring, known.models, None, request.slices.by_side["item"]))
-    parts = [score_users(*batch) for batch in _batches(rows_by_kind(inputs, known, request, scoring), known)]
+    task = Task(scoring, known.models, None, request.slices.by_side["item"])
+    parts = [task.score(*batch) for batch in _batches(rows_by_kind(inputs, known, request, scoring), known)]
     per_user = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
-    if rated is not None:
-        errors = rated.drop(columns=[name for name in USER_COUNTERS if name in rated])
+    if request.rating_metrics and not request.rates_in_lists:
+        errors = _rated(inputs, known, request).drop(columns=list(USER_COUNTERS), errors="ignore")
         per_user = per_user.merge(errors, on=["model", "user"], how="left")
         if request.slices.by_side["item"]:
             # Errors over all items of a user are not those over the items of a slice.
@@ -195,19 +193,12 @@ def distinct_items(lists: pd.DataFrame, request: Request) -> pd.DataFrame:
     """
     if request.convention.duplicates != "first":
         return lists
-    kept: dict[str, Any] = {}
-    if "rank" in lists:
-        lists, kept = lists.sort_values("rank", kind="stable"), {"rank": "min"}
-    if "score" in lists:
-        kept["score"] = "first" if "rank" in lists else _best_score(request)
-    grouped = lists.groupby([name for name in ("model", "user", "item") if name in lists], sort=False, dropna=False)
-    return grouped.agg(kept).assign(n_left_out=grouped.size() - 1).reset_index()
-
-
-def _best_score(request: Request) -> Any:
-    if request.convention.nan_scores == "first":
-        return lambda scores: None if scores.isna().any() else scores.max()
-    return "max"
+    keys = [name for name in ("model", "user", "item") if name in lists]
+    by, ascending = ("rank", True) if "rank" in lists else ("score", False)
+    missing: Literal["first", "last"] = "first" if request.convention.nan_scores == "first" else "last"
+    best_first = lists.sort_values(by, ascending=ascending, na_position=missing, kind="stable")
+    n_left_out = best_first.groupby(keys, sort=False)["item"].transform("size") - 1
+    return best_first.assign(n_left_out=n_left_out).drop_duplicates(keys, ignore_index=True)
 
 
 def _rated(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request) -> pd.DataFrame:

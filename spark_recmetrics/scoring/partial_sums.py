@@ -10,14 +10,12 @@ import numpy as np
 
 from spark_recmetrics.columns import COUNTERS, FAULTS, PAIR_RANKS, PAIR_SCORES, PAIR_STARTS
 from spark_recmetrics.conventions import MEMBERS, RATED
+from spark_recmetrics.inputs.data_report import N_EXAMPLES
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.request.user_sums import SumSpec, Tally
 
 if TYPE_CHECKING:
     import pandas as pd
-
-N_EXAMPLES = 5
-"""The maximum number of users that a check names."""
 
 _SETS = ("all", "truth", "relevant", "predicted", "truth_and_predicted")
 
@@ -31,23 +29,18 @@ PAIRS_A_RANGE, MOST_RANGES = 1_000_000, 64
 class PartTotal(NamedTuple):
     """A row of `storage.table_schemas.TOTALS`: the contribution of a part of the users to a total.
 
-    Args:
-        name: A tally, a user set (`users_…`), a counter or a moment.
-        n, sum, deviation: Number of values, their sum, and the sum of squared deviations from their mean.
-        undefined: Number of undefined values.
-        total, count: Sums of the numerators and of the denominators of a pooled metric.
-        examples: Up to `N_EXAMPLES` users, if a check may report them.
+    `total` and `count` are the sums of the numerators and of the denominators of a pooled metric.
     """
 
     model: Any
-    name: str
-    n: int
+    name: str  # a tally, a user set (`users_…`), a counter or a moment
+    n: int  # the number of values
     sum: float = 0.0
-    deviation: float = 0.0
-    undefined: int = 0
+    deviation: float = 0.0  # the sum of squared deviations from their mean
+    undefined: int = 0  # the number of undefined values
     total: float = 0.0
     count: float = 0.0  # type: ignore[assignment]  # the name of the column
-    examples: list[str] = []
+    examples: list[str] = []  # up to `N_EXAMPLES` users, if a check may report them
 
 
 def with_pairs(k: int | None) -> str:

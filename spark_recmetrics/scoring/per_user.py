@@ -26,7 +26,7 @@ from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.recommended_items import ItemTable, RecommendedItems, baseline_ranks
 from spark_recmetrics.metrics.registry import finished
-from spark_recmetrics.ranking.arrays import ListRows, Ranks, rank_rows, scores_of
+from spark_recmetrics.ranking.arrays import ListRows, Ranks, rank_rows
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import numbered_values
 from spark_recmetrics.side_info.packed import SideRows, Trained, read_table
@@ -49,19 +49,12 @@ class Bucket(NamedTuple):
 def score_bucket(
     lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, side: SideRows, *, only_users: bool = False
 ) -> pd.DataFrame:
-    """The rows of PER_USER for a bucket of users.
+    """The rows of PER_USER for a bucket of users, one for each model and user.
 
-    Args:
-        lists: `[model,] user, item`, and `rank` or `score` or both. Full lists if `scoring.ranks_lists`, otherwise the rows
-            that `window_spark.without_repeats` and `top_rows` keep.
-        truth: `user, item, rating`, the rating NaN if the row is not relevant, and `value` and `propensity` if they are needed.
-        scoring: What to compute.
-        side: Side information of these users.
-        only_users: Compute only values of users, no sums over the lists of the bucket.
-
-    Returns:
-        A row for each model and user. If there are sums over training rows, but neither lists nor ground truth: one row with
-        these sums and without a model.
+    Lists have `[model,] user, item`, and `rank` or `score` or both: all rows if `scoring.ranks_lists`, otherwise those that
+    `window_spark.without_repeats` and `top_rows` keep. Ground truth has `user, item, rating`, the rating NaN if the row is not
+    relevant, and `value` and `propensity` if they are needed. With `only_users`, there are no sums over the lists of the
+    bucket. If there are sums over training rows, but neither lists nor ground truth: one row with them and without a model.
     """
     import pandas as pd
 
@@ -222,6 +215,7 @@ def _list_rows(
 ) -> ListRows:
     row = ranks.row
     user, item = ids.list_user[row], ids.list_item[row]
+    reads_scores = "scores" in scoring.needs and "score" in lists
     needs_seen = bool(scoring.needs & {"unseen_candidates", "history"})
     return ListRows.of(
         ranks,
@@ -229,7 +223,7 @@ def _list_rows(
         item=item,
         truth_row=positions_of(ids.pairs(user, item), true.pair) if truth_row is None else truth_row[row],
         # Without a metric that needs scores they are NaN, whether lists have them or not.
-        score=scores_of(lists)[row] if "scores" in scoring.needs else np.full(len(row), np.nan),
+        score=lists["score"].to_numpy(np.float64)[row] if reads_scores else np.full(len(row), np.nan),
         seen=ids.trained.have(user, item) if needs_seen else np.zeros(len(row), dtype=bool),
     )
 

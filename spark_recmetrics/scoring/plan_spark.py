@@ -231,12 +231,9 @@ def _in_order(per_user: DataFrame, models: Sequence[str]) -> DataFrame:
 def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Metric], convention: Convention) -> DataFrame:
     """Moments of the rating errors, and the rating metrics, of each (model, user) with a pair: a join and a `groupBy`.
 
-    Scores are predicted ratings. Rows with a NaN, null or infinite score, or with a NaN or null rating, make no pair.
-
-    Returns:
-        `[model,] user`, the columns of `metrics.rating.Moments`, `n_pair_duplicates` (pairs that repeat an item, or that
-        `window_spark.without_repeats` dropped), `n_truth_duplicates` (rows of the ground truth that repeat an item with a
-        pair), and one double per metric.
+    Rows with a NaN, null or infinite score, or with a NaN or null rating, make no pair. The columns are `[model,] user`, those
+    of `Moments`, `n_pair_duplicates` (pairs that repeat an item, or that `without_repeats` dropped), `n_truth_duplicates` (rows
+    of the ground truth that repeat an item with a pair), and one double per metric.
     """
     predicted = predictions.withColumn("score", F.col("score").cast("double"))
     predicted = predicted.where(~number_of(F.col("score")).unusable)

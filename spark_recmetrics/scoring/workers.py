@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -57,32 +57,26 @@ class Task(NamedTuple):
     sum_spec: SumSpec | None
     slices: Sequence[Slice]
 
-
-def scorer(task: Task) -> Callable[[pd.DataFrame, pd.DataFrame, SideRows], pd.DataFrame]:
-    """The function that scores lists, ground truth and side information of users."""
-    scoring, models, sum_spec, slices = task
-
-    def score(lists: pd.DataFrame, truth: pd.DataFrame, side: SideRows) -> pd.DataFrame:
+    def score(self, lists: pd.DataFrame, truth: pd.DataFrame, side: SideRows) -> pd.DataFrame:
+        """Score lists and ground truth of users with their side information."""
         import pandas as pd
 
-        rows = score_bucket(lists, truth, scoring, side)
-        if sum_spec:
-            totals = part_totals(rows[rows["model"].notna()], sum_spec)
-            totals["model"] = [models[code] for code in totals["model"]]
+        rows = score_bucket(lists, truth, self.scoring, side)
+        if self.sum_spec:
+            totals = part_totals(rows[rows["model"].notna()], self.sum_spec)
+            totals["model"] = [self.models[code] for code in totals["model"]]
             rows[PART_TOTALS] = in_first_row(totals.to_dict("records"), len(rows))
-        if not slices:
+        if not self.slices:
             return rows
         # Every frame gets every column: pandas would fill missing columns with NaN, which is neither a list nor a string.
         rows = rows.assign(**{ITEM_SLICE: None, ITEM_VALUE: None})
         parts = (
             part.assign(**{str(name): None for name in rows if name not in part})
-            for part in _rows_of_item_slices(lists, truth, scoring, slices, side)
+            for part in _rows_of_item_slices(lists, truth, self.scoring, self.slices, side)
         )
         rows = pd.concat([rows, *parts], ignore_index=True)
         # The chunked strings of pandas 3 cannot be converted by Spark in a cogroup.
         return rows.astype({name: object for name, kind in rows.dtypes.items() if pd.api.types.is_string_dtype(kind)})
-
-    return score
 
 
 def _rows_of_item_slices(

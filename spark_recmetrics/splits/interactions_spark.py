@@ -10,11 +10,11 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from spark_recmetrics.columns import Columns
+from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.inputs.spark import column_of, id_column, typed_column
+from spark_recmetrics.inputs.spark import column_of, schema_of
 from spark_recmetrics.metrics.registry import checked_integer
-from spark_recmetrics.request.arguments import check_frames
+from spark_recmetrics.request.arguments import check_frame
 from spark_recmetrics.splits.times_spark import TIME_TYPES, Clock, clock_of
 from spark_recmetrics.storage import actions, read
 from spark_recmetrics.text import printable
@@ -122,17 +122,21 @@ def read_interactions(
     rows: DataFrame, columns: Columns, time: str | None, minima: tuple[int, int], zone: str | None = None
 ) -> Interactions:
     """The caller's table with checked columns. No job has run yet. `minima` are the fewest rows of a user, and of an item."""
-    check_frames(columns, {"rows": rows})
+    checked_columns(columns)
+    check_frame("rows", rows)
+    schema = schema_of("rows", rows)
     for key in ("user", "item"):
-        id_column("rows", rows, key, getattr(columns, key))
+        schema.id_type(key, getattr(columns, key))
     taken = {name.lower() for name in rows.columns} & {SIDE, FOLD}
     if taken:
         raise DataError(f"rows: expected no column {', '.join(sorted(taken))}, which the split adds: rename it first")
     added, clock = {KEPT: F.lit(True)}, None
     if time is not None:
-        column, kind = typed_column("rows", rows, "time", time, TIME_TYPES, "a timestamp, a date or an integer")
-        clock = clock_of(kind, zone)
-        added[TIME] = clock.number(column)
+        found = schema.type_of("time", time)
+        if not isinstance(rows.schema[time].dataType, TIME_TYPES):
+            raise schema.wrong_type("time", time, "a timestamp, a date or an integer", found)
+        clock = clock_of(rows.schema[time].dataType, zone)
+        added[TIME] = clock.number(column_of(rows, time))
     frame = rows.withColumns(added)
     for name, option, minimum in zip((columns.user, columns.item), ("min_user_rows", "min_item_rows"), minima, strict=True):
         least = checked_integer(minimum, option)

@@ -365,6 +365,18 @@ def test_faulty_rows_are_dropped_by_policies(engine):
     assert found["truth_duplicates", "truth"] == ("warn", 1)
 
 
+def test_the_score_of_the_best_rank_counts(engine):
+    """The repeat at rank 2 has a score, the first row of the item has none: the item has no predicted rating."""
+    columns, schema = srm.Columns(rank="rank"), "user_id int, item_id int, score double, rank int"
+    tables = {
+        "predictions": Table(schema, [(1, 7, None, 1), (1, 7, 4.0, 2), (1, 8, 3.0, 3)]),
+        "truth": Table("user_id int, item_id int, rating double", [(1, 7, 5.0), (1, 8, 1.0)]),
+    }
+    rules = {"duplicates": "first", "nan_scores": "last"}
+    result = engine.evaluate(tables, metrics=["mae"], convention=rules, columns=columns)
+    assert values(result) == {"mae": 2.0}
+
+
 def test_ids_of_different_types(engine):
     tables = {
         "predictions": Table("user_id int, item_id string, score double", [(1, "10", 0.9), (2, "7", 0.8)]),

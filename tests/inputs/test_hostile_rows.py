@@ -158,7 +158,7 @@ def test_floats_become_integers_as_ids(session):
     lists = ("user_id float, item_id double, score double", [(1.0, 7.0, 1.0), (2.0, 8.0, 1.0)])
     truth = (TRUTH, [(1, 7), (2, 7)])
     assert evaluate(session, lists, truth, cast_ids="bigint").to_dict() == {"model": {"hit@1": 0.5}}
-    for wrong in (7.5, float("nan"), 2.0**53):
+    for wrong in (7.5, float("nan"), float("inf"), 2.0**53):
         rows = [(1.0, 7.0, 1.0), (2.0, wrong, 1.0)]
         told = (
             "^cast_ids: predictions.item_id: expected values that bigint can hold, found .*, which would be lost: set another"
