@@ -183,6 +183,8 @@ class WrongTypeError(DataError):
             word = first_word(sample, self.usual)
             if word is None and is_empty(sample):
                 return f"{table}: expected rows, found none, so its columns are read as strings: check its location and filters"
+            if word is not None and _WITH_THOUSANDS.fullmatch(word):
+                return f"{message}, e.g. {brief(word)} in {table}: {_WITHOUT_THOUSANDS}"
             if word is not None and is_decimal_comma(word):
                 return f"{message}, e.g. {brief(word)} in {table}, with {_DECIMAL_COMMA}"
             if word is None and self.usual == NUMBER:  # such as numbers in the names of folders
@@ -198,7 +200,9 @@ class WrongTypeError(DataError):
 def lost_value(place: str, type_name: str, value: object) -> DataError:
     """The error for a value that a type cannot hold."""
     advice = "set another type, such as string, or correct the values"
-    if is_decimal_comma(str(value)):
+    if _WITH_THOUSANDS.fullmatch(str(value)):
+        advice = _WITHOUT_THOUSANDS
+    elif is_decimal_comma(str(value)):
         advice = "write decimal points, or set options: {locale: de} and a decimal type (docs/inputs.md#decimal-commas)"
     found = f"found {printable(brief(value))}, which would be lost"
     return DataError(f"{place}: expected values that {type_name} can hold, {found}: {advice}")
@@ -221,6 +225,9 @@ NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 INTEGER = r"^(0|-?[1-9][0-9]*)$"
 """A string that is an integer in its only usual form, as a pattern of Java and RE2: 012, +12 and -0 are other strings."""
+
+_WITH_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*")
+_WITHOUT_THOUSANDS = "write numbers without separators of thousands, and decimals with a point, because 1,234 may be 1234 or 1.234"
 
 _DECIMAL_COMMA = "a decimal comma: write decimal points, or configure the reader (docs/inputs.md#decimal-commas)"
 """The advice for a string that would be a number if it had a decimal point."""

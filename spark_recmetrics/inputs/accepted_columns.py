@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -71,8 +72,8 @@ class TableSchema:
         return self.read_type(name)
 
     def has(self, key: str, name: str) -> bool:
-        """Whether there is this column. Raises `DataError` if its name is written in another case only."""
-        if name not in self.names and name.lower() in {column.lower() for column in self.names}:
+        """Whether there is this column. Raises `DataError` if its name differs only in letter case, blanks or invisible signs."""
+        if name not in self.names and _letters(name) in map(_letters, self.names):
             raise self.missing(key, name)
         return name in self.names
 
@@ -114,6 +115,10 @@ class TableSchema:
     def has_arrays(self, columns: Columns) -> bool:
         """Whether each row is a user with an array of items."""
         return columns.item not in self.names and columns.items in self.names
+
+
+def _letters(name: str) -> str:
+    return re.sub("[\\s\u200b-\u200f\u2060\ufeff]", "", name).lower()
 
 
 def _cast_advice(name: str, expected: str, actual: ColumnType) -> str:

@@ -134,6 +134,10 @@ def _python_type(value: Any) -> str:
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column without encodings, and with plain strings and lists; unsigned integers beyond 64 bits are decimals."""
+    if pa.types.is_dictionary(column.type):  # Arrow cannot decode one of views, such as polars writes
+        values = _plain_type(column.type.value_type)
+        chunks = [pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(values)) for part in column.chunks]
+        column = pa.chunked_array(chunks, pa.dictionary(column.type.index_type, values))
     plain = _plain_type(column.type)
     if pa.types.is_uint64(plain) and (pc.max(column.cast(plain)).as_py() or 0) >= 2**63:
         plain = pa.decimal128(38, 0)

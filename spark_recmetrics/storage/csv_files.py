@@ -29,6 +29,9 @@ from spark_recmetrics.text import counted, printable
 _N_EXTRA_FIELDS = 20
 """How many fields after the last column are checked. Later ones are lost silently if all of these are empty."""
 
+_TWO_BACKSLASHES = r'^[^"]*(?:"[^"]*"[^"]*)*"[^"]*\\\\'
+"""A line with two backslashes in a quoted field."""
+
 _DIGITS = r"^[-+]?\p{Nd}+$"
 """A string that Spark reads as an integer."""
 
@@ -55,19 +58,27 @@ def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> Struc
     by_file = rows.groupBy("_file").agg(
         *first_faults(checks),
         *(F.max(~field.rlike(INTEGER) & field.rlike(_DIGITS)).alias(f"changed{n}") for n, (_, field) in enumerate(integers)),
-        F.max(is_header).alias("has_header"),
+        F.count_if(is_header).alias("n_headers"),
     )
     # If no file has the header, Spark has changed it.
-    without_header = F.when(F.max("has_header"), F.min(F.when(~F.col("has_header"), F.col("_file"))))
+    without_header = F.when(F.max("n_headers") > 0, F.min(F.when(F.col("n_headers") == 0, F.col("_file"))))
+    with_headers = F.min(F.when(F.col("n_headers") > 1, F.col("_file")))
     row = by_file.agg(
-        *(F.min(f"check{n}") for n in range(len(checks))), *(F.max(f"changed{n}") for n in range(len(integers))), without_header
+        *(F.min(f"check{n}") for n in range(len(checks))),
+        *(F.max(f"changed{n}") for n in range(len(integers))),
+        without_header,
+        with_headers,
     ).collect()[0]
     message = first_message(row, checks)
-    if message is None and row[-1] is not None and files.options.get("header", "").lower() == "true":
-        message = _other_header(files.key, ", ".join(column.name for column in columns[:n_fields]), Fault(row[-1], ""))
+    if message is None and files.options.get("header", "").lower() == "true":
+        header = printable(", ".join(column.name for column in columns[:n_fields]))
+        if row[-2] is not None:
+            message = _other_header(files.key, header, Fault(row[-2], ""))
+        elif row[-1] is not None:
+            message = _several_headers(files.key, header, Fault(row[-1], ""))
     if message is not None:
         raise DataError(message)
-    as_written = {name for (name, _), changed in zip(integers, row[len(checks) : -1], strict=True) if changed}
+    as_written = {name for (name, _), changed in zip(integers, row[len(checks) : -2], strict=True) if changed}
     return with_strings(guessed, lambda name: name in files.typed or _is_string(guessed[name], roles.of(name), as_written))
 
 
@@ -106,6 +117,8 @@ def _checks(files: TextFiles, rows: DataFrame, fields: Sequence[Column], names: 
             if roles.of(name) in ("id", "name"):
                 doubled = field.startswith(quote) & field.contains(quote * 2)  # Spark keeps all quotes of such a field
                 checks.append(Check(F.when(doubled, field), partial(_doubled_quotes, files.key, name)))
+                if quote == '"':
+                    checks.append(Check(F.when(field.contains("\\"), field), partial(_backslashes, files, name)))
     return checks
 
 
@@ -147,6 +160,18 @@ def _doubled_quotes(key: str, name: str, fault: Fault) -> str:
     )
 
 
+def _backslashes(files: TextFiles, name: str, fault: Fault) -> str | None:
+    """The message about two backslashes in quotes, of which Spark keeps one; None if there are none, as the lines show."""
+    first = files.first_line(F.col("value").rlike(_TWO_BACKSLASHES))
+    if first is None:
+        return None
+    return (
+        f"{files.key}: expected no two backslashes in a quoted field, found {first[1].shown} in line {first[0]} of "
+        f"{first[1].name}, with {fault.shown} in column {name!r}: set options: {{escape: '\"'}} in {files.key} to keep both, "
+        "or {escape: '\\'} where a backslash escapes the next character"
+    )
+
+
 def _long_line(key: str, n_fields: int, fault: Fault) -> str:
     advice = 'put fields that contain the separator, such as 4,5, in quotes, or use another separator, options: {sep: ";"}'
     if '"' in fault.example:
@@ -157,8 +182,15 @@ def _long_line(key: str, n_fields: int, fault: Fault) -> str:
 
 def _other_header(key: str, header: str, fault: Fault) -> str:
     return (
-        f"{key}: expected the header {printable(header)} in every file, found {fault.name} without it. Spark would drop its "
+        f"{key}: expected the header {header} in every file, found {fault.name} without it. Spark would drop its "
         "first line and read its columns by position: write all files with the same header, or read them separately"
+    )
+
+
+def _several_headers(key: str, header: str, fault: Fault) -> str:
+    return (
+        f"{key}: expected the header {header} once, found it several times in {fault.name}, such as in files that were joined: "
+        "remove it after the first line"
     )
 
 
@@ -172,18 +204,3 @@ def _lines(files: TextFiles, n_columns: int) -> tuple[DataFrame, int]:
     # Folder names such as day=2026-11-28 are columns, too, which the files may also contain.
     in_files = files.reader(*dropped, recursiveFileLookup="true").load(files.path)
     return with_places(rows), len(in_files.columns)
-
-
-def in_file_order(schema: StructType, partitions: Collection[str]) -> StructType:
-    """The columns for reading a CSV, which is read by position.
-
-    A column of the files that the names of folders hold, too, is read under another name, because Spark takes it from there.
-    """
-    n = len(schema.fields)
-    while n and schema.fields[n - 1].name.lower() in partitions:
-        n -= 1
-    in_files = [
-        StructField(f"_field{position}", StringType()) if field.name.lower() in partitions else field
-        for position, field in enumerate(schema.fields[:n])
-    ]
-    return StructType(in_files + [field for field in schema.fields if field not in in_files])

@@ -44,6 +44,8 @@ def input_files(spark: SparkSession, path: str, given: FileFormat | None, option
     files = _listed(spark, path, {**options, "recursiveFileLookup": "true"})
     if not files:
         raise ValueError(f"expected files, found none in {path}: check the location")
+    if _GLOB & set(path):
+        _check_glob(spark, path, files, options)
     folders = {file: _folders_below(options.get("basePath", path), file) for file in files}
     parents = dict.fromkeys(parent for file, below in folders.items() for parent in _parents(file, len(below)))
     for folder in islice(parents, _N_FOLDERS):
@@ -55,6 +57,30 @@ def input_files(spark: SparkSession, path: str, given: FileFormat | None, option
     partitions = tuple(dict.fromkeys(column.lower() for column in columns))
     _check_folders(folders, partitions)
     return InputFiles(format_of_files(files, given), tuple(files), partitions)
+
+
+def _check_glob(spark: SparkSession, path: str, files: Sequence[str], options: Mapping[str, str]) -> None:
+    """Raise `ValueError` if a glob is also the name of a file, or if Spark would leave out a column that folders hold."""
+    try:
+        is_name = bool(_listed(spark, literal_path(path), options))
+    except Exception as error:  # noqa: BLE001 - there is no such file, or it may not be read
+        _log.debug("no file of the name %s: %s", path, reason_of(error))
+        is_name = False
+    if is_name:
+        raise ValueError(f"{path} is a pattern, and also the name of a file or folder: set path: {literal_path(path)}")
+    if "basePath" in options or options.get("recursiveFileLookup", "").lower() == "true":
+        return
+    patterns = _place(path).split("/")
+    for match in filter(None, (_match(path, file) for file in files)):
+        folders = match[1].split("/")[: -1 if match.end() == len(match.string) else None]
+        for n, folder in enumerate(folders[: len(patterns)]):
+            if "=" in folder and _GLOB & set(patterns[n]):
+                first = next(n for n, pattern in enumerate(patterns) if _GLOB & set(pattern))
+                base = "/".join(path.rstrip("/").split("/")[: first - len(patterns)])
+                raise ValueError(
+                    f"{path} leaves out the column {unquote(folder.partition('=')[0])!r}, which names of folders such as "
+                    f"{folder} hold: set options: {{basePath: {base}}}"
+                )
 
 
 def _check_folders(folders: Mapping[str, Sequence[str]], partitions: Sequence[str]) -> None:
@@ -107,10 +133,15 @@ def _listed(spark: SparkSession, path: str, options: Mapping[str, str]) -> list[
 
 def _folders_below(path: str, file: str) -> list[str]:
     """The folders between a path, which may be a glob or relative, and one of its files."""
+    match = _match(path, file)
+    return [] if match is None else match.string[match.end() :].split("/")[1:-1]
+
+
+def _match(path: str, file: str) -> re.Match[str] | None:
+    """The part of a file's path that a path, which may be a glob or relative, stands for, as the first group."""
     place = _place(path)
     above = ".*/" if place and not place.startswith("/") else ""
-    match = re.match(f"{above}{glob_pattern(place)}(?=/|$)", _place(file))
-    return [] if match is None else _place(file)[match.end() :].split("/")[1:-1]
+    return re.match(f"{above}({glob_pattern(place)})(?=/|$)", _place(file))
 
 
 def _place(path: str) -> str:

@@ -14,9 +14,9 @@ from spark_recmetrics.columns import WrongTypeError
 from spark_recmetrics.errors import DataError, reason_of
 from spark_recmetrics.storage import csv_files, json_files
 from spark_recmetrics.storage.credentials import Vault
-from spark_recmetrics.storage.input_files import input_files
+from spark_recmetrics.storage.input_files import InputFiles, input_files, literal_path
 from spark_recmetrics.storage.locations import Location, quoted, quoted_part
-from spark_recmetrics.storage.reader_options import with_usual_names
+from spark_recmetrics.storage.reader_options import with_usual_names, without
 from spark_recmetrics.storage.row_filter import filtered
 from spark_recmetrics.storage.text_files import NO_ROLES, Roles, TextFiles, with_strings
 from spark_recmetrics.storage.typed_columns import with_types
@@ -80,14 +80,26 @@ def _read_files(spark: SparkSession, location: Location, options: Mapping[str, s
         if problem is None:
             raise
         raise DataError(f"{key}: {problem}") from None
+    if files.partitions:
+        _check_partitions(spark, files, options, key)
     if files.format in _CHECKED:
         text = TextFiles(spark, files.format, path, options, location.types, key)
         schema = _CHECKED[files.format](text, schema, roles)
     schema = with_strings(schema, lambda name: name.lower() in files.partitions)
     if schema == frame.schema:
         return frame
-    read_as = csv_files.in_file_order(schema, files.partitions) if files.format == "csv" else schema
-    return reader.schema(read_as).load(path).select(*map(quoted_part, schema.names))
+    return reader.schema(schema).load(path).select(*map(quoted_part, schema.names))
+
+
+def _check_partitions(spark: SparkSession, files: InputFiles, options: Mapping[str, str], key: str) -> None:
+    """Raise `DataError` if a file has a column that the names of its folders hold, too: Spark takes it from there."""
+    reader = spark.read.options(**without(options, "basePath")).format(files.format)
+    for name in reader.load(literal_path(files.names[0])).schema.names:
+        if name.lower() in files.partitions:
+            raise DataError(
+                f"{key}: expected the column {name!r} either in the files or in the names of their folders, found both: to "
+                'read that of the files, set options: {recursiveFileLookup: "true"}; otherwise write the files without it'
+            )
 
 
 @contextmanager

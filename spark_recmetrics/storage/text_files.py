@@ -148,7 +148,22 @@ class TextFiles:
         strange |= content.contains("\0") & content.rlike(_UTF_16)
         replaced = content.contains("\ufffd") if self.format == "csv" else content.rlike("\ufffd")  # JSON is not decoded
         example = F.substring(content, 1, 200)
-        return [Check(F.when(strange, example), self._strange), Check(F.when(replaced, example), self._other_encoding)]
+        checks = [Check(F.when(strange, example), self._strange), Check(F.when(replaced, example), self._other_encoding)]
+        if self._is_single_byte:
+            checks.append(Check(F.when(content.rlike(_UTF_8), example), self._utf_8))
+        return checks
+
+    @property
+    def _is_single_byte(self) -> bool:
+        """Whether the encoding that is given has a character in each byte."""
+        return (self.encoding or "").upper().replace("_", "-").startswith(("ISO-8859", "LATIN", "WINDOWS-125", "CP125"))
+
+    def _utf_8(self, fault: Fault) -> str | None:
+        """The message about UTF-8 that another encoding is given for; None if the bytes are no UTF-8."""
+        if self.first_line(F.col("value") != _valid(F.col("value"))) is not None:
+            return None
+        found = f"UTF-8 in {fault.name}: {fault.shown}"
+        return f"{self.key}: expected {self.format} in {self.encoding}, found {found}: remove encoding from the options"
 
     def _strange(self, fault: Fault) -> str:
         where, content = f"{self.key}: expected {self.format} in", fault.example
@@ -186,5 +201,8 @@ _MAGIC = {
 """The first characters of files that are not text."""
 
 _BINARY = r"^(PAR1|ORC|Obj|PK)[\x00-\x1f]"
+_UTF_8 = "[\u00c2-\u00f4][\u0080-\u00bf]"
+"""A letter of UTF-8 that is read as Latin-1: its bytes are two signs or more."""
+
 _UTF_16 = r"\x00[\x20-\x7e]\x00[\x20-\x7e]|[\x20-\x7e]\x00[\x20-\x7e]\x00"
 """Characters of UTF-16 that are read as UTF-8: each second byte is null."""

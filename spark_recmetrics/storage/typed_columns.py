@@ -78,6 +78,8 @@ def _typed(value: Column, source: T.DataType, to: T.DataType, options: Mapping[s
         return _exact(_decimal(value, options), _WIDE, to)
     if isinstance(source, T.StringType) and not isinstance(to, T.StringType):
         return _from_text(value, to, options)
+    if isinstance(source, T.TimestampType | T.TimestampNTZType) and isinstance(to, T.DateType):
+        return F.when(value.cast(to).cast(source) == value, value).cast(to)
     if isinstance(source, T.NumericType) and is_number:
         return _exact(value, source, to)
     return value.cast(to)

@@ -133,13 +133,6 @@ def test_a_column_from_folder_names_is_no_field_of_a_csv(spark, tmp_path):
         read(spark, tmp_path, format="csv")
     (tmp_path / "day=2026-11-28" / "t.csv").write_text("user_id,item_id\n02,8\n")
     assert_rows(read(spark, tmp_path, format="csv", roles=IDS).select("user_id"), [("01",), ("02",)])
-    # If the files contain the column, too, Spark takes it from the folder names.
-    for day, line in (("2026-11-27", "1,2026-11-27,7"), ("2026-11-28", "2,2026-11-28,8")):
-        (tmp_path / f"day={day}" / "t.csv").write_text(f"user_id,day,item_id\n{line}\n")
-    assert_rows(read(spark, tmp_path, format="csv").select("user_id", "item_id"), [(1, 7), (2, 8)])
-    (tmp_path / "day=2026-11-28" / "t.csv").write_text("user_id,day,item_id\n2,2026-11-28,8,9\n")
-    with pytest.raises(srm.DataError, match="expected 3 fields in every line"):
-        read(spark, tmp_path, format="csv")
 
 
 @pytest.mark.once
@@ -229,3 +222,27 @@ def test_ids_with_doubled_quotes(spark, tmp_path):
     assert_rows(fixed, [(1, 'Film "A"')])
     (tmp_path / "t.csv").write_text('user_id,item_id\n2,"a\\"b"\n')
     assert_rows(read(spark, tmp_path / "t.csv", roles=IDS, format="csv"), [(2, 'a"b')])
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
+def test_a_header_in_the_middle_of_a_file(spark, tmp_path):
+    (tmp_path / "t.csv").write_text("user_id,item_id\na,x\nuser_id,item_id\nb,y\n")
+    with pytest.raises(srm.DataError, match=r"expected the header user_id, item_id once, found it several times in .*t\.csv'"):
+        read(spark, tmp_path, format="csv", roles=IDS)
+    (tmp_path / "t.csv").write_text("user_id,item_id\na,x\nb,y\n")
+    assert_rows(read(spark, tmp_path, format="csv", roles=IDS), [("a", "x"), ("b", "y")])
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
+def test_backslashes_in_quotes(spark, tmp_path):
+    (tmp_path / "t.csv").write_text('user_id,item_id\n1,"p\\q,r"\n2,"p\\\\q,r"\n3,a\\\\b\n')
+    with pytest.raises(srm.DataError, match=r"expected no two backslashes in a quoted field, .* in line 3 of .*: set options"):
+        read(spark, tmp_path, format="csv", roles=IDS)
+    both = read(spark, tmp_path, format="csv", roles=IDS, options={"escape": '"'})
+    assert_rows(both, [(1, "p\\q,r"), (2, "p\\\\q,r"), (3, "a\\\\b")])
+    escaped = read(spark, tmp_path, format="csv", roles=IDS, options={"escape": "\\"})
+    assert_rows(escaped, [(1, "p\\q,r"), (2, "p\\q,r"), (3, "a\\\\b")])
+    (tmp_path / "t.csv").write_text('user_id,item_id\n1,"p\\q,r"\n3,a\\\\b\n')
+    assert_rows(read(spark, tmp_path, format="csv", roles=IDS), [(1, "p\\q,r"), (3, "a\\\\b")])

@@ -213,7 +213,6 @@ def test_names_of_folders_are_unescaped(spark, tmp_path):
         assert_rows(read(spark, path), [("x", "a/b c=", "01")], "item_id string, `User ID` string, hour string")
     below = read(spark, tmp_path / "*", options={"basePath": str(tmp_path)})
     assert_rows(below, [("x", "a/b c=", "01")], "item_id string, `User ID` string, hour string")
-    assert_rows(read(spark, tmp_path / "*"), [("x", "01")], "item_id string, hour string")
 
 
 @pytest.mark.heavy
@@ -221,7 +220,6 @@ def test_names_of_folders_are_unescaped(spark, tmp_path):
 def test_a_column_of_the_files_keeps_its_type_in_the_folder_itself(spark, tmp_path):
     write(tmp_path / "day=1" / "p.parquet", day=[7], item_id=["x"])
     assert_rows(read(spark, tmp_path / "day=1"), [(7, "x")], "day long, item_id string")
-    assert_rows(read(spark, tmp_path).select("day", "item_id"), [("1", "x")], "day string, item_id string")
 
 
 @pytest.mark.parametrize(
@@ -331,6 +329,42 @@ def test_truncated_and_empty_files_are_named(spark, tmp_path, file_format):
         assert re.fullmatch(rf"cannot read (file:)?{damaged}: it is damaged, .*, or set format", rejected(spark, tmp_path))
     damaged.write_bytes(content)
     assert read(spark, tmp_path).count() == 2000
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
+@pytest.mark.parametrize("file_format", ["parquet", "csv", "json", "orc"])
+def test_a_column_in_files_and_in_names_of_folders_is_rejected(spark, tmp_path, file_format):
+    write(tmp_path / "model=a" / f"p.{file_format}", file_format, user_id=["u", "u"], model=["m1", "m2"])
+    message = rejected(spark, tmp_path)
+    assert message.startswith("expected the column 'model' either in the files or in the names of their folders, found both: ")
+    both = read(spark, tmp_path, options={"recursiveFileLookup": "true"})
+    assert_rows(both.select("user_id", "model"), [("u", "m1"), ("u", "m2")])
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
+def test_a_glob_keeps_the_columns_of_folders(spark, tmp_path):
+    for model in "ab":
+        write(tmp_path / "t" / f"model={model}" / "day=1" / "p.parquet", user_id=[model])
+    for glob in ("model=*", "*/day=1", "*/*/*.parquet", "model=a*"):
+        message = rejected(spark, tmp_path / "t" / glob)
+        folder = "model=a" if glob == "model=a*" else "model=."
+        assert re.search(rf"leaves out the column 'model', .* such as {folder} hold: set options: {{basePath: (.*)}}$", message)
+    options = {"basePath": str(tmp_path / "t")}
+    assert_rows(read(spark, tmp_path / "t" / "model=*", options=options), [("a", "a", "1"), ("b", "b", "1")])
+    assert_rows(read(spark, tmp_path / "*"), [("a", "a", "1"), ("b", "b", "1")])
+    assert_rows(read(spark, tmp_path / "t" / "model=a"), [("a", "1")])
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
+def test_a_name_that_is_a_glob_too_is_rejected(spark, tmp_path):
+    write(tmp_path / "p[1].csv", "csv", user_id=["u"])
+    write(tmp_path / "p1.csv", "csv", user_id=["v"])
+    literal = f"{tmp_path}/p\\[1\\].csv"
+    assert rejected(spark, tmp_path / "p[1].csv").endswith(f"and also the name of a file or folder: set path: {literal}")
+    assert_rows(read(spark, literal), [("u",)])
 
 
 @pytest.mark.heavy

@@ -59,7 +59,7 @@ def test_a_replacement_character_of_the_file_itself(spark, tmp_path, kind):
     (tmp_path / "t").write_text(text)
     assert_rows(read(spark, tmp_path / "t", format=kind), [("a\ufffd", 1)])
     (tmp_path / "t").write_bytes(text.encode() + text.replace("\ufffd", "ü").encode("latin-1"))
-    assert f"found other bytes in line {len(text.splitlines()) + 1} of" in rejected(spark, tmp_path / "t", format=kind)
+    assert f"found other bytes in line {2 * len(text.splitlines())} of" in rejected(spark, tmp_path / "t", format=kind)
 
 
 @pytest.mark.heavy
@@ -104,3 +104,14 @@ def test_files_of_another_format(spark, tmp_path):
         file.rename(tmp_path / f"{kind}_file")
         assert rejected(spark, tmp_path / f"{kind}_file", format="csv").endswith(f", found {name}: set format: {kind}")
         assert_rows(read(spark, tmp_path / f"{kind}_file", format=kind), [(1, 2)])
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
+@pytest.mark.parametrize(("kind", "more"), [("csv", {}), ("json", {"lineSep": "\n"})])
+def test_utf_8_under_another_encoding(spark, tmp_path, kind, more):
+    (tmp_path / "t").write_text(CSV if kind == "csv" else JSON)
+    message = rejected(spark, tmp_path / "t", format=kind, options={"encoding": "ISO-8859-1", **more})
+    assert f"expected {kind} in ISO-8859-1, found UTF-8 in " in message
+    assert message.endswith(": remove encoding from the options")
+    assert read(spark, tmp_path / "t", format=kind).count() == 3

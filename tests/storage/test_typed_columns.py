@@ -19,7 +19,7 @@ NUMBERS = "i int, l bigint, d double, f float, c decimal(10,2), s string, b bool
 
 def rejected(frame, types, **options):
     with pytest.raises(srm.DataError) as caught:
-        with_types(frame, types, "inputs.truth", options)
+        with_types(frame, types, "inputs.truth.types", options)
     return str(caught.value)
 
 
@@ -36,10 +36,10 @@ def numbers(spark):
 def test_values_that_a_type_can_hold(spark, numbers, ansi):
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     types = dict.fromkeys("idfcs", "bigint") | {"l": "decimal(20,0)", "b": "string", "t": "string"}
-    typed = with_types(numbers, types, "inputs.truth", {})
+    typed = with_types(numbers, types, "inputs.truth.types", {})
     schema = "i bigint, l decimal(20,0), d bigint, f bigint, c bigint, s bigint, b string, t string"
     assert_rows(typed, [(1, Decimal(2**40), 12, 3, 4, 5, "true", "2026-11-28"), (None,) * 8], schema)
-    assert with_types(numbers, {"i": "int"}, "inputs.truth", {}) is numbers
+    assert with_types(numbers, {"i": "int"}, "inputs.truth.types", {}) is numbers
 
 
 @pytest.mark.once
@@ -47,6 +47,10 @@ def test_values_that_a_type_can_hold(spark, numbers, ansi):
 @pytest.mark.core
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_values_that_a_type_cannot_hold(spark, ansi):
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    times = spark.sql("select timestamp'2026-11-28 10:00:00' as t, timestamp'2026-11-28 00:00:00' as day")
+    assert "types.t: expected values that date can hold, found '2026-11-28 10:00:00', " in rejected(times, {"t": "date"})
+    assert with_types(times, {"day": "date"}, "k", {}).collect()[0]["day"] == date(2026, 11, 28)
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     rows = [(7, 2**40, 1.5, 2.0**24, Decimal("4.25"), "n/a", False, date(2026, 11, 28))]
     frame = spark.createDataFrame(rows, NUMBERS)
