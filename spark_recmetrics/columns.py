@@ -227,7 +227,7 @@ INTEGER = r"^(0|-?[1-9][0-9]*)$"
 """A string that is an integer in its only usual form, as a pattern of Java and RE2: 012, +12 and -0 are other strings."""
 
 _WITH_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*")
-_WITHOUT_THOUSANDS = "write numbers without separators of thousands, and decimals with a point, because 1,234 may be 1234 or 1.234"
+_WITHOUT_THOUSANDS = "write decimal points, and no separators of thousands, because 1,234 may be 1234 or 1.234"
 
 _DECIMAL_COMMA = "a decimal comma: write decimal points, or configure the reader (docs/inputs.md#decimal-commas)"
 """The advice for a string that would be a number if it had a decimal point."""

@@ -72,7 +72,7 @@ class TableSchema:
         return self.read_type(name)
 
     def has(self, key: str, name: str) -> bool:
-        """Whether there is this column. Raises `DataError` if its name differs only in letter case, blanks or invisible signs."""
+        """Whether there is this column. Raises `DataError` if one differs only in letter case, blanks or invisible signs."""
         if name not in self.names and _letters(name) in map(_letters, self.names):
             raise self.missing(key, name)
         return name in self.names
@@ -208,11 +208,23 @@ def common_id(
         return chosen[0]
     if all(column_type.kind == "integer" for column_type in chosen):
         return BIGINT
+    if (decimal := _common_decimal(chosen)) is not None:
+        return decimal
     sides = ", ".join(f"{column_type.name} in {schema.table}" for schema, column_type in kinds.items())
     message = f"column {name!r} (columns.{key}): expected one type on all sides, found {sides}"
     strings = [schema for schema, column_type in kinds.items() if column_type.kind == "string" and name in schema.names]
     samples = {schema.table: schema.sample(name) for schema in strings}
     raise WrongTypeError(message, "cast one of them first, or set cast_ids to string", samples, INTEGER)
+
+
+def _common_decimal(types: Sequence[ColumnType]) -> ColumnType | None:
+    """The decimal type that holds ids of all these types; None if one is no number, or more than 38 digits are needed."""
+    sizes = [(19, 0) if kind.kind == "integer" else tuple(map(int, re.findall(r"\d+", kind.name))) for kind in types]
+    if not all(kind.kind in ("integer", "decimal") for kind in types):
+        return None
+    scale = max(scale for _, scale in sizes)
+    precision = max(precision - scale for precision, scale in sizes) + scale
+    return ColumnType("decimal", f"decimal({precision},{scale})") if precision <= 38 else None
 
 
 def _list_columns(schema: TableSchema, columns: Columns) -> ListColumns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import date
+from decimal import Decimal
 
 import pandas as pd
 import pytest
@@ -168,6 +169,31 @@ def test_floats_become_integers_as_ids(session):
     segments = session.createDataFrame([(1.0, "a"), (2.0, "b")], "user_id double, segment string")
     by_segment = evaluate(session, lists, truth, cast_ids="bigint", user_segments=segments, slices=["segment"])
     assert {row["slice_value"]: row["value"] for row in by_segment.rows} == {"all": 0.5, "a": 1.0, "b": 0.0}
+
+
+def test_decimal_ids_of_different_scales_are_the_same_numbers(session):
+    lists = ("user_id int, item_id decimal(10,2), score double", [(1, Decimal("7.00"), 2.0), (1, Decimal("7.50"), 1.0)])
+    truth = ("user_id bigint, item_id decimal(5,1)", [(1, Decimal("7.5"))])
+    assert evaluate(session, lists, truth, "mrr", 2).to_dict() == {"model": {"mrr@2": 0.5}}
+    whole = ("user_id int, item_id int", [(1, 7)])
+    assert evaluate(session, lists, whole, "mrr", 2).to_dict() == {"model": {"mrr@2": 1.0}}
+
+
+@pytest.mark.parametrize("name", [" rating", "rating\u200b", "Rating"])
+def test_a_blank_in_the_name_of_a_column_is_not_overlooked(name):
+    lists = pd.DataFrame({"user_id": [1, 1], "item_id": [5, 6], "score": [2.0, 1.0]})
+    truth = pd.DataFrame({"user_id": [1, 1], "item_id": [5, 6], name: [0.0, 5.0]})
+    with pytest.raises(srm.DataError, match=r"^truth: no column 'rating'.*; did you mean "):
+        srm.evaluate(lists, truth, metrics="hit", k=1)
+
+
+def test_categories_of_polars():
+    pl = pytest.importorskip("polars")
+    for kind in (pl.Categorical, pl.Enum(["a", "b", "x", "y"])):
+        truth = pl.DataFrame({"user_id": ["a", "b"], "item_id": ["x", "y"]}).with_columns(pl.all().cast(kind))
+        lists = pl.DataFrame({"user_id": ["a", "b"], "item_id": ["x", "x"], "score": [1.0, 1.0]})
+        lists = lists.with_columns(pl.col("user_id", "item_id").cast(kind))
+        assert srm.evaluate(lists, truth, metrics="hit", k=1).to_dict() == {"model": {"hit@1": 0.5}}
 
 
 def test_large_ids_next_to_a_missing_value():
