@@ -47,10 +47,6 @@ class Objective:
 def euclidean_distance(values: Sequence[float], objectives: Sequence[Objective]) -> float:
     """Distance of a model from the utopia point: sqrt(sum of (value - utopia)^2 over the objectives).
 
-    Args:
-        values: The model's value of each objective.
-        objectives: The objectives, all with a utopia.
-
     Returns:
         A distance of 0 or more. Undefined if a value is undefined.
 
@@ -70,10 +66,6 @@ def hypervolume(values: Sequence[float], objectives: Sequence[Objective]) -> flo
     """Volume between a model and the nadir point: product of max(value - nadir, 0) over the objectives.
 
     For metrics that are better if lower, the factor is max(nadir - value, 0).
-
-    Args:
-        values: The model's value of each objective.
-        objectives: The objectives, all with a nadir.
 
     Returns:
         A volume of 0 or more; 0 if a value is not better than its nadir. Undefined if a value is undefined.
