@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from spark_recmetrics.columns import INTEGER, Columns, WrongTypeError, near_column
 from spark_recmetrics.errors import DataError
-
-if TYPE_CHECKING:
-    from spark_recmetrics.request.request import Request
+from spark_recmetrics.request.request import Request
 
 Kind = Literal["integer", "float", "decimal", "string", "boolean", "date", "array", "struct", "vector", "other", "empty"]
 

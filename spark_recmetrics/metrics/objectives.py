@@ -152,9 +152,6 @@ class Objectives:
         return all(by >= 0 for by in ahead) and any(by > 0 for by in ahead)
 
 
-# Reading ------------------------------------------------------------------------------------------------------------------
-
-
 def read_objectives(given: Any, metrics: Sequence[Metric]) -> tuple[Objectives, ...]:
     """The objectives that strings name, once for each cut-off at which all of them are evaluated.
 

@@ -352,9 +352,6 @@ def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figur
         return finished(figure, f"{what[0].upper()}{what[1:]} by score. {'; '.join(texts)}.", {}, left_out)
 
 
-# Shared by the figures -------------------------------------------------------------------------------------------------------
-
-
 def without_k(metric: str) -> str:
     """The text of a metric without its cut-off, such as `f1(beta=0.5)`."""
     return str(parse(metric).at(None))
