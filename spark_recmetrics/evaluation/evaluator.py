@@ -115,12 +115,7 @@ class Evaluator:
         self.threshold = threshold
 
     def evaluate(
-        self,
-        recommendations: Any,
-        truth: Any,
-        *,
-        catalog_size: int | None = None,
-        columns: Columns = Columns(),
+        self, recommendations: Any, truth: Any, *, catalog_size: int | None = None, columns: Columns = Columns()
     ) -> Values:
         """The value of every metric.
 

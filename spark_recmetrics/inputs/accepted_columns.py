@@ -182,11 +182,7 @@ def choose_list_columns(schema: TableSchema, columns: Columns) -> ChosenColumns:
 
 
 def common_id(
-    key: str,
-    schemas: Sequence[TableSchema],
-    name: str,
-    cast_ids: str | None = None,
-    types: Mapping[str, ColumnType] = {},
+    key: str, schemas: Sequence[TableSchema], name: str, cast_ids: str | None = None, types: Mapping[str, ColumnType] = {}
 ) -> ColumnType:
     """The common type of the ids of several tables. `types`: by table, types that have been read before.
 

@@ -9,17 +9,7 @@ model; `sums`, their `GroupSums`; or the `values` of a model for `objectives`. (
 
 # ruff: noqa: F401 - importing the modules registers the metrics
 
-from spark_recmetrics.metrics import (
-    auc,
-    clicks,
-    coverage,
-    diversity,
-    groups,
-    objectives,
-    popularity,
-    ranking,
-    rating,
-)
+from spark_recmetrics.metrics import auc, clicks, coverage, diversity, groups, objectives, popularity, ranking, rating
 from spark_recmetrics.metrics.batch import RankedBatch
 from spark_recmetrics.metrics.parsing import expand, parse
 from spark_recmetrics.metrics.registry import (

@@ -202,9 +202,7 @@ def diversity_left_out(counts: ItemCounts, lists: DistinctItems) -> Floats:
 
 
 @_item_metric(
-    "inter_list_diversity",
-    aliases=("personalization", "personalisation", "inter_list_distance"),
-    left_out=diversity_left_out,
+    "inter_list_diversity", aliases=("personalization", "personalisation", "inter_list_distance"), left_out=diversity_left_out
 )
 def inter_list_diversity(counts: ItemCounts) -> float:
     """How different the lists of two users are: 1 - mean cosine of their indicator vectors, over all pairs of users.

@@ -113,10 +113,7 @@ def subtopic_recall(batch: RankedBatch, k: int | None, *, of: str) -> Floats:
 
 
 @_list_metric(
-    "unexpectedness",
-    options={"denominator": _DENOMINATOR},
-    aliases=("unexpected",),
-    needs=("recommended", "baseline"),
+    "unexpectedness", options={"denominator": _DENOMINATOR}, aliases=("unexpected",), needs=("recommended", "baseline")
 )
 def unexpectedness(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
     """Share of the list that a baseline model does not recommend: items of L_k outside the baseline's L_k / n.

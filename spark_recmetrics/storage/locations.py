@@ -52,7 +52,6 @@ def filter_values(value: object) -> Any:
     return value
 
 
-# One function reads each value, so that there is one error, not one for each member of a union.
 @dataclass(frozen=True, eq=False)
 class _ReadBy:
     """Makes pydantic read a value with a function, so that there is one error, not one for each member of a union.
