@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
-
 _ALL = ("all", "all")
 """The slice and value of all users."""
 

@@ -21,7 +21,6 @@ from spark_recmetrics.stats.result import rounded_differences
 if TYPE_CHECKING:
     import pandas as pd
 
-
 KEY = ("pair", "column", "slice", "slice_value")
 
 LARGEST = 2.0**500

@@ -20,7 +20,6 @@ from spark_recmetrics.text import brief
 if TYPE_CHECKING:
     import pandas as pd
 
-
 Values = dict[str, "float | None"]
 
 _DISJOINT = dict.fromkeys(DIFFERENT_IDS, "warn")

@@ -29,7 +29,6 @@ from spark_recmetrics.text import did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-
 N_SHOWN = 50
 """The maximum number of rows of a list that are shown."""
 

@@ -279,8 +279,7 @@ def source_bias(sums: GroupSums, *, users: str, items: str, source: str) -> Disp
     """How much groups of users prefer groups of items: BS = share of g in the rows of u / share of g in all items.
 
     Options:
-        users: The column of `user_segments`.
-        items: The column of `item_groups`.
+        users, items: The columns of `user_segments` and of `item_groups`.
         source: The rows: the distinct pairs of user and item in `train`, or the relevant items of `truth`.
 
     Returns:
@@ -311,8 +310,7 @@ def list_bias(sums: GroupSums, *, users: str, items: str) -> Disparities:
     """How much lists of groups of users prefer groups of items: BR = share of g in the lists of u / share of g in all items.
 
     Options:
-        users: The column of `user_segments`.
-        items: The column of `item_groups`.
+        users, items: The columns of `user_segments` and of `item_groups`.
 
     Returns:
         A value of 0 or more by pair of groups, and the mean of |value - 1| over all pairs. Undefined for users without a list.
@@ -342,8 +340,7 @@ def bias_disparity(sums: GroupSums, *, users: str, items: str, source: str) -> D
     """How much more the lists of groups of users prefer groups of items than the users do: (BR - BS) / BS.
 
     Options:
-        users: The column of `user_segments`.
-        items: The column of `item_groups`.
+        users, items: The columns of `user_segments` and of `item_groups`.
         source: The rows of BS, as for `bias_disparity_bs`.
 
     Returns:

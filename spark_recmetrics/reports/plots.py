@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 __all__ = ["differences", "history", "metric_by_k", "score_calibration", "slices"]
 
 _TEXT_LINE = 0.15  # height of a line of text in inches

@@ -11,10 +11,8 @@ from spark_recmetrics.text import brief, did_you_mean, printable, writable
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
 Ranking = Literal["auto", "window", "lists"]
 """Where Spark ranks lists: in a window function, or in the workers that score them. `auto`: in workers with `max_per_user`."""
-
 
 _RETAINS_KEYS = "spark.sql.retainGroupColumns"
 

@@ -19,7 +19,6 @@ from spark_recmetrics.text import brief, printable, writable
 if TYPE_CHECKING:
     import pandas as pd
 
-
 COUNTED: Mapping[Side, str] = {"user": "activity", "item": "popularity"}
 """The slices by the number of training rows of a user or an item."""
 

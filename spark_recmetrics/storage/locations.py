@@ -82,7 +82,6 @@ _Filter = Annotated[
 ]
 _Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
 
-
 _PATH_AS_NAME = re.compile(r"(?P<format>delta|parquet|orc|csv|json)\.`(?P<path>[^`]*/[^`]*)`.*", re.IGNORECASE)
 """A path that Spark SQL reads as a table, without the checks of files."""
 

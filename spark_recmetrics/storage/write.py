@@ -26,7 +26,6 @@ _CONFLICT = re.compile(
 )
 """Error classes and exceptions of Delta for a table that another writer has changed meanwhile."""
 
-
 _FILE_REMOVED = re.compile("FILE_NOT_EXIST|FileNotFoundException|File .* does not exist")
 """Errors of Spark for a file that was removed between listing and reading it."""
 
