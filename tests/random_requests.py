@@ -15,7 +15,7 @@ from engines import Table
 import spark_recmetrics as srm
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS
 from spark_recmetrics.metrics import DEFINITIONS
-from spark_recmetrics.request.policies import POLICIES
+from spark_recmetrics.request.arguments import POLICIES
 
 IDS: dict[str, Callable[[int], Any]] = {
     "bigint": lambda n: 2**53 + n if n % 3 else n - 4,

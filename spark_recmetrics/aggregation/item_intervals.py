@@ -13,13 +13,12 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.item_counts import ItemCounts, list_shares
 from spark_recmetrics.request.intervals import Intervals
+from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-    from spark_recmetrics.request.scoring import Scoring
 
 _USERS_AT_ONCE = 4096
 """How many users are resampled at once. Their weights take one byte for each replicate."""

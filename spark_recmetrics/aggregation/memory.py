@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 
 from spark_recmetrics.aggregation.item_intervals import Shared, part_shares, share_ends
 from spark_recmetrics.aggregation.pooled_auc import comparisons_won
@@ -23,33 +25,15 @@ from spark_recmetrics.columns import (
     PAIR_RANKS,
     PAIR_SCORES,
 )
-from spark_recmetrics.inputs.hashing import xxhash64
+from spark_recmetrics.inputs.hashing import user_hashes
 from spark_recmetrics.metrics.arrays import numbered, rows_by
+from spark_recmetrics.metrics.group_sums import MeasureSpec
 from spark_recmetrics.metrics.item_counts import CountSpec
 from spark_recmetrics.scoring.partial_sums import in_population
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-
-    from spark_recmetrics.metrics.group_sums import MeasureSpec
-
-
-USER_TYPE = "type of users"
-"""The key, in `attrs` of PER_USER, of the Arrow type that user ids have in the caller's tables."""
-
-
-def user_hashes(users: Any, per_user: pd.DataFrame) -> Any:
-    """(R,) the hash of each of these users of PER_USER, as Spark computes it."""
-    import pyarrow as pa
-
-    return xxhash64(pa.chunked_array([pa.array(users, per_user.attrs[USER_TYPE])])).view(np.int64)
 
 
 def won_in_ranges(per_user: pd.DataFrame, cuts: Sequence[int | None]) -> list[tuple[Any, ...]]:
     """The rows that `pooled_auc` reads, with one range of scores per model."""
-    import pandas as pd
-
     rows: list[tuple[Any, ...]] = []
     if not cuts or PAIR_RANKS not in per_user:
         return rows
@@ -72,8 +56,6 @@ def _joined(arrays: Any) -> Any:
 
 def counted_items(per_user: pd.DataFrame, columns: Sequence[str], catalog: pa.ChunkedArray | None) -> pd.DataFrame:
     """How often each item is in the lists: `model, item, known`, and the numbers of `item_counts.item_columns`."""
-    import pandas as pd
-
     filled = _filled(per_user, ITEM_IDS)
     rows = pd.DataFrame({name: _joined(filled[name]) for name in columns}).rename(
         columns={ITEM_MODELS: "model", ITEM_IDS: "item"}
@@ -99,8 +81,6 @@ def item_histogram(items: pd.DataFrame, n_counted: int) -> list[dict[str, Any]]:
 
 def sums_by_group(per_user: pd.DataFrame) -> list[dict[str, Any]]:
     """The sums of groups in the lists of each model: the rows that `group_sums.sums_from_rows` reads."""
-    import pandas as pd
-
     filled = _filled(per_user, GROUP_ARRAYS[0])
     if not len(filled):
         return []
@@ -133,8 +113,6 @@ def means_by_group(
 
 def slice_means(per_user: pd.DataFrame, sliced: Sliced) -> list[dict[str, Any]]:
     """The values of every model for every value of a slice: the rows of `slices.whole_slice`."""
-    import pandas as pd
-
     rows = per_user.assign(user_hash=user_hashes(per_user["user"], per_user)) if sliced.resamples else per_user
     parts = [part for part in part_slices(rows, sliced) if len(part)]
     if not parts:
@@ -159,9 +137,6 @@ def listed_items(
     per_user: pd.DataFrame, items: pd.DataFrame, models: Sequence[str], counted: Sequence[CountSpec], *, repeats: bool
 ) -> pa.RecordBatch:
     """The lists of every user with the counts of their items, see `spark.listed_items`."""
-    import pandas as pd
-    import pyarrow as pa
-
     lists = _filled(per_user, LIST_ITEMS)
     lengths = np.fromiter(map(len, lists[LIST_ITEMS]), dtype=np.int64, count=len(lists))
     code = {model: number for number, model in enumerate(models)}

@@ -15,6 +15,7 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.arrays import numbered, rows_by
 from spark_recmetrics.request.intervals import Intervals
+from spark_recmetrics.request.request import Request
 from spark_recmetrics.request.slices import ALL_USERS, Group, Slice, grouped, numbered_values
 from spark_recmetrics.request.user_sums import SumSpec, Tally
 from spark_recmetrics.scoring.partial_sums import PartTotal, part_totals
@@ -22,8 +23,6 @@ from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from spark_recmetrics.request.request import Request
 
 PART_KEYS = ["model", "slice", "slice_value", "metric"]
 _PART_COLUMNS = [*PART_KEYS, "totals", "sums", "counts"]

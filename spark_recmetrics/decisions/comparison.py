@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from spark_recmetrics.conventions import Convention
 from spark_recmetrics.decisions.differences import DifferenceSpec, differences_in_memory
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.metrics import DEFAULT_N_BUCKETS, expand
+from spark_recmetrics.evaluation.result import Result
+from spark_recmetrics.metrics import DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.reports.tables import comparison_table
 from spark_recmetrics.request.slices import ALL_USERS, MIN_USERS, Slice, in_order
 from spark_recmetrics.request.user_sums import tallies
@@ -30,11 +32,6 @@ from spark_recmetrics.text import brief, did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
-
-    from spark_recmetrics.conventions import Convention
-    from spark_recmetrics.evaluation.result import Result
-    from spark_recmetrics.metrics import Metric
-
 
 _ALL = ("all", "all")
 """The slice and value of all users."""

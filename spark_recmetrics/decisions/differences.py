@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spark_recmetrics.aggregation.memory import user_hashes
 from spark_recmetrics.conventions import MEMBERS
+from spark_recmetrics.inputs.hashing import user_hashes
 from spark_recmetrics.metrics.arrays import numbered, rows_by
 from spark_recmetrics.request.slices import Group, Slice, grouped
 from spark_recmetrics.request.user_sums import Tally
@@ -19,8 +20,6 @@ from spark_recmetrics.stats.result import rounded_differences
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
-
 
 KEY = ("pair", "column", "slice", "slice_value")
 

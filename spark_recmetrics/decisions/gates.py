@@ -51,7 +51,6 @@ RUNS_PER_YEAR = 365
 NOISE = 1e-12
 """Values that differ by less, absolute or relative, are equal: the order of summation changes the last bits."""
 
-
 _Number = Annotated[float, Strict()]
 
 

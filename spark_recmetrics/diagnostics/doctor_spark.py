@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import pyspark
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_recmetrics.errors import PublishError
@@ -20,7 +21,6 @@ from spark_recmetrics.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import DataFrame, SparkSession
 
     from spark_recmetrics.storage.locations import Output
 

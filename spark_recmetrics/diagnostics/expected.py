@@ -31,9 +31,6 @@ def best_bound(definition: Definition) -> float | None:
     return definition.upper if definition.higher_is_better else definition.lower
 
 
-# The perfect list -----------------------------------------------------------------------------------------------------------
-
-
 def no_perfect_value(metric: Metric, convention: Convention) -> str | None:
     """Why the value of the perfect list is not known, None if it is known."""
     definition, options = metric.definition, metric.options(convention)
@@ -102,9 +99,6 @@ _PERFECT: Mapping[str, Callable[[_Case], float]] = {
     "mcc": _perfect_mcc,
 }
 """The metrics whose perfect list may not reach the best value."""
-
-
-# The random list ------------------------------------------------------------------------------------------------------------
 
 
 def no_random_value(metric: Metric, convention: Convention) -> str | None:
@@ -246,9 +240,6 @@ _RANDOM: Mapping[str, Callable[[_Case], RandomValue]] = {
     # Undefined for lists without a relevant and a non-relevant item.
     "matched_auc": lambda _: _bounded(0.5),
 }
-
-
-# Parts of the formulas ------------------------------------------------------------------------------------------------------
 
 
 class _Case(NamedTuple):

@@ -179,9 +179,6 @@ def _computable(sample: Sample, reason_of: Callable[[Metric, Convention], str | 
     return computable, f"skipped: {skipped}" if skipped else ""
 
 
-# The perfect ranking --------------------------------------------------------------------------------------------------------
-
-
 def _perfect(sample: Sample) -> Finding:
     """The list of all relevant items, the highest rating first, has the known value of each metric for every user."""
     rules = sample.request.convention
@@ -230,9 +227,6 @@ def _other_value(metric: Metric, group: Mapping[str, Any], expected: float, rule
         return None
     users = f" for users with {counted(group['n_relevant'], 'relevant item')}" if group["n_relevant"] else ""
     return f"{metric} is {other[0]}{users}, expected {expected:.6g}"
-
-
-# The random ranking ---------------------------------------------------------------------------------------------------------
 
 
 def _random(sample: Sample) -> Finding:
@@ -334,9 +328,6 @@ def _pool_items(relevant: DataFrame, pool: DataFrame, n: int) -> DataFrame:
     return rows.withColumn("position", position).where(F.col("position") <= n).select("user", "item")
 
 
-# A model and itself ---------------------------------------------------------------------------------------------------------
-
-
 def _against_itself(sample: Sample) -> Finding:
     """The first model, under two names, has the same values for every user."""
     model = _first_model(sample)
@@ -378,9 +369,6 @@ def _first_model(sample: Sample) -> str | None:
         return sample.request.model_name
     names = predictions.select(column_of(predictions, column).cast("string").alias("model"))
     return next(iter(actions.distinct_models(names)), None)
-
-
-# The sample -----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

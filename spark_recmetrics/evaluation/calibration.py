@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.evaluation.engine import Evaluated
 from spark_recmetrics.metrics.registry import checked_integer
 from spark_recmetrics.text import brief
-
-if TYPE_CHECKING:
-    from spark_recmetrics.evaluation.engine import Evaluated
-
 
 Against = Literal["relevance", "rating"]
 

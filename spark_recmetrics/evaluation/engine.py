@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from spark_recmetrics.aggregation.slices import Sliced
+from spark_recmetrics.aggregation.values import Sums, Totals
+from spark_recmetrics.request.request import Request
+from spark_recmetrics.request.scoring import Scoring
+from spark_recmetrics.side_info.known import Known
+
 if TYPE_CHECKING:
     import pandas as pd
-
-    from spark_recmetrics.aggregation.slices import Sliced
-    from spark_recmetrics.aggregation.values import Sums, Totals
-    from spark_recmetrics.request.request import Request
-    from spark_recmetrics.request.scoring import Scoring
-    from spark_recmetrics.side_info.known import Known
 
 
 class Scored(NamedTuple):

@@ -10,6 +10,7 @@ from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError, DataWarning
+from spark_recmetrics.evaluation.result import Result
 from spark_recmetrics.evaluation.stages import evaluate, evaluate_tables
 from spark_recmetrics.inputs.data_report import DIFFERENT_IDS
 from spark_recmetrics.inputs.tables import Tables, engine_of
@@ -18,9 +19,6 @@ from spark_recmetrics.text import brief
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from spark_recmetrics.evaluation.result import Result
-
 
 Values = dict[str, "float | None"]
 
@@ -116,12 +114,7 @@ class Evaluator:
         self.threshold = threshold
 
     def evaluate(
-        self,
-        recommendations: Any,
-        truth: Any,
-        *,
-        catalog_size: int | None = None,
-        columns: Columns = Columns(),
+        self, recommendations: Any, truth: Any, *, catalog_size: int | None = None, columns: Columns = Columns()
     ) -> Values:
         """The value of every metric.
 

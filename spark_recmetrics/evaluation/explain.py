@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_recmetrics.columns import KIND_LIST, KIND_TRAIN, KIND_TRUTH
-from spark_recmetrics.conventions import MEMBERS, RATED
+from spark_recmetrics.conventions import MEMBERS, RATED, Convention
 from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.evaluation.engine import Evaluated
 from spark_recmetrics.metrics import Metric, RankedBatch, parse, score
 from spark_recmetrics.metrics.arrays import Floats, Ints
 from spark_recmetrics.metrics.batch import Candidates, given
 from spark_recmetrics.metrics.ranking import gain_of
+from spark_recmetrics.ranking.arrays import ListRows
 from spark_recmetrics.reports.explanation import explanation_text
 from spark_recmetrics.request.intervals import Intervals
-from spark_recmetrics.request.request import SliceRequest
+from spark_recmetrics.request.request import Request, SliceRequest
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.per_user import rating_pairs, rating_values, read_bucket
 from spark_recmetrics.scoring.workers import scoring_of
@@ -26,12 +28,6 @@ from spark_recmetrics.text import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from spark_recmetrics.conventions import Convention
-    from spark_recmetrics.evaluation.engine import Evaluated
-    from spark_recmetrics.ranking.arrays import ListRows
-    from spark_recmetrics.request.request import Request
-
 
 N_SHOWN = 50
 """The maximum number of rows of a list that are shown."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_recmetrics.aggregation.item_intervals import Shared
 from spark_recmetrics.aggregation.means import combined
 from spark_recmetrics.aggregation.memory import (
-    USER_TYPE,
     counted_items,
     interval_ends,
     item_histogram,
@@ -24,10 +24,12 @@ from spark_recmetrics.aggregation.memory import (
     sums_by_group,
     won_in_ranges,
 )
+from spark_recmetrics.aggregation.slices import Sliced
 from spark_recmetrics.aggregation.values import Sums, Totals
 from spark_recmetrics.columns import ITEM_SLICE, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.evaluation.engine import Scored, cut_lists, without_pairs, without_users
+from spark_recmetrics.inputs.hashing import USER_TYPE
 from spark_recmetrics.inputs.memory import (
     MemoryInputs,
     as_strings,
@@ -40,8 +42,10 @@ from spark_recmetrics.inputs.memory import (
     to_pandas,
 )
 from spark_recmetrics.inputs.similar_ids import N_SAMPLED, why_different
+from spark_recmetrics.inputs.tables import Tables
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import counts_of, item_columns
+from spark_recmetrics.request.request import Request
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.user_sums import SumSpec
 from spark_recmetrics.scoring.memory import (
@@ -57,15 +61,8 @@ from spark_recmetrics.scoring.memory import (
 from spark_recmetrics.scoring.partial_sums import first_users, part_totals
 from spark_recmetrics.scoring.workers import scoring_of
 from spark_recmetrics.side_info.bands_memory import with_bands
+from spark_recmetrics.side_info.known import Known
 from spark_recmetrics.side_info.memory import learn
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from spark_recmetrics.aggregation.slices import Sliced
-    from spark_recmetrics.inputs.tables import Tables
-    from spark_recmetrics.request.request import Request
-    from spark_recmetrics.side_info.known import Known
 
 
 def _of_model(rows: pa.Table, model: str) -> pa.Table:
@@ -217,8 +214,6 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
 
     def frame(self, name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         """A pandas frame."""
-        import pandas as pd
-
         return pd.DataFrame(list(rows))
 
     def release(self, scored: Scored) -> None:

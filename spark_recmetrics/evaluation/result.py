@@ -21,7 +21,7 @@ from spark_recmetrics.evaluation.calibration import Against, calibrate
 from spark_recmetrics.evaluation.engine import Evaluated
 from spark_recmetrics.evaluation.explain import Explanation, explain_user
 from spark_recmetrics.inputs.data_report import EMPTINESS, DataCheck
-from spark_recmetrics.metrics import COMBINED
+from spark_recmetrics.metrics import COMBINED, Metric
 from spark_recmetrics.metrics.objectives import Objectives, Standing
 from spark_recmetrics.reports.markdown import as_markdown
 from spark_recmetrics.reports.selection import headline_metric
@@ -35,7 +35,6 @@ from spark_recmetrics.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
 
-    from spark_recmetrics.metrics import Metric
     from spark_recmetrics.reports.page import Page
 
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import StringType
 
 from spark_recmetrics.aggregation.item_intervals import Shared
 from spark_recmetrics.aggregation.means import combined
+from spark_recmetrics.aggregation.slices import Sliced
 from spark_recmetrics.aggregation.spark import (
     counted_items,
     interval_ends,
@@ -43,8 +44,10 @@ from spark_recmetrics.inputs.spark import (
     with_counts,
     with_model_codes,
 )
+from spark_recmetrics.inputs.tables import Tables
 from spark_recmetrics.metrics.group_sums import per_item_indexes
 from spark_recmetrics.metrics.item_counts import counts_of, item_columns
+from spark_recmetrics.request.request import Request
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.user_sums import SumSpec
 from spark_recmetrics.scoring.partial_sums import SCORE_EDGES
@@ -52,19 +55,15 @@ from spark_recmetrics.scoring.plan_spark import clean_lists, distinct_items, rat
 from spark_recmetrics.scoring.workers import scoring_of
 from spark_recmetrics.side_info.bands_spark import with_bands
 from spark_recmetrics.side_info.items_spark import parts_of_items
+from spark_recmetrics.side_info.known import Known
 from spark_recmetrics.side_info.spark import learn
 from spark_recmetrics.storage import actions
+from spark_recmetrics.storage.actions import RowCounts
 from spark_recmetrics.storage.progress import step
 from spark_recmetrics.storage.table_schemas import DATA_REPORT, SUMMARY
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from spark_recmetrics.aggregation.slices import Sliced
-    from spark_recmetrics.inputs.tables import Tables
-    from spark_recmetrics.request.request import Request
-    from spark_recmetrics.side_info.known import Known
-    from spark_recmetrics.storage.actions import RowCounts
 
 _ALL_COMPARED, _SOME_COMPARED = 1_000_000, 200_000
 """In tables with more rows than the first number, repeats after the cut-offs are looked for in lists with about as many rows as

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from spark_recmetrics.columns import INTEGER, Columns, WrongTypeError, near_column
 from spark_recmetrics.errors import DataError
-
-if TYPE_CHECKING:
-    from spark_recmetrics.request.request import Request
+from spark_recmetrics.request.request import Request
 
 Kind = Literal["integer", "float", "decimal", "string", "boolean", "date", "array", "struct", "vector", "other", "empty"]
 
@@ -189,11 +187,7 @@ def choose_list_columns(schema: TableSchema, columns: Columns) -> ChosenColumns:
 
 
 def common_id(
-    key: str,
-    schemas: Sequence[TableSchema],
-    name: str,
-    cast_ids: str | None = None,
-    types: Mapping[str, ColumnType] = {},
+    key: str, schemas: Sequence[TableSchema], name: str, cast_ids: str | None = None, types: Mapping[str, ColumnType] = {}
 ) -> ColumnType:
     """The common type of the ids of several tables. `types`: by table, types that have been read before.
 

@@ -240,11 +240,7 @@ MEANINGS: Mapping[str, Meaning] = {
         "Check that items have the same ids as in the catalog, or set checks.unknown_items",
     ),
     "relevant": Meaning("", "no row is relevant", "Check the threshold against the ratings"),
-    "duplicates": Meaning(
-        "repeated recommendation",
-        "of the same model, user and item",
-        _SEVERAL_MODELS,
-    ),
+    "duplicates": Meaning("repeated recommendation", "of the same model, user and item", _SEVERAL_MODELS),
     "truth_duplicates": Meaning("repeated row", "of the same user and item", "Remove the repeats"),
     "pair_duplicates": Meaning("repeated predicted rating", "of the same model, user and item", _SEVERAL_MODELS),
     "rank_faults": Meaning(

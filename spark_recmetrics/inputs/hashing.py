@@ -18,6 +18,9 @@ _P1, _P2, _P3, _P4, _P5 = (
 )
 """The primes of XXH64 (Yann Collet, xxHash)."""
 
+USER_TYPE = "type of users"
+"""The key, in `attrs` of PER_USER in memory, of the Arrow type that user ids have in the caller's tables."""
+
 _LONG_DIGITS = 18
 """Spark hashes decimals with at most this number of digits as integers, and others as bytes."""
 
@@ -36,6 +39,11 @@ def xxhash64(*columns: pa.ChunkedArray) -> Words:
                 hashed[valid] = _hash_values(chunk.drop_null(), hashed[valid])
                 start += len(chunk)
     return hashed
+
+
+def user_hashes(users: Any, per_user: Any) -> Ints:
+    """(R,) the hash of each of these users of PER_USER in memory, as Spark computes it."""
+    return xxhash64(pa.chunked_array([pa.array(users, per_user.attrs[USER_TYPE])])).view(np.int64)
 
 
 def _hash_values(values: pa.Array, seed: Words) -> Words:

@@ -9,11 +9,13 @@ from decimal import Decimal
 from functools import cached_property, reduce
 from heapq import nsmallest
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from spark_recmetrics.columns import Columns, WrongTypeError, lost_value
 from spark_recmetrics.conventions import Convention
@@ -33,13 +35,7 @@ from spark_recmetrics.inputs.data_report import N_EXAMPLES
 from spark_recmetrics.inputs.hashing import xxhash64
 from spark_recmetrics.inputs.tables import CanonicalTables, Tables
 from spark_recmetrics.metrics.arrays import position_in_user
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from spark_recmetrics.request.request import Request
-
+from spark_recmetrics.request.request import Request
 
 _EXACT_INTEGERS = 2.0**53
 """Doubles have all smaller integers."""
@@ -243,8 +239,6 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
 
 def _members(tables: Tables, sources: Mapping[str, MemoryTable], chosen: ChosenColumns, request: Request) -> pa.Table | None:
     """The rows of `columns.KIND_MEMBER`. Raises `DataError` if the type of their ids is that of no other user."""
-    import pandas as pd
-
     parts, name = [], request.columns.user
     for table, users in tables.without_items.items():
         if not users:

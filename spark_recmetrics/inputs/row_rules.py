@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.inputs.tables import CanonicalTables, Rows
-
-if TYPE_CHECKING:
-    from spark_recmetrics.request.request import Request
+from spark_recmetrics.request.request import Request
 
 IDS = ("model", "user", "item")
 """Columns of canonical rows that must not be null."""

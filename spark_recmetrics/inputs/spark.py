@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,18 +16,15 @@ from pyspark.sql import types as T
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.inputs import accepted_columns, row_rules
-from spark_recmetrics.inputs.accepted_columns import ChosenColumns, ColumnType, ListColumns, TableSchema
+from spark_recmetrics.inputs.accepted_columns import ChosenColumns, ColumnType, Kind, ListColumns, TableSchema
 from spark_recmetrics.inputs.buckets_spark import bucket_of
 from spark_recmetrics.inputs.similar_ids import FOLDED_BY
 from spark_recmetrics.inputs.tables import CanonicalTables, Tables
+from spark_recmetrics.request.request import Request
 from spark_recmetrics.storage.actions import RowCounts
 from spark_recmetrics.storage.locations import quoted_part
 from spark_recmetrics.storage.read import example_in_errors
 from spark_recmetrics.storage.typed_columns import with_types
-
-if TYPE_CHECKING:
-    from spark_recmetrics.inputs.accepted_columns import Kind
-    from spark_recmetrics.request.request import Request
 
 
 class Inputs(CanonicalTables[DataFrame, DataFrame]):

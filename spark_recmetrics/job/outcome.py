@@ -87,10 +87,7 @@ class JobOutcome:
 
 
 def run_job(
-    command: Command,
-    load: Callable[[], _Job],
-    work: Callable[[_Job, JobOutcome, Vault], None],
-    result_json: str | None = None,
+    command: Command, load: Callable[[], _Job], work: Callable[[_Job, JobOutcome, Vault], None], result_json: str | None = None
 ) -> int:
     """Load the configuration, do the work, print the result line, also after an error, and return the exit code."""
     outcome, vault, result_file, config = JobOutcome(command), Vault(), None, None

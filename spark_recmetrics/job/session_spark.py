@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from spark_recmetrics.diagnostics.doctor_spark import examine_driver, examine_worker
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.storage.progress import step
-from spark_recmetrics.storage.unreadable import damaged_files_named
+from spark_recmetrics.storage.read import damaged_files_named
 
 
 @contextmanager

@@ -33,9 +33,7 @@ def auc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, t
 
     A relevant candidate below a of the Q non-relevant ones contributes 1 - a / Q. Candidates outside the list come last, tied.
 
-    Args:
-        batch: U users.
-        k: None, for the full list.
+    Options:
         candidates: `unseen`: the N items of the catalog without the s items of the user's training rows, Q = N - s - P. `all`:
             the catalog, Q = N - P. `listed`: the items of the list, for lists that are samples of candidates.
         negatives: `exact` divides by Q, `plus_one` by Q + 1, so that the last position does not score 0.
@@ -71,12 +69,8 @@ def auc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, t
 def gauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str, weight: str) -> Sums:
     """Weighted mean of the users' AUC: sum of w AUC / sum of w.
 
-    Args:
-        batch: U users.
-        k: None, for the full list.
-        candidates: As for `auc`.
-        negatives: As for `auc`.
-        ties: As for `auc`.
+    Options:
+        candidates, negatives, ties: As for `auc`.
         weight: The weight w of a user. `uniform`: 1. `relevant`: P, as in `auc`. `recommended`: the candidates in the list.
 
     Returns:
@@ -106,12 +100,9 @@ def gauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, 
 def lauc(batch: RankedBatch, k: int | None, *, candidates: str, negatives: str, ties: str) -> Floats:
     """AUC of the first k positions: sum of the contributions of the relevant candidates there / min(P, k).
 
-    Args:
-        batch: U users.
-        k: Cut-off of the positions among the candidates.
-        candidates: As for `auc`.
+    Options:
+        candidates, ties: As for `auc`. Positions are those among the candidates.
         negatives: As for `auc`; Q counts all candidates, not the first k.
-        ties: As for `auc`.
 
     Returns:
         (U,) values in [0, 1]. Undefined for users whose AUC is undefined.
@@ -140,9 +131,7 @@ def partial_auc(batch: RankedBatch, k: int | None, *, insufficient: str) -> Floa
     b_i is the number of non-relevant items above relevant item i. So k counts misses and not ranks, and lists must be longer
     than k. Without a cut-off k is the length of the list.
 
-    Args:
-        batch: U users.
-        k: Number of non-relevant items that count.
+    Options:
         insufficient: How a relevant item counts that is not in a list with fewer than k non-relevant items, so that its rank is
             unknown. `ignore`: it contributes 0, as if it came last. `exclude`: the value of the list is undefined.
 
@@ -169,9 +158,7 @@ def partial_auc_and_precision(batch: RankedBatch, k: int | None, *, insufficient
 
     With more than k relevant items it measures, as precision does, whether they fill the top of the list.
 
-    Args:
-        batch: U users.
-        k: Number of relevant items that count, and of non-relevant items that count.
+    Options:
         insufficient: As for `pauc`.
 
     Returns:
@@ -208,9 +195,7 @@ def accuracy(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
 
     TP = H, FP = k - H (at most N - m), FN = m - H, and TN = N - TP - FP - FN.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         denominator: `recommended` replaces k in FP with the length of the list.
 
     Returns:
@@ -240,9 +225,7 @@ def accuracy(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
 def matthews_correlation(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
     """Matthews correlation of list and ground truth over the catalog: (TP TN - FP FN) / sqrt((TP+FP)(TP+FN)(TN+FP)(TN+FN)).
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         denominator: As for `accuracy`, which defines TP, FP, FN and TN.
 
     Returns:

@@ -73,7 +73,7 @@ class RankedBatch:
         list_scores: Scores of all recommendations.
         candidates: Positions of relevant items in the list.
         unseen_candidates: The same without the items of the user's training rows.
-        recommended: All recommendations with information on the items, see `with_items`.
+        recommended: All recommendations with information on the items, the `item_data` of `of`.
         popularity: Distribution of the training rows over items.
         n_categories: Number of different categories of items.
         ideal_item: (M,) the number of each relevant item, as in `recommended`.
@@ -127,7 +127,9 @@ class RankedBatch:
             propensities: (U,) dicts from judged item to propensity.
             seen: (U,) items in the user's training rows.
             n_items: Size of the catalog.
-            **item_data: Information on the recommended items, see `with_items`.
+            **item_data: Information on the recommended items: `train`, the training rows (user, item) of all users; `history`,
+                (U,) the items in the user's training rows; `features` and `categories`, the feature vector and the categories
+                of each item; `baseline`, (U,) lists of the baseline model.
         """
         empty: list[Any] = [{}] * len(lists)
         if scores is not None:
@@ -236,17 +238,7 @@ def with_items(
     categories: Mapping[str, Collection[str]] | None = None,
     baseline: Sequence[Sequence[str]] = (),
 ) -> RankedBatch:
-    """The batch with information on the recommended items, for examples and small data.
-
-    Args:
-        batch: The batch, from `RankedBatch.of`.
-        lists: The lists of the batch.
-        truth: The truth of the batch.
-        train: Training rows (user, item) of all users.
-        history: (U,) the items in the user's training rows.
-        features: Feature vectors by item.
-        categories: Categories by item.
-        baseline: (U,) lists of the baseline model.
+    """The batch that `RankedBatch.of` makes of these lists and ground truth, with its `item_data`.
 
     Example:
         >>> lists, truth = [["a", "b"], ["x"], []], [{"a": 1}, {"y": 1}, {}]

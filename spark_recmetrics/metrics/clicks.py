@@ -31,9 +31,7 @@ _CTR_NEEDS = {"matching": ("matched",), "ips": _IPS_NEEDS, "dr": (*_IPS_NEEDS, "
 def click_through_rate(batch: RankedBatch, k: int | None, *, estimator: str) -> Sums:
     """Mean rating of the matched recommendations of all users; for clicks of 0 and 1 it is the click-through rate.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         estimator: The estimator, with rating r, propensity p and score s of a recommendation. `matching`: sum of r over matched
             recommendations / their number. `ips` (inverse propensity scoring): sum of r / p over matched recommendations /
             number of recommendations. `dr` (doubly robust), for scores that are predicted ratings: (sum of s over all
@@ -72,10 +70,6 @@ def _squared_over_count(sums: Sums) -> Any:
 def effective_sample_size(batch: RankedBatch, k: int | None) -> Sums:
     """Effective sample size of an off-policy estimate: (sum of 1/p)^2 / sum of 1/p^2, over the matched pairs of all users.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
-
     Returns:
         Sums of 1/p and of 1/p^2 over the matched pairs, (U,) each. Undefined without a matched pair.
 
@@ -98,10 +92,6 @@ def matched_auc(batch: RankedBatch, k: int | None) -> Floats:
     """ROC AUC of the matched recommendations: probability that a relevant one has a higher score than a non-relevant one.
 
     The value of a model compares the matched pairs of all users, so scores must be comparable between users. A tie counts half.
-
-    Args:
-        batch: U users.
-        k: Cut-off.
 
     Returns:
         (U,) values in [0, 1] of the pairs of each user. Undefined if all of them are relevant, or none is.
@@ -135,10 +125,6 @@ def binary_preference(batch: RankedBatch, k: int | None) -> Floats:
 
     R items are relevant, N items are judged and not relevant, and b of these are above a relevant item of the list. Items
     without a truth row are ignored, so the metric suits incomplete judgments.
-
-    Args:
-        batch: U users.
-        k: None, for the full list.
 
     Returns:
         (U,) values in [0, 1]. Undefined for a user without a relevant item.

@@ -41,8 +41,7 @@ def coverage_left_out(counts: ItemCounts, lists: DistinctItems, *, measure: str)
 def item_coverage(counts: ItemCounts, *, measure: str) -> float:
     """Items of the catalog that are in at least one list: their share, or their number.
 
-    Args:
-        counts: How often items are in the lists.
+    Options:
         measure: `fraction` divides by N, `count` does not. Items that are missing from a catalog table do not count.
 
     Returns:
@@ -114,8 +113,7 @@ def gini(counts: ItemCounts, *, population: str, scale: str) -> float:
 
     0 if all items are in equally many lists, close to 1 if all lists contain only one and the same item.
 
-    Args:
-        counts: How often items are in the lists.
+    Options:
         population: The n items: all items of the `catalog`, or only the `recommended` ones.
         scale: The divisor s: `n`, or `n_minus_1`, so that a single item for every user scores 1.
 
@@ -171,8 +169,7 @@ def _xlogx(count: Any) -> Any:
 def entropy(counts: ItemCounts, *, base: float, scale: str) -> float:
     """How evenly recommendations are spread over items: -sum of p_i log p_i, with p_i = c_i / C.
 
-    Args:
-        counts: How often items are in the lists.
+    Options:
         base: Base of the logarithm, above 1.
         scale: `distinct` divides by the number of items that are in at least one list.
 
@@ -205,15 +202,10 @@ def diversity_left_out(counts: ItemCounts, lists: DistinctItems) -> Floats:
 
 
 @_item_metric(
-    "inter_list_diversity",
-    aliases=("personalization", "personalisation", "inter_list_distance"),
-    left_out=diversity_left_out,
+    "inter_list_diversity", aliases=("personalization", "personalisation", "inter_list_distance"), left_out=diversity_left_out
 )
 def inter_list_diversity(counts: ItemCounts) -> float:
     """How different the lists of two users are: 1 - mean cosine of their indicator vectors, over all pairs of users.
-
-    Args:
-        counts: How often items are in the lists.
 
     Returns:
         A value in [0, 1]: 0 if all lists are equal, 1 if no two lists share an item. Undefined for fewer than two lists.

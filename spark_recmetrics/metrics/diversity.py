@@ -32,9 +32,7 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
 
     For cosine no pairs are formed: with vectors v of length 1, the mean similarity is (|sum of v|^2 - n) / (n (n - 1)).
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         distance: `cosine`: 1 - cosine of the feature vectors; a vector of zeros has distance 1 from all others. `jaccard`: 1 -
             common categories / categories of either item. `hamming`: number of categories of exactly one of the items.
 
@@ -88,9 +86,7 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
 def subtopic_recall(batch: RankedBatch, k: int | None, *, of: str) -> Floats:
     """Subtopic recall, the share of the categories that the list covers: categories in L_k / all categories.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         of: `catalog`: all categories of items. `relevant`: the categories of the user's relevant items, covered by the hits.
 
     Returns:
@@ -117,17 +113,12 @@ def subtopic_recall(batch: RankedBatch, k: int | None, *, of: str) -> Floats:
 
 
 @_list_metric(
-    "unexpectedness",
-    options={"denominator": _DENOMINATOR},
-    aliases=("unexpected",),
-    needs=("recommended", "baseline"),
+    "unexpectedness", options={"denominator": _DENOMINATOR}, aliases=("unexpected",), needs=("recommended", "baseline")
 )
 def unexpectedness(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
     """Share of the list that a baseline model does not recommend: items of L_k outside the baseline's L_k / n.
 
-    Args:
-        batch: U users.
-        k: Cut-off of both lists.
+    Options:
         denominator: `recommended` divides by n. `k`: 1 - common items / k, so that empty positions are unexpected.
 
     Returns:
@@ -155,9 +146,7 @@ def unexpectedness(batch: RankedBatch, k: int | None, *, denominator: str) -> Fl
 def unseen_share(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
     """Share of the list that the user has not seen: items of L_k outside the user's training rows / n.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         denominator: `recommended` divides by n. `k`: 1 - seen items / k, so that empty positions are unseen.
 
     Returns:
@@ -178,10 +167,6 @@ def unseen_share(batch: RankedBatch, k: int | None, *, denominator: str) -> Floa
 @register("num_retrieved", aliases=("n_retrieved", "list_length"), upper=None, grows_with_k=True, accuracy=False)
 def retrieved(batch: RankedBatch, k: int | None) -> Floats:
     """Number of items in the list: n.
-
-    Args:
-        batch: U users.
-        k: Cut-off.
 
     Returns:
         (U,) counts; 0 for a user without a list.
@@ -208,9 +193,7 @@ def retrieved(batch: RankedBatch, k: int | None) -> Floats:
 def user_coverage(batch: RankedBatch, k: int | None, *, measure: str, n: float) -> Sums:
     """Users with a list of at least n items: their share, or their number.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         measure: `fraction` of the evaluated users, or their `count`.
         n: Minimum length of the list, cut at k.
 
@@ -232,9 +215,7 @@ def user_coverage(batch: RankedBatch, k: int | None, *, measure: str, n: float) 
 def sufficient(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
     """Whether the list is full: 1 if it has k items, else 0.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         per: `list`: 1 or 0. `place`: the share of the k positions that are filled, n / k.
 
     Returns:
@@ -260,9 +241,7 @@ def unrepeated(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
 
     Repeated items are rejected unless the convention has `duplicates=keep`.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         per: `list`: 1 or 0. `place`: number of different items / n.
 
     Returns:

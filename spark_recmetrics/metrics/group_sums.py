@@ -77,9 +77,6 @@ class GroupSums:
         return {u: sums for (u, g), sums in sorted(self.sums[measure].items(), key=str) if u is not None and g is None}
 
 
-# The measures of metrics --------------------------------------------------------------------------------------------------
-
-
 def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str] | None]) -> dict[Metric, dict[Side, str]]:
     """The columns with groups, by group metric and side: the named column, or the only one.
 
@@ -145,8 +142,6 @@ def per_item_indexes(measured: Sequence[MeasureSpec]) -> list[int]:
     """The indexes of the specs whose sums are kept per item."""
     return [index for index, spec in enumerate(measured) if spec.per_item]
 
-
-# The sums of a batch ------------------------------------------------------------------------------------------------------
 
 Rows = tuple[Ints, Ints | None, Floats | None]
 """User, item and value of each row. Without items, a row is a user; without values, a row counts 1."""
@@ -291,9 +286,6 @@ def _groups_of(
 
 def _entries(index: int, model: Ints, users: Any, groups: Any, n: Any, total: Any) -> tuple[Any, ...]:
     return np.full(len(model), index), model, users, groups, np.asarray(n, dtype=np.int64), np.asarray(total, dtype=np.float64)
-
-
-# The values of a model ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

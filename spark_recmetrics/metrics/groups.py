@@ -35,8 +35,7 @@ def statistical_parity(sums: GroupSums, *, groups: str, pool: str) -> float:
     The rate of a group is the number of its recommendations / the size of its pool. The value is 0 if all rates are equal, and
     sqrt(G - 1) if only one of G groups is recommended.
 
-    Args:
-        sums: The sums by group.
+    Options:
         groups: The column of `item_groups`.
         pool: `unseen`: the pairs of a user with a training row and an item of the group, without the pairs that are training
             rows. `all`: the items of the group.
@@ -74,8 +73,7 @@ def equal_opportunity(sums: GroupSums, *, groups: str) -> float:
 
     The rate of a group is its recall: the number of its hits / the number of its relevant items, over all users.
 
-    Args:
-        sums: The sums by group.
+    Options:
         groups: The column of `item_groups`.
 
     Returns:
@@ -109,8 +107,7 @@ def popularity_opportunity(sums: GroupSums, *, share: float) -> float:
 
     The rates are those of `reo`. For two rates a and b, std / mean is |a - b| / (a + b).
 
-    Args:
-        sums: The sums by group.
+    Options:
         share: The share of the training rows in the short head, as for `aplt`. All other items are in the long tail.
 
     Returns:
@@ -143,8 +140,7 @@ def item_mad_ranking(sums: GroupSums, *, groups: str, gain: str, discount: str) 
 
     The value of an item is its mean gain over its recommendations, 0 for a miss. A group's mean is over its recommended items.
 
-    Args:
-        sums: The sums by group.
+    Options:
         groups: The column of `item_groups`.
         gain: Gain of a relevant item with rating r, as for `dcg`.
         discount: `none`, or `log2_plus1`, which divides the gain by log2(i + 1) at rank i.
@@ -178,8 +174,7 @@ def item_mad_rating(sums: GroupSums, *, groups: str, over: str) -> float:
 
     The value of an item is its mean predicted rating over its hits. The mean of a group is over its items with a value.
 
-    Args:
-        sums: The sums by group.
+    Options:
         groups: The column of `item_groups`.
         over: `hits`, or `recommended`: the mean is over all recommendations of the item, and a miss counts 0.
 
@@ -208,12 +203,9 @@ def item_mad_rating(sums: GroupSums, *, groups: str, over: str) -> float:
 def user_mad_ranking(sums: GroupSums, *, groups: str, gain: str, idcg: str, discount: str) -> float:
     """Difference in nDCG between groups of users: mean absolute difference of the group means, over all pairs of groups.
 
-    Args:
-        sums: The sums by group.
+    Options:
         groups: The column of `user_segments`.
-        gain: As for `ndcg`.
-        idcg: As for `ndcg`.
-        discount: As for `ndcg`.
+        gain, idcg, discount: As for `ndcg`.
 
     Returns:
         A value in [0, 1]. Undefined for fewer than two groups with a user who has a value.
@@ -244,8 +236,7 @@ def user_mad_rating(sums: GroupSums, *, groups: str) -> float:
 
     The value of a user is the mean predicted rating of the list, and the value of a group is the mean over its users.
 
-    Args:
-        sums: The sums by group.
+    Options:
         groups: The column of `user_segments`.
 
     Returns:
@@ -287,10 +278,8 @@ _MEASURE_OF_SOURCE = {"train": ("trained",), "truth": ("relevant",)}
 def source_bias(sums: GroupSums, *, users: str, items: str, source: str) -> Disparities:
     """How much groups of users prefer groups of items: BS = share of g in the rows of u / share of g in all items.
 
-    Args:
-        sums: The sums by group.
-        users: The column of `user_segments`.
-        items: The column of `item_groups`.
+    Options:
+        users, items: The columns of `user_segments` and of `item_groups`.
         source: The rows: the distinct pairs of user and item in `train`, or the relevant items of `truth`.
 
     Returns:
@@ -320,10 +309,8 @@ def source_bias(sums: GroupSums, *, users: str, items: str, source: str) -> Disp
 def list_bias(sums: GroupSums, *, users: str, items: str) -> Disparities:
     """How much lists of groups of users prefer groups of items: BR = share of g in the lists of u / share of g in all items.
 
-    Args:
-        sums: The sums by group.
-        users: The column of `user_segments`.
-        items: The column of `item_groups`.
+    Options:
+        users, items: The columns of `user_segments` and of `item_groups`.
 
     Returns:
         A value of 0 or more by pair of groups, and the mean of |value - 1| over all pairs. Undefined for users without a list.
@@ -352,10 +339,8 @@ def list_bias(sums: GroupSums, *, users: str, items: str) -> Disparities:
 def bias_disparity(sums: GroupSums, *, users: str, items: str, source: str) -> Disparities:
     """How much more the lists of groups of users prefer groups of items than the users do: (BR - BS) / BS.
 
-    Args:
-        sums: The sums by group.
-        users: The column of `user_segments`.
-        items: The column of `item_groups`.
+    Options:
+        users, items: The columns of `user_segments` and of `item_groups`.
         source: The rows of BS, as for `bias_disparity_bs`.
 
     Returns:

@@ -47,10 +47,6 @@ class Objective:
 def euclidean_distance(values: Sequence[float], objectives: Sequence[Objective]) -> float:
     """Distance of a model from the utopia point: sqrt(sum of (value - utopia)^2 over the objectives).
 
-    Args:
-        values: The model's value of each objective.
-        objectives: The objectives, all with a utopia.
-
     Returns:
         A distance of 0 or more. Undefined if a value is undefined.
 
@@ -70,10 +66,6 @@ def hypervolume(values: Sequence[float], objectives: Sequence[Objective]) -> flo
     """Volume between a model and the nadir point: product of max(value - nadir, 0) over the objectives.
 
     For metrics that are better if lower, the factor is max(nadir - value, 0).
-
-    Args:
-        values: The model's value of each objective.
-        objectives: The objectives, all with a nadir.
 
     Returns:
         A volume of 0 or more; 0 if a value is not better than its nadir. Undefined if a value is undefined.
@@ -133,15 +125,7 @@ class Objectives:
         return None if math.isnan(value) else value
 
     def standings(self, models: Mapping[str, Mapping[Metric, float | None]]) -> list[Standing]:
-        """Which models are Pareto-optimal, and which dominate the others. A model with an undefined value is not compared.
-
-        Example:
-            >>> goals = Objectives(10, (Objective(parse("ndcg@10")), Objective(parse("gini@10"))))
-            >>> ndcg, gini = (goal.metric for goal in goals.goals)
-            >>> values = {"als": {ndcg: 0.3, gini: 0.5}, "pop": {ndcg: 0.2, gini: 0.9}, "random": {ndcg: 0.0, gini: 0.1}}
-            >>> [(standing.model, standing.optimal, standing.dominated_by) for standing in goals.standings(values)]
-            [('als', True, ()), ('pop', False, ('als',)), ('random', True, ())]
-        """
+        """Which models are Pareto-optimal, and which dominate the others. A model with an undefined value is not compared."""
         vectors = {model: self._vector(values) for model, values in models.items() if self.undefined(values) is None}
         standings = []
         for model, values in models.items():
@@ -160,21 +144,11 @@ class Objectives:
         return all(by >= 0 for by in ahead) and any(by > 0 for by in ahead)
 
 
-# Reading ------------------------------------------------------------------------------------------------------------------
-
-
 def read_objectives(given: Any, metrics: Sequence[Metric]) -> tuple[Objectives, ...]:
     """The objectives that strings name, once for each cut-off at which all of them are evaluated.
 
     They are given by metric, with the points `utopia` and `nadir`. A missing point is the bound of the metric's values, if it
     has one. A metric without a cut-off stands for all its evaluated cut-offs. A `ConfigError` has a line for each error.
-
-    Example:
-        >>> evaluated = [parse(text) for text in ("ndcg@5", "ndcg@10", "gini@5", "gini@10", "rmse")]
-        >>> for objectives in read_objectives({"ndcg": {"nadir": 0.1}, "gini": {}, "rmse": {"nadir": 2}}, evaluated):
-        ...     print(*objectives.metrics, [(str(goal.metric), goal.utopia, goal.nadir) for goal in objectives.goals])
-        euc_distance@5 hypervolume@5 [('ndcg@5', 1.0, 0.1), ('gini@5', 0.0, 1.0), ('rmse', 0.0, 2.0)]
-        euc_distance@10 hypervolume@10 [('ndcg@10', 1.0, 0.1), ('gini@10', 0.0, 1.0), ('rmse', 0.0, 2.0)]
     """
     objectives, problems = checked_objectives(given, metrics)
     if problems:

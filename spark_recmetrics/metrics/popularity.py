@@ -48,9 +48,7 @@ _hit_metric = partial(register, needs=_POPULARITY_OF, needs_relevant=True, upper
 def novelty(batch: RankedBatch, k: int | None, *, of: str, cold: str, scale: str, denominator: str, average: str) -> Sums:
     """How rare the recommended items are in the training rows: mean of -log2 p over L_k.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         of: p is the share of `users` or of `rows`.
         cold: A cold item counts as if it had `one` user or row, or its novelty is `zero`.
         scale: `max` divides by log2 of the number of users or rows, the novelty of an item with one user or row.
@@ -92,9 +90,7 @@ def novelty(batch: RankedBatch, k: int | None, *, of: str, cold: str, scale: str
 def recommendation_popularity(batch: RankedBatch, k: int | None, *, cold: str, scale: str) -> Floats:
     """Average popularity of the recommended items: mean number of training rows over L_k.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         cold: A cold item has `zero` rows, or counts as if it had `one`.
         scale: `share` divides by the number of training rows.
 
@@ -124,9 +120,7 @@ def long_tail_share(batch: RankedBatch, k: int | None, *, share: float, denomina
     The short head is the most popular items that together hold a share of the training rows; all other items are the long tail.
     Equally popular items belong to the short head if the more popular items hold less than the share.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         share: The share of the training rows in the short head.
         denominator: `recommended` divides by n, `k` by k.
 
@@ -152,9 +146,7 @@ def long_tail_share(batch: RankedBatch, k: int | None, *, share: float, denomina
 def long_tail_count(batch: RankedBatch, k: int | None, *, share: float) -> Floats:
     """Number of long-tail items in L_k.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         share: As for `aplt`.
 
     Returns:
@@ -192,9 +184,7 @@ def popularity_parity(batch: RankedBatch, k: int | None, *, share: float) -> Sum
     The rate of a group is the number of its recommendations / the number of its items. For two rates a and b, std / mean is
     |a - b| / (a + b).
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         share: As for `aplt`. All items of the catalog that are not in the short head are in the long tail.
 
     Returns:
@@ -230,9 +220,7 @@ def popularity_parity(batch: RankedBatch, k: int | None, *, share: float) -> Sum
 def expected_free_discovery(batch: RankedBatch, k: int | None, *, of: str, gain: str) -> Floats:
     """Discounted novelty of the hits: sum of gain_i (-log2 p_i) / log2(i + 1) over L_k / sum of 1 / log2(i + 1) up to k.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         of: p is the share of `rows` or of `users`. A cold item counts as if it had one row or user.
         gain: Gain of a relevant item with rating r, as for `dcg`. Other items have gain 0.
 
@@ -261,11 +249,8 @@ def expected_free_discovery(batch: RankedBatch, k: int | None, *, of: str, gain:
 def expected_popularity_complement(batch: RankedBatch, k: int | None, *, of: str, gain: str) -> Floats:
     """Discounted rarity of the hits: sum of gain_i (1 - p_i) / log2(i + 1) over L_k / sum of 1 / log2(i + 1) up to k.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
-        of: As for `efd`.
-        gain: As for `efd`.
+    Options:
+        of, gain: As for `efd`.
 
     Returns:
         (U,) values of 0 or more, up to 1 for gains of 1. Undefined for a user without a relevant item.
@@ -292,9 +277,7 @@ def serendipity(batch: RankedBatch, k: int | None, *, against: str) -> Floats:
 
     P0(i) is P of the rank of the same item by popularity, or in the list of the baseline model, and 0 without such a rank.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         against: `popularity`: rank by training rows; equally popular items share a rank. `baseline`: rank in the user's list of
             the baseline model, cut at k.
 

@@ -20,9 +20,7 @@ def precision(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
 
     `denominator=recommended` divides by n, so that short lists are not penalized.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         denominator: `k` or `recommended`.
 
     Returns:
@@ -44,9 +42,7 @@ def precision(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
 def recall(batch: RankedBatch, k: int | None, *, denominator: str) -> Floats:
     """Share of the relevant items that are in the list: H / m.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         denominator: `relevant` for m, `min_k` for min(m, k).
 
     Returns:
@@ -76,9 +72,7 @@ def f_beta(first: Floats, second: Floats, *, beta: float) -> Floats:
 
     The default metrics are precision and recall; write others as `f1(ndcg, map)@10`. A beta above 1 favors the second metric.
 
-    Args:
-        first: (U,) values of the first metric.
-        second: (U,) values of the second metric.
+    Options:
         beta: Weight, above 0.
 
     Returns:
@@ -103,10 +97,6 @@ def f_beta(first: Floats, second: Floats, *, beta: float) -> Floats:
 def hit(batch: RankedBatch, k: int | None) -> Floats:
     """1 if the list contains a relevant item, else 0; its mean is the hit rate.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
-
     Returns:
         (U,) values 0 or 1.
 
@@ -124,10 +114,6 @@ def hit(batch: RankedBatch, k: int | None) -> Floats:
 @register("mrr", aliases=("rr", "mean_reciprocal_rank", "reciprocal_rank", "recip_rank"), grows_with_k=True)
 def reciprocal_rank(batch: RankedBatch, k: int | None) -> Floats:
     """1 / rank of the first relevant item within k, else 0; its mean is the MRR.
-
-    Args:
-        batch: U users.
-        k: Cut-off.
 
     Returns:
         (U,) values in [0, 1].
@@ -158,10 +144,6 @@ def first_hit_rank(batch: RankedBatch, k: int | None) -> Floats:
 
     Users without a hit are left out, so look at `hit` as well, which counts them.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
-
     Returns:
         (U,) ranks from 1. Undefined for a user without a hit.
 
@@ -180,10 +162,6 @@ def first_hit_rank(batch: RankedBatch, k: int | None) -> Floats:
 @register("r_precision", aliases=("rprec", "r_prec"), needs_relevant=True, has_cut_off=False)
 def r_precision(batch: RankedBatch, k: int | None) -> Floats:
     """Precision and recall at the number of relevant items: hits within the first m ranks / m.
-
-    Args:
-        batch: U users.
-        k: None, because m is the cut-off.
 
     Returns:
         (U,) shares in [0, 1]. Undefined for a user without a relevant item.
@@ -208,9 +186,7 @@ def rank_biased_precision(batch: RankedBatch, k: int | None, *, p: float) -> Flo
 
     It is the expected share of relevant items among the items that a user looks at.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         p: Probability that the user goes on to the next item, above 0 and below 1.
 
     Returns:
@@ -237,9 +213,7 @@ def rank_biased_precision(batch: RankedBatch, k: int | None, *, p: float) -> Flo
 def average_precision(batch: RankedBatch, k: int | None, *, normalizer: str) -> Floats:
     """Average precision, the normalized sum of the precision at each hit: (1/N) sum of P@i h_i over i <= k.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         normalizer: The divisor N: `min_k` min(m, k), `relevant` m, `hits` H, `k`, `min_recommended` min(m, n).
 
     Returns:
@@ -265,9 +239,7 @@ def average_recall(batch: RankedBatch, k: int | None, *, normalizer: str) -> Flo
 
     A perfect list scores (m + 1) / (2 m) for m <= k, not 1.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         normalizer: The divisor N, as for `map`.
 
     Returns:
@@ -295,9 +267,7 @@ def average_recall(batch: RankedBatch, k: int | None, *, normalizer: str) -> Flo
 def discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain: str, discount: str) -> Floats:
     """Discounted cumulative gain of the list: DCG = sum of gain_i / discount(i) over i <= k.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
+    Options:
         gain: Gain of a relevant item with rating r: `binary` 1, `linear` r, `exponential` 2^r - 1, `exponential_plus1`
             2^(r+1) - 1. Other items have gain 0, and a negative gain counts as 0.
         discount: `log2_plus1` log2(i + 1), `log2_clipped` log2(max(i, 2)).
@@ -328,13 +298,10 @@ def discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain: str, 
 def ideal_discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain: str, idcg: str, discount: str) -> Floats:
     """DCG of the ideal list, by which `ndcg` divides.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
-        gain: As for `dcg`.
+    Options:
+        gain, discount: As for `dcg`.
         idcg: The ideal list: the relevant items by gain, cut at k (`at_k`) or not cut (`all`); the hits of the list itself,
             sorted by gain (`list`); k hits of gain 1 (`full_k`).
-        discount: As for `dcg`.
 
     Returns:
         (U,) values of 0 or more. Never undefined: 0 for a user without a relevant item, except for `full_k`.
@@ -374,12 +341,9 @@ def ideal_discounted_cumulative_gain(batch: RankedBatch, k: int | None, *, gain:
 def ndcg(batch: RankedBatch, k: int | None, *, gain: str, idcg: str, discount: str) -> Floats:
     """DCG of the list divided by the DCG of the ideal list: DCG / IDCG.
 
-    Args:
-        batch: U users.
-        k: Cut-off.
-        gain: As for `dcg`.
+    Options:
+        gain, discount: As for `dcg`.
         idcg: As for `idcg`.
-        discount: As for `dcg`.
 
     Returns:
         (U,) values, in [0, 1] for `at_k`, `all` and `list`. Undefined for a user without a relevant item, and for `at_k` and

@@ -45,9 +45,6 @@ class Moments(NamedTuple):
 def mean_absolute_error(moments: Moments) -> Sums:
     """Mean absolute error: (1/n) sum |p - r|, in units of the rating.
 
-    Args:
-        moments: The moments of one user or of many.
-
     Returns:
         Sum and number of errors. Undefined without a pair.
 
@@ -65,9 +62,6 @@ def mean_absolute_error(moments: Moments) -> Sums:
 def mean_squared_error(moments: Moments) -> Sums:
     """Mean squared error: (1/n) sum (p - r)^2, in squared units of the rating.
 
-    Args:
-        moments: The moments of one user or of many.
-
     Returns:
         Sum and number of squared errors. Undefined without a pair.
 
@@ -84,9 +78,6 @@ def mean_squared_error(moments: Moments) -> Sums:
 @_error("rmse", aliases=("root_mean_squared_error",), pooled=_root_of_quotient)
 def root_mean_squared_error(moments: Moments) -> Sums:
     """Root mean squared error: sqrt((1/n) sum (p - r)^2), in units of the rating.
-
-    Args:
-        moments: The moments of one user or of many.
 
     Returns:
         Sum and number of squared errors; the value is the root of their quotient. Undefined without a pair.
@@ -107,9 +98,6 @@ def r_squared(moments: Moments) -> Sums:
 
     Below 0 if the mean rating predicts better.
 
-    Args:
-        moments: The moments of one user or of many.
-
     Returns:
         The two sums. Undefined if all ratings are equal, or differ by less than a 100,000th of their size.
 
@@ -126,9 +114,6 @@ def r_squared(moments: Moments) -> Sums:
 @_share("explained_variance", aliases=("exp_var", "expvar", "explained_variance_score"))
 def explained_variance(moments: Moments) -> Sums:
     """Explained variance: `r2` after the mean error is subtracted: 1 - Var(p - r) / Var(r).
-
-    Args:
-        moments: The moments of one user or of many.
 
     Returns:
         The two variances, times n. Undefined where `r2` is, and if the errors are 100,000 times as large as the differences of

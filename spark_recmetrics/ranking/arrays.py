@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spark_recmetrics.metrics.arrays import Floats, Ints, RankedRows, position_in_user, tie_edges
 from spark_recmetrics.request.scoring import Scoring
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 INK, MUTED, RULE = "#1d2329", "#5b6570", "#d9dee3"
 COLORS = ("#0072b2", "#d55e00", "#4b0082", "#cc79a7", "#5a3315", "#14213d")
 """Colors of models, in their order. After the last color they repeat, with other markers."""

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.figure import Figure
 
-
 LARGEST_PAGE = 1_000_000
 """Bytes. Long tables are cut until the page is smaller."""
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 __all__ = ["differences", "history", "metric_by_k", "score_calibration", "slices"]
 
 _TEXT_LINE = 0.15  # height of a line of text in inches
@@ -350,9 +349,6 @@ def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figur
             if not panel.has_data():
                 panel.remove()
         return finished(figure, f"{what[0].upper()}{what[1:]} by score. {'; '.join(texts)}.", {}, left_out)
-
-
-# Shared by the figures -------------------------------------------------------------------------------------------------------
 
 
 def without_k(metric: str) -> str:

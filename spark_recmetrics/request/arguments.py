@@ -1,20 +1,18 @@
-"""Checks of single arguments, before anything is planned."""
+"""Checks of single arguments, before anything is planned, and the policies for faulty rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.text import brief, printable, writable
+from spark_recmetrics.text import brief, did_you_mean, printable, writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
 Ranking = Literal["auto", "window", "lists"]
 """Where Spark ranks lists: in a window function, or in the workers that score them. `auto`: in workers with `max_per_user`."""
-
 
 _RETAINS_KEYS = "spark.sql.retainGroupColumns"
 
@@ -59,3 +57,39 @@ def check_names(option: str, names: Sequence[str]) -> None:
             raise ConfigError(f"{option}: expected names, strings without control characters, found {brief(name)}")
     if len(set(names)) < len(names):
         raise ConfigError(f"{option}: expected different names, found {printable(', '.join(names))}")
+
+
+POLICIES: Mapping[str, tuple[str, ...]] = {
+    "null_ids": ("error", "drop"),
+    "bad_ranks": ("error", "drop"),
+    "infinite_scores": ("error", "drop"),
+    "bad_propensities": ("error", "drop"),
+    "unknown_items": ("warn", "info", "error", "drop"),
+    "users_in_both": ("error", "warn"),
+    "items_in_both": ("error", "warn"),
+    "users_without_list": ("warn", "info", "error"),
+    "users_without_truth": ("warn", "info", "error"),
+    "short_lists": ("info", "warn", "error"),
+    "tied_at_cut": ("warn", "info", "error"),
+}
+"""By check, the possible policies, the default first. `drop` leaves the rows out and warns."""
+
+_CONVENTION_OPTIONS = ("duplicates", "nan_scores", "negative_gains")
+
+
+def checked_policies(chosen: Mapping[str, str] | None) -> dict[str, str]:
+    """The policy of every check: the chosen one, or the default."""
+    if not isinstance(chosen, Mapping | None):
+        raise ConfigError(f"expected a mapping of checks to policies, found {brief(chosen)}")
+    policies = {check: possible[0] for check, possible in POLICIES.items()}
+    for check, policy in (chosen or {}).items():
+        if not isinstance(check, str):
+            raise ConfigError(f"expected the names of checks, found {brief(check)}")
+        if check in _CONVENTION_OPTIONS:
+            raise ConfigError(f"{check}: expected a check, found an option of the convention: set it in convention")
+        if check not in POLICIES:
+            raise ConfigError(f"{check}: unknown check{did_you_mean(check, POLICIES)}")
+        if not isinstance(policy, str) or policy not in POLICIES[check]:
+            raise ConfigError(f"{check}: expected {' or '.join(POLICIES[check])}, found {brief(policy)}")
+        policies[check] = policy
+    return policies

@@ -16,10 +16,9 @@ from spark_recmetrics.metrics.group_sums import MeasureSpec, group_columns, meas
 from spark_recmetrics.metrics.objectives import Objectives, read_objectives
 from spark_recmetrics.metrics.parsing import named_populations
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, checked_integer
-from spark_recmetrics.request.arguments import Ranking, check_names, check_ranking
+from spark_recmetrics.request.arguments import Ranking, check_names, check_ranking, checked_policies
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
 from spark_recmetrics.request.needs import HISTORY_NEEDS, TRAIN_NEEDS, Needs
-from spark_recmetrics.request.policies import checked_policies
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.slices import MIN_USERS, Band, Slice, bands_of, by_side, parse_slices
 from spark_recmetrics.runs.identity import Run

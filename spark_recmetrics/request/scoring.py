@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics.group_sums import MeasureSpec
 from spark_recmetrics.metrics.item_counts import CountSpec, count_specs
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.recommended_items import ItemSummary
-from spark_recmetrics.metrics.registry import Metric, columns_of, cut_offs
-
-if TYPE_CHECKING:
-    from spark_recmetrics.metrics.registry import Need
-
+from spark_recmetrics.metrics.registry import Metric, Need, columns_of, cut_offs
 
 _FULL_LIST_NEEDS = frozenset({"candidates", "unseen_candidates"})
 """Needs for which all rows of a list are read."""

@@ -19,7 +19,6 @@ from spark_recmetrics.text import brief, printable, writable
 if TYPE_CHECKING:
     import pandas as pd
 
-
 COUNTED: Mapping[Side, str] = {"user": "activity", "item": "popularity"}
 """The slices by the number of training rows of a user or an item."""
 
@@ -66,15 +65,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Slice:
-    """Groups of users, or of items, by the values of one or several columns.
-
-    Example:
-        >>> str(Slice.parse(" gender * age(18,35.0)"))
-        'gender*age(18, 35)'
-        >>> Slice.parse("age(35, 18)")
-        Traceback (most recent call last):
-        spark_recmetrics.errors.ConfigError: 'age(35, 18)': expected ascending edges, found 35, 18
-    """
+    """Groups of users, or of items, by the values of one or several columns."""
 
     bands: tuple[Band, ...]
 
@@ -129,12 +120,7 @@ _SEPARATOR = " & "
 
 
 def joined(values: Sequence[str]) -> str:
-    r"""Join the values of several columns. `&` and backslash within a value are escaped, so that the result is unique.
-
-    Example:
-        >>> print(joined(["R&D", "old"]))
-        R\&D & old
-    """
+    r"""Join the values of several columns. `&` and backslash within a value are escaped, so that the result is unique."""
     if len(values) == 1:
         return values[0]
     return _SEPARATOR.join(re.sub(r"([&\\])", r"\\\1", value) for value in values)
@@ -157,24 +143,14 @@ def _shown(edge: float) -> str:
 
 
 def _labels(edges: Sequence[float]) -> tuple[str, ...]:
-    """The names of bands, which show to which band an edge belongs.
-
-    Example:
-        >>> _labels([18.0, 35.0])
-        ('<18', '18..<35', '>=35')
-    """
+    """The names of bands, such as `<18`, `18..<35` and `>=35`, which show to which band an edge belongs."""
     shown = [_shown(edge) for edge in edges]
     inner = (f"{low}..<{high}" for low, high in pairwise(shown))
     return (f"<{shown[0]}", *inner, f">={shown[-1]}")
 
 
 def parse_slices(texts: object) -> tuple[Slice, ...]:
-    """Parse a list of different slices.
-
-    Example:
-        >>> [str(slice_) for slice_ in parse_slices(["gender", "activity(5)"])]
-        ['gender', 'activity(5)']
-    """
+    """Parse a list of different slices."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):
         raise ConfigError(f"expected a list of slices such as ['gender', 'age(18, 35)'], found {brief(texts)}")
     slices = tuple(Slice.parse(text) for text in texts)
@@ -200,13 +176,7 @@ def bands_of(slices: Sequence[Slice]) -> tuple[Band, ...]:
 def by_side(
     slices: Sequence[Slice], columns: Mapping[Side, Sequence[str] | None], *, trained: bool
 ) -> dict[Side, tuple[Slice, ...]]:
-    """The slices of users, and the slices of items, by the columns of the tables of users and items without their ids.
-
-    Example:
-        >>> slices = by_side(parse_slices(["gender", "popularity"]), {"user": ["gender"], "item": None}, trained=True)
-        >>> [str(slice_) for slice_ in slices["item"]]
-        ['popularity']
-    """
+    """The slices of users, and the slices of items, by the columns of the tables of users and items without their ids."""
     sliced: dict[Side, tuple[Slice, ...]] = {"user": (), "item": ()}
     for slice_ in slices:
         sides = {_side(band, columns, trained=trained) for band in slice_.bands}
@@ -317,12 +287,7 @@ def grouped(rows: pd.DataFrame, slices: Sequence[Slice]) -> Iterator[tuple[pd.Da
 
 
 def slice_name(row: Mapping[str, Any]) -> str:
-    """The slice and value of a row, without edges, which the value shows.
-
-    Example:
-        >>> slice_name({"slice": "age(18, 35)", "slice_value": "<18"})
-        'age = <18'
-    """
+    """The slice and value of a row, such as `age = <18`, without edges, which the value shows."""
     return "all" if row["slice"] == "all" else f"{Slice.parse(row['slice']).names} = {row['slice_value']}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from spark_recmetrics.columns import (
     ABOUT_ITEM,
@@ -17,6 +18,7 @@ from spark_recmetrics.columns import (
     KIND_TRUTH,
     USER_COUNTERS,
 )
+from spark_recmetrics.conventions import Convention
 from spark_recmetrics.inputs.memory import (
     MemoryInputs,
     clean_predictions,
@@ -30,24 +32,19 @@ from spark_recmetrics.inputs.row_rules import bad_propensity
 from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished
+from spark_recmetrics.request.request import Request
+from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, Task
 from spark_recmetrics.side_info.bands_memory import with_bands
+from spark_recmetrics.side_info.known import Known
 from spark_recmetrics.side_info.packed import SideRows
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
-
-    from spark_recmetrics.conventions import Convention
-    from spark_recmetrics.request.request import Request
-    from spark_recmetrics.request.scoring import Scoring
-    from spark_recmetrics.side_info.known import Known
 
 
 def score(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, scoring: Scoring | None) -> pd.DataFrame:
     """PER_USER, with the columns that only the aggregation reads."""
-    import pandas as pd
-
     if scoring is None:
         rated = _rated(inputs, known, request)
         return _named(rated.assign(**{name: np.nan for name in USER_COUNTERS if name not in rated}), known)
@@ -66,8 +63,6 @@ def score(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, sc
 
 def _named(per_user: pd.DataFrame, known: Known[pd.DataFrame]) -> pd.DataFrame:
     """PER_USER with the names of models, None in rows without a user."""
-    import pandas as pd
-
     names = [None if pd.isna(code) else known.models[int(code)] for code in per_user["model"]]
     per_user = per_user.assign(model=pd.Series(names, index=per_user.index, dtype=object))
     leading = ["model", "user", *USER_COUNTERS]

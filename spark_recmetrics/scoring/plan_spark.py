@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -24,6 +23,7 @@ from spark_recmetrics.columns import (
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.inputs.buckets_spark import bucket_numbers, bucket_of, in_buckets
 from spark_recmetrics.inputs.spark import (
+    Inputs,
     clean_predictions,
     clean_train,
     clean_truth,
@@ -36,17 +36,14 @@ from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import quotient
 from spark_recmetrics.ranking.window_spark import first_after, top_rows, without_repeats
+from spark_recmetrics.request.request import Request
+from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.user_sums import SumSpec
 from spark_recmetrics.scoring.pandas_udfs_spark import score_lists, score_users
 from spark_recmetrics.scoring.workers import Task
 from spark_recmetrics.side_info.bands_spark import with_bands
 from spark_recmetrics.side_info.items_spark import with_items
-
-if TYPE_CHECKING:
-    from spark_recmetrics.inputs.spark import Inputs
-    from spark_recmetrics.request.request import Request
-    from spark_recmetrics.request.scoring import Scoring
-    from spark_recmetrics.side_info.known import Known
+from spark_recmetrics.side_info.known import Known
 
 LONGEST_ARRAY = 1_000
 """The maximum number of recommendations of a user in a single row. Spark may send ten thousand such rows at once."""

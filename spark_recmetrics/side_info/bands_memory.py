@@ -6,9 +6,11 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 
 from spark_recmetrics.columns import ITEM_GROUPS, TABLE_OF, Columns, Side
 from spark_recmetrics.inputs.accepted_columns import ColumnType
@@ -21,14 +23,9 @@ from spark_recmetrics.side_info.checks import band_type, check_once, check_value
 from spark_recmetrics.side_info.known import Bands, GroupRows, counted_bands, group_names, group_slices
 from spark_recmetrics.side_info.vectors import arrays_of_strings, plain_strings
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 def with_bands(rows: pd.DataFrame, bands: Bands) -> pd.DataFrame:
     """The rows with a column for each band after their other columns."""
-    import pandas as pd
-
     (number, band_number), ids = numbered(rows[bands.side], bands.rows[bands.side])
     # A row without an id has the number -1, and so the last position, which is that of the default.
     position = np.full(len(ids) + 1, len(band_number))
@@ -46,8 +43,6 @@ def learn_bands(inputs: MemoryInputs, request: SliceRequest, columns: Columns) -
 
 
 def _bands_of(side: Side, inputs: MemoryInputs, request: SliceRequest, columns: Columns) -> Bands:
-    import pandas as pd
-
     parts, defaults = list[pd.DataFrame](), dict[str, Any]()
     of_table = request.bands_of_table(side)
     if of_table:
@@ -98,8 +93,6 @@ def read_bands(
 
     `ids` are the name of the id column, and the type of ids in the evaluation. An id that is repeated raises `DataError`.
     """
-    import pandas as pd
-
     name, id_type = ids
     values = {band.column: _values(side, table, band, key) for band in bands}
     column = cast_ids(table.column(name), id_type)
@@ -112,8 +105,6 @@ def read_bands(
 
 
 def _values(side: Side, table: MemoryTable, band: Band, key: str) -> list[Any]:
-    import pyarrow as pa
-
     column_type, column = band_type(table.schema, side, band, key), table.column(band.name)
     if band.edges:
         numbers = column.cast(pa.float64(), safe=False).to_pylist()
@@ -140,8 +131,6 @@ def _cell(value: Any, key: str) -> list[str]:
 
 def learn_groups(inputs: MemoryInputs, request: Request) -> GroupRows:
     """The groups of users and items for group metrics, and the number of items of each."""
-    import pandas as pd
-
     users, items = user_columns(request.measured), item_group_columns(request.measured)
     segments = None
     if users:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,6 @@ from spark_recmetrics.side_info.packed import pack
 from spark_recmetrics.storage import actions
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
-
     import pandas as pd
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from spark_recmetrics.columns import ABOUT_ITEM, ITEM_GROUPS
 from spark_recmetrics.inputs.memory import (
@@ -25,9 +26,6 @@ from spark_recmetrics.side_info.checks import check_categories, check_item_featu
 from spark_recmetrics.side_info.known import Descriptions, GroupRows, Known, catalog_size, item_summary, models_of
 from spark_recmetrics.side_info.packed import pack
 from spark_recmetrics.side_info.vectors import categories_of, feature_vectors
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def learn(inputs: MemoryInputs, request: Request) -> Known[pd.DataFrame]:
@@ -53,8 +51,6 @@ def learn(inputs: MemoryInputs, request: Request) -> Known[pd.DataFrame]:
 
 def _popularity(inputs: MemoryInputs, request: Request) -> tuple[pd.DataFrame | None, Popularity | None]:
     """`item, n_rows, n_users` of the training rows, and the popularity of all items; None if no metric needs them."""
-    import pandas as pd
-
     needs = request.needs.all
     if inputs.train is None or not POPULARITY_NEEDS & needs:
         return None, None
@@ -121,6 +117,4 @@ def _items(trained: pd.DataFrame | None, described: Descriptions | None, groups:
 
 
 def _frame(columns: dict[str, Any]) -> pd.DataFrame:
-    import pandas as pd
-
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})

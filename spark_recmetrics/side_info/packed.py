@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spark_recmetrics.columns import ABOUT_ITEM, KIND, KIND_ITEM, KIND_SEGMENT, KIND_TRAIN, KIND_TRUTH
 from spark_recmetrics.metrics.arrays import Floats, Ints, positions_of
@@ -15,7 +16,6 @@ from spark_recmetrics.metrics.recommended_items import ItemSummary, ItemTable
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from spark_recmetrics.inputs.accepted_columns import STRING
 from spark_recmetrics.inputs.memory import MemoryTable, cast_ids
 from spark_recmetrics.side_info.checks import DENSE, INTEGER_KINDS, MOST_FEATURES, categories_type, features_type
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 
 class Vector(NamedTuple):
@@ -30,8 +29,6 @@ class Vector(NamedTuple):
 
 def feature_vectors(table: MemoryTable, name: str) -> list[Vector]:
     """The feature vector of each row."""
-    import pyarrow.compute as pc
-
     column_type, column = features_type(table.schema, name), table.column(name)
     if column_type.kind == "empty":
         return [Vector()] * len(column)
@@ -77,8 +74,6 @@ def plain_strings(column: pa.ChunkedArray) -> list[str | None]:
 
 def arrays_of_strings(column: pa.ChunkedArray) -> list[list[str | None] | None]:
     """The arrays, with values as Spark writes them."""
-    import pyarrow.compute as pc
-
     values, ends = plain_strings(pc.list_flatten(column)), _ends(column)
     rows = zip(column.is_valid().to_pylist(), ends[:-1], ends[1:], strict=True)
     return [values[start:end] if valid else None for valid, start, end in rows]
@@ -86,9 +81,6 @@ def arrays_of_strings(column: pa.ChunkedArray) -> list[list[str | None] | None]:
 
 def _arrays(column: pa.ChunkedArray) -> list[NDArray[np.float64] | None]:
     """The numbers of each array, NaN where one is missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_null(column.type):
         return [None] * len(column)
     numbers = pc.list_flatten(column).cast(pa.float64(), safe=False).to_numpy()
@@ -98,8 +90,6 @@ def _arrays(column: pa.ChunkedArray) -> list[NDArray[np.float64] | None]:
 
 def _ends(column: pa.ChunkedArray) -> list[int]:
     """Where each array starts and ends among all elements."""
-    import pyarrow.compute as pc
-
     lengths = pc.list_value_length(column).fill_null(0).to_numpy()
     ends: list[int] = np.append(0, np.cumsum(lengths)).tolist()
     return ends

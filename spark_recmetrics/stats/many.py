@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.stats.result import ROUNDING, Interval, count, level, number
 from spark_recmetrics.text import did_you_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Test = Literal["paired_t", "wilcoxon", "sign", "bootstrap"]
 Correction = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
@@ -26,9 +27,6 @@ from spark_recmetrics.stats.result import (
     resamples,
     rounded_differences,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 
 def t_from_moments(n: int, mean: float | None, variance: float | None, *, alpha: float = 0.05) -> TestResult:

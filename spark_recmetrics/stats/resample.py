@@ -5,14 +5,10 @@ This part runs on Spark workers. The tests and confidence intervals of `stats` u
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from spark_recmetrics.errors import ConfigError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 _STEP, _FIRST, _SECOND = (np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 

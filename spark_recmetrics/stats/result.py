@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.text import counted
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 ROUNDING = 1e-12
 """Differences below this share of the values are rounding errors and count as 0."""

@@ -52,7 +52,6 @@ def filter_values(value: object) -> Any:
     return value
 
 
-# One function reads each value, so that there is one error, not one for each member of a union.
 @dataclass(frozen=True, eq=False)
 class _ReadBy:
     """Makes pydantic read a value with a function, so that there is one error, not one for each member of a union.
@@ -82,7 +81,6 @@ _Filter = Annotated[
     _ReadBy(filter_values, {"anyOf": [*_Value["anyOf"], {"type": "array", "items": _Value, "minItems": 1}]}),
 ]
 _Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
-
 
 _PATH_AS_NAME = re.compile(r"(?P<format>delta|parquet|orc|csv|json)\.`(?P<path>[^`]*/[^`]*)`.*", re.IGNORECASE)
 """A path that Spark SQL reads as a table, without the checks of files."""

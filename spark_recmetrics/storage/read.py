@@ -1,26 +1,26 @@
-"""Read input tables, and errors that show an example of a wrong value."""
+"""Read input tables, and say why one cannot be read: which file, which column, an example, and what to do."""
 
 from __future__ import annotations
 
+import io
 import logging
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from spark_recmetrics.columns import WrongTypeError
-from spark_recmetrics.errors import DataError, reason_of
+from spark_recmetrics.errors import DataError, RecMetricsError, reason_of
 from spark_recmetrics.storage import csv_files, json_files
 from spark_recmetrics.storage.credentials import Vault
-from spark_recmetrics.storage.input_files import InputFiles, input_files, literal_path
+from spark_recmetrics.storage.formats import InputFiles, input_files, literal_path, with_usual_names, without
 from spark_recmetrics.storage.locations import Location, quoted, quoted_part
-from spark_recmetrics.storage.reader_options import with_usual_names, without
-from spark_recmetrics.storage.row_filter import filtered
 from spark_recmetrics.storage.text_files import NO_ROLES, Roles, TextFiles, with_strings
-from spark_recmetrics.storage.typed_columns import with_types
-from spark_recmetrics.storage.unreadable import why_unreadable
+from spark_recmetrics.storage.typed_columns import filtered, with_types
 
 _log = logging.getLogger(__name__)
 
@@ -125,3 +125,105 @@ def _first_word(strings: DataFrame, usual: str) -> str | None:
     string = F.col(quoted_part(strings.columns[0]))
     rows = strings.where(string.isNotNull() & ~string.rlike(usual)).limit(1).collect()
     return rows[0][0] if rows else None
+
+
+_DAMAGED = re.compile(r"(?:reading file:?|footer for file:|converted in file) (\S.*?)\.?(?:\s{2}|\. |\n|$)")
+"""Errors of Spark for a file that it cannot read, with the file."""
+
+_DAMAGED_FILE = "cannot read {}: it is damaged, was removed, or has another format: write it again, or set format"
+
+_OTHER_TYPE = re.compile(r"olumn:? \[([^]]+)\][.,] Expected(?: Spark type|:) (\S+), (?:actual Parquet type|Found:) (\w+)")
+"""In such an error: a column has another type than in other files."""
+
+_ILLEGAL_TYPE = re.compile(r"Parquet type[^:\n]*: (\w+(?: \((\w+).*?\))?)\.?(?: SQLSTATE| Please|\n|$)")
+"""Errors of Spark for a column of parquet with a type that Spark does not have."""
+
+_N_FILES = 100
+"""How many files are looked at to explain an error."""
+
+_FOOTER = 1_000_000
+"""How many bytes at the end of a parquet file are read to find its columns."""
+
+
+@contextmanager
+def damaged_files_named() -> Iterator[None]:
+    """Raise `DataError` with the name of the file if Spark fails to read a file in the middle of a job."""
+    try:
+        yield
+    except RecMetricsError:
+        raise
+    except Exception as error:
+        problem = _damaged_file(error)
+        if problem is None:
+            raise
+        raise DataError(problem) from None
+
+
+def _damaged_file(error: BaseException) -> str | None:
+    match = _DAMAGED.search(str(error))
+    if match is None:
+        return None
+    if (other := _OTHER_TYPE.search(str(error))) is not None:
+        column, expected, found = other.groups()
+        return (
+            f"cannot read {match[1]}: column {column!r}: expected {expected}, found {found}: write all files with the same type"
+        )
+    return _DAMAGED_FILE.format(match[1])
+
+
+def why_unreadable(
+    spark: SparkSession, error: BaseException, files: Sequence[str], read_schema: Callable[[str], StructType]
+) -> str | None:
+    """What is wrong with which of the files; None if the error is of another kind. `read_schema` reads one of them."""
+    text = str(error)
+    if "CANNOT_MERGE" in text or "COLUMN_ALREADY_EXISTS" in text:
+        return _different_columns(files, read_schema)
+    if (illegal := _ILLEGAL_TYPE.search(text)) is not None:
+        columns = next(filter(None, (_columns_of_type(spark, file, illegal[2] or illegal[1]) for file in files[:_N_FILES])), [])
+        named = f"column {', '.join(map(repr, columns))} has" if columns else "a column has"
+        return (
+            f"{named} the parquet type {illegal[1]}, which Spark cannot read: write the files without this column, or with "
+            "another type, such as a timestamp in microseconds"
+        )
+    return _damaged_file(error) or _only_some_readable(files[:_N_FILES], read_schema)
+
+
+def _only_some_readable(files: Sequence[str], read_schema: Callable[[str], StructType]) -> str | None:
+    """The first file that cannot be read although others can; the error of ORC names no file."""
+    damaged = []
+    for file in files:
+        try:
+            read_schema(literal_path(file))
+        except Exception as error:  # noqa: BLE001, PERF203 - readers fail in many ways
+            _log.debug("cannot read %s: %s", file, reason_of(error))
+            damaged.append(file)
+    return _DAMAGED_FILE.format(damaged[0]) if 0 < len(damaged) < len(files) else None
+
+
+def _different_columns(files: Sequence[str], read_schema: Callable[[str], StructType]) -> str:
+    """The first column that two files have with different types, or in different cases, which Spark 3.5 rejects."""
+    advice = 'options: {mergeSchema: "false"} if this column is not read'
+    first: dict[str, tuple[str, str, str]] = {}
+    for file in files[:_N_FILES]:
+        for column in read_schema(literal_path(file)):
+            name, kind = column.name, column.dataType.simpleString()
+            other_name, other_kind, other = first.setdefault(name.lower(), (name, kind, file))
+            if kind != other_kind:
+                found = f"expected one type in all files, found {other_kind} in {other} and {kind} in {file}"
+                return f"column {name!r}: {found}: write all files with the same type, or set {advice}"
+            if name != other_name:
+                found = f"expected one name in all files, found {other_name!r} in {other} and {name!r} in {file}"
+                return f"column {name!r}: {found}: write all files with the same names, or set {advice}"
+    return "expected the same columns in all files, found different ones: write all files with the same columns"
+
+
+def _columns_of_type(spark: SparkSession, file: str, name: str) -> list[str]:
+    """The columns of a parquet file with a type, such as TIME. Only the end of the file is collected."""
+    import pyarrow.parquet as pq
+
+    rows = spark.read.format("binaryFile").load(literal_path(file)).select(F.substring("content", -_FOOTER, _FOOTER)).collect()
+    schema = pq.ParquetFile(io.BytesIO(rows[0][0])).schema
+    columns = (schema.column(index) for index in range(len(schema)))
+    is_nanos = name in ("TIME", "TIMESTAMP")  # Spark has those of milliseconds and microseconds
+    kinds = ((column, f"{column.logical_type} {column.physical_type}") for column in columns)
+    return [column.path for column, kind in kinds if kind.upper().startswith(name) and ("nanoseconds" in kind or not is_nanos)]

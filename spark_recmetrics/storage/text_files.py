@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_recmetrics.storage.reader_options import without
+from spark_recmetrics.storage.formats import without
 from spark_recmetrics.text import brief, printable
 
 Role = Literal["id", "name", "number", "other"]

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from spark_recmetrics.errors import DataError, PublishError, reason_of
 from spark_recmetrics.storage.actions import NOT_FOUND, NOT_ON_SERVERLESS, with_retries
 from spark_recmetrics.storage.locations import Output, quoted, quoted_part
-from spark_recmetrics.storage.unreadable import damaged_files_named
+from spark_recmetrics.storage.read import damaged_files_named
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,6 @@ _CONFLICT = re.compile(
     "DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|Concurrent|MetadataChanged|ProtocolChanged"
 )
 """Error classes and exceptions of Delta for a table that another writer has changed meanwhile."""
-
 
 _FILE_REMOVED = re.compile("FILE_NOT_EXIST|FileNotFoundException|File .* does not exist")
 """Errors of Spark for a file that was removed between listing and reading it."""

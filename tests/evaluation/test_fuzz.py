@@ -23,7 +23,7 @@ from job_data import load
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS
 from spark_recmetrics.job import cli
 from spark_recmetrics.metrics import DEFINITIONS
-from spark_recmetrics.request.policies import POLICIES
+from spark_recmetrics.request.arguments import POLICIES
 
 # Malformed configurations -------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 import spark_recmetrics as srm
 from spark_recmetrics.aggregation.means import combined
 from spark_recmetrics.inputs.data_report import EMPTINESS, MEANINGS, WAYS_OUT, Levels
-from spark_recmetrics.request.policies import POLICIES, checked_policies
+from spark_recmetrics.request.arguments import POLICIES, checked_policies
 
 PREDICTIONS, TRUTH = "user_id string, item_id string, score double", "user_id string, item_id string, rating double"
 ONE_GAIN_OF_TWO = 1 / (1 + 1 / math.log2(3))

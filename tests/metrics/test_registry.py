@@ -65,8 +65,14 @@ def test_the_docs_say_which_ranking_metrics_do_not_measure_accuracy():
 def test_every_definition_is_complete():
     for name, definition in DEFINITIONS.items():
         assert definition.summary.endswith("."), name
-        for section in ("Args:", "Returns:", "Source:", "Example:"):
-            assert section in (definition.compute.__doc__ or ""), (name, section)
+        described = definition.compute.__doc__ or ""
+        for section in ("Returns:", "Source:", "Example:"):
+            assert section in described, (name, section)
+        # Its module describes the option of rating metrics.
+        own = definition.options if definition.kind != "rating" else ()
+        options = described.partition("Options:")[2].partition("Returns:")[0]
+        assert bool(options) == bool(own), name
+        assert all(re.search(rf"\b{option}\b.*: ", options) for option in own), name
         assert all(operand.name in DEFINITIONS for operand in definition.operands), name
         for option, source in definition.options.items():
             if isinstance(source, Parameter):

@@ -14,10 +14,9 @@ from chispa_rows import assert_rows
 import spark_recmetrics as srm
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.storage.credentials import Vault
-from spark_recmetrics.storage.input_files import _folders_below, _folders_of_table
+from spark_recmetrics.storage.formats import _folders_below, _folders_of_table
 from spark_recmetrics.storage.locations import Location
-from spark_recmetrics.storage.read import read_table
-from spark_recmetrics.storage.unreadable import damaged_files_named
+from spark_recmetrics.storage.read import damaged_files_named, read_table
 
 FORMATS = ["parquet", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("csv", "json", "orc"))]
 

@@ -46,10 +46,9 @@ from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKE
 from spark_recmetrics.metrics.objectives import Point, checked_objectives
 from spark_recmetrics.metrics.parsing import named_populations
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, checked_integer
-from spark_recmetrics.request.arguments import Ranking, check_ranking
+from spark_recmetrics.request.arguments import POLICIES, Ranking, check_ranking, checked_policies
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
 from spark_recmetrics.request.needs import TRAIN_NEEDS, Needs
-from spark_recmetrics.request.policies import POLICIES, checked_policies
 from spark_recmetrics.request.slices import COUNTED, MIN_USERS, Slice, bands_of, by_side, parse_slices
 from spark_recmetrics.stats.many import Correction, Test, check_options
 from spark_recmetrics.storage.locations import Location, Output
@@ -473,8 +472,7 @@ class Config(Job):
     gates: tuple[Gate, ...] = ()
     """Conditions on the values, absolute or relative to a reference."""
     preflight: Annotated[
-        PreflightOptions | None,
-        BeforeValidator(lambda value: {} if value is True else None if value is False else value),
+        PreflightOptions | None, BeforeValidator(lambda value: {} if value is True else None if value is False else value)
     ] = None
     """Whether the setup is checked before anything is published. Default: false."""
     tracking: Tracking | None = None

@@ -47,7 +47,6 @@ _SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _MAX_BITS = 1024  # of an integer; the largest double has as many
 _YAML = "tag:yaml.org,2002:"
 
-
 _TOO_MANY = f"expected at most {MOST_VALUES} values"
 
 
