@@ -16,13 +16,6 @@ def pooled_auc(ranges: Iterable[Sequence[Any]], cut: int) -> dict[str, float]:
     """By model, the probability that a relevant pair has a higher score than a non-relevant one; none if one kind is missing.
 
     It is computed from rows of `comparisons_won`, for the cut-off at the position `cut`.
-
-    Example:
-        Two relevant pairs and a non-relevant one in the lower range, where one of two comparisons is won, and a relevant pair
-        in the upper range:
-
-        >>> pooled_auc([("als", 1, 0, 1, 0, 0.0), ("als", 0, 0, 2, 1, 1.0), ("pop", 0, 0, 3, 0, 0.0)], 0)
-        {'als': 0.6666666666666666}
     """
     by_model: dict[str, list[tuple[int, int, float]]] = {}
     for model, _, place, relevant, others, won in sorted(ranges, key=lambda row: (row[0], row[1])):

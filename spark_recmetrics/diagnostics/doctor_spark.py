@@ -43,12 +43,7 @@ _SEND = "rename its wheel to end in .zip and pass it with --py-files"
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check.
-
-    Example:
-        >>> print(Check("warn", "cache", "tables are not kept", "expect longer runs"))
-        warn  cache: tables are not kept: expect longer runs
-    """
+    """The result of one check."""
 
     level: Level
     name: str

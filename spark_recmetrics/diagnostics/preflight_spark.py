@@ -94,23 +94,6 @@ def prove(
     The checks use a sample of the users: all users if about 20,000 or fewer have ground truth and no table has more than five
     million rows. Hashes select users, candidates and random orders, so the same tables give the same result. No data per user
     reach the driver.
-
-    Example:
-        >>> predictions = spark.createDataFrame(
-        ...     [("ann", "x", 0.9), ("ann", "y", 0.8), ("bob", "y", 0.7), ("cid", "x", 0.1)],
-        ...     "user_id string, item_id string, score double",
-        ... )
-        >>> truth = spark.createDataFrame([("ann", "y"), ("bob", "y"), ("cid", "z")], "user_id string, item_id string")
-        >>> train = spark.createDataFrame([("ann", "x")], "user_id string, item_id string")
-        >>> for check in prove(predictions, truth, metrics="hit", k=2, train=train, n_buckets=2):
-        ...     print(check.level, check.name)
-        ok sample
-        ok perfect ranking
-        ok random ranking
-        ok model against itself
-        FAIL recommendations and train
-        ok truth and train
-        ok candidates
     """
     if isinstance(catalog, Number):
         options["catalog_size"], catalog = catalog, None

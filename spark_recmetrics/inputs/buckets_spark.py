@@ -39,10 +39,6 @@ def bucket_numbers(n_buckets: int) -> tuple[int, ...]:
     """One number per bucket, chosen so that Spark's hash puts each bucket into a different partition.
 
     With the numbers from 0, several buckets would share a partition and a third of the partitions would be empty.
-
-    Example:
-        >>> bucket_numbers(4)
-        (12, 6, 2, 0)
     """
     if n_buckets > _MOST:
         return tuple(range(n_buckets))

@@ -2,6 +2,9 @@
 
 Notation: g is a group of items, and u a group of users. An item may belong to several groups, or to none. The preference of u
 for g is the share of g among the items of u, divided by the share of g among all items. It is 1 if items are drawn at random.
+
+Options `groups`, `users` and `items` name the column with the groups: groups of users are in `user_segments`, of items in
+`item_groups`.
 """
 
 from __future__ import annotations
@@ -36,7 +39,6 @@ def statistical_parity(sums: GroupSums, *, groups: str, pool: str) -> float:
     sqrt(G - 1) if only one of G groups is recommended.
 
     Options:
-        groups: The column of `item_groups`.
         pool: `unseen`: the pairs of a user with a training row and an item of the group, without the pairs that are training
             rows. `all`: the items of the group.
 
@@ -72,9 +74,6 @@ def equal_opportunity(sums: GroupSums, *, groups: str) -> float:
     """How unequally relevant items of different groups are recommended: std / mean of the rates of the groups.
 
     The rate of a group is its recall: the number of its hits / the number of its relevant items, over all users.
-
-    Options:
-        groups: The column of `item_groups`.
 
     Returns:
         A value of 0 or more. Undefined for fewer than two groups with a relevant item, and if no group has a hit.
@@ -141,7 +140,6 @@ def item_mad_ranking(sums: GroupSums, *, groups: str, gain: str, discount: str) 
     The value of an item is its mean gain over its recommendations, 0 for a miss. A group's mean is over its recommended items.
 
     Options:
-        groups: The column of `item_groups`.
         gain: Gain of a relevant item with rating r, as for `dcg`.
         discount: `none`, or `log2_plus1`, which divides the gain by log2(i + 1) at rank i.
 
@@ -175,7 +173,6 @@ def item_mad_rating(sums: GroupSums, *, groups: str, over: str) -> float:
     The value of an item is its mean predicted rating over its hits. The mean of a group is over its items with a value.
 
     Options:
-        groups: The column of `item_groups`.
         over: `hits`, or `recommended`: the mean is over all recommendations of the item, and a miss counts 0.
 
     Returns:
@@ -204,7 +201,6 @@ def user_mad_ranking(sums: GroupSums, *, groups: str, gain: str, idcg: str, disc
     """Difference in nDCG between groups of users: mean absolute difference of the group means, over all pairs of groups.
 
     Options:
-        groups: The column of `user_segments`.
         gain, idcg, discount: As for `ndcg`.
 
     Returns:
@@ -235,9 +231,6 @@ def user_mad_rating(sums: GroupSums, *, groups: str) -> float:
     """Difference in predicted rating between groups of users: mean absolute difference of the group means, over all pairs.
 
     The value of a user is the mean predicted rating of the list, and the value of a group is the mean over its users.
-
-    Options:
-        groups: The column of `user_segments`.
 
     Returns:
         A value of 0 or more. Undefined for fewer than two groups with a user who has a list.
@@ -279,7 +272,6 @@ def source_bias(sums: GroupSums, *, users: str, items: str, source: str) -> Disp
     """How much groups of users prefer groups of items: BS = share of g in the rows of u / share of g in all items.
 
     Options:
-        users, items: The columns of `user_segments` and of `item_groups`.
         source: The rows: the distinct pairs of user and item in `train`, or the relevant items of `truth`.
 
     Returns:
@@ -309,9 +301,6 @@ def source_bias(sums: GroupSums, *, users: str, items: str, source: str) -> Disp
 def list_bias(sums: GroupSums, *, users: str, items: str) -> Disparities:
     """How much lists of groups of users prefer groups of items: BR = share of g in the lists of u / share of g in all items.
 
-    Options:
-        users, items: The columns of `user_segments` and of `item_groups`.
-
     Returns:
         A value of 0 or more by pair of groups, and the mean of |value - 1| over all pairs. Undefined for users without a list.
 
@@ -340,7 +329,6 @@ def bias_disparity(sums: GroupSums, *, users: str, items: str, source: str) -> D
     """How much more the lists of groups of users prefer groups of items than the users do: (BR - BS) / BS.
 
     Options:
-        users, items: The columns of `user_segments` and of `item_groups`.
         source: The rows of BS, as for `bias_disparity_bs`.
 
     Returns:

@@ -214,10 +214,6 @@ def steps_of(band: Band, histogram: Mapping[int, int]) -> tuple[float, ...]:
     The first band has no training rows. A quarter of activity ends at the smallest number of rows that at least this share of
     users does not exceed. The short head is `Popularity.head_threshold`. The histogram has the number of users or items by
     number of rows.
-
-    Example:
-        >>> steps_of(Band("activity"), {1: 2, 3: 1, 9: 1}), steps_of(Band("popularity"), {1: 20, 40: 1, 50: 1})
-        ((1, 1, 3), (39,))
     """
     counts = sorted(histogram.items())
     if band.name == COUNTED["item"]:

@@ -93,12 +93,7 @@ def check_once(table: str, side: Side, n_repeated: int, examples: str) -> None:
 
 
 def repeated_ids(ids: Collection[Any]) -> tuple[int, str]:
-    """The number of ids minus the number of different ids, and up to five ids that are repeated.
-
-    Example:
-        >>> repeated_ids(["a", "b", "a"])
-        (1, 'a')
-    """
+    """The number of ids minus the number of different ids, and up to five ids that are repeated."""
     # pandas compares strings only up to a NUL character.
     counts = Counter(ids)
     repeated = sorted(value for value, n in counts.items() if n > 1)

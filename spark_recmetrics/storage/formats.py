@@ -151,14 +151,8 @@ def _is_hidden(file: Path) -> bool:
 _Value = TypeVar("_Value")
 
 NUMBERS_AND_TIMES = (
-    "locale",
-    "dateFormat",
-    "timestampFormat",
-    "timestampNTZFormat",
-    "timeZone",
-    "nanValue",
-    "positiveInf",
-    "negativeInf",
+    *("locale", "dateFormat", "timestampFormat", "timestampNTZFormat"),
+    *("timeZone", "nanValue", "positiveInf", "negativeInf"),
 )
 """Options of the readers of CSV and JSON that say how numbers and times are written."""
 
