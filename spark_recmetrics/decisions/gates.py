@@ -260,17 +260,6 @@ def check_gates(
     `rows` and `history` are SUMMARY of the run and of previous runs of the job; rows of this run are ignored in the latter.
     `significant: true` and false alarm rates need `comparison`: COMPARISON of the run, by the paired t test at 0.05, with the
     models of `against: model(NAME)` as baselines.
-
-    Example:
-        >>> now = {"run_id": "r2", "as_of": "2", "model": "als", "slice": "all", "slice_value": "all", "metric": "hit@1"}
-        >>> now |= {"value": 0.5, "n_users": 16, "std": 0.5, "convention": "default", "higher_is_better": True}
-        >>> now |= {"data_hash": "d2", "computed_at": 2}
-        >>> before = {**now, "run_id": "r1", "as_of": "1", "value": 0.75, "data_hash": "d1"}
-        >>> result = check_gates([Gate("hit@1", max_drop_share=0.1, against="previous")], [now], [before])[0]
-        >>> print(result.reason)
-        als 0.5000 vs. run r1 0.7500: 33 % lower, allowed 10 %; the ground truth has changed
-        >>> result.result, round(result.false_alarm_rate, 3)
-        ('fail', 0.336)
     """
     results = []
     for gate in gates:

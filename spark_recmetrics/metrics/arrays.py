@@ -79,10 +79,6 @@ def tie_edges(after: Bools, before: Bools) -> tuple[Ints, Ints]:
     """For rows in order: the positions of the first and of the last row of the tie that each row belongs to.
 
     A row is `after` if it is tied with the row before it, and `before` if it is tied with the row after it.
-
-    Example:
-        >>> tie_edges(np.array([False, False, True, True]), np.array([False, True, True, False]))
-        (array([0, 1, 1, 1]), array([0, 3, 3, 3]))
     """
     position = np.arange(len(after))
     first = np.maximum.accumulate(np.where(after, 0, position))
@@ -91,12 +87,7 @@ def tie_edges(after: Bools, before: Bools) -> tuple[Ints, Ints]:
 
 
 def comparable_scores(score: Floats, *, first: bool = False) -> Floats:
-    """Scores without NaN: missing scores are tied, and below all others (or above all others), infinite ones included.
-
-    Example:
-        >>> comparable_scores(np.array([np.nan, -np.inf, 1.0]))
-        array([            -inf, -1.79769313e+308,  1.00000000e+000])
-    """
+    """Scores without NaN: missing scores are tied, and below all others (or above all others), infinite ones included."""
     largest = np.finfo(np.float64).max
     finite = np.minimum(score, largest) if first else np.maximum(score, -largest)
     return np.where(np.isnan(score), np.inf if first else -np.inf, finite)

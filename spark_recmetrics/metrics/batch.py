@@ -238,14 +238,7 @@ def with_items(
     categories: Mapping[str, Collection[str]] | None = None,
     baseline: Sequence[Sequence[str]] = (),
 ) -> RankedBatch:
-    """The batch that `RankedBatch.of` makes of these lists and ground truth, with its `item_data`.
-
-    Example:
-        >>> lists, truth = [["a", "b"], ["x"], []], [{"a": 1}, {"y": 1}, {}]
-        >>> batch = with_items(RankedBatch.of(lists, truth), lists, truth, train=[("ann", "a"), ("bob", "a"), ("bob", "x")])
-        >>> recommended(batch).table.n_rows, popularity(batch)
-        (array([2, 0, 1, 0]), Popularity(counts=(1, 2), n_items=(1, 1), n_users=2))
-    """
+    """The batch that `RankedBatch.of` makes of these lists and ground truth, with its `item_data`."""
     rows = [(user, rank, item) for user, items in enumerate(lists) for rank, item in enumerate(items, 1)]
     relevant = [item for ratings in truth for item in sorted(ratings, key=ratings.__getitem__, reverse=True)]
     items = sorted({item for _, _, item in rows} | set(relevant))

@@ -122,8 +122,7 @@ def popularity_opportunity(sums: GroupSums, *, share: float) -> float:
         >>> popularity_opportunity(GroupSums({"hits": hits, "relevant": relevant}), share=0.8)
         0.5
     """
-    value: float = equal_opportunity(sums, groups="")
-    return value
+    return float(equal_opportunity(sums, groups=""))
 
 
 @_group_metric(

@@ -33,11 +33,6 @@ class ItemCounts:
 
     `overlap` is the sum over items of the square of: the sum of 1 / sqrt(length) over the lists with the item. The mean cosine
     of all pairs of lists follows from it.
-
-    Example:
-        >>> counts = ItemCounts.of([["a", "b"], ["a", "c"], ["a"]], catalog="abd")
-        >>> counts.counts, counts.n_lists, counts.n_items
-        ({(1, False): 1, (1, True): 1, (3, True): 1}, 3, 3)
     """
 
     counts: Mapping[tuple[int, bool], int]  # (count, in the catalog) -> items that are in that many lists, for counts above 0

@@ -20,15 +20,7 @@ CATEGORIES_A_BLOCK = 62
 
 @dataclass(frozen=True)
 class Popularity:
-    """Distribution of the training rows over items, as a histogram whose size does not depend on the number of items.
-
-    Example:
-        Two items with one row each, and one with 8:
-
-        >>> popularity = Popularity((1, 8), (2, 1), n_users=3)
-        >>> popularity.n_rows, popularity.head_threshold(0.8), popularity.rank(np.array([8, 1, 0]))
-        (10, 8, array([ 1.,  2., inf]))
-    """
+    """Distribution of the training rows over items, as a histogram whose size does not depend on the number of items."""
 
     counts: tuple[int, ...]  # (C,) the different numbers of rows of an item, ascending
     n_items: tuple[int, ...]  # (C,) items with that many rows

@@ -94,8 +94,7 @@ def with_retries(action: Callable[[], T], transient: re.Pattern[str], cause: str
 
 def count_distinct(frame: DataFrame) -> int:
     """The number of distinct values in the only column of a table, without null."""
-    n: int = frame.agg(F.count_distinct(frame.columns[0])).collect()[0][0]
-    return n
+    return int(frame.agg(F.count_distinct(frame.columns[0])).collect()[0][0])
 
 
 RECOUNTED = "partitions counted again"
