@@ -91,7 +91,7 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
             `result.pareto()`, see `metrics.objectives.read_objectives`.
         model_name: Name of the model if predictions have no model column.
         models: The models to evaluate; other rows are left out. None: all, which takes an extra pass over the model column.
-        checks: How faulty rows are handled, by check, such as `{"null_ids": "drop"}`; None: see `request.policies.POLICIES`.
+        checks: How faulty rows are handled, by check, such as `{"null_ids": "drop"}`; None: see `request.arguments.POLICIES`.
         cast_ids: `string`: ids of different types become strings, so that `10` equals `"10"`. `bigint`: floats become integers,
             and one with a fraction is an error. None: ids of different types, and floats, are rejected.
         n_buckets: Number of groups of users that Spark scores together. More groups need less memory per worker. A good size of
