@@ -134,6 +134,7 @@ def test_users_with_an_infinite_value_are_left_out(spark, test):
     assert abs(found[1]["diff"]) < 1
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_t1_a_model_against_itself_and_winners_by_direction(spark):
     """b is a: no difference. c is better than a in nDCG and worse in RMSE, for every user but by different amounts."""

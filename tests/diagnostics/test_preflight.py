@@ -118,6 +118,7 @@ def test_the_perfect_ranking_under_conventions(sampled, name, ndcg):
     assert ("ndcg@3" in less, f"ndcg@3 {ndcg:.4f}" in less) == ((False, False) if ndcg == 1 else (True, True))
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_doubled_gains_are_found(sampled, monkeypatch):
@@ -294,6 +295,7 @@ def test_predictions_of_other_shapes(spark, sampled):
     assert preflight._against_itself(one).finding == "als: 3 metrics without a difference for 10 users, p = 1"
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.once
 def test_there_are_no_predictions(sampled):

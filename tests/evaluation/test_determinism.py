@@ -123,6 +123,7 @@ def test_renamed_ids_change_nothing_but_the_names(spark):
     assert_same(found_in(result, users=lambda user: old["user"][user - 2**53]), wanted)
 
 
+@pytest.mark.heavy
 def test_o1_a_list_over_many_partitions(spark):
     predictions = spark.createDataFrame([("u", "r", 0.9), ("u", "x", 0.1)], "user_id string, item_id string, score double")
     truth = spark.createDataFrame([("u", "r")], "user_id string, item_id string")

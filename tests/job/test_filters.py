@@ -34,6 +34,7 @@ def evaluated(capsys, config, *words):
     return code, result_of(capsys)[1]
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_the_backfill_of_an_old_day_gives_the_numbers_of_that_day(by_day, capsys):
     code, old = evaluated(capsys, by_day, "--as-of", DAYS[0])

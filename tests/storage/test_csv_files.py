@@ -19,6 +19,7 @@ def read(spark, path, *, roles=NO_ROLES, **location):
     return read_table(spark, Location(path=str(path), **location), "inputs.truth", Vault(), roles)
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_ids_have_the_given_types(spark, tmp_path):
     (tmp_path / "t.csv").write_text("user_id,item_id,rating\n00123,7,3.5\n00124,8,4\n")
@@ -28,6 +29,7 @@ def test_ids_have_the_given_types(spark, tmp_path):
     assert_rows(given, [(123, "7", 3.5), (124, "8", 4.0)], "user_id bigint, item_id string, rating double")
 
 
+@pytest.mark.heavy
 @pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core
@@ -122,6 +124,7 @@ def test_names_of_options_ignore_case(spark, tmp_path):
     assert_rows(frame, [("1", "07"), ("2", "08")], "_c0 string, _c1 string")
 
 
+@pytest.mark.heavy
 @pytest.mark.once
 @pytest.mark.spark
 @pytest.mark.core

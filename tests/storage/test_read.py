@@ -109,6 +109,7 @@ def test_a_file_that_cannot_be_read_names_the_format_to_set(spark, tmp_path):
 COMMAS = "user_id;item_id;{}\n00123;0007;3,5\n00124;0008;4,25\n"
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_decimal_commas_are_read_as_the_documentation_says(spark, tmp_path):
     for name in ("score", "rating"):
