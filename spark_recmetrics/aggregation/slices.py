@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_recmetrics.aggregation.means import Mean, combined, drawn_of, drawn_values, means, replicated
+from spark_recmetrics.columns import TABLE_OF
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.metrics import Metric
 from spark_recmetrics.metrics.arrays import numbered, rows_by
 from spark_recmetrics.request.intervals import Intervals
-from spark_recmetrics.request.request import Request
-from spark_recmetrics.request.slices import ALL_USERS, Group, Slice, grouped, numbered_values
+from spark_recmetrics.request.request import Request, SliceRequest
+from spark_recmetrics.request.slices import ALL_USERS, NO_VALUE, Group, Slice, grouped, numbered_values
 from spark_recmetrics.request.user_sums import SumSpec, Tally
 from spark_recmetrics.scoring.partial_sums import PartTotal, part_totals
 from spark_recmetrics.stats.resample import bootstrap_sums, poisson_weights
@@ -184,6 +185,19 @@ def sliced_values(
         for (place, value), by_model in by_slice.items()
     }
     return with_ends(ALL_USERS, "", of_all), of_slices
+
+
+def without_values(request: SliceRequest, of_slices: SliceValues) -> list[str]:
+    """Warnings about slices in which no user or item has a value: the ids of a table may be others than those of truth."""
+    warnings = []
+    for side, slices in request.by_side.items():
+        for slice_ in slices:
+            counted = slice_.bands[0] in request.counted
+            nothing = slice_.bands[0].labels[0] if counted else NO_VALUE
+            if len(slice_.bands) == 1 and {value for name, value in of_slices if name == str(slice_)} == {nothing}:
+                found, table = ("training rows", "train") if counted else ("a value", TABLE_OF[side])
+                warnings.append(f"slices: {slice_}: no {side} has {found}: check that {table} has the same ids as truth")
+    return warnings
 
 
 def _resampled_mean(mean: Mean, ends: tuple[float | None, float | None] | None) -> Mean:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
-from spark_recmetrics.aggregation.slices import Sliced
+from spark_recmetrics.aggregation.slices import Sliced, without_values
 from spark_recmetrics.aggregation.values import too_large, values_of
 from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.conventions import Convention
@@ -207,7 +207,11 @@ def _run_stages(tables: Tables, request: Request, before: Callable[[Sequence[str
             convention=request.convention,
             run=request.run,
             data_hash=hashlib.sha256(hashed.encode()).hexdigest()[:16],
-            warnings=[*request.warnings, *(check.line() for check in checks if check.level == "warn")],
+            warnings=[
+                *request.warnings,
+                *(check.line() for check in checks if check.level == "warn"),
+                *without_values(request.slices, of_slices),
+            ],
             slices=request.slices.slices,
             min_users=request.min_users,
             objectives=request.objectives,

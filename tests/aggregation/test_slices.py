@@ -637,3 +637,23 @@ def test_values_of_several_columns_are_told_apart_whatever_stands_in_them():
     assert [values[number] for number in code][:2] == [r"x \& y & z", r"x & y \& z"]
     # They are ordered by what stands in them, not by the backslash.
     assert [known[3] for known in one.sort_key(r"x \& y & 35")[:2]] == ["x & y", "35"]
+
+
+def test_a_table_with_other_ids_is_noticed(session):
+    lists = session.createDataFrame([("a", "x", 2.0), ("b", "y", 1.0)], "user_id string, item_id string, score double")
+    truth = session.createDataFrame([("a", "x"), ("b", "x")], "user_id string, item_id string")
+    others = {
+        "user_segments": session.createDataFrame([("A", "f")], "user_id string, gender string"),
+        "item_groups": session.createDataFrame([("X", "g")], "item_id string, genre string"),
+        "train": session.createDataFrame([("A", "X")], "user_id string, item_id string"),
+    }
+    slices = ["gender", "genre", "activity", "gender*activity"]
+    result = srm.evaluate(lists, truth, metrics="hit", k=1, slices=slices, n_buckets=2, **others)
+    assert [line for line in result.warnings if line.startswith("slices: ")] == [
+        "slices: gender: no user has a value: check that user_segments has the same ids as truth",
+        "slices: activity: no user has training rows: check that train has the same ids as truth",
+        "slices: genre: no item has a value: check that item_groups has the same ids as truth",
+    ]
+    same = session.createDataFrame([("a", "f")], "user_id string, gender string")
+    result = srm.evaluate(lists, truth, metrics="hit", k=1, slices=["gender"], n_buckets=2, user_segments=same)
+    assert not [line for line in result.warnings if line.startswith("slices: ")]
