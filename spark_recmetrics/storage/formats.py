@@ -215,12 +215,7 @@ def input_files(spark: SparkSession, path: str, given: FileFormat | None, option
 
 def _check_glob(spark: SparkSession, path: str, files: Sequence[str], options: Mapping[str, str]) -> None:
     """Raise `ValueError` if a glob is also the name of a file, or if Spark would leave out a column that folders hold."""
-    try:
-        is_name = bool(_listed(spark, literal_path(path), options))
-    except Exception as error:  # noqa: BLE001 - there is no such file, or it may not be read
-        _log.debug("no file of the name %s: %s", path, reason_of(error))
-        is_name = False
-    if is_name:
+    if _first_file(spark, literal_path(path), options) is not None:
         raise ValueError(f"{path} is a pattern, and also the name of a file or folder: set path: {literal_path(path)}")
     if "basePath" in options or options.get("recursiveFileLookup", "").lower() == "true":
         return
@@ -255,12 +250,7 @@ def _check_folders(folders: Mapping[str, Sequence[str]], partitions: Sequence[st
 
 def _table_log(spark: SparkSession, folder: str, options: Mapping[str, str]) -> str | None:
     """A file of the log of the table whose folder it is; None if it is no folder of a table."""
-    try:
-        logs = _listed(spark, f"{folder}/{LOGS}", without(options, *CHOICE_OF_FILES) | {"recursiveFileLookup": "true"})
-    except Exception as error:  # noqa: BLE001 - nothing is there, or it may not be read
-        _log.debug("no log of a table in %s: %s", folder, reason_of(error))
-        return None
-    return next(iter(logs), None)
+    return _first_file(spark, f"{folder}/{LOGS}", without(options, *CHOICE_OF_FILES) | {"recursiveFileLookup": "true"})
 
 
 def _folders_of_table(path: str) -> Iterator[str]:
@@ -283,6 +273,15 @@ def _folders_of_table(path: str) -> Iterator[str]:
 def _listed(spark: SparkSession, path: str, options: Mapping[str, str]) -> list[str]:
     """The files under a path as Spark lists them, sorted."""
     return sorted(unquote(file) for file in spark.read.options(**options).format("text").load(path).inputFiles())
+
+
+def _first_file(spark: SparkSession, path: str, options: Mapping[str, str]) -> str | None:
+    """The first file under a path; None if nothing is there, or it may not be read."""
+    try:
+        return next(iter(_listed(spark, path, options)), None)
+    except Exception as error:  # noqa: BLE001 - readers fail in many ways
+        _log.debug("no file in %s: %s", path, reason_of(error))
+        return None
 
 
 def _folders_below(path: str, file: str) -> list[str]:
