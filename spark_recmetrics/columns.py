@@ -185,6 +185,11 @@ class WrongTypeError(DataError):
                 return f"{table}: expected rows, found none, so its columns are read as strings: check its location and filters"
             if word is not None and _WITH_THOUSANDS.fullmatch(word):
                 return f"{message}, e.g. {brief(word)} in {table}: {_WITHOUT_THOUSANDS}"
+            if word is not None and word.strip().lower() in ("inf", "-inf"):
+                advice = (
+                    "in a configuration, set options: {positiveInf: inf, negativeInf: -inf} of the location, as in the file"
+                )
+                return f"{message}, e.g. {brief(word)} in {table}: {advice}"
             if word is not None and is_decimal_comma(word):
                 return f"{message}, e.g. {brief(word)} in {table}, with {_DECIMAL_COMMA}"
             if word is None and self.usual == NUMBER:  # such as numbers in the names of folders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_recmetrics.columns import is_decimal_comma, near_column
+from spark_recmetrics.columns import WrongTypeError, is_decimal_comma, near_column
 
 
 def test_a_missing_column():
@@ -20,3 +20,17 @@ def test_a_missing_column():
 )
 def test_numbers_with_a_decimal_comma(text, expected):
     assert is_decimal_comma(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("1,234", "'1,234' in predictions: write decimal points, and no separators of thousands"),
+        ("-1,234.5", "'-1,234.5' in predictions: write decimal points, and no separators of thousands"),
+        ("3,5", "'3,5' in predictions, with a decimal comma: write decimal points"),
+        ("-inf", "'-inf' in predictions: in a configuration, set options: {positiveInf: inf, negativeInf: -inf}"),
+    ],
+)
+def test_a_string_among_numbers_shows_what_to_do(word, advice):
+    error = WrongTypeError("predictions: expected a number", "cast it first", {"predictions": None})
+    assert f"e.g. {advice}" in error.with_examples(lambda *_: word, lambda _: False)

@@ -246,7 +246,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "rank_faults": Meaning(
         "row",
         "with a rank that is not its position in the list",
-        "Ranks must be 1, 2, 3, … without gaps or repeats. Correct them, or give scores instead",
+        "Ranks must be 1, 2, 3, … without gaps or repeats, and a user has one array. Correct them, or give scores instead",
     ),
     "negative_gains": Meaning("relevant item", "with a rating whose gain is negative or too large", "Use gain=binary"),
     "beyond_catalog": Meaning(
