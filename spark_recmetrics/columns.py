@@ -186,9 +186,7 @@ class WrongTypeError(DataError):
             if word is not None and _WITH_THOUSANDS.fullmatch(word):
                 return f"{message}, e.g. {brief(word)} in {table}: {_WITHOUT_THOUSANDS}"
             if word is not None and word.strip().lower() in ("inf", "-inf"):
-                advice = (
-                    "in a configuration, set options: {positiveInf: inf, negativeInf: -inf} of the location, as in the file"
-                )
+                advice = "in a configuration, set options: {positiveInf: inf, negativeInf: -inf} of the location"
                 return f"{message}, e.g. {brief(word)} in {table}: {advice}"
             if word is not None and is_decimal_comma(word):
                 return f"{message}, e.g. {brief(word)} in {table}, with {_DECIMAL_COMMA}"

@@ -197,9 +197,8 @@ def input_files(spark: SparkSession, path: str, given: FileFormat | None, option
             return InputFiles(format_of_table(log, path, given, "is" if folder == path.rstrip("/") else "is inside"))
     files = _listed(spark, path, {**options, "recursiveFileLookup": "true"})
     if not files:
-        raise ValueError(
-            f"expected files, found none in {path}: check the location. Files with names that begin with _ or . do not count"
-        )
+        hidden = "Spark hides files whose names begin with _ or ."
+        raise ValueError(f"expected files, found none in {path}: check the location. {hidden}")
     if _GLOB_SIGNS & set(path):
         _check_glob(spark, path, files, options)
     folders = {file: _folders_below(options.get("basePath", path), file) for file in files}
