@@ -77,7 +77,7 @@ test-heavy: check-java $(CLASSES) ## the checks that take long: more data, more 
 	    $(BIN)/pytest -m "heavy and not slow" -p no:cacheprovider $(OWN_SPARK); runs=$$?; \
 	    $(BIN)/pytest -m heavy -p no:cacheprovider --session=connect tests/end_to_end/test_databricks.py && exit $$runs)
 
-test-slow: check-java $(CLASSES) ## before a release: lost executors, killed runs, a million users, every rule on Spark again
+test-slow: check-java $(CLASSES) ## before a release: lost executors, killed runs, a million users, tests of both engines on Spark
 	$(call in_two_lanes,$(BIN)/pytest -m slow $(addprefix --ignore=,$(OWN_SPARK)),\
 	    $(BIN)/pytest -m slow -p no:cacheprovider $(OWN_SPARK))
 

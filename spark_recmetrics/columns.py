@@ -186,7 +186,7 @@ class WrongTypeError(DataError):
             if word is not None and _WITH_THOUSANDS.fullmatch(word):
                 return f"{message}, e.g. {brief(word)} in {table}: {_WITHOUT_THOUSANDS}"
             if word is not None and word.strip().lower() in ("inf", "-inf"):
-                advice = "in a configuration, set options: {positiveInf: inf, negativeInf: -inf} of the location"
+                advice = "in a configuration, set options: {{positiveInf: {0}, negativeInf: -{0}}}".format(word.strip(" -"))
                 return f"{message}, e.g. {brief(word)} in {table}: {advice}"
             if word is not None and is_decimal_comma(word):
                 return f"{message}, e.g. {brief(word)} in {table}, with {_DECIMAL_COMMA}"
@@ -230,7 +230,7 @@ INTEGER = r"^(0|-?[1-9][0-9]*)$"
 """A string that is an integer in its only usual form, as a pattern of Java and RE2: 012, +12 and -0 are other strings."""
 
 _WITH_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*")
-_WITHOUT_THOUSANDS = "write decimal points, and no separators of thousands, because 1,234 may be 1234 or 1.234"
+_WITHOUT_THOUSANDS = "1,234 may be 1234 or 1.234: write decimal points, and no separators of thousands"
 
 _DECIMAL_COMMA = "a decimal comma: write decimal points, or configure the reader (docs/inputs.md#decimal-commas)"
 """The advice for a string that would be a number if it had a decimal point."""

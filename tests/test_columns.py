@@ -25,10 +25,11 @@ def test_numbers_with_a_decimal_comma(text, expected):
 @pytest.mark.parametrize(
     ("word", "advice"),
     [
-        ("1,234", "'1,234' in predictions: write decimal points, and no separators of thousands"),
-        ("-1,234.5", "'-1,234.5' in predictions: write decimal points, and no separators of thousands"),
+        ("1,234", "'1,234' in predictions: 1,234 may be 1234 or 1.234: write decimal points, and no"),
+        ("-1,234.5", "'-1,234.5' in predictions: 1,234 may be 1234 or 1.234: write decimal points"),
         ("3,5", "'3,5' in predictions, with a decimal comma: write decimal points"),
         ("-inf", "'-inf' in predictions: in a configuration, set options: {positiveInf: inf, negativeInf: -inf}"),
+        ("INF", "'INF' in predictions: in a configuration, set options: {positiveInf: INF, negativeInf: -INF}"),
     ],
 )
 def test_a_string_among_numbers_shows_what_to_do(word, advice):

@@ -188,7 +188,7 @@ def sliced_values(
 
 
 def without_values(request: SliceRequest, of_slices: SliceValues) -> list[str]:
-    """Warnings about slices in which no user or item has a value: the ids of a table may be others than those of truth."""
+    """Warnings about slices in which no user or item has a value: the ids of a table may not be those of truth."""
     warnings = []
     for side, slices in request.by_side.items():
         for slice_ in slices:

@@ -211,8 +211,8 @@ def measure_groups(
     """Arrays with an entry for each spec, model, group of users and group of items, for at least one spec.
 
     The batch has the users of the first model, then those of the second, and so on. The arrays have the names of
-    `columns.GROUP_ARRAYS`; the group of items is -1 in entries for all items together, which count users. With them for each of
-    `per_item_indexes` the number of rows and the sum of their values of each model and item.
+    `columns.GROUP_ARRAYS`; the group of items is -1 in entries for all items together, which count users. For each of
+    `per_item_indexes`, there are also the number of rows and the sum of their values for each model and item.
     """
     all_users = np.zeros(members.n_all, dtype=np.int64), np.array([None], dtype=object)
     n_items = len(members.table.n_rows)

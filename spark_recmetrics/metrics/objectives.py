@@ -86,7 +86,7 @@ def hypervolume(values: Sequence[float], objectives: Sequence[Objective]) -> flo
 class Standing(NamedTuple):
     """A model compared with the other models of a run.
 
-    It is Pareto-optimal if no other model dominates it, which is to be at least as good in every objective and better in one.
+    It is Pareto-optimal if no other model is at least as good in every objective and better in one.
     """
 
     k: int | None  # the cut-off of the objectives

@@ -78,11 +78,11 @@ class Request:
     min_users: int
     policies: Mapping[str, str]  # how faulty rows are handled, by check
     given: Mapping[str, Sequence[str]]  # by the name of the argument, the columns of each table that is given
-    catalog_size: int | None  # if it is given instead of a table
+    catalog_size: int | None  # the number of items, if it is given instead of a table
     baseline: str | None
     models: tuple[str, ...] | None
     model_name: str
-    has_threshold: bool  # so the ground truth needs ratings
+    has_threshold: bool  # a threshold is given, so the ground truth needs ratings
     cast_ids: str | None
     n_buckets: int
     ranking: Ranking

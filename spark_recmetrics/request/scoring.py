@@ -20,7 +20,7 @@ _FULL_LIST_NEEDS = frozenset({"candidates", "unseen_candidates"})
 
 @dataclass(frozen=True)
 class Scoring:
-    """What workers compute for each user, who gets a row for each model."""
+    """What workers compute. Each user gets a row for each model."""
 
     metrics: tuple[Metric, ...]  # ranking metrics of users
     rating: tuple[Metric, ...]  # rating metrics, if the scores of the lists are predicted ratings
@@ -36,7 +36,7 @@ class Scoring:
     baseline: int | None = None  # its position among the models
     item_metrics: tuple[Metric, ...] = ()  # metrics of items and of groups, for which the items of lists are counted
     measured: tuple[MeasureSpec, ...] = ()  # what is summed for metrics of groups
-    keeps_lists: bool = False  # because metrics of items are resampled
+    keeps_lists: bool = False  # lists are kept, because metrics of items are resampled
 
     @classmethod
     def of(

@@ -166,9 +166,9 @@ def _backslashes(files: TextFiles, name: str, fault: Fault) -> str | None:
     if first is None:
         return None
     return (
-        f"{files.key}: expected no two backslashes in a quoted field, found {first[1].shown} in line {first[0]} of "
-        f"{first[1].name}, with {fault.shown} in column {name!r}: set options: {{escape: '\"'}} in {files.key} to keep both, "
-        "or {escape: '\\'} where a backslash escapes the next character"
+        f"{files.key}: line {first[0]} of {first[1].name} has two backslashes in a quoted field: {first[1].shown}. Spark would "
+        f"keep one of them, as in {fault.shown} in column {name!r}: set options: {{escape: '\"'}} to keep both, or "
+        "{escape: '\\'} if two backslashes mean one"
     )
 
 

@@ -217,7 +217,7 @@ def input_files(spark: SparkSession, path: str, given: FileFormat | None, option
 def _check_glob(spark: SparkSession, path: str, files: Sequence[str], options: Mapping[str, str]) -> None:
     """Raise `ValueError` if a glob is also the name of a file, or if Spark would leave out a column that folders hold."""
     if _first_file(spark, literal_path(path), options) is not None:
-        raise ValueError(f"{path} is a pattern, and also the name of a file or folder: set path: {literal_path(path)}")
+        raise ValueError(f"{path} is a pattern, and also the name of a file: to read that file, set path: {literal_path(path)}")
     if "basePath" in options or options.get("recursiveFileLookup", "").lower() == "true":
         return
     patterns = _place(path).split("/")
@@ -228,8 +228,8 @@ def _check_glob(spark: SparkSession, path: str, files: Sequence[str], options: M
                 first = next(n for n, pattern in enumerate(patterns) if _GLOB_SIGNS & set(pattern))
                 base = "/".join(path.rstrip("/").split("/")[: first - len(patterns)])
                 raise ValueError(
-                    f"{path} leaves out the column {unquote(folder.partition('=')[0])!r}, which names of folders such as "
-                    f"{folder} hold: set options: {{basePath: {base}}}"
+                    f"with the pattern {path} Spark leaves out the column {unquote(folder.partition('=')[0])!r} of folders "
+                    f"such as {folder}: set options: {{basePath: {base}}}"
                 )
 
 
@@ -250,7 +250,7 @@ def _check_folders(folders: Mapping[str, Sequence[str]], partitions: Sequence[st
 
 
 def _table_log(spark: SparkSession, folder: str, options: Mapping[str, str]) -> str | None:
-    """A file of the log of the table whose folder it is; None if it is no folder of a table."""
+    """A file of the log of the Delta, Iceberg or Hudi table in this folder; None if there is no such table."""
     return _first_file(spark, f"{folder}/{LOGS}", without(options, *CHOICE_OF_FILES) | {"recursiveFileLookup": "true"})
 
 
@@ -292,7 +292,7 @@ def _folders_below(path: str, file: str) -> list[str]:
 
 
 def _match(path: str, file: str) -> re.Match[str] | None:
-    """The part of a file's path that a path, which may be a glob or relative, stands for, as the first group."""
+    """Match a path, which may be a glob or relative, with that of a file. The first group is what it stands for."""
     place = _place(path)
     above = ".*/" if place and not place.startswith("/") else ""
     return re.match(f"{above}({glob_pattern(place)})(?=/|$)", _place(file))
@@ -311,5 +311,5 @@ def _parents(file: str, n: int) -> Iterator[str]:
 
 
 def literal_path(file: str) -> str:
-    """The file as a path that is no glob."""
+    """The path of a file, with the signs of a glob escaped."""
     return re.sub(r"([][{}*?\\])", r"\\\1", file)

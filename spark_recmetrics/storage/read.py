@@ -92,13 +92,13 @@ def _read_files(spark: SparkSession, location: Location, options: Mapping[str, s
 
 
 def _check_partitions(spark: SparkSession, files: InputFiles, options: Mapping[str, str], key: str) -> None:
-    """Raise `DataError` if a file has a column that the names of its folders hold, too: Spark takes it from there."""
+    """Raise `DataError` if the first file has a column that the names of its folders hold, too: Spark would take those."""
     reader = spark.read.options(**without(options, "basePath")).format(files.format)
     for name in reader.load(literal_path(files.names[0])).schema.names:
         if name.lower() in files.partitions:
             raise DataError(
-                f"{key}: expected the column {name!r} either in the files or in the names of their folders, found both: to "
-                'read that of the files, set options: {recursiveFileLookup: "true"}; otherwise write the files without it'
+                f"{key}: column {name!r} is in the files and in the names of their folders: to read that of the files, set "
+                'options: {recursiveFileLookup: "true"}; to read that of the folders, write the files without it'
             )
 
 

@@ -124,7 +124,7 @@ class TextFiles:
         return self.options.get("multiLine", "").lower() == "true"
 
     def reader(self, *left_out: str, **more: str) -> DataFrameReader:
-        """The reader with its options, apart from some, and with more."""
+        """The reader without the options in `left_out`, and with more."""
         return self.spark.read.options(**{**without(self.options, *left_out), **more}).format(self.format)
 
     def lines(self, *, whole: bool = False) -> DataFrame:
@@ -155,11 +155,11 @@ class TextFiles:
 
     @property
     def _is_single_byte(self) -> bool:
-        """Whether the encoding that is given has a character in each byte."""
+        """Whether the given encoding has one byte for each character."""
         return (self.encoding or "").upper().replace("_", "-").startswith(("ISO-8859", "LATIN", "WINDOWS-125", "CP125"))
 
     def _utf_8(self, fault: Fault) -> str | None:
-        """The message about UTF-8 that another encoding is given for; None if the bytes are no UTF-8."""
+        """The message about files in UTF-8 for which another encoding is given; None if they are not in UTF-8."""
         if self.first_line(F.col("value") != _valid(F.col("value"))) is not None:
             return None
         found = f"UTF-8 in {fault.name}: {fault.shown}"
@@ -180,7 +180,7 @@ class TextFiles:
         """The message about bytes that are not in the encoding; None if the file itself has the replacement character."""
         given, found = self.encoding or "UTF-8", f"other bytes in {fault.name}: {fault.shown}"
         if given.upper().replace("-", "") == "UTF8":
-            # A job of its own, on bytes: a record of CSV has been decoded, may follow empty lines, or have several.
+            # A job of its own reads the lines as they are: records of CSV are decoded, and may have several lines.
             first = self.first_line(F.col("value") != _valid(F.col("value")))
             if first is None:
                 return None
@@ -202,7 +202,7 @@ _MAGIC = {
 
 _BINARY = r"^(PAR1|ORC|Obj|PK)[\x00-\x1f]"
 _UTF_8 = "[\u00c2-\u00f4][\u0080-\u00bf]"
-"""A letter of UTF-8 that is read as Latin-1: its bytes are two signs or more."""
+"""UTF-8 that is read as Latin-1: one letter becomes two characters or more."""
 
 _UTF_16 = r"\x00[\x20-\x7e]\x00[\x20-\x7e]|[\x20-\x7e]\x00[\x20-\x7e]\x00"
 """Characters of UTF-16 that are read as UTF-8: each second byte is null."""
