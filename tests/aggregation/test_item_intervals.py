@@ -236,7 +236,7 @@ def test_an_undefined_value_has_no_interval(session):
     }
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.once
 def test_lists_that_hold_an_item_twice(spark):

@@ -182,7 +182,7 @@ def replicates(per_user, row, seed, n):
 
 
 @pytest.mark.spark
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_resampled_intervals_are_the_percentiles_over_users_drawn_anew(spark):
     from pyspark.sql import functions as F
 

@@ -248,6 +248,7 @@ def test_two_clients_without_java_at_once(master, own, client, installed, archiv
         )
 
 
+@pytest.mark.slow
 def test_the_command_without_java(master, own, client, installed, archive, data, tmp_path, folder):
     """The workers of the server find the wheel by its setting."""
     place = ("--conf", f"spark.executorEnv.PYTHONPATH={archive}")

@@ -14,7 +14,7 @@ from cluster import cluster, environment
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.once,
-    pytest.mark.heavy,
+    pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to find the executor of a worker"),
 ]
 
@@ -57,7 +57,6 @@ def master(tmp_path_factory):
         yield address
 
 
-@pytest.mark.slow
 def test_an_executor_that_is_lost(master, tmp_path):
     """While it reads predictions, while it scores users, and after the evaluation, when it keeps a part of PER_USER."""
     clean, *reports = run(master, tmp_path, "executor-source", "executor-score", "executor-cache")
@@ -66,7 +65,6 @@ def test_an_executor_that_is_lost(master, tmp_path):
         assert_same_results(report, clean)
 
 
-@pytest.mark.slow
 def test_the_counts_of_rows_that_a_lost_executor_had_read(master, tmp_path):
     """Spark may count them twice, but the counts are right."""
     clean, lost = run(master, tmp_path, "executor-observe")
@@ -74,7 +72,6 @@ def test_the_counts_of_rows_that_a_lost_executor_had_read(master, tmp_path):
     assert clean["observed"] == lost["observed"] == {"rows": 1000, "even": 500}
 
 
-@pytest.mark.slow
 def test_speculation(master, tmp_path):
     """A task that hangs runs a second time on the other executor, while predictions are read and in scoring."""
     clean, *reports = run(master, tmp_path, "slow-source", "slow-score")

@@ -121,7 +121,7 @@ def test_scores_of_any_type(spark, kind):
     assert short(result.score_calibration(2)) == [(1, 1, 2, 2, 0), (2, 3, 4, 2, 1 / 2)]
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_rows_do_not_depend_on_partitions(spark, ansi):

@@ -92,15 +92,19 @@ WRITERS = {"csv": write_csv, "json": write_json, "parquet": write_parquet, "orc"
 REJECTED = {"csv": ["quotes"], "folders": ["long", *(kind for kind, three in TEXTS.items() if not "".join(three).isascii())]}
 """By format, kinds that it cannot hold: pyarrow writes other letters in names of folders as bytes, which Spark misreads."""
 
-ON_SPARK = [
-    ("csv", ("users", "models", "segments", "features")),
-    ("json", ("items", "groups", "train")),
-    ("parquet", ("users", "models", "catalog")),
-    ("orc", ("items", "segments")),
-    ("folders", ("users", "models", "groups")),
-    ("table", ("train", "segments")),
-]
 LIGHT = [("csv", "users"), ("folders", "models")]
+HEAVY = [
+    ("csv", "segments"),
+    ("json", "items"),
+    ("parquet", "users"),
+    ("orc", "items"),
+    ("folders", "users"),
+    ("table", "segments"),
+]
+SLOW = [
+    *(("csv", "models"), ("csv", "features"), ("json", "groups"), ("json", "train"), ("parquet", "models")),
+    *(("parquet", "catalog"), ("orc", "segments"), ("folders", "groups"), ("table", "train")),
+]
 
 
 def found_in_files(spark, folder, world, written):
@@ -131,9 +135,9 @@ def found_in_files(spark, folder, world, written):
 @pytest.mark.parametrize(
     ("written", "role"),
     [
-        pytest.param(written, role, marks=() if (written, role) in LIGHT else pytest.mark.heavy)
-        for written, roles in ON_SPARK
-        for role in roles
+        *LIGHT,
+        *(pytest.param(*pair, marks=pytest.mark.heavy) for pair in HEAVY),
+        *(pytest.param(*pair, marks=pytest.mark.slow) for pair in SLOW),
     ],
 )
 def test_in_files_ids_and_names_are_as_they_are_written(spark, tmp_path, written, role):

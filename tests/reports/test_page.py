@@ -420,7 +420,7 @@ def test_a_hostile_name_is_escaped_everywhere(tmp_path, written, read):
     assert canvas.short(HOSTILE) in hostile.sections["history"]
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_long_pages_are_cut_below_a_megabyte(tmp_path):
     import pandas as pd
 

@@ -153,7 +153,7 @@ for value in range(1, 1000):
 
 @pytest.mark.spark
 @pytest.mark.once
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_a_process_that_is_really_killed(spark, tmp_path):
     """Python and the JVM are killed at a random moment, while they publish for the third time or later."""
     folder, tests = str(tmp_path / "out"), Path(__file__).parents[1]

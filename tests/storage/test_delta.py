@@ -14,7 +14,7 @@ import pyspark
 import pytest
 from cluster import environment
 
-pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.heavy]
+pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.slow]
 
 VERSIONS = {"4.2": "io.delta:delta-spark_4.2_2.13:4.4.0"}
 """The package of Delta Lake for each version of Spark, which is the first number of the artifact."""
