@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from spark_recmetrics.aggregation.slices import Sliced
 from spark_recmetrics.aggregation.values import Sums, Totals
+from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.request.request import Request
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.side_info.known import Known
@@ -58,6 +59,9 @@ class Engine(AbstractContextManager["Engine"], Protocol):
         of its items they predict, and `items_in_truth`, how many it has. Where no id is in both: `similar_users` and
         `similar_items`, what ids differ in that look the same.
         """
+
+    def unmatched(self, inputs: Any) -> Sequence[DataCheck]:
+        """The checks of tables of side information that have no user, or no item, of the ground truth."""
 
     def aggregate(self, inputs: Any, known: Known[Any], scored: Scored, totals: Totals, sliced: Sliced | None) -> Sums:
         """The sums from which values are computed, in addition to the totals."""

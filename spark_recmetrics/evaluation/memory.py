@@ -29,10 +29,12 @@ from spark_recmetrics.aggregation.values import Sums, Totals
 from spark_recmetrics.columns import ITEM_SLICE, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.evaluation.engine import Scored, cut_lists, without_pairs, without_users
+from spark_recmetrics.inputs.data_report import DataCheck, unmatched_check
 from spark_recmetrics.inputs.hashing import USER_TYPE
 from spark_recmetrics.inputs.memory import (
     MemoryInputs,
     as_strings,
+    cast_ids,
     clean_predictions,
     clean_truth,
     read_inputs,
@@ -40,6 +42,7 @@ from spark_recmetrics.inputs.memory import (
     repeats_by_user,
     rows_of_user,
     to_pandas,
+    type_of_arrow,
 )
 from spark_recmetrics.inputs.similar_ids import N_SAMPLED, why_different
 from spark_recmetrics.inputs.tables import Tables
@@ -128,6 +131,17 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
                 if not n_common and pa.types.is_string(ids.type):
                     found[model][f"similar_{column}s"] = why_different(sorted(ids.to_pylist())[:N_SAMPLED], listed.to_pylist())
         return found
+
+    def unmatched(self, inputs: MemoryInputs) -> list[DataCheck]:
+        """The checks of tables of side information."""
+        truth, checks = self._clean_truth(inputs), []
+        for name, side, table, column in inputs.side_ids(self.request.columns):
+            true = truth[side].unique()
+            ids = cast_ids(table.column(column), type_of_arrow(true.type))
+            if not pc.any(pc.is_in(true, ids)).as_py():
+                similar = why_different(true.to_pylist(), ids.to_pylist()) if pa.types.is_string(true.type) else None
+                checks.append(unmatched_check(name, side, similar))
+        return checks
 
     def _clean_truth(self, inputs: MemoryInputs) -> pa.Table:
         return clean_truth(inputs.truth, self.request.convention, self.request.policies)

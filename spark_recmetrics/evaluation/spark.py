@@ -26,21 +26,23 @@ from spark_recmetrics.aggregation.spark import (
     won_in_ranges,
 )
 from spark_recmetrics.aggregation.values import Sums, Totals
-from spark_recmetrics.columns import ITEM_SLICE, transient
+from spark_recmetrics.columns import ITEM_SLICE, Side, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.evaluation.engine import CutLists, Scored, cut_lists, without_pairs, without_users
-from spark_recmetrics.inputs.data_report import N_EXAMPLES
+from spark_recmetrics.inputs.data_report import N_EXAMPLES, DataCheck, unmatched_check
 from spark_recmetrics.inputs.similar_ids import N_SAMPLED, folded_forms, why_different
 from spark_recmetrics.inputs.spark import (
     Inputs,
     clean_predictions,
     clean_truth,
+    column_of,
     folded,
     of_some_users,
     read_inputs,
     relevant_pairs,
     repeats_by_user,
     rows_of_user,
+    union_all,
     with_counts,
     with_model_codes,
 )
@@ -149,8 +151,29 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
         different += [("item", model) for model in models if not found[model]["items_in_both"]]
         for column, model in different:
             with step(self.session, "similar ids"):
-                found[model][f"similar_{column}s"] = self._similar(inputs, column, model)
+                listed = self._full_lists(inputs, "predictions", [model])
+                found[model][f"similar_{column}s"] = _similar(self._clean_truth(inputs).select(column), listed.select(column))
         return found
+
+    def unmatched(self, inputs: Inputs) -> list[DataCheck]:
+        """The checks of tables of side information. Almost always a sample of the ground truth has an id of each table."""
+        truth, checks, ids = self._clean_truth(inputs), list[DataCheck](), dict[tuple[str, Side], DataFrame]()
+        for name, side, table, column in inputs.side_ids(self.request.columns):
+            ids[name, side] = table.select(column_of(table, column).cast(truth.schema[side].dataType).alias(side))
+        if not ids:
+            return checks
+        with step(self.session, "side information"):
+            sample = actions.collect_rows(truth.select("user", "item").limit(N_SAMPLED))
+            matches = (
+                rows.where(F.col(side).isin({row[side] for row in sample})).select(F.lit(n)).limit(1)
+                for n, ((_, side), rows) in enumerate(ids.items())
+            )
+            matched = {row[0] for row in actions.collect_rows(union_all(matches))}
+            for n, ((name, side), rows) in enumerate(ids.items()):
+                true = truth.select(side)
+                if n not in matched and not actions.collect_rows(rows.join(true, side, "left_semi").limit(1)):
+                    checks.append(unmatched_check(name, side, _similar(true, rows)))
+        return checks
 
     def _clean_truth(self, inputs: Inputs) -> DataFrame:
         return clean_truth(inputs.truth, self.request.convention, self.request.policies)
@@ -183,14 +206,6 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
                 user = F.col("user").cast("string")
                 first = users.select(user.alias("user")).orderBy(F.length(user), user).limit(N_EXAMPLES)
                 of_model[f"{lists.counter}_example"] = [user["user"] for user in _rows(first)]
-
-    def _similar(self, inputs: Inputs, column: str, model: str) -> str | None:
-        """What ids of the ground truth and of a model differ in that look the same. Only strings can."""
-        if not isinstance(inputs.truth.schema[column].dataType, StringType):
-            return None
-        ids = _sampled(self._clean_truth(inputs).select(column))
-        listed = self._full_lists(inputs, "predictions", [model]).select(column)
-        return why_different(ids, _sampled(listed.where(folded(F.col(column)).isin(folded_forms(ids)))))
 
     def aggregate(self, inputs: Inputs, known: Known[DataFrame], scored: Scored, totals: Totals, sliced: Sliced | None) -> Sums:
         """Small jobs over PER_USER."""
@@ -290,6 +305,15 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
     def release(self, scored: Scored) -> None:
         """Release the memory that PER_USER holds in the cluster. Spark computes it again if it is read later."""
         actions.release(scored.kept)
+
+
+def _similar(true: DataFrame, others: DataFrame) -> str | None:
+    """What ids of the ground truth and of another table differ in that look the same. Only strings can."""
+    (column,) = true.columns
+    if not isinstance(true.schema[column].dataType, StringType):
+        return None
+    ids = _sampled(true)
+    return why_different(ids, _sampled(others.where(folded(F.col(column)).isin(folded_forms(ids)))))
 
 
 def _sampled(ids: DataFrame) -> list[str]:

@@ -194,6 +194,7 @@ def _run_stages(tables: Tables, request: Request, before: Callable[[Sequence[str
             rated=bool(request.rating_metrics),
         )
         reject(checks)
+        checks += engine.unmatched(inputs)
         sliced = Sliced.of(request)
         sums = engine.aggregate(inputs, known, scored, totals, sliced)
         means, of_slices = values_of(totals, sums, request, known, sliced)

@@ -212,10 +212,10 @@ def common_id(
 
 
 def _common_decimal(types: Sequence[ColumnType]) -> ColumnType | None:
-    """The decimal type that holds ids of all these types; None if one is no number, or more than 38 digits are needed."""
-    sizes = [(19, 0) if kind.kind == "integer" else tuple(map(int, re.findall(r"\d+", kind.name))) for kind in types]
+    """The decimal type that holds ids of all these types; None if one is not a number, or more than 38 digits are needed."""
     if not all(kind.kind in ("integer", "decimal") for kind in types):
         return None
+    sizes = [(19, 0) if kind.kind == "integer" else tuple(map(int, re.findall(r"\d+", kind.name))) for kind in types]
     scale = max(scale for _, scale in sizes)
     precision = max(precision - scale for precision, scale in sizes) + scale
     return ColumnType("decimal", f"decimal({precision},{scale})") if precision <= 38 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from spark_recmetrics.columns import Side
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.text import counted, printable
 
@@ -192,6 +193,11 @@ def model_checks(model: str, sums: Mapping[str, Any], levels: Levels, *, rated: 
         yield levels.required("items_in_both", table, n_common, n_items, sums.get("similar_items"))
 
 
+def unmatched_check(table: str, side: Side, similar: str | None) -> DataCheck:
+    """The check of a table of side information that has no user, or no item, of the ground truth."""
+    return DataCheck.of(f"no_{side}s_in_truth", table, "warn", 0, None, similar)
+
+
 def _counted_faults(checks: Collection[str], table: str, counts: Mapping[str, Any], levels: Levels) -> list[DataCheck]:
     return [levels.fault(check, table, counts) for check in checks if check in counts]
 
@@ -264,6 +270,12 @@ MEANINGS: Mapping[str, Meaning] = {
     ),
     "users_in_both": Meaning("", "no user of the ground truth has a list", _SAME_IDS.format("users")),
     "items_in_both": Meaning("", "no item of the ground truth is predicted for any user", _SAME_IDS.format("items")),
+    **{
+        f"no_{side}s_in_truth": Meaning(
+            "", f"it has no {side} of the ground truth", f"Check that {side}s have the same ids in both tables"
+        )
+        for side in ("user", "item")
+    },
     "users_without_list": Meaning("user", "with ground truth but without recommendations"),
     "users_without_truth": Meaning("user", "with recommendations but without ground truth"),
     "short_lists": Meaning("list", "shorter than the largest cut-off"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from spark_recmetrics.columns import Columns, Side
 from spark_recmetrics.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -79,6 +80,17 @@ class CanonicalTables(Generic[Rows, Source]):
     counts: Mapping[str, Any] = field(default_factory=dict)  # by table, the numbers of rows and of faults
     uncut: Mapping[str, Rows] = field(default_factory=dict)  # by table of arrays that were cut, the rows of the full arrays
     members: Rows | None = None  # the users of `Tables.without_items`, see `columns.KIND_MEMBER`
+
+    def side_ids(self, columns: Columns) -> list[tuple[str, Side, Any, str]]:
+        """The ids in side information: the table's name, the kind of id, the table, and the name of the column."""
+        sides: tuple[Side, Side] = ("user", "item")
+        ids: list[tuple[str, Side, Any, str]] = [
+            *(("train", side, self.train, side) for side in sides),
+            ("user_segments", "user", self.segments, columns.user),
+            ("item_groups", "item", self.groups, columns.item),
+            ("item_features", "item", self.features, columns.item),
+        ]
+        return [(name, side, table, column) for name, side, table, column in ids if table is not None]
 
     @property
     def has_rank(self) -> bool:

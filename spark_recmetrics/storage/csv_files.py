@@ -62,23 +62,22 @@ def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> Struc
     )
     # If no file has the header, Spark has changed it.
     without_header = F.when(F.max("n_headers") > 0, F.min(F.when(F.col("n_headers") == 0, F.col("_file"))))
-    with_headers = F.min(F.when(F.col("n_headers") > 1, F.col("_file")))
     row = by_file.agg(
         *(F.min(f"check{n}") for n in range(len(checks))),
-        *(F.max(f"changed{n}") for n in range(len(integers))),
-        without_header,
-        with_headers,
+        *(F.max(f"changed{n}").alias(f"changed{n}") for n in range(len(integers))),
+        without_header.alias("without_header"),
+        F.min(F.when(F.col("n_headers") > 1, F.col("_file"))).alias("several_headers"),
     ).collect()[0]
     message = first_message(row, checks)
     if message is None and files.options.get("header", "").lower() == "true":
         header = printable(", ".join(column.name for column in columns[:n_fields]))
-        if row[-2] is not None:
-            message = _other_header(files.key, header, Fault(row[-2], ""))
-        elif row[-1] is not None:
-            message = _several_headers(files.key, header, Fault(row[-1], ""))
+        if row.without_header is not None:
+            message = _other_header(files.key, header, Fault(row.without_header, ""))
+        elif row.several_headers is not None:
+            message = _several_headers(files.key, header, Fault(row.several_headers, ""))
     if message is not None:
         raise DataError(message)
-    as_written = {name for (name, _), changed in zip(integers, row[len(checks) : -2], strict=True) if changed}
+    as_written = {name for n, (name, _) in enumerate(integers) if row[f"changed{n}"]}
     return with_strings(guessed, lambda name: name in files.typed or _is_string(guessed[name], roles.of(name), as_written))
 
 
@@ -118,7 +117,7 @@ def _checks(files: TextFiles, rows: DataFrame, fields: Sequence[Column], names: 
                 doubled = field.startswith(quote) & field.contains(quote * 2)  # Spark keeps all quotes of such a field
                 checks.append(Check(F.when(doubled, field), partial(_doubled_quotes, files.key, name)))
                 if quote == '"':
-                    checks.append(Check(F.when(field.contains("\\"), field), partial(_backslashes, files, name)))
+                    checks.append(Check(F.when(field.contains("\\"), field), partial(_backslashes, files)))
     return checks
 
 
@@ -160,15 +159,14 @@ def _doubled_quotes(key: str, name: str, fault: Fault) -> str:
     )
 
 
-def _backslashes(files: TextFiles, name: str, fault: Fault) -> str | None:
-    """The message about two backslashes in quotes, of which Spark keeps one; None if there are none, as the lines show."""
+def _backslashes(files: TextFiles, _: Fault) -> str | None:
+    """The message about two backslashes in quotes, of which Spark keeps one; None if no line has them."""
     first = files.first_line(F.col("value").rlike(_TWO_BACKSLASHES))
     if first is None:
         return None
     return (
         f"{files.key}: line {first[0]} of {first[1].name} has two backslashes in a quoted field: {first[1].shown}. Spark would "
-        f"keep one of them, as in {fault.shown} in column {name!r}: set options: {{escape: '\"'}} to keep both, or "
-        "{escape: '\\'} if two backslashes mean one"
+        "keep one of them: set options: {escape: '\"'} to keep both, or {escape: '\\'} if two backslashes mean one"
     )
 
 

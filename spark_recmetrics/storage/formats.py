@@ -206,7 +206,7 @@ def input_files(spark: SparkSession, path: str, given: FileFormat | None, option
     for folder in islice(parents, _N_FOLDERS):
         if (log := _table_log(spark, literal_path(folder), options)) is not None:
             format_of_table(log, path, given, "contains")
-    if options.get("recursiveFileLookup", "").lower() == "true":
+    if _ignores_folders(options):
         return InputFiles(format_of_files(files, given), tuple(files))
     columns = (unquote(folder.partition("=")[0]) for below in folders.values() for folder in below if "=" in folder)
     partitions = tuple(dict.fromkeys(column.lower() for column in columns))
@@ -218,19 +218,24 @@ def _check_glob(spark: SparkSession, path: str, files: Sequence[str], options: M
     """Raise `ValueError` if a glob is also the name of a file, or if Spark would leave out a column that folders hold."""
     if _first_file(spark, literal_path(path), options) is not None:
         raise ValueError(f"{path} is a pattern, and also the name of a file: to read that file, set path: {literal_path(path)}")
-    if "basePath" in options or options.get("recursiveFileLookup", "").lower() == "true":
+    if "basePath" in options or _ignores_folders(options):
         return
-    patterns = _place(path).split("/")
+    names = _place(path).split("/")
+    globs = [n for n, name in enumerate(names) if _GLOB_SIGNS & set(name)]
     for match in filter(None, (_match(path, file) for file in files)):
         folders = match[1].split("/")[: -1 if match.end() == len(match.string) else None]
-        for n, folder in enumerate(folders[: len(patterns)]):
-            if "=" in folder and _GLOB_SIGNS & set(patterns[n]):
-                first = next(n for n, pattern in enumerate(patterns) if _GLOB_SIGNS & set(pattern))
-                base = "/".join(path.rstrip("/").split("/")[: first - len(patterns)])
-                raise ValueError(
-                    f"with the pattern {path} Spark leaves out the column {unquote(folder.partition('=')[0])!r} of folders "
-                    f"such as {folder}: set options: {{basePath: {base}}}"
-                )
+        folder = next((folders[n] for n in globs if n < len(folders) and "=" in folders[n]), None)
+        if folder is not None:
+            base = "/".join(path.rstrip("/").split("/")[: globs[0] - len(names)])
+            raise ValueError(
+                f"with the pattern {path} Spark leaves out the column {unquote(folder.partition('=')[0])!r} of folders "
+                f"such as {folder}: set options: {{basePath: {base}}}"
+            )
+
+
+def _ignores_folders(options: Mapping[str, str]) -> bool:
+    """Whether Spark reads the files of all subfolders, without columns from the names of folders."""
+    return options.get("recursiveFileLookup", "").lower() == "true"
 
 
 def _check_folders(folders: Mapping[str, Sequence[str]], partitions: Sequence[str]) -> None:

@@ -317,6 +317,34 @@ def test_ids_that_look_the_same_on_spark(spark):
             evaluate(spark, lists, ("user_id string, item_id string", [("u", item) for item in ids]))
 
 
+SIDE_TABLES = {
+    "train": ("user_id string, item_id string", [("U1", "X"), ("U2", "Y")], {"metrics": "novelty"}),
+    "user_segments": ("user_id string, plan string", [("U1", "free")], {"metrics": "hit", "slices": ["plan"]}),
+    "item_groups": ("item_id string, genre string", [("X", "a"), ("Y", "b")], {"metrics": "hit", "slices": ["genre"]}),
+    "item_features": ("item_id string, features array<double>", [("X", [1.0]), ("Y", [0.5])], {"metrics": "ild"}),
+}
+
+
+@pytest.mark.parametrize("table", SIDE_TABLES)
+def test_side_information_whose_ids_are_written_differently(session, table):
+    schema, rows, options = SIDE_TABLES[table]
+    lists = ("user_id string, item_id string, score double", [("u1", "x", 2.0), ("u1", "y", 1.0), ("u2", "y", 1.0)])
+    truth = ("user_id string, item_id string", [("u1", "x"), ("u2", "z")])
+
+    def unmatched(rows):
+        result = evaluate(session, lists, truth, **options, **{table: session.createDataFrame(rows, schema)})
+        return [line for line in result.warnings if "_in_truth: " in line]
+
+    sides = [side for side in ("user", "item") if f"{side}_id" in schema]
+    ids = {"user": "'u1' and 'U1'", "item": "'x' and 'X'"}
+    assert unmatched(rows) == [
+        f"{table}: no_{side}s_in_truth: it has no {side} of the ground truth (ids differ only in letter case, for example "
+        f"{ids[side]}). Check that {side}s have the same ids in both tables."
+        for side in sides
+    ]
+    assert not unmatched([tuple(cell.lower() if isinstance(cell, str) else cell for cell in row) for row in rows])
+
+
 def test_items_in_arrays_are_in_both_if_they_follow_the_cut(session):
     lists = ("user_id int, items array<int>", [(1, [8, 9, 5]), (2, [8, 9, 6])])
     result = evaluate(session, lists, (TRUTH, [(1, 5), (2, 6)]))
