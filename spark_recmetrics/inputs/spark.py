@@ -15,13 +15,14 @@ from pyspark.sql import types as T
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
+from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs import accepted_columns, row_rules
 from spark_recmetrics.inputs.accepted_columns import ChosenColumns, ColumnType, Kind, ListColumns, TableSchema
 from spark_recmetrics.inputs.buckets_spark import bucket_of
 from spark_recmetrics.inputs.similar_ids import FOLDED_BY
 from spark_recmetrics.inputs.tables import CanonicalTables, Tables
 from spark_recmetrics.request.request import Request
-from spark_recmetrics.storage.actions import RowCounts
+from spark_recmetrics.storage.actions import RowCounts, collect_rows
 from spark_recmetrics.storage.locations import quoted_part
 from spark_recmetrics.storage.read import example_in_errors
 from spark_recmetrics.storage.typed_columns import with_types
@@ -190,10 +191,11 @@ def _ids(frame: DataFrame, columns: Columns, chosen: ChosenColumns) -> list[Colu
 
 
 def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, cast_ids: str | None = None) -> DataFrame:
-    """One table, `predictions` or `rating_predictions`, from a table of each model. A model column in these is not read.
+    """One table, `predictions` or `rating_predictions`, from a table of each model.
 
-    `DataError` if an id column is missing or its type differs between the tables.
+    `DataError` if an id column is missing or its type differs between the tables, or a table has a column with several models.
     """
+    _check_single_models(table, frames, columns)
     if cast_ids == "bigint":
         frames = {model: with_whole_ids(f"{table} of {model}", frame, columns) for model, frame in frames.items()}
     schemas = [schema_of(f"{table} of {model}", frame) for model, frame in frames.items()]
@@ -213,6 +215,22 @@ def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, 
         kept = [column_of(frame, name).alias(name) for name in others]
         parts.append(frame.select(*cast, *kept, F.lit(model).alias(columns.model)))
     return union_all(parts)
+
+
+def _check_single_models(table: str, frames: Mapping[str, DataFrame], columns: Columns) -> None:
+    """Check that a model column, which is not read, has at most one model in each table, by a job if there is such a column."""
+    named = [
+        (model, frame.select(column_of(frame, columns.model).cast("string").alias("name")))
+        for model, frame in frames.items()
+        if columns.model in frame.columns
+    ]
+    ends = [names.agg(F.lit(model), F.min("name"), F.max("name")) for model, names in named]
+    for model, first, last in collect_rows(union_all(ends)) if ends else ():
+        if first != last:
+            raise DataError(
+                f"{table} of {model}: expected one model, found {first!r} and {last!r} in column {columns.model!r}: set "
+                f"where: {{{columns.model}: {first}}}, or give one table of all models as predictions"
+            )
 
 
 def of_some_users(rows: DataFrame, share: float) -> DataFrame:

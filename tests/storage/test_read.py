@@ -187,6 +187,18 @@ def test_a_file_with_only_a_header_has_no_rows(spark, tmp_path, cast_ids):
         union_models("predictions", models, srm.Columns(), cast_ids)
 
 
+@pytest.mark.spark
+def test_a_table_of_one_model_with_several_models(spark):
+    schema = "algo string, user_id int, item_id int, score double"
+    both = spark.createDataFrame([("als", 1, 7, 0.5), ("pop", 1, 8, 0.5)], schema)
+    other, columns = spark.createDataFrame([("x", 1, 9, 0.5)], schema), srm.Columns(model="algo")
+    message = "^predictions of als: expected one model, found 'als' and 'pop' in column 'algo': set where: {algo: als}, or "
+    with pytest.raises(DataError, match=message):
+        union_models("predictions", {"als": both, "other": other}, columns)
+    united = union_models("predictions", {"als": both.where("algo = 'als'"), "other": other}, columns)
+    assert {(row["algo"], row["item_id"]) for row in united.collect()} == {("als", 7), ("other", 9)}
+
+
 def separator_message(mark):
     sep = json.dumps(mark)
     return re.escape(
