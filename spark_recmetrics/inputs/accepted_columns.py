@@ -243,7 +243,11 @@ def _list_columns(schema: TableSchema, columns: Columns) -> ListColumns:
         score = columns.score if columns.score in fields else numbers[0] if len(numbers) == 1 else None
         element = fields[item_field]
     if element.kind not in ID_KINDS:
-        raise schema.wrong_type("item", columns.item, _ID, element)
+        raise (
+            schema.wrong_type("items", columns.items, "an array of integers or strings as ids", array)
+            if item_field is None
+            else schema.wrong_type("item", columns.item, _ID, element)
+        )
     return ListColumns(element, model, score=score, arrays=True, item_field=item_field)
 
 

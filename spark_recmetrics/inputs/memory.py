@@ -108,6 +108,8 @@ class MemoryTable:
 
 
 def _array_of(series: pd.Series[Any]) -> pa.Array:
+    if isinstance(series.dtype, pd.SparseDtype):
+        series = pd.Series(np.asarray(series))
     try:
         return pa.array(series, from_pandas=True)
     except OverflowError:

@@ -196,6 +196,23 @@ def test_categories_of_polars():
         assert srm.evaluate(lists, truth, metrics="hit", k=1).to_dict() == {"model": {"hit@1": 0.5}}
 
 
+def test_sparse_columns_of_pandas():
+    truth = pd.DataFrame({"user_id": [1, 2], "item_id": [7, 8], "rating": pd.arrays.SparseArray([0.0, 1.0], fill_value=0.0)})
+    lists = pd.DataFrame({"user_id": [1, 2], "item_id": [7, 8], "score": pd.arrays.SparseArray([0.0, 1.0], fill_value=0.0)})
+    assert srm.evaluate(lists, truth, metrics=["hit", "mae"], k=1, threshold=1.0).to_dict() == {
+        "model": {"hit@1": 1.0, "mae": 0.0}  # user 1 has no relevant item
+    }
+
+
+def test_floats_as_items_in_arrays(session):
+    lists = ("user_id int, items array<double>", [(1, [7.0, 8.0])])
+    told = r"column 'items' .*: expected an array of integers or strings as ids, found array<double>: cast it first$"
+    with pytest.raises(srm.DataError, match=told):
+        evaluate(session, lists, ("user_id int, item_id int", [(1, 7)]))
+    cast = ("user_id int, items array<bigint>", [(1, [7, 8])])
+    assert evaluate(session, cast, ("user_id int, item_id int", [(1, 7)])).to_dict() == {"model": {"hit@1": 1.0}}
+
+
 def test_large_ids_next_to_a_missing_value():
     truth = pd.DataFrame({"user_id": [1], "item_id": [2**53 + 1]})
     lists = pd.DataFrame({"user_id": [1, 1, 1], "item_id": [2**53 + 1, None, 2**53], "score": [1.0, 0.9, 2.0]})
