@@ -20,6 +20,7 @@ from spark_recmetrics.scoring.partial_sums import (
     MOST_RANGES,
     PAIRS_A_RANGE,
     SCORE_EDGES,
+    PartTotal,
     as_doubles,
     first_users,
     in_population,
@@ -46,21 +47,24 @@ class Mean:
         return replace(self, ci_low=self.value + ends[0], ci_high=self.value + ends[1], ci_method="bootstrap")
 
 
-def combined(parts: Iterable[Sequence[Any]]) -> dict[Any, dict[str, Any]]:
+def combined(rows: Iterable[Sequence[Any]]) -> dict[Any, dict[str, Any]]:
     """By model, the totals of all parts: a number for each user set, counter and moment, a mapping for each tally.
 
     Keys that end with `_example` have examples of users for the data checks. Sums are exact before they are rounded, so the
-    order of the parts, rows of `part_totals`, changes nothing.
+    order of the rows, those of `part_totals`, changes nothing.
     """
-    numbers: dict[Any, dict[str, list[Sequence[Any]]]] = {}
-    examples: dict[Any, dict[str, list[str]]] = {}
-    for model, name, *part, users in parts:
-        numbers.setdefault(model, {}).setdefault(name, []).append(part)
-        examples.setdefault(model, {}).setdefault(f"{name}_example", []).extend(users)
+    parts: dict[Any, dict[str, list[PartTotal]]] = {}
+    for row in rows:
+        part = PartTotal._make(math.nan if value is None else value for value in row)  # Spark returns NaN as null
+        parts.setdefault(part.model, {}).setdefault(part.name, []).append(part)
+    examples = {
+        model: {f"{name}_example": [user for part in of_name for user in part.examples] for name, of_name in by_name.items()}
+        for model, by_name in parts.items()
+    }
     return {
         model: {name: _total(name, of_name) for name, of_name in by_name.items()}
         | {name: first_users(users) for name, users in examples[model].items() if users}
-        for model, by_name in numbers.items()
+        for model, by_name in parts.items()
     }
 
 
@@ -75,16 +79,14 @@ def _exact_sum(numbers: Iterable[float]) -> float:
         return math.fsum(number * 2.0**-64 for number in numbers) * 2.0**64
 
 
-def _total(name: str, parts: list[Sequence[Any]]) -> Any:
-    # Spark returns NaN as null.
-    parts = [[math.nan if number is None else number for number in part] for part in parts]
-    n = sum(part[0] for part in parts)
+def _total(name: str, parts: Sequence[PartTotal]) -> Any:
+    n = sum(part.n for part in parts)
     if name == SCORE_EDGES:
         # Quantiles of the parts' quantiles: any scores will do if the ranges between them have about the same size.
         n_ranges = min(math.ceil(n / PAIRS_A_RANGE), MOST_RANGES)
         steps = np.arange(1, n_ranges) / n_ranges
-        return sorted(set(np.quantile([part[1] for part in parts], steps, method="lower").tolist()))
-    total = _exact_sum(part[1] for part in parts)
+        return sorted(set(np.quantile([part.sum for part in parts], steps, method="lower").tolist()))
+    total = _exact_sum(part.sum for part in parts)
     if name.startswith("users_"):
         return n
     if " " not in name:
@@ -94,12 +96,12 @@ def _total(name: str, parts: list[Sequence[Any]]) -> Any:
     mean = total / n if n else math.nan
     std = None
     if n > 1 and not math.isnan(mean):
-        distances = [(part[0], part[1] / part[0] - mean) for part in parts if part[0]]
+        distances = [(part.n, part.sum / part.n - mean) for part in parts if part.n]
         squares = (size * (distance * distance) for size, distance in distances)
-        deviation = _exact_sum([*(part[2] for part in parts if part[0]), *squares])
+        deviation = _exact_sum([*(part.deviation for part in parts if part.n), *squares])
         std = math.sqrt(deviation / (n - 1)) if math.isfinite(deviation) else None
-    undefined = sum(part[3] for part in parts)
-    pooled = {key: _exact_sum(part[place] for part in parts) for place, key in ((4, "total"), (5, "count"))}
+    undefined = sum(part.undefined for part in parts)
+    pooled = {"total": _exact_sum(part.total for part in parts), "count": _exact_sum(part.count for part in parts)}
     return {"mean": None if math.isnan(mean) else mean, "n": n, "std": std, "undefined": undefined, **pooled}
 
 

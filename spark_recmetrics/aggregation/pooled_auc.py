@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,24 +12,34 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def pooled_auc(ranges: Iterable[Sequence[Any]], cut: int) -> dict[str, float]:
-    """By model, the probability that a relevant pair has a higher score than a non-relevant one; none if one kind is missing.
+class ScoreRange(NamedTuple):
+    """The pairs of a model with scores in a range, up to a cut-off."""
 
-    It is computed from rows of `comparisons_won`, for the cut-off at the position `cut`.
+    model: str
+    range: int
+    cut: int  # the position of the cut-off
+    relevant: int
+    others: int
+    won: float  # comparisons within the range
+
+
+def pooled_auc(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, int], float]:
+    """By model and position of the cut-off, the probability that a relevant pair has a higher score than a non-relevant one.
+
+    It is computed from rows of `comparisons_won`. Without relevant or without other pairs there is no value.
     """
-    by_model: dict[str, list[tuple[int, int, float]]] = {}
-    for model, _, place, relevant, others, won in sorted(ranges, key=lambda row: (row[0], row[1])):
-        if place == cut:
-            by_model.setdefault(model, []).append((relevant, others, won))
+    ranges: dict[tuple[str, int], list[ScoreRange]] = {}
+    for row in sorted(ScoreRange(*row) for row in rows):
+        ranges.setdefault((row.model, row.cut), []).append(row)
     values = {}
-    for model, of_model in by_model.items():
+    for key, in_order in ranges.items():
         below, won = 0, []
-        for relevant, others, within in of_model:
-            won += [within, float(relevant * below)]
-            below += others
-        compared = below * sum(relevant for relevant, _, _ in of_model)
+        for row in in_order:
+            won += [row.won, float(row.relevant * below)]
+            below += row.others
+        compared = below * sum(row.relevant for row in in_order)
         if compared:
-            values[model] = math.fsum(won) / compared
+            values[key] = math.fsum(won) / compared
     return values
 
 
@@ -52,4 +62,4 @@ def comparisons_won(pairs: pd.DataFrame, cuts: Sequence[int | None]) -> pd.DataF
         others = size - hits
         won = float((hits * (np.cumsum(others) - others + others / 2)).sum())
         rows.append((pairs["model"].iloc[0], pairs["range"].iloc[0], cut, int(hits.sum()), int(others.sum()), won))
-    return pd.DataFrame(rows, columns=["model", "range", "cut", "relevant", "others", "won"])
+    return pd.DataFrame(rows, columns=ScoreRange._fields)

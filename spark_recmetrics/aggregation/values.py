@@ -54,13 +54,13 @@ def values_of(
     A model without users has no totals.
     """
     metrics, convention, confidence = request.metrics, request.convention, request.intervals.confidence
-    in_groups = _group_values(sums.groups, request, side_info)
+    in_groups, aucs = _group_values(sums.groups, request, side_info), pooled_auc(sums.ranges)
     by_model: dict[str, list[Mean]] = {}
     for code, model in enumerate(side_info.models):
         if model not in totals:
             by_model[model] = [without_users(metric, convention) for metric in metrics]
             continue
-        across = _across_users(sums.ranges, totals[model], request, model)
+        across = _across_users(aucs, totals[model], request, model)
         across |= item_values(metrics, convention, sums.items, code)
         across |= {metric.slug: (value.value, value.n_users) for metric, value in in_groups.get(model, {}).items()}
         by_model[model] = means(totals[model], metrics, convention, across, confidence)
@@ -98,12 +98,12 @@ def _is_finite(mean: Mean, totals: Mapping[str, Any]) -> bool:
 
 
 def _across_users(
-    ranges: Sequence[Sequence[Any]], totals: Mapping[str, Any], request: Request, model: str
+    aucs: Mapping[tuple[str, int], float], totals: Mapping[str, Any], request: Request, model: str
 ) -> dict[str, tuple[float | None, int]]:
     """By slug, value and number of users of the metrics that compare pairs of different users."""
     metrics = [metric for metric in request.metrics if metric.definition.across_users]
     return {
-        metric.slug: (pooled_auc(ranges, position).get(model), totals.get(with_pairs(metric.k), 0))
+        metric.slug: (aucs.get((model, position)), totals.get(with_pairs(metric.k), 0))
         for position, metric in enumerate(metrics)
     }
 

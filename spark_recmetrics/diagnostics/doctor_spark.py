@@ -54,6 +54,12 @@ class Check:
         return printable(f"{self.level:<4}  {self.name}: {self.finding}{': ' if self.advice else ''}{self.advice}")
 
 
+def failures(checks: Sequence[Check]) -> str:
+    """How many checks failed, and their names; empty if none failed."""
+    failed = [check.name for check in checks if check.level == "FAIL"]
+    return f"{len(failed)} of {len(checks)} checks failed: {', '.join(failed)}" if failed else ""
+
+
 class Finding(NamedTuple):
     """A `Check` without its name."""
 

@@ -413,7 +413,7 @@ class Sample:
     @cached_property
     def judged(self) -> DataFrame:
         """Clean ground truth."""
-        return clean_truth(self.inputs.truth, self.request.convention, self.request.policies)
+        return clean_truth(self.inputs.truth, self.request)
 
     @cached_property
     def relevant(self) -> DataFrame:

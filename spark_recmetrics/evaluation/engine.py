@@ -45,13 +45,13 @@ class Engine(AbstractContextManager["Engine"], Protocol):
     def score(self, inputs: Any, known: Known[Any]) -> Scored:
         """PER_USER."""
 
-    def total(self, inputs: Any, known: Known[Any], scored: Scored) -> Totals:
+    def total(self, inputs: Any, scored: Scored) -> Totals:
         """By model, the totals over its users."""
 
     def row_counts(self, inputs: Any) -> Mapping[str, Mapping[str, Any]]:
         """By table, the number of rows and of each fault, with examples."""
 
-    def look_again(self, inputs: Any, known: Known[Any], scored: Scored, totals: Totals) -> Mapping[str, Mapping[str, Any]]:
+    def look_again(self, inputs: Any, scored: Scored, totals: Totals) -> Mapping[str, Mapping[str, Any]]:
         """By model, further totals, which the data checks need only in some runs.
 
         For lists that were cut: `n_duplicates` or `n_pair_duplicates`, with `_example` users, and `_users`, the number of users
@@ -127,7 +127,7 @@ def without_pairs(totals: Totals) -> list[str]:
     return [model for model, sums in totals.items() if sums.get("n_matched") == 0 and sums["users_truth_and_predicted"]]
 
 
-def without_users(totals: Totals) -> list[str]:
+def models_without_common_users(totals: Totals) -> list[str]:
     """The models with lists that share no user with the ground truth."""
     listed = [(model, sums) for model, sums in totals.items() if sums.get("n_recommended") and sums["users_truth"]]
     return [model for model, sums in listed if not sums["users_truth_and_predicted"]]

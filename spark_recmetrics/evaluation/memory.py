@@ -28,7 +28,7 @@ from spark_recmetrics.aggregation.slices import Sliced
 from spark_recmetrics.aggregation.values import Sums, Totals
 from spark_recmetrics.columns import ITEM_SLICE, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
-from spark_recmetrics.evaluation.engine import Scored, cut_lists, without_pairs, without_users
+from spark_recmetrics.evaluation.engine import Scored, cut_lists, models_without_common_users, without_pairs
 from spark_recmetrics.inputs.data_report import DataCheck, unmatched_check
 from spark_recmetrics.inputs.hashing import USER_TYPE
 from spark_recmetrics.inputs.memory import (
@@ -100,7 +100,7 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
         users = rows[rows[ITEM_SLICE].isna()] if ITEM_SLICE in rows else rows
         return Scored(kept, rows, users, users.drop(columns=transient(map(str, kept))), scoring)
 
-    def total(self, inputs: MemoryInputs, known: Known[pd.DataFrame], scored: Scored) -> Totals:
+    def total(self, inputs: MemoryInputs, scored: Scored) -> Totals:
         """The totals over users."""
         parts = part_totals(scored.users, SumSpec.of(self.request.metrics, self.request.convention))
         return combined(parts.itertuples(index=False))
@@ -109,32 +109,31 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
         """The counts that reading the tables returned."""
         return inputs.counts
 
-    def look_again(
-        self, inputs: MemoryInputs, known: Known[pd.DataFrame], scored: Scored, totals: Totals
-    ) -> dict[str, dict[str, Any]]:
+    def look_again(self, inputs: MemoryInputs, scored: Scored, totals: Totals) -> dict[str, dict[str, Any]]:
         """Further totals."""
-        found: dict[str, dict[str, Any]] = {model: {} for model in totals}
+        further: dict[str, dict[str, Any]] = {model: {} for model in totals}
         for table, counter, models in cut_lists(self.request, scored, totals):
             repeats = repeats_by_user(self._full_lists(inputs, table))
             for model in models:
                 of_model = _of_model(repeats, model)
-                found[model][counter] = sum(of_model["n_repeats"].to_pylist())
-                found[model][f"{counter}_example"] = first_users(as_strings(of_model["user"]).to_pylist())
-        without = {"user": without_users(totals), "item": without_pairs(totals)}
+                further[model][counter] = sum(of_model["n_repeats"].to_pylist())
+                further[model][f"{counter}_example"] = first_users(as_strings(of_model["user"]).to_pylist())
+        without = {"user": models_without_common_users(totals), "item": without_pairs(totals)}
         lists = self._full_lists(inputs, "predictions") if any(without.values()) else None
         for column, models in without.items() if lists is not None else ():
-            ids = self._clean_truth(inputs)[column].unique()
+            ids = clean_truth(inputs.truth, self.request)[column].unique()
             for model in models:
                 listed = _of_model(lists, model)[column].unique()
                 n_common = pc.sum(pc.is_in(ids, listed)).as_py() or 0
-                found[model] |= {"items_in_both": n_common, "items_in_truth": len(ids)} if column == "item" else {}
+                further[model] |= {"items_in_both": n_common, "items_in_truth": len(ids)} if column == "item" else {}
                 if not n_common and pa.types.is_string(ids.type):
-                    found[model][f"similar_{column}s"] = why_different(sorted(ids.to_pylist())[:N_SAMPLED], listed.to_pylist())
-        return found
+                    sampled = sorted(ids.to_pylist())[:N_SAMPLED]
+                    further[model][f"similar_{column}s"] = why_different(sampled, listed.to_pylist())
+        return further
 
     def unmatched(self, inputs: MemoryInputs) -> list[DataCheck]:
         """The checks of tables of side information."""
-        truth, checks = self._clean_truth(inputs), []
+        truth, checks = clean_truth(inputs.truth, self.request), []
         for name, side, table, column in inputs.side_ids(self.request.columns):
             true = truth[side].unique()
             ids = cast_ids(table.column(column), type_of_arrow(true.type))
@@ -142,9 +141,6 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
                 similar = why_different(true.to_pylist(), ids.to_pylist()) if pa.types.is_string(true.type) else None
                 checks.append(unmatched_check(name, side, similar))
         return checks
-
-    def _clean_truth(self, inputs: MemoryInputs) -> pa.Table:
-        return clean_truth(inputs.truth, self.request.convention, self.request.policies)
 
     def _full_lists(self, inputs: MemoryInputs, table: str) -> pa.Table:
         """Clean rows with all rows of the lists."""
@@ -202,7 +198,7 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
         """The bins of each model, by the quantiles of its scores. Equal scores are in one bin."""
         request = self.request
         lists = clean_lists(inputs.predicted[table], known, request)
-        truth = self._clean_truth(inputs)
+        truth = clean_truth(inputs.truth, self.request)
         if by_rating:
             outcomes = true_ratings(truth, request.convention)
         else:

@@ -24,7 +24,7 @@ from spark_recmetrics.inputs.data_report import EMPTINESS, DataCheck
 from spark_recmetrics.metrics import COMBINED, Metric
 from spark_recmetrics.metrics.objectives import Objectives, Standing
 from spark_recmetrics.reports.markdown import as_markdown
-from spark_recmetrics.reports.selection import headline_metric
+from spark_recmetrics.reports.selection import headline_metric, of_all_users
 from spark_recmetrics.reports.tables import metric_table, pareto_table
 from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.request.slices import MIN_USERS, Slice, in_order
@@ -197,7 +197,7 @@ class Result:
     def __str__(self) -> str:
         users = ", ".join(f"{printable(model)} {n}" for model, n in self.n_users.items())
         warnings = f"; {counted(len(self.warnings), 'warning')}" if self.warnings else ""
-        table = metric_table([row for row in self.rows if row["slice"] == "all"])
+        table = metric_table(of_all_users(self.rows))
         front = f"\n\n{pareto_table(self.pareto())}" if self.objectives else ""
         return f"convention {self.convention}, evaluated users: {users}{warnings}\n\n{table}{front}"
 
@@ -342,7 +342,7 @@ class Result:
     ) -> str:
         """The report of `to_html` as a string, with the same arguments."""
         rows = [dict(row.asDict() if hasattr(row, "asDict") else row) for row in history]
-        over_all_users = [row for row in rows if row["slice"] == "all"]
+        over_all_users = of_all_users(rows)
         return self._page(**_decisions(comparison, gates), history=over_all_users, configuration=configuration).html()
 
     def to_markdown(self, *, comparison: Compared | None = None, gates: Sequence[NamedTuple] = ()) -> str:

@@ -28,7 +28,7 @@ from spark_recmetrics.aggregation.spark import (
 from spark_recmetrics.aggregation.values import Sums, Totals
 from spark_recmetrics.columns import ITEM_SLICE, Side, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
-from spark_recmetrics.evaluation.engine import CutLists, Scored, cut_lists, without_pairs, without_users
+from spark_recmetrics.evaluation.engine import CutLists, Scored, cut_lists, models_without_common_users, without_pairs
 from spark_recmetrics.inputs.data_report import N_EXAMPLES, DataCheck, unmatched_check
 from spark_recmetrics.inputs.similar_ids import N_SAMPLED, folded_forms, why_different
 from spark_recmetrics.inputs.spark import (
@@ -115,7 +115,7 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
         users = rows.where(F.col(ITEM_SLICE).isNull()) if self.request.slices.by_side["item"] else rows
         return Scored(kept, rows, users, users.drop(*transient(kept.columns)), scoring)
 
-    def total(self, inputs: Inputs, known: Known[DataFrame], scored: Scored) -> Totals:
+    def total(self, inputs: Inputs, scored: Scored) -> Totals:
         """The totals over users. This job scores them."""
         with step(self.session, "scoring") as seen:
             sums = SumSpec.of(self.request.metrics, self.request.convention)
@@ -130,34 +130,34 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
             self._counts = {table: _counted(counts) for table, counts in inputs.counts.items()}
         return self._counts
 
-    def look_again(self, inputs: Inputs, known: Known[DataFrame], scored: Scored, totals: Totals) -> dict[str, dict[str, Any]]:
+    def look_again(self, inputs: Inputs, scored: Scored, totals: Totals) -> dict[str, dict[str, Any]]:
         """Further totals. A job looks for repeats in lists that were cut; the others run only where no pair is in both."""
-        found: dict[str, dict[str, Any]] = {model: {} for model in totals}
+        further: dict[str, dict[str, Any]] = {model: {} for model in totals}
         for lists in cut_lists(self.request, scored, totals):
             if self._are_whole(inputs, lists, scored, totals):
                 continue
             with step(self.session, "repeated rows"):
-                self._count_repeats(inputs, lists, found)
-        models = without_pairs(totals)
+                self._count_repeats(inputs, lists, further)
+        models, truth = without_pairs(totals), clean_truth(inputs.truth, self.request)
         if models:
             with step(self.session, "common items"):
-                truth = self._clean_truth(inputs).select("item").distinct()
-                n_items = actions.count_distinct(truth)
+                items = truth.select("item").distinct()
+                n_items = actions.count_distinct(items)
                 for model in models:
                     rows = self._full_lists(inputs, "predictions", [model]).select("item")
-                    n_common = actions.count_distinct(truth.join(rows, "item", "left_semi"))
-                    found[model] |= {"items_in_both": n_common, "items_in_truth": n_items}
-        different = [("user", model) for model in without_users(totals)]
-        different += [("item", model) for model in models if not found[model]["items_in_both"]]
+                    n_common = actions.count_distinct(items.join(rows, "item", "left_semi"))
+                    further[model] |= {"items_in_both": n_common, "items_in_truth": n_items}
+        different = [("user", model) for model in models_without_common_users(totals)]
+        different += [("item", model) for model in models if not further[model]["items_in_both"]]
         for column, model in different:
             with step(self.session, "similar ids"):
                 listed = self._full_lists(inputs, "predictions", [model])
-                found[model][f"similar_{column}s"] = _similar(self._clean_truth(inputs).select(column), listed.select(column))
-        return found
+                further[model][f"similar_{column}s"] = _similar(truth.select(column), listed.select(column))
+        return further
 
     def unmatched(self, inputs: Inputs) -> list[DataCheck]:
         """The checks of tables of side information. Almost always a sample of the ground truth has an id of each table."""
-        truth, checks, ids = self._clean_truth(inputs), list[DataCheck](), dict[tuple[str, Side], DataFrame]()
+        truth, checks, ids = clean_truth(inputs.truth, self.request), list[DataCheck](), dict[tuple[str, Side], DataFrame]()
         for name, side, table, column in inputs.side_ids(self.request.columns):
             ids[name, side] = table.select(column_of(table, column).cast(truth.schema[side].dataType).alias(side))
         if not ids:
@@ -175,9 +175,6 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
                     checks.append(unmatched_check(name, side, _similar(true, rows)))
         return checks
 
-    def _clean_truth(self, inputs: Inputs) -> DataFrame:
-        return clean_truth(inputs.truth, self.request.convention, self.request.policies)
-
     def _full_lists(self, inputs: Inputs, table: str, models: Sequence[str], share: float = 1.0) -> DataFrame:
         """Clean rows of these models with all rows of the lists, of about this share of the users."""
         rows = of_some_users(inputs.full_lists(table), share)
@@ -192,13 +189,13 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
         n_scored = sum(sums.get("n_recommended") or 0 for sums in totals.values())
         return n_scored == self.row_counts(inputs)[lists.table].get("rows")
 
-    def _count_repeats(self, inputs: Inputs, lists: CutLists, found: dict[str, dict[str, Any]]) -> None:
+    def _count_repeats(self, inputs: Inputs, lists: CutLists, further: dict[str, dict[str, Any]]) -> None:
         n_rows = (self.row_counts(inputs)[lists.table].get("rows") or 0) * (_CUT_OFF if lists.table in inputs.uncut else 1)
         share = 1.0 if n_rows <= _ALL_COMPARED else _SOME_COMPARED / n_rows
         by_user = repeats_by_user(self._full_lists(inputs, lists.table, lists.models, share), _REPEAT_PARTS)
         keys = [name for name in ("model",) if name in by_user.columns]
         for row in _rows(by_user.groupBy(*keys).agg(F.sum("n_repeats").alias("n"), F.count(F.lit(1)).alias("users"))):
-            of_model = found[row.get("model", lists.models[0])]
+            of_model = further[row.get("model", lists.models[0])]
             of_model |= {lists.counter: row["n"] or 0} | ({f"{lists.counter}_users": row["users"]} if share < 1 else {})
             if row["n"]:
                 users = by_user.where(F.col("n_repeats") > 0)
@@ -287,7 +284,7 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
         code = F.col("model") if "model" in rows.columns else F.lit(0)
         score = F.col("score").cast("double")
         rows = rows.where(F.abs(score) < float("inf")).select(code.alias("code"), "user", "item", score.alias("score"))
-        truth = self._clean_truth(inputs)
+        truth = clean_truth(inputs.truth, self.request)
         if by_rating:
             ratings = true_ratings(truth, request.convention).withColumnRenamed("true", "outcome")
             return rows.join(ratings, ["user", "item"])

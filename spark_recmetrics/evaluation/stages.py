@@ -182,9 +182,9 @@ def _run_stages(tables: Tables, request: Request, before: Callable[[Sequence[str
         if before is not None:
             before(known.models)
         scored = engine.score(inputs, known)
-        totals = engine.total(inputs, known, scored)
+        totals = engine.total(inputs, scored)
         counts = engine.row_counts(inputs)
-        again = engine.look_again(inputs, known, scored, totals)
+        again = engine.look_again(inputs, scored, totals)
         checks = data_report(
             counts,
             {model: {**sums, **again[model]} for model, sums in totals.items()},

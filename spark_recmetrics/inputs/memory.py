@@ -392,9 +392,9 @@ def clean_predictions(rows: pa.Table, convention: Convention, policies: Mapping[
     return kept.set_column(kept.column_names.index("score"), "score", nulled)
 
 
-def clean_truth(rows: pa.Table, convention: Convention, policies: Mapping[str, str]) -> pa.Table:
+def clean_truth(rows: pa.Table, request: Request) -> pa.Table:
     """Canonical ground truth without faulty rows, and without missing ratings if the convention drops them."""
-    return _without(rows, row_rules.left_out(row_rules.truth_faults(_columns_of(rows)), convention, policies))
+    return _without(rows, row_rules.left_out(row_rules.truth_faults(_columns_of(rows)), request.convention, request.policies))
 
 
 def clean_train(rows: pa.Table) -> pa.Table:

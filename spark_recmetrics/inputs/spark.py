@@ -54,9 +54,9 @@ def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()
     predicted, uncut = dict[str, DataFrame](), dict[str, DataFrame]()
     for table, read in chosen.lists.items():
         longest = request.longest_array(table) if read.arrays else None
-        predicted[table] = _canonical(frames[table], read, chosen, columns, (request.n_buckets, longest))
+        predicted[table] = _canonical(frames[table], read, chosen, columns, n_buckets=request.n_buckets, longest=longest)
         if longest is not None:
-            uncut[table] = _canonical(frames[table], read, chosen, columns, (request.n_buckets, None))
+            uncut[table] = _canonical(frames[table], read, chosen, columns, n_buckets=request.n_buckets, longest=None)
     truth = frames["truth"]
     rating = column_of(truth, columns.rating) if chosen.has_ratings else F.lit(1.0)
     canonical = [*_ids(truth, columns, chosen), rating.alias("rating")]
@@ -144,12 +144,12 @@ def _with_catalog_flag(rows: DataFrame, catalog: DataFrame) -> DataFrame:
 
 
 def _canonical(
-    frame: DataFrame, read: ListColumns, chosen: ChosenColumns, columns: Columns, arrays: tuple[int, int | None]
+    frame: DataFrame, read: ListColumns, chosen: ChosenColumns, columns: Columns, *, n_buckets: int, longest: int | None
 ) -> DataFrame:
-    """Canonical predictions. `arrays`: the number of buckets, and the length at which arrays are cut."""
+    """Canonical predictions. Arrays are cut at the length `longest`."""
     model = [column_of(frame, columns.model).cast("string").alias("model")] if read.model else []
     if read.arrays:
-        return _exploded(frame, read, chosen, columns, model, *arrays)
+        return _exploded(frame, read, chosen, columns, model, n_buckets=n_buckets, longest=longest)
     selected = [*model, *_ids(frame, columns, chosen)]
     if read.rank is not None:
         selected.append(column_of(frame, read.rank).cast("bigint").alias("rank"))
@@ -166,6 +166,7 @@ def _exploded(
     chosen: ChosenColumns,
     columns: Columns,
     model: Sequence[Column],
+    *,
     n_buckets: int,
     longest: int | None,
 ) -> DataFrame:
@@ -267,7 +268,7 @@ def column_of(frame: DataFrame, name: str) -> Column:
 def read_predictions(predictions: DataFrame, columns: Columns) -> DataFrame:
     """Canonical form of a single table of predictions. `DataError` if a column is missing or has the wrong type."""
     chosen = accepted_columns.choose_list_columns(schema_of("predictions", predictions), columns)
-    return _canonical(predictions, chosen.lists["predictions"], chosen, columns, (1, None)).drop("bucket")
+    return _canonical(predictions, chosen.lists["predictions"], chosen, columns, n_buckets=1, longest=None).drop("bucket")
 
 
 def clean_predictions(rows: DataFrame, convention: Convention, policies: Mapping[str, str] = {}) -> DataFrame:
@@ -278,9 +279,9 @@ def clean_predictions(rows: DataFrame, convention: Convention, policies: Mapping
     return kept.withColumn("score", F.when(~number_of(F.col("score")).missing, F.col("score")))
 
 
-def clean_truth(rows: DataFrame, convention: Convention, policies: Mapping[str, str] = {}) -> DataFrame:
+def clean_truth(rows: DataFrame, request: Request) -> DataFrame:
     """Canonical ground truth without faulty rows, and without missing ratings if the convention drops them."""
-    return _without(rows, row_rules.left_out(row_rules.truth_faults(_columns_of(rows)), convention, policies))
+    return _without(rows, row_rules.left_out(row_rules.truth_faults(_columns_of(rows)), request.convention, request.policies))
 
 
 def clean_train(rows: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from spark_recmetrics.diagnostics.doctor_spark import examine
+from spark_recmetrics.diagnostics.doctor_spark import examine, failures
 from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError
 from spark_recmetrics.job.evaluate import run_evaluation
 from spark_recmetrics.job.files.config import Config, Published
@@ -183,9 +183,8 @@ def _doctor(arguments: argparse.Namespace) -> None:
         for check in examine(lambda: stack.enter_context(session()), output):
             print(check, flush=True)
             checks.append(check)
-    failed = [check.name for check in checks if check.level == "FAIL"]
-    if failed:
-        raise DataError(f"doctor: {len(failed)} of {len(checks)} checks failed: {', '.join(failed)}")
+    if failed := failures(checks):
+        raise DataError(f"doctor: {failed}")
 
 
 def _validate(arguments: argparse.Namespace) -> None:

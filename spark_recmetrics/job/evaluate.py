@@ -22,7 +22,7 @@ from spark_recmetrics.job.preflight import check_inputs, common_arguments, evalu
 from spark_recmetrics.job.published import gate_results, previous_rows, print_gates
 from spark_recmetrics.job.session_spark import checked_session
 from spark_recmetrics.reports.page import Page, can_be_made
-from spark_recmetrics.reports.selection import headline_of
+from spark_recmetrics.reports.selection import headline_of, of_all_users
 from spark_recmetrics.reports.tables import metric_table, pareto_table, slice_table
 from spark_recmetrics.runs.history_spark import publish, published_rows
 from spark_recmetrics.storage.credentials import Vault
@@ -189,7 +189,7 @@ def _report_text(config: Config, evaluation: Evaluation, outcome: JobOutcome) ->
     users = ", ".join(f"{printable(model)} {n}" for model, n in outcome.n_users.items())
     blocks = [
         f"{config.title}, convention {result.convention}, evaluated users: {users}",
-        metric_table([row for row in result.rows if row["slice"] == "all"]),
+        metric_table(of_all_users(result.rows)),
     ]
     if len(outcome.n_users) > 1:
         blocks.append("* best value in the row")

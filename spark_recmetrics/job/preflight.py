@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.columns import TABLE_OF
+from spark_recmetrics.diagnostics.doctor_spark import failures
 from spark_recmetrics.diagnostics.preflight_spark import prove
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.inputs.spark import union_models
@@ -36,14 +37,14 @@ def run_preflight(config: Config, outcome: JobOutcome, vault: Vault) -> None:
 def check_inputs(spark: SparkSession, config: Config, arguments: Mapping[str, Any], outcome: JobOutcome) -> None:
     """Run the checks of `prove` and print one line per check. Raises `DataError` if one fails."""
     options = {} if config.preflight is None else config.preflight.model_dump()
+    checks = []
     with step(spark, "preflight"):
         for check in prove(**arguments, **options):
             print_text(check)
+            checks.append(check)
             outcome.preflight.append(asdict(check))
-    failed = [check["name"] for check in outcome.preflight if check["level"] == "FAIL"]
-    if failed:
-        n_checks = len(outcome.preflight)
-        raise DataError(f"preflight: {len(failed)} of {n_checks} checks failed: {', '.join(failed)}: nothing was published")
+    if failed := failures(checks):
+        raise DataError(f"preflight: {failed}: nothing was published")
 
 
 def common_arguments(spark: SparkSession, config: Config, vault: Vault) -> dict[str, Any]:

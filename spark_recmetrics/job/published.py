@@ -12,7 +12,6 @@ from spark_recmetrics.job.files.config import ComparisonOptions, Config, Publish
 from spark_recmetrics.job.outcome import JobOutcome, print_text
 from spark_recmetrics.job.session_spark import session
 from spark_recmetrics.metrics import Metric, parse
-from spark_recmetrics.metrics.parsing import named_populations
 from spark_recmetrics.reports.tables import history_table
 from spark_recmetrics.request.slices import Slice, bands_of
 from spark_recmetrics.runs.history_spark import published_rows, rows_of_run
@@ -73,7 +72,7 @@ def _comparisons(config: Config, rows: Sequence[dict[str, Any]], per_user: DataF
         question = Question(
             sorted(models),
             [parse(metric) for metric in sorted(metrics)],
-            named_populations(config.evaluation.chosen_convention),
+            config.evaluation.chosen_convention,
             baseline,
             TestOptions(correction="none", alpha=ALPHA),
         )
@@ -106,7 +105,7 @@ def run_comparison(config: Config, outcome: JobOutcome, _: Vault, *, run_id: str
     with session() as spark:
         rows = _rows_to_compare(spark, config, metrics, run_id)
         run = Run(rows[0]["run_id"], config.as_of)
-        convention = named_populations(config.evaluation.chosen_convention)
+        convention = config.evaluation.chosen_convention
         models, published_metrics = {row["model"] for row in rows}, {row["metric"] for row in rows}
         _check_published(run, {row["convention"] for row in rows}, str(convention), models, options.baseline)
         per_user = rows_of_run(spark, output, run, table="per_user")

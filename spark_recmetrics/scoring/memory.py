@@ -110,7 +110,7 @@ def _described(rows: pd.DataFrame, known: Known[pd.DataFrame]) -> pd.DataFrame:
 
 def _relevant_only(inputs: MemoryInputs, request: Request, *, judged: bool) -> pd.DataFrame:
     """Ground truth whose `rating` is NaN if the row is not relevant. With `judged`, `value` has the rating of every row."""
-    rows = clean_truth(inputs.truth, request.convention, request.policies)
+    rows = clean_truth(inputs.truth, request)
     relevant = relevant_rows(rows, request.convention, has_ratings=inputs.has_ratings)
     value = number_of(rows["rating"]).value
     truth = to_pandas(rows.select(["user", "item"]))
@@ -200,7 +200,7 @@ def _rated(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request) -
     """Moments of rating errors, and rating metrics, of each (model, user) with a pair. See `spark.rating_errors`."""
     convention = request.convention
     lists = clean_lists(inputs.predicted[request.rating_table], known, request)
-    truth = clean_truth(inputs.truth, convention, request.policies)
+    truth = clean_truth(inputs.truth, request)
     (lists, rated), users = with_numbers(lists, true_ratings(truth, convention))
     lists = distinct_items(lists if "model" in lists else lists.assign(model=0), request)
     score = lists["score"].astype(np.float64)

@@ -109,7 +109,7 @@ def ranked_lists(inputs: Inputs, known: Known[DataFrame], request: Request, scor
     else:
         rows = distinct_items(in_buckets(rows, request.n_buckets), request)
         if request.convention.candidates == "judged":
-            rows = _judged_first(rows, _clean_truth(inputs.truth, request), request.n_buckets)
+            rows = _judged_first(rows, clean_truth(inputs.truth, request), request.n_buckets)
         ranked = top_rows(rows, k=k, convention=request.convention, trust_rank=scoring.given_ranks, cuts=scoring.cuts)
     kept = ranked if "scores" in scoring.needs else ranked.drop("score")
     kept = kept.withColumn("score", F.col("score").cast("double")) if "score" in kept.columns else kept
@@ -129,14 +129,10 @@ def _lists(predictions: DataFrame, known: Known[DataFrame], request: Request, sc
     return rows.drop("score") if "rank" in rows.columns and "scores" not in scoring.needs else rows
 
 
-def _clean_truth(truth: DataFrame, request: Request) -> DataFrame:
-    return clean_truth(truth, request.convention, request.policies)
-
-
 def _other_rows(inputs: Inputs, known: Known[DataFrame], request: Request, scoring: Scoring) -> dict[int, DataFrame]:
     """By `columns.KIND`, the rows of the ground truth and side information."""
     judged = "matched" in scoring.needs
-    truth = _clean_truth(inputs.counts["truth"].observed_rows(), request)
+    truth = clean_truth(inputs.counts["truth"].observed_rows(), request)
     truth = relevant_only(truth, request.convention, has_ratings=inputs.has_ratings, judged=judged)
     truth = with_bands(truth, known.bands["item"]) if "item" in known.bands else truth
     rows = {KIND_TRUTH: _described(truth, known)}
@@ -211,7 +207,7 @@ def _rated(inputs: Inputs, known: Known[DataFrame], request: Request, truth: Dat
     table = request.rating_table
     rows = inputs.counts[table].observed_rows() if counted else inputs.predicted[table]
     rows = distinct_items(clean_lists(rows, known, request).drop("bucket"), request)
-    errors = rating_errors(rows, _clean_truth(truth, request), request.rating_metrics, request.convention)
+    errors = rating_errors(rows, clean_truth(truth, request), request.rating_metrics, request.convention)
     return errors if "model" in errors.columns else errors.withColumn("model", F.lit(0))
 
 

@@ -83,19 +83,18 @@ def _read(side: Side, inputs: MemoryInputs, columns: Columns, bands: Sequence[Ba
     table = inputs.segments if side == "user" else inputs.groups
     if table is None:
         raise ValueError(f"there is no table of {side}s")
-    return read_bands(side, table, (columns.ids(side), type_of_arrow(inputs.truth[side].type)), bands, key)
+    return read_bands(side, table, bands, key, id_col=columns.ids(side), id_type=type_of_arrow(inputs.truth[side].type))
 
 
 def read_bands(
-    side: Side, table: MemoryTable, ids: tuple[str, ColumnType], bands: Sequence[Band], key: str = "slices"
+    side: Side, table: MemoryTable, bands: Sequence[Band], key: str, *, id_col: str, id_type: ColumnType
 ) -> pd.DataFrame:
     """The ids of a table, each once, and `Band.column` for each band: a string, a list of strings, or None.
 
-    `ids` are the name of the id column, and the type of ids in the evaluation. An id that is repeated raises `DataError`.
+    `id_type` is the type of ids in the evaluation. An id that is repeated raises `DataError`.
     """
-    name, id_type = ids
     values = {band.column: _values(side, table, band, key) for band in bands}
-    column = cast_ids(table.column(name), id_type)
+    column = cast_ids(table.column(id_col), id_type)
     has_id = column.is_valid().to_numpy()
     rows = pd.DataFrame({side: ids_to_pandas(column.filter(has_id))})
     for band_column, cells in values.items():

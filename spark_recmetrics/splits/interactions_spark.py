@@ -119,9 +119,15 @@ class Interactions:
 
 @read.example_in_errors()
 def read_interactions(
-    rows: DataFrame, columns: Columns, time: str | None, minima: tuple[int, int], zone: str | None = None
+    rows: DataFrame,
+    columns: Columns,
+    time: str | None,
+    *,
+    min_user_rows: int,
+    min_item_rows: int,
+    zone: str | None = None,
 ) -> Interactions:
-    """The caller's table with checked columns. No job has run yet. `minima` are the fewest rows of a user, and of an item."""
+    """The caller's table with checked columns. No job has run yet."""
     checked_columns(columns)
     check_frame("rows", rows)
     schema = schema_of("rows", rows)
@@ -138,7 +144,8 @@ def read_interactions(
         clock = clock_of(rows.schema[time].dataType, zone)
         added[TIME] = clock.number(column_of(rows, time))
     frame = rows.withColumns(added)
-    for name, option, minimum in zip((columns.user, columns.item), ("min_user_rows", "min_item_rows"), minima, strict=True):
+    minima = ((columns.user, "min_user_rows", min_user_rows), (columns.item, "min_item_rows", min_item_rows))
+    for name, option, minimum in minima:
         least = checked_integer(minimum, option)
         if least > 1:
             frame = _frequent(frame, name, least)

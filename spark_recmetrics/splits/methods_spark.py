@@ -75,7 +75,7 @@ def temporal(
     if (cut is None) == (test_share is None):
         raise ConfigError(f"expected either cut or test_share, found {'neither' if cut is None else 'both'}")
     share = None if test_share is None else checked_share(test_share)
-    table = read_interactions(rows, columns, time, (min_user_rows, min_item_rows), zone)
+    table = read_interactions(rows, columns, time, min_user_rows=min_user_rows, min_item_rows=min_item_rows, zone=zone)
     clock = table.clock
     if clock is None:
         raise ConfigError("time: expected the name of a column, found None")
@@ -137,7 +137,7 @@ def leave_n_out(
         raise ConfigError(f"by: expected one of time, hash, found {by!r}{did_you_mean(str(by), ('time', 'hash'))}")
     seed = _seed(seed)
     time = "timestamp" if time is None and by == "time" else time
-    table = _checked(rows, columns, time, (min_user_rows, min_item_rows))
+    table = _checked(rows, columns, time, min_user_rows=min_user_rows, min_item_rows=min_item_rows)
     ranked = table.ranked([F.col(TIME).desc()] if by == "time" else [table.bits(seed).asc()])
     method = f"leave_n_out(n={n}, by={by!r}{'' if by == 'time' else f', seed={seed}'})"
     is_test = (F.col(POSITION) <= n) & (F.col(N_OF_USER) > n)
@@ -200,7 +200,7 @@ def random(
         (21, 9, 0)
     """
     share, seed, per_user = checked_share(test_share), _seed(seed), _switch(per_user, "per_user")
-    table = _checked(rows, columns, time, (min_user_rows, min_item_rows))
+    table = _checked(rows, columns, time, min_user_rows=min_user_rows, min_item_rows=min_item_rows)
     method = f"random(test_share={test_share}, seed={seed}, per_user={per_user})"
     if not per_user:
         is_test = table.bits(seed) < share.numerator * 2**BITS // share.denominator
@@ -251,7 +251,7 @@ def k_fold(
     n_folds, seed, per_user = checked_integer(n_folds, "n_folds"), _seed(seed), _switch(per_user, "per_user")
     if n_folds < 2:
         raise ConfigError(f"n_folds: expected an integer of at least 2, found {n_folds}")
-    table = _checked(rows, columns, time, (min_user_rows, min_item_rows))
+    table = _checked(rows, columns, time, min_user_rows=min_user_rows, min_item_rows=min_item_rows)
     frame, number = table.frame, table.bits(seed)
     if per_user:
         # Users start with different folds. Otherwise the few rows of short users would all be in the first folds.
@@ -261,8 +261,8 @@ def k_fold(
     return Folds(assigned, f"k_fold(n_folds={n_folds}, seed={seed}, per_user={per_user})", n_folds, table)
 
 
-def _checked(rows: DataFrame, columns: Columns, time: str | None, minima: tuple[int, int]) -> Interactions:
-    table = read_interactions(rows, columns, time, minima)
+def _checked(rows: DataFrame, columns: Columns, time: str | None, *, min_user_rows: int, min_item_rows: int) -> Interactions:
+    table = read_interactions(rows, columns, time, min_user_rows=min_user_rows, min_item_rows=min_item_rows)
     table.check()
     return table
 

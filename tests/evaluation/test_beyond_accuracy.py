@@ -469,7 +469,7 @@ def test_there_are_a_thousand_groups_at_most():
 
 def names_of_groups(cells):
     table = MemoryTable("item_groups", pd.DataFrame({"item_id": range(len(cells)), "kind": cells}))
-    return read_bands("item", table, ("item_id", BIGINT), [Band("kind")], key="groups")["slice_kind"].tolist()
+    return read_bands("item", table, [Band("kind")], "groups", id_col="item_id", id_type=BIGINT)["slice_kind"].tolist()
 
 
 def test_groups_have_the_names_that_spark_writes():
