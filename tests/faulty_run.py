@@ -148,7 +148,7 @@ def observed(spark, fault):
     kept = actions.materialize(counts.observed_rows().repartition(3, "id").mapInPandas(read_again, "id long"))
     actions.collect_rows(kept.agg({"id": "max"}))
     actions.release(kept)
-    return actions.observed_counts(counts)
+    return counts.observed_counts()
 
 
 def main(master, folder, *faults):
@@ -159,13 +159,13 @@ def main(master, folder, *faults):
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     case = random_data.merged_cases(range(2), duplicates=True)
-    recounted, observed_counts = [], actions.observed_counts
+    recounted, observed_counts = [], actions.RowCounts.observed_counts
 
     def record(counts):
         recounted.append(counts.observation.get[RECOUNTED])
         return observed_counts(counts)
 
-    actions.observed_counts = record
+    actions.RowCounts.observed_counts = record
     for n, name in enumerate(("none", *faults)):
         recounted.clear()
         kind, place = name.split("-") if n else ("none", "")

@@ -14,7 +14,6 @@ from spark_recmetrics.conventions import RATED, Convention
 from spark_recmetrics.metrics import Metric, Sums
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.registry import finished
-from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.request.user_sums import Tally, tallies
 from spark_recmetrics.scoring.partial_sums import (
     MOST_RANGES,
@@ -110,7 +109,7 @@ def means(
     metrics: Sequence[Metric],
     convention: Convention,
     across: Mapping[str, tuple[float | None, int]],
-    confidence: float = Intervals.confidence,
+    confidence: float,
 ) -> list[Mean]:
     """The values of one model, from its totals, see `combined`.
 

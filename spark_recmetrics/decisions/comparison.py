@@ -13,7 +13,7 @@ from spark_recmetrics.conventions import Convention
 from spark_recmetrics.decisions.differences import DifferenceSpec, differences_in_memory
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.evaluation.result import Result
-from spark_recmetrics.metrics import DEFAULT_N_BUCKETS, Metric, expand
+from spark_recmetrics.metrics import Metric, expand
 from spark_recmetrics.reports.tables import comparison_table
 from spark_recmetrics.request.slices import ALL_USERS, MIN_USERS, Slice, in_order
 from spark_recmetrics.request.user_sums import tallies
@@ -193,7 +193,7 @@ class Question:
         )
 
 
-def compared(per_user: Any, question: Question, *, n_parts: int = DEFAULT_N_BUCKETS) -> Comparison:
+def compared(per_user: Any, question: Question, *, n_parts: int) -> Comparison:
     """Test the differences on the users for whom both models have a value; PER_USER may be a frame of Spark or pandas."""
     sums: dict[tuple[str, str], dict[tuple[int, int], Any]] = {_ALL: {}}
     for row in _differences(per_user, question.differences, n_parts):

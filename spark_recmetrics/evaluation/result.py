@@ -25,7 +25,7 @@ from spark_recmetrics.metrics import COMBINED, Metric
 from spark_recmetrics.metrics.objectives import Objectives, Standing
 from spark_recmetrics.reports.markdown import as_markdown
 from spark_recmetrics.reports.selection import headline_metric, of_all_users
-from spark_recmetrics.reports.tables import metric_table, pareto_table
+from spark_recmetrics.reports.tables import comparison_table, metric_table, pareto_table, slice_table
 from spark_recmetrics.request.intervals import Intervals
 from spark_recmetrics.request.slices import MIN_USERS, Slice, in_order
 from spark_recmetrics.runs.identity import Run
@@ -195,11 +195,9 @@ class Result:
         object.__setattr__(self, "warnings", list(dict.fromkeys([*self.warnings, *self._unknown_standings, *self.emptiness])))
 
     def __str__(self) -> str:
-        users = ", ".join(f"{printable(model)} {n}" for model, n in self.n_users.items())
+        header, *tables = _first_blocks(self)
         warnings = f"; {counted(len(self.warnings), 'warning')}" if self.warnings else ""
-        table = metric_table(of_all_users(self.rows))
-        front = f"\n\n{pareto_table(self.pareto())}" if self.objectives else ""
-        return f"convention {self.convention}, evaluated users: {users}{warnings}\n\n{table}{front}"
+        return "\n\n".join([f"{header}{warnings}", *tables])
 
     __repr__ = __str__
 
@@ -423,16 +421,19 @@ class Result:
             PublishError: The file cannot be written.
         """
         decisions = _decisions(comparison, gates)
-        content = {
+        content = self.content(comparison=decisions["comparison"], gates=decisions["gate_results"])
+        return write_whole(path, json_text(content, indent=1) + "\n")
+
+    def content(self, **fields: Any) -> dict[str, Any]:
+        """The object of `to_json`, with further fields."""
+        return {
             "status": self.status,
             "warnings": self.warnings,
             "summary": self.rows,
             "data_report": [check._asdict() for check in self.data_checks],
             "pareto": [standing._asdict() for standing in self.pareto()],
-            "comparison": decisions["comparison"],
-            "gates": decisions["gate_results"],
+            **fields,
         }
-        return write_whole(path, json_text(content, indent=1) + "\n")
 
     def _repr_html_(self) -> str | None:
         """The values with confidence intervals and the warnings, for a notebook. Without jinja2, notebooks show the text."""
@@ -455,6 +456,27 @@ class Result:
             standings=self.pareto(),
             **options,
         )
+
+
+def _first_blocks(result: Result) -> list[str]:
+    """The evaluated users, the values over all users, and with objectives the Pareto fronts."""
+    users = ", ".join(f"{printable(model)} {n}" for model, n in result.n_users.items())
+    fronts = [pareto_table(result.pareto())] if result.objectives else []
+    return [f"convention {result.convention}, evaluated users: {users}", metric_table(of_all_users(result.rows)), *fronts]
+
+
+def report_text(result: Result, title: str, *, warnings: Sequence[str], comparison: Compared | None = None) -> str:
+    """Values, slices, comparison and warnings as text."""
+    header, table, *fronts = _first_blocks(result)
+    note = ["* best value in the row"] if len(result.n_users) > 1 else []
+    means = next(iter(result.means.values()))
+    sliced_metrics = [headline(means).metric] if result.slices else []
+    sliced_metrics += [mean.metric for mean in means if mean.metric.definition.by_pair]
+    blocks = [f"{title}, {header}", table, *note, *fronts]
+    blocks += [slice_table(result.rows, str(metric)) for metric in dict.fromkeys(sliced_metrics)]
+    blocks += [] if comparison is None else [comparison_table(comparison.rows, comparison.alpha)]
+    blocks += ["\n".join(f"warning: {printable(warning)}" for warning in warnings)] if warnings else []
+    return "\n\n".join(blocks)
 
 
 def _decisions(comparison: Compared | None, gates: Sequence[NamedTuple]) -> dict[str, Any]:

@@ -324,7 +324,7 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
 
 def _counted(counts: RowCounts) -> dict[str, Any]:
     """What was counted of a table, with examples of each fault."""
-    numbers = actions.observed_counts(counts)
+    numbers = counts.observed_counts()
     keys = [key for key in ("model", "user", "item") if key in counts.rows.columns]
     named = (F.concat(F.lit(f"{key} "), F.coalesce(F.col(key).cast("string"), F.lit("null"))) for key in keys)
     ids = F.concat_ws(", ", *named)

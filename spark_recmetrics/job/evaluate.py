@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from spark_recmetrics.decisions.comparison import Comparison, compare
 from spark_recmetrics.decisions.gates import GateResult
 from spark_recmetrics.errors import ConfigError, DataError, GateError, PublishError, RecMetricsError, reason_of
-from spark_recmetrics.evaluation.result import Result, headline, write_whole
+from spark_recmetrics.evaluation.result import Result, report_text, write_whole
 from spark_recmetrics.evaluation.stages import evaluate
 from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.job.files.config import Config
@@ -22,8 +22,7 @@ from spark_recmetrics.job.preflight import check_inputs, common_arguments, evalu
 from spark_recmetrics.job.published import gate_results, previous_rows, print_gates
 from spark_recmetrics.job.session_spark import checked_session
 from spark_recmetrics.reports.page import Page, can_be_made
-from spark_recmetrics.reports.selection import headline_of, of_all_users
-from spark_recmetrics.reports.tables import metric_table, pareto_table, slice_table
+from spark_recmetrics.reports.selection import headline_of
 from spark_recmetrics.runs.history_spark import publish, published_rows
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.progress import step
@@ -35,12 +34,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """The values of a run, and what follows from them."""
+class EvaluatedRun:
+    """The values of a run, what follows from them, and its reports as text and as HTML."""
 
     result: Result
     gate_results: Sequence[GateResult]
     comparison: Comparison | None
+    text: str = ""
+    html: str | None = None
 
 
 def run_evaluation(
@@ -50,12 +51,12 @@ def run_evaluation(
     if config.report_path is not None:
         check_replaceable(Path(config.report_path), "report", "report")
     try:
-        evaluation, text, html = _evaluate_and_publish(config, outcome, vault, explain_user)
+        evaluation = _evaluate_and_publish(config, outcome, vault, explain_user)
     except Exception as error:
         if outcome.report is None:
             _write_failure_page(config, error, outcome, vault)
         raise
-    tracking_error = _log_to_mlflow(config, evaluation, outcome, text, html)
+    tracking_error = _log_to_mlflow(config, evaluation, outcome)
     try:
         _check_values(evaluation, fail_on_gates=fail_on_gates)
     except (DataError, GateError):
@@ -66,10 +67,7 @@ def run_evaluation(
         raise tracking_error
 
 
-def _evaluate_and_publish(
-    config: Config, outcome: JobOutcome, vault: Vault, explain_user: str | None
-) -> tuple[Evaluation, str, str | None]:
-    """The evaluation, with its report as text and as HTML."""
+def _evaluate_and_publish(config: Config, outcome: JobOutcome, vault: Vault, explain_user: str | None) -> EvaluatedRun:
     if config.tracking is not None:
         check_installed("tracking.mlflow")
     with checked_session() as spark:
@@ -79,13 +77,13 @@ def _evaluate_and_publish(
             if config.gates:
                 with step(spark, "gates"):
                     results = gate_results(config, result.rows, previous_rows(spark, config), result.per_user)
-            evaluation = Evaluation(result, results, _compare(config, result, outcome))
+            evaluation = EvaluatedRun(result, results, _compare(config, result, outcome))
             outcome.tables = _publish(spark, config, evaluation)
         finally:
             result.release()
         _fill(outcome, evaluation)
         html = _make_page(spark, config, evaluation, outcome, vault)
-        text = _report_text(config, evaluation, outcome)
+        text = report_text(result, config.title, comparison=evaluation.comparison, warnings=outcome.warnings)
         print_text(text)
         outcome.print_tables()
         if outcome.report is not None:
@@ -96,7 +94,7 @@ def _evaluate_and_publish(
                     print_text(f"\n{result.explain(explain_user)}\n")
                 except DataError as error:  # an unknown user; all tables are published
                     print_warning(f"--explain-user: {error}")
-    return evaluation, text, html
+    return replace(evaluation, text=text, html=html)
 
 
 def _evaluate(spark: SparkSession, config: Config, outcome: JobOutcome, vault: Vault) -> Result:
@@ -133,7 +131,7 @@ def _compare(config: Config, result: Result, outcome: JobOutcome) -> Comparison 
     return compare(result, **config.comparison.model_dump())
 
 
-def _publish(spark: SparkSession, config: Config, evaluation: Evaluation) -> dict[str, str]:
+def _publish(spark: SparkSession, config: Config, evaluation: EvaluatedRun) -> dict[str, str]:
     result = evaluation.result
     frames = {"data_report": result.data_report, "per_user": result.per_user, "summary": result.summary}
     if evaluation.gate_results:
@@ -143,7 +141,7 @@ def _publish(spark: SparkSession, config: Config, evaluation: Evaluation) -> dic
     return publish(frames, config.located(config.output), config.run)
 
 
-def _fill(outcome: JobOutcome, evaluation: Evaluation) -> None:
+def _fill(outcome: JobOutcome, evaluation: EvaluatedRun) -> None:
     result = evaluation.result
     outcome.status, outcome.models, outcome.n_users = result.status, result.to_dict(), result.n_users
     outcome.gates = [row._asdict() for row in evaluation.gate_results]
@@ -152,9 +150,7 @@ def _fill(outcome: JobOutcome, evaluation: Evaluation) -> None:
     outcome.warnings = [line for line in result.warnings if line not in result.emptiness] + outcome.warnings
 
 
-def _log_to_mlflow(
-    config: Config, evaluation: Evaluation, outcome: JobOutcome, text: str, html: str | None
-) -> PublishError | None:
+def _log_to_mlflow(config: Config, evaluation: EvaluatedRun, outcome: JobOutcome) -> PublishError | None:
     """Log the published run to MLflow if it is configured. Returns the error if it fails and `on_error` is `fail`."""
     if config.tracking is None:
         return None
@@ -162,7 +158,7 @@ def _log_to_mlflow(
     fields = {name: getattr(outcome, name) for name in ("warnings", "gates", "tables", "preflight")}
     fields["comparison"] = [] if evaluation.comparison is None else evaluation.comparison.rows
     try:
-        tracked = track(evaluation.result, options, report=text, page=html, fields=fields)
+        tracked = track(evaluation.result, options, report=evaluation.text, page=evaluation.html, fields=fields)
     except PublishError as error:
         outcome.tracking = {"mlflow": {}}
         if options.on_error == "fail":
@@ -176,37 +172,14 @@ def _log_to_mlflow(
     return None
 
 
-def _check_values(evaluation: Evaluation, *, fail_on_gates: bool) -> None:
+def _check_values(evaluation: EvaluatedRun, *, fail_on_gates: bool) -> None:
     """Print the gates, and raise an error if there are no users to evaluate or a gate failed."""
     if evaluation.result.status != "ok":
         raise DataError("\n".join(evaluation.result.emptiness))
     print_gates(evaluation.gate_results, enforced=fail_on_gates)
 
 
-def _report_text(config: Config, evaluation: Evaluation, outcome: JobOutcome) -> str:
-    """Values, slices, comparison and warnings as text."""
-    result = evaluation.result
-    users = ", ".join(f"{printable(model)} {n}" for model, n in outcome.n_users.items())
-    blocks = [
-        f"{config.title}, convention {result.convention}, evaluated users: {users}",
-        metric_table(of_all_users(result.rows)),
-    ]
-    if len(outcome.n_users) > 1:
-        blocks.append("* best value in the row")
-    if result.objectives:
-        blocks.append(pareto_table(result.pareto()))
-    means = next(iter(result.means.values()))
-    sliced_metrics = [headline(means).metric] if result.slices else []
-    sliced_metrics += [mean.metric for mean in means if mean.metric.definition.by_pair]
-    blocks += [slice_table(result.rows, str(metric)) for metric in dict.fromkeys(sliced_metrics)]
-    if evaluation.comparison is not None:
-        blocks.append(str(evaluation.comparison))
-    if outcome.warnings:
-        blocks.append("\n".join(f"warning: {printable(warning)}" for warning in outcome.warnings))
-    return "\n\n".join(blocks)
-
-
-def _make_page(spark: SparkSession, config: Config, evaluation: Evaluation, outcome: JobOutcome, vault: Vault) -> str | None:
+def _make_page(spark: SparkSession, config: Config, evaluation: EvaluatedRun, outcome: JobOutcome, vault: Vault) -> str | None:
     """Write the HTML report to the configured file, and return it for MLflow. None if neither needs it.
 
     The tables are already published, so a page that cannot be made or written is a warning.

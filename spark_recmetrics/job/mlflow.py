@@ -14,10 +14,9 @@ from typing import Any, Literal, NamedTuple
 
 from spark_recmetrics.decisions.gates import GateResult
 from spark_recmetrics.errors import ConfigError, PublishError, reason_of, without_extra
-from spark_recmetrics.evaluation.result import Compared, Result, headline
+from spark_recmetrics.evaluation.result import Compared, Result, report_text
 from spark_recmetrics.reports.findings import gates_summary
 from spark_recmetrics.reports.page import can_be_made
-from spark_recmetrics.reports.tables import slice_table
 from spark_recmetrics.request.slices import Slice, in_order
 from spark_recmetrics.storage.credentials import CREDENTIALS_IN_ADDRESS, without_password
 from spark_recmetrics.text import brief, json_text, printable
@@ -162,14 +161,15 @@ def log_to_mlflow(  # noqa: PLR0913 - public entry point
     if can_be_made():
         page = result.as_html(comparison=comparison, gates=gates, history=history, configuration=configuration)
     fields = {"gates": [row._asdict() for row in gates], "comparison": [] if comparison is None else comparison.rows}
-    return track(result, options, page=page, fields=fields)
+    title = ", as of ".join(printable(part) for part in (result.run.job or "evaluation", result.run.as_of) if part)
+    report = report_text(result, title, comparison=comparison, warnings=result.warnings)
+    return track(result, options, report=report, page=page, fields=fields)
 
 
-def track(
-    result: Result, options: Mlflow, *, fields: Mapping[str, Any], page: str | None = None, report: str | None = None
-) -> Tracked:
+def track(result: Result, options: Mlflow, *, fields: Mapping[str, Any], page: str | None, report: str) -> Tracked:
     """Log a result with further `fields` of `result.json`. `page` is `report.html`, `report` is `report.txt`."""
-    artifacts = {"result.json": _as_json(result, fields), "report.txt": _report(result) if report is None else report}
+    content = {**_identity(result), "run_id": result.run.run_id, "models": result.to_dict(), **result.content(**fields)}
+    artifacts = {"result.json": json_text(content, indent=1), "report.txt": report}
     artifacts |= {} if page is None else {"report.html": page}
     tags = {"gates": gates_summary(fields["gates"])[0]} if fields["gates"] else {}
     logs = {model: _Log.of(result, model, options, tags) for model in result.means}
@@ -246,29 +246,6 @@ def _name_part(text: str) -> str:
 def _undefined_text(names: Sequence[str]) -> str:
     others = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return f"{len(names)} undefined and not logged: {', '.join(names[:5])}{others}"
-
-
-def _as_json(result: Result, fields: Mapping[str, Any]) -> str:
-    content = {
-        **_identity(result),
-        "run_id": result.run.run_id,
-        "status": result.status,
-        "models": result.to_dict(),
-        "warnings": list(result.warnings),
-        **fields,
-        "summary": result.rows,
-        "data_report": [check._asdict() for check in result.data_checks],
-        "pareto": [standing._asdict() for standing in result.pareto()],
-    }
-    return json_text(content, indent=1)
-
-
-def _report(result: Result) -> str:
-    title = ", as of ".join(printable(part) for part in (result.run.job or "evaluation", result.run.as_of) if part)
-    blocks = [title, str(result)]
-    if result.slices:
-        blocks.append(slice_table(result.rows, str(headline(next(iter(result.means.values()))).metric)))
-    return "\n\n".join([*blocks, "\n".join(f"warning: {printable(line)}" for line in result.warnings)])
 
 
 def _write(

@@ -86,7 +86,7 @@ def tie_edges(after: Bools, before: Bools) -> tuple[Ints, Ints]:
     return first, last
 
 
-def comparable_scores(score: Floats, *, first: bool = False) -> Floats:
+def comparable_scores(score: Floats, *, first: bool) -> Floats:
     """Scores without NaN: missing scores are tied, and below all others (or above all others), infinite ones included."""
     largest = np.finfo(np.float64).max
     finite = np.minimum(score, largest) if first else np.maximum(score, -largest)

@@ -104,7 +104,7 @@ def count_specs(metrics: Iterable[Metric], convention: Convention) -> list[Count
     return list(dict.fromkeys(CountSpec.of(metric, convention) for metric in metrics if metric.definition.kind == "item"))
 
 
-def item_columns(n_counted: int, n_summed: int = 0) -> list[str]:
+def item_columns(n_counted: int, n_summed: int) -> list[str]:
     """The names of the arrays of `count_items` for these numbers of `counted` and `summed`."""
     counted = [f"{name}{place}" for name in (ITEM_COUNTS, ITEM_WEIGHTS) for place in range(n_counted)]
     summed = [f"{name}{place}" for name in (ITEM_ROWS, ITEM_TOTALS) for place in range(n_summed)]
@@ -117,7 +117,7 @@ def count_items(
     n_models: int,
     ids: Any,
     counted: Sequence[CountSpec],
-    summed: Sequence[tuple[Ints, Floats]] = (),
+    summed: Sequence[tuple[Ints, Floats]],
     *,
     repeats: bool,
 ) -> dict[str, Any]:

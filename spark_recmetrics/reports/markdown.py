@@ -16,12 +16,12 @@ from spark_recmetrics.text import printable
 def as_markdown(
     rows: Sequence[Row],
     *,
-    gate_results: Sequence[Row] = (),
-    comparison: Sequence[Row] = (),
-    standings: Sequence[Standing] = (),
-    warnings: Sequence[str] = (),
-    confidence: float = 0.95,
-    alpha: float = 0.05,
+    gate_results: Sequence[Row],
+    comparison: Sequence[Row],
+    standings: Sequence[Standing],
+    warnings: Sequence[str],
+    confidence: float,
+    alpha: float,
 ) -> str:
     """A result as GitHub Markdown: summary, gates, values, objectives, differences, warnings. Slices are left out.
 

@@ -178,7 +178,7 @@ def _stage(rows: DataFrame, output: Output, name: str, attempt: str) -> int:
     counts, spark = RowCounts.of(rows), rows.sparkSession
     with step(spark, f"writing {name}") as step_counts:
         write.add_partitions(counts.observed_rows(), output, name, _PARTITIONS)
-        n_rows: int = actions.observed_counts(counts)["rows"]
+        n_rows: int = counts.observed_counts()["rows"]
         is_ours = F.col(ATTEMPT) == attempt
         stored = write.collect_published(
             spark, output, name, rows.schema, lambda table: table.where(is_ours).agg(*counts.counts)

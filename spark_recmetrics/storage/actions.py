@@ -34,6 +34,9 @@ _THREADS_HAVE_SESSION = "session" in inspect.signature(InheritableThread.__init_
 """True since Spark 4. On 3.5 a cast written in another thread ignores the session's ANSI mode and returns null for what it
 cannot cast (seen on 3.5.0)."""
 
+_N_EXAMPLES = 5
+"""The number of values that an error shows."""
+
 _OBSERVATION_TIMEOUT = 10.0
 """Seconds until the observation of a finished job counts as lost. Spark delivers it in less than one second."""
 
@@ -136,41 +139,39 @@ class RowCounts(NamedTuple):
         numbered = self.rows.withColumn(_ROW_NUMBER, F.monotonically_increasing_id())
         return numbered.observe(self.observation, *self.counts, recounted).drop(_ROW_NUMBER)
 
+    def observed_counts(self) -> dict[str, Any]:
+        """The counts that a finished job observed.
 
-def observed_counts(counts: RowCounts) -> dict[str, Any]:
-    """The counts that a finished job observed.
+        Spark loses an observation when it removes its branch from the plan, for instance next to an empty table, and counts
+        rows twice when an executor is lost. In both cases another job counts the rows.
+        """
+        observed = self._observed()
+        if "rows" in observed and observed.pop(RECOUNTED, None) == 0:
+            return observed
+        if observed:
+            _log.warning("Spark counted some rows twice, so a second job counts them again")
+        return self.rows.agg(*self.counts).collect()[0].asDict()
 
-    Spark loses an observation when it removes its branch from the plan, for instance next to an empty table, and counts rows
-    twice when an executor is lost. In both cases another job counts the rows.
-    """
-    observed = _observation(counts)
-    if "rows" in observed and observed.pop(RECOUNTED, None) == 0:
-        return observed
-    if observed:
-        _log.warning("Spark counted some rows twice, so a second job counts them again")
-    return counts.rows.agg(*counts.counts).collect()[0].asDict()
+    def _observed(self) -> dict[str, Any]:
+        """What Spark observed; empty if the observation is lost."""
+        observed = dict[str, Any]()
 
+        def get() -> None:
+            try:
+                observed.update(self.observation.get)
+            except Exception as error:  # noqa: BLE001 - Spark raises internal assertions, which differ by kind of session
+                _log.debug("observation lost: %s", reason_of(error))
 
-def _observation(counts: RowCounts) -> dict[str, Any]:
-    """What Spark observed; empty if the observation is lost."""
-    observed = dict[str, Any]()
-
-    def get() -> None:
-        try:
-            observed.update(counts.observation.get)
-        except Exception as error:  # noqa: BLE001 - Spark raises internal assertions, which differ by kind of session
-            _log.debug("observation lost: %s", reason_of(error))
-
-    # Before 3.5.8, 4.0.2 and 4.1 (SPARK-54620) Spark waits forever for a lost observation: let a daemon thread wait.
-    thread = threading.Thread(target=get, name="observation", daemon=True)
-    thread.start()
-    thread.join(_OBSERVATION_TIMEOUT)
-    return {} if thread.is_alive() else observed
+        # Before 3.5.8, 4.0.2 and 4.1 (SPARK-54620) Spark waits forever for a lost observation: let a daemon thread wait.
+        thread = threading.Thread(target=get, name="observation", daemon=True)
+        thread.start()
+        thread.join(_OBSERVATION_TIMEOUT)
+        return {} if thread.is_alive() else observed
 
 
-def example_values(frame: DataFrame, n: int = 5, sep: str = ", ") -> str:
-    """Up to n smallest values of the only column of a table, as a string."""
-    return sep.join(str(row[0]) for row in frame.orderBy(frame.columns[0]).limit(n).collect())
+def example_values(frame: DataFrame, sep: str = ", ") -> str:
+    """The smallest values of the only column of a table, as a string."""
+    return sep.join(str(row[0]) for row in frame.orderBy(frame.columns[0]).limit(_N_EXAMPLES).collect())
 
 
 def materialize(frame: DataFrame) -> DataFrame:

@@ -130,7 +130,7 @@ def filtered(frame: DataFrame, where: Mapping[str, Any], key: str) -> DataFrame:
     `DataError` if a column is missing, or its type cannot hold a value.
     """
     types = {field.name: field.dataType for field in frame.schema.fields} if where else {}
-    conditions = []
+    kept = frame
     for name, given in where.items():
         twins = [column for column in frame.columns if column.lower() == name.lower()]
         if name not in twins:
@@ -143,10 +143,8 @@ def filtered(frame: DataFrame, where: Mapping[str, Any], key: str) -> DataFrame:
         values = [
             typed_value(value, column_type, f"{key}.where.{name}") for value in (given if isinstance(given, list) else [given])
         ]
-        conditions.append(column.isin(values))
-    for condition in conditions:
-        frame = frame.where(condition)
-    return frame
+        kept = kept.where(column.isin(values))
+    return kept
 
 
 def typed_value(value: Any, column_type: T.DataType, key: str) -> Any:

@@ -176,5 +176,5 @@ def test_rows_that_spark_counts_twice_are_counted_once(spark, caplog):
         seen = watch.observed_rows()
         assert seen.columns == rows.columns
         actions.collect_rows(seen.orderBy(seen["id"] % 3) if sort else seen)
-        assert actions.observed_counts(watch) == {"rows": 1000, "even": 500}
+        assert watch.observed_counts() == {"rows": 1000, "even": 500}
         assert ("Spark counted some rows twice" in caplog.text) == warned

@@ -121,7 +121,8 @@ def test_parameters_tags_and_artifacts(client):
         "recmetrics.status": result.status,
     }
     text = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/report.txt")
-    assert text.startswith("nightly, as of 2026-11-28\n\nconvention ")
+    assert text.startswith("nightly, as of 2026-11-28, convention ")
+    assert "* best value in the row" in text
     assert "ndcg    10" in text
     logged = json.loads(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/recmetrics/result.json"))
     assert logged["models"] == result.to_dict()
@@ -262,7 +263,7 @@ def test_previous_runs_that_cannot_be_deleted_are_a_warning(client, monkeypatch)
 
 def test_the_json_of_a_job_has_no_infinity(client):
     gate = {"result": "fail", "value": math.inf, "reference": np.float64("nan"), "n_users": np.int64(3), "why": ("a", None)}
-    tracked = tracking.track(one_model(), tracking.Mlflow(), fields={"gates": [gate]})
+    tracked = tracking.track(one_model(), tracking.Mlflow(), fields={"gates": [gate]}, page=None, report="")
     place = client.get_run(tracked.runs["model"]).info.artifact_uri
     logged = json.loads(mlflow.artifacts.load_text(f"{place}/recmetrics/result.json"))
     assert logged["gates"] == [{"result": "fail", "value": None, "reference": None, "n_users": 3, "why": ["a", None]}]

@@ -50,7 +50,7 @@ def test_a_run_that_later_loses_rows_is_left_out(spark, tmp_path):
 def test_a_run_whose_rows_are_missing_is_not_published(spark, tmp_path, monkeypatch):
     folder = str(tmp_path)
     publish(frames_of(spark, 1), Output(path=folder), RUN)
-    monkeypatch.setattr(actions, "observed_counts", lambda *_: {"rows": 4})
+    monkeypatch.setattr(actions.RowCounts, "observed_counts", lambda *_: {"rows": 4})
     with pytest.raises(PublishError, match=f"{folder}/data_report: expected 4 rows of this run, found 2 after") as caught:
         publish(frames_of(spark, 2), Output(path=folder), RUN)
     assert "nothing was published" in str(caught.value)
