@@ -77,7 +77,7 @@ class MemoryTable:
         if name not in self._whole:
             return replace(column_type, integral=bool(whole.all()), inexact=bool(whole.all() and not exact.all()))
         if len(lost := numbers[~(whole & exact)]):
-            raise lost_value(f"cast_ids: {self.name}.{name}", "bigint", _as_java(lost.min()))
+            raise lost_value(f"cast_ids: {self.name}.{name}", "bigint", min(map(_as_java, np.unique(lost))))
         return replace(column_type, integral=True)
 
     def column(self, name: str) -> pa.ChunkedArray:

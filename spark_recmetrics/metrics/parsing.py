@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.errors import ConfigError
@@ -75,6 +75,11 @@ class _Reader:
     def error(self, message: str) -> ConfigError:
         return ConfigError(f"{self.text!r}: {message}")
 
+    @property
+    def found(self) -> str:
+        """The next token as messages show it."""
+        return "nothing" if self.current is None else repr(self.current)
+
     def advance(self) -> str | None:
         """Move to the next token and return the current one."""
         token = self.current
@@ -107,7 +112,7 @@ class _Reader:
         if self.accept("("):
             while True:
                 if self.kind != "word":
-                    raise self.not_a_parameter(definition, self.current or "nothing")
+                    raise self.not_a_parameter(definition, self.found)
                 first = self.advance() or ""
                 if self.accept("="):
                     key, value = self.parameter(definition, first)
@@ -125,17 +130,17 @@ class _Reader:
         kept = () if tuple(operands) == definition.operands else tuple(operands)
         return Metric(name, kept, tuple(sorted(params.items())), self.cut_off(definition))
 
-    def not_a_parameter(self, definition: Definition, token: str) -> ConfigError:
+    def not_a_parameter(self, definition: Definition, found: str) -> ConfigError:
         """An error that shows how the parameters are written."""
         if not definition.options:
-            return self.error(f"{definition.name} has no parameters: write it without (…), found {token!r}")
+            return self.error(f"{definition.name} has no parameters: write it without (…), found {found}")
         defaults = Metric(definition.name).options(Convention("default"))
         *others, last = (
             f"{key}={f'{value:g}' if isinstance(value, float) else value or 'COLUMN'}" for key, value in defaults.items()
         )
         forms = f"{', '.join(others)} or {last}" if others else last
         expected = "a metric or a parameter" if definition.operands else "a parameter"
-        return self.error(f"expected {expected} of {definition.name}, written {forms}, found {token!r}")
+        return self.error(f"expected {expected} of {definition.name}, written {forms}, found {found}")
 
     def check_no_value(self, definition: Definition, word: str) -> None:
         """Reject a word in place of an operand that is a value of a parameter; some values are also names of metrics."""
@@ -144,7 +149,7 @@ class _Reader:
             forms = " or ".join(f"{key}={fold(word)}" for key in keys)
             raise self.error(f"{word!r} is a value of a parameter of {definition.name}: write {forms}")
         if not definition.operands and fold(word) not in ALIASES:
-            raise self.not_a_parameter(definition, word)
+            raise self.not_a_parameter(definition, repr(word))
 
     def parameter(self, definition: Definition, word: str) -> tuple[str, str | float]:
         key = fold(word)
@@ -154,12 +159,12 @@ class _Reader:
         value: str | float
         if isinstance(source, Parameter) and source.column is not None:
             if self.kind != "word":
-                raise self.error(f"{key}: expected the name of a column, of letters, digits and _, found {token!r}")
+                raise self.error(f"{key}: expected the name of a column, of letters, digits and _, found {self.found}")
             value = token or ""
         elif choices:
             value = fold(token or "")
             if self.kind != "word" or value not in choices:
-                raise self.error(f"{key}: expected one of {', '.join(choices)}, found {token!r}")
+                raise self.error(f"{key}: expected one of {', '.join(choices)}, found {self.found}")
         else:
             value = self.number(key, source)
         self.advance()
@@ -172,12 +177,12 @@ class _Reader:
             value = math.nan
         if isinstance(source, Parameter) and source.counts:
             if not (1 <= value <= LARGEST and value.is_integer()):
-                raise self.error(f"{key}: expected {integer_range(value)}, found {self.current!r}")
+                raise self.error(f"{key}: expected {integer_range(value)}, found {self.found}")
             return value
         lowest, below = (0, source.below) if isinstance(source, Parameter) else (1 if source == "entropy_base" else 0, math.inf)
         if not lowest < value < below:
             limit = "" if below == math.inf else f" and below {below:g}"
-            raise self.error(f"{key}: expected a finite number above {lowest}{limit}, found {self.current!r}")
+            raise self.error(f"{key}: expected a finite number above {lowest}{limit}, found {self.found}")
         return value
 
     def check_operands(self, definition: Definition, operands: Sequence[Metric]) -> None:
@@ -199,10 +204,11 @@ class _Reader:
     def cut_off(self, definition: Definition) -> int | None:
         if not self.accept("@"):
             return None
-        digits = self.advance() if self.kind == "number" else None
+        digits, found = self.current if self.kind == "number" else None, self.found
         if digits is None or not re.fullmatch(r"[1-9][0-9]*", digits, re.ASCII) or int(digits) > LARGEST:
             value = int(digits) if digits and digits.isdecimal() else None
-            raise self.error(f"expected {integer_range(value)} after @, found {digits or self.current or 'nothing'!r}")
+            raise self.error(f"expected {integer_range(value)} after @, found {found}")
+        self.advance()
         if not definition.has_cut_off:
             raise self.error(f"{definition.name} has no cut-off: write it without @{digits}")
         return int(digits)
@@ -226,8 +232,8 @@ def expand(metrics: Iterable[str | Metric] | str | Metric, k: Sequence[int] | in
         >>> [str(m) for m in expand(["ndcg", "map@10", "rmse"], k=[5, 10])]
         ['ndcg@5', 'ndcg@10', 'map@10', 'rmse']
     """
-    if not isinstance(metrics, Iterable | Metric):
-        raise ConfigError(f"metrics: expected strings such as 'ndcg@10', found {brief(metrics)}")
+    if isinstance(metrics, bytes | Mapping) or not isinstance(metrics, Iterable | Metric):
+        raise ConfigError(f"metrics: expected strings such as 'ndcg@10' or 'ndcg(gain=linear)', found {brief(metrics)}")
     cuts = [checked_integer(value, "k") for value in (() if k is None else k if isinstance(k, list | tuple) else (k,))]
     expanded, wrong = dict[Metric, None](), list[str]()
     for text in (metrics,) if isinstance(metrics, str | Metric) else metrics:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from spark_recmetrics.columns import Side
-from spark_recmetrics.conventions import CHOICES, Convention
+from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.metrics.arrays import Floats
 from spark_recmetrics.metrics.batch import RankedBatch
-from spark_recmetrics.text import brief
+from spark_recmetrics.text import brief, counted, did_you_mean
 
 Kind = Literal["ranking", "rating", "item", "group", "objective"]
 RowNeed = Literal["candidates", "unseen_candidates", "ties", "matched", "list_scores", "scores", "propensity"]
@@ -148,6 +148,21 @@ class Definition:
     measures: Iterable[str] | Callable[[Mapping[str, Any]], Iterable[str]] = ()
     left_out: Callable[..., Floats] | None = None
 
+    def __post_init__(self) -> None:
+        if not callable(self.compute):
+            raise ConfigError(f"metric {self.name}: expected a function, found {brief(self.compute)}")
+        named = [field for field, value in CONVENTIONS["default"].options() if isinstance(value, str | float)]
+        sources = [source for source in self.options.values() if not isinstance(source, Parameter)]
+        for trait, values, choices in (
+            ("kind", (self.kind,), get_args(Kind)),
+            ("users", () if self.users is None else (self.users,), USER_SETS),
+            ("options", sources, named),
+            ("needs", () if callable(self.needs) else self.needs, get_args(Need)),
+        ):
+            for value in values:
+                if value not in choices:
+                    raise ConfigError(f"metric {self.name}: {trait}: unknown {value!r}{did_you_mean(str(value), choices)}")
+
     @property
     def by_user(self) -> bool:
         """Whether the metric has a value for each user, in PER_USER."""
@@ -215,14 +230,17 @@ def register(
         **traits: Further fields of `Definition`.
 
     Raises:
-        ValueError: The name or an alias is registered already.
+        ConfigError: The name or an alias is registered already or cannot be written in a metric, or a trait is unknown.
     """
 
     def decorate(compute: Callable[..., Any]) -> Callable[..., Any]:
         fixed = dict(aliases) if isinstance(aliases, Mapping) else dict.fromkeys(aliases, ())
         for text in (name, *fixed):
-            if fold(text) in ALIASES:
-                raise ValueError(f"metric name {text!r} is registered already")
+            folded = fold(str(text))
+            if folded in ALIASES:
+                raise ConfigError(f"metric name {text!r} is registered already")
+            if not re.fullmatch("[a-z][a-z0-9_]*", folded if text in fixed else str(text)):
+                raise ConfigError(f"metric name {brief(text)}: expected lower case letters, digits and _, with a letter first")
         definition = Definition(
             name=name,
             compute=compute,
@@ -374,9 +392,14 @@ def score_columns(metric: Metric, batch: RankedBatch, convention: Convention) ->
     definition, options = metric.definition, metric.options(convention)
     parts = [score(part, batch, convention) for part in metric.parts()]
     values = definition.compute(*parts, **options) if parts else definition.compute(batch, metric.k, **options)
-    if definition.pooled is None:
-        return (values,)
-    total, count = (np.asarray(sums, dtype=np.float64) for sums in (values.total, values.count))
+    is_sums, is_pooled = isinstance(values, Sums), definition.pooled is not None
+    columns = values[:2] if is_sums else (values,)
+    if is_sums != is_pooled or any(np.shape(column) != (batch.size,) for column in columns):
+        expected = f"{'Sums' if is_pooled else 'an array'} with a number for each of {counted(batch.size, 'user')}"
+        raise ConfigError(f"{metric}: expected {expected} from its formula, found {brief(values)}")
+    if not is_pooled:
+        return columns
+    total, count = (np.asarray(column, dtype=np.float64) for column in columns)
     return finished(metric, Sums(total, count)), total, count
 
 

@@ -159,10 +159,11 @@ def test_floats_become_integers_as_ids(session):
     lists = ("user_id float, item_id double, score double", [(1.0, 7.0, 1.0), (2.0, 8.0, 1.0)])
     truth = (TRUTH, [(1, 7), (2, 7)])
     assert evaluate(session, lists, truth, cast_ids="bigint").to_dict() == {"model": {"hit@1": 0.5}}
-    for wrong in (7.5, float("nan"), float("inf"), 2.0**53):
-        rows = [(1.0, 7.0, 1.0), (2.0, wrong, 1.0)]
+    examples = {"7.5": [7.5], "NaN": [float("nan")], "Infinity": [float("inf")], "9.007199254740992E15": [2.0**53]}
+    for example, wrong in {**examples, "1.0E16": [float("nan"), 2.5, 1e16]}.items():  # the first as a string
+        rows = [(1.0, 7.0, 1.0), *((2.0, value, 1.0) for value in wrong)]
         told = (
-            "^cast_ids: predictions.item_id: expected values that bigint can hold, found .*, which would be lost: set another"
+            f"^cast_ids: predictions.item_id: expected values that bigint can hold, found '{example}', which would be lost: set"
         )
         with pytest.raises(srm.DataError, match=told):
             evaluate(session, (lists[0], rows), truth, cast_ids="bigint")

@@ -154,7 +154,7 @@ def test_every_alias():
         ("ndcg@010", "'ndcg@010': expected an integer of at least 1 after @, found '010'"),
         ("ndcg@1e1", "'ndcg@1e1': expected an integer of at least 1 after @, found '1e1'"),
         ("ndcg@true", "'ndcg@true': expected an integer of at least 1 after @, found 'true'"),
-        ("ndcg@", "'ndcg@': expected an integer of at least 1 after @, found 'nothing'"),
+        ("ndcg@", "'ndcg@': expected an integer of at least 1 after @, found nothing"),
         ("ndcg@2@3", "'ndcg@2@3': expected name, name@k or name(parameter=value)@k"),
         ("ndcg 10", "'ndcg 10': expected name, name@k or name(parameter=value)@k"),
         ("ndcg@10!", "'ndcg@10!': expected name, name@k or name(parameter=value)@k"),
@@ -177,7 +177,7 @@ def test_every_alias():
         ("rmse(average=mean)", "'rmse(average=mean)': average: expected one of pairs, per_user, users, found 'mean'"),
         ("f1(ndcg, r2)", "'f1(ndcg, r2)': f1 combines per-user ranking metrics, r2 is not one"),
         ("f1()", "'f1()': expected a metric or a parameter of f1, written beta=1, found ')'"),
-        ("f1(", "'f1(': expected a metric or a parameter of f1, written beta=1, found 'nothing'"),
+        ("f1(", "'f1(': expected a metric or a parameter of f1, written beta=1, found nothing"),
         ("f1(map, ndcg,)", "'f1(map, ndcg,)': expected a metric or a parameter of f1, written beta=1, found ')'"),
         ("rbp(0.8)@5", "'rbp(0.8)@5': expected a parameter of rbp, written p=0.8, found '0.8'"),
         ("entropy(2)", "'entropy(2)': expected a parameter of entropy, written base=2.71828 or scale=none, found '2'"),
@@ -288,6 +288,13 @@ def test_expand_rejects_an_invalid_k_that_no_metric_needs():
 @pytest.mark.parametrize("metrics", [[], ()])
 def test_expand_rejects_an_empty_list(metrics):
     with pytest.raises(ConfigError, match=re.escape("metrics: expected at least one metric, found none")):
+        expand(metrics, [5])
+
+
+@pytest.mark.parametrize("metrics", [b"ndcg", {"ndcg": {"gain": "linear"}}, 5])
+def test_expand_rejects_what_is_no_list_of_strings(metrics):
+    message = f"metrics: expected strings such as 'ndcg@10' or 'ndcg(gain=linear)', found {metrics!r}"
+    with pytest.raises(ConfigError, match=re.escape(message)):
         expand(metrics, [5])
 
 

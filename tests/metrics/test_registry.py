@@ -29,6 +29,7 @@ from spark_recmetrics.metrics import (
     score,
 )
 from spark_recmetrics.metrics import registry as module
+from spark_recmetrics.metrics.registry import Sums, quotient
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -246,6 +247,48 @@ def test_an_alias_cannot_be_registered_twice(registry):
     with pytest.raises(ValueError, match="metric name 'HR' is registered already"):
         register("brand_new", aliases=("bn", "HR"))(lambda batch, k: None)
     assert "brand_new" not in registry.names()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "Upper", "x@5", "5", "x-y", 5])
+def test_a_name_that_cannot_be_written_is_rejected(registry, name):
+    message = f"metric name {name!r}: expected lower case letters, digits and _, with a letter first"
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        register(name)(lambda batch, k: None)
+    with pytest.raises(ConfigError, match="metric name 'x@5': expected lower case letters"):
+        register("brand_new", aliases=("Brand New", "x@5"))(lambda batch, k: None)
+    assert "brand_new" not in registry.names()
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ({"kind": "rankin"}, "metric brand_new: kind: unknown 'rankin'; did you mean 'ranking'?"),
+        ({"users": "nobody"}, "metric brand_new: users: unknown 'nobody'; known: "),
+        ({"options": {"gain": "no_such_field"}}, "metric brand_new: options: unknown 'no_such_field'; known: "),
+        ({"needs": ("catalogue",)}, "metric brand_new: needs: unknown 'catalogue'; did you mean 'catalog'?"),
+        ({"needs": "features"}, "metric brand_new: needs: unknown 'f'; known: audience, "),
+    ],
+)
+def test_unknown_traits_of_a_metric_are_rejected(registry, traits, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        register("brand_new", **traits)(lambda batch, k: None)
+    assert "brand_new" not in registry.names()
+
+
+def test_a_formula_is_a_function(registry):
+    with pytest.raises(ConfigError, match="metric brand_new: expected a function, found 5"):
+        register("brand_new")(5)
+
+
+@pytest.mark.parametrize("values", [None, np.zeros(1), 0.5, Sums(np.zeros(2), np.ones(2))])
+def test_a_formula_that_does_not_return_a_number_for_each_user_is_named(registry, values):
+    register("brand_new")(lambda batch, k: values)
+    register("pooled_one", pooled=quotient)(lambda batch, k: values and np.ones(2))
+    batch = RankedBatch.of(lists=[["a"], ["b"]], truth=[{"a": 1}, {"a": 1}])
+    with pytest.raises(ConfigError, match="brand_new@3: expected an array with a number for each of 2 users from its formula"):
+        score(parse("brand_new@3"), batch, convention("default"))
+    with pytest.raises(ConfigError, match="pooled_one@3: expected Sums with a number for each of 2 users from its formula"):
+        score(parse("pooled_one@3"), batch, convention("default"))
 
 
 @pytest.mark.parametrize("text", [*names(), *COMBINED, *COMBINED_METRICS])
