@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.errors import ConfigError, DataError, not_utf_8
 from spark_recmetrics.text import brief, did_you_mean, printable
 
 Side = Literal["user", "item"]
@@ -202,6 +202,8 @@ class WrongTypeError(DataError):
 
 def lost_value(place: str, type_name: str, value: object) -> DataError:
     """The error for a value that a type cannot hold."""
+    if type_name == "string":
+        return DataError(f"{place}: {not_utf_8(str(value))}")
     advice = "set another type, such as string, or correct the values"
     if _WITH_THOUSANDS.fullmatch(str(value)):
         advice = _WITHOUT_THOUSANDS

@@ -52,6 +52,15 @@ class DataWarning(UserWarning):
     """
 
 
+def not_utf_8(example: str | None) -> str:
+    """The message about a string with bytes that are not UTF-8."""
+    found = f"such as {example!r}" if example else "which Python cannot read"
+    return (
+        f"expected strings in UTF-8 as ids and names, found other bytes, {found}: write the table in UTF-8, or decode the "
+        "column first, in Spark by decode(cast(NAME as binary), 'ISO-8859-1')"
+    )
+
+
 def reason_of(error: BaseException, mask: Callable[[str], str] = str) -> str:
     """The first line of the error's message; for an error of the JVM, of the Java exception's message."""
     try:

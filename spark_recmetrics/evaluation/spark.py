@@ -62,6 +62,7 @@ from spark_recmetrics.side_info.spark import learn
 from spark_recmetrics.storage import actions
 from spark_recmetrics.storage.actions import RowCounts
 from spark_recmetrics.storage.progress import step
+from spark_recmetrics.storage.read import causes_named
 from spark_recmetrics.storage.table_schemas import DATA_REPORT, SUMMARY
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
             self._result.pop_all()
         with self._resources, self._result:
             pass
+        if error is not None:
+            with causes_named():
+                raise error
 
     def read(self) -> Inputs:
         """Canonical rows; no job runs."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spark_recmetrics.columns import Columns, WrongTypeError, lost_value
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import DataError
+from spark_recmetrics.errors import DataError, not_utf_8
 from spark_recmetrics.inputs import row_rules
 from spark_recmetrics.inputs.accepted_columns import (
     BIGINT,
@@ -83,7 +83,11 @@ class MemoryTable:
     def column(self, name: str) -> pa.ChunkedArray:
         """A column as Arrow data. `DataError` if its values are of several types, or its name is not a string."""
         if name not in self._columns:
-            self._columns[name] = _plain(self._series(name) if self.is_pandas else self._table[name])
+            column = self._columns[name] = _plain(self._series(name) if self.is_pandas else self._table[name])
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise DataError(f"{self.name}: column {name!r}: {not_utf_8(None)}") from error
         return self._columns[name]
 
     def _series(self, name: str) -> pa.ChunkedArray:
@@ -209,7 +213,7 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
     canonical = _ids(source, columns, chosen)
     canonical["rating"] = source.column(columns.rating) if chosen.has_ratings else pa.chunked_array([np.ones(len(source))])
     if chosen.propensity:
-        canonical["propensity"] = source.column(columns.propensity).cast(pa.float64(), safe=False)
+        canonical["propensity"] = as_doubles(source.column(columns.propensity))
     truth, catalog = pa.table(canonical), None
     if "catalog" in sources:
         catalog = cast_ids(sources["catalog"].column(columns.item), chosen.items)
@@ -299,6 +303,12 @@ def cast_ids(column: pa.ChunkedArray, to: ColumnType) -> pa.ChunkedArray:
     return column.cast(_INTEGERS[to.name]) if to.kind == "integer" else as_strings(column)
 
 
+def as_doubles(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The nearest doubles. Arrow's own cast of a decimal is often the next one."""
+    column = column.cast(pa.string()) if pa.types.is_decimal(column.type) else column
+    return column.cast(pa.float64(), safe=False)
+
+
 def as_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The values as Spark writes them."""
     if pa.types.is_decimal(column.type):
@@ -354,7 +364,7 @@ def _truth_counts(rows: pa.Table, convention: Convention, *, has_ratings: bool) 
     """Further counts of canonical ground truth: relevant rows, the range of ratings, and a hash."""
     rating = number_of(rows["rating"])
     usable = rating.value[~rating.unusable]
-    hashed = xxhash64(rows["user"], rows["item"], rows["rating"].cast(pa.float64(), safe=False)).view(np.int64)
+    hashed = xxhash64(rows["user"], rows["item"], as_doubles(rows["rating"])).view(np.int64)
     return {
         "relevant": int(relevant_rows(rows, convention, has_ratings=has_ratings).sum()),
         **({"lowest": float(usable.min()), "highest": float(usable.max())} if len(usable) else {}),
@@ -376,7 +386,7 @@ def relevant_rows(rows: pa.Table, convention: Convention, *, has_ratings: bool) 
 def number_of(column: pa.ChunkedArray) -> row_rules.Number:
     """A column as doubles, for the rules."""
     null = column.is_null().to_numpy()
-    value = column.cast(pa.float64(), safe=False).to_numpy()
+    value = as_doubles(column).to_numpy()
     return row_rules.Number(value, null, np.isnan(value) & ~null, np.isinf(value))
 
 

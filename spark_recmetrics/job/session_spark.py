@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from spark_recmetrics.diagnostics.doctor_spark import examine_driver, examine_worker
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.storage.progress import step
-from spark_recmetrics.storage.read import damaged_files_named
+from spark_recmetrics.storage.read import causes_named
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def checked_session() -> Iterator[SparkSession]:
     """A session whose driver and workers have all required packages. Raises `DataError` if one is missing."""
     check = examine_driver()
     if check.level != "FAIL":
-        with session() as spark, damaged_files_named():
+        with session() as spark, causes_named():
             with step(spark, "workers"):
                 check = examine_worker(spark)
             if check.level != "FAIL":

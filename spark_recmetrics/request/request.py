@@ -302,6 +302,8 @@ def _slices(
 
 
 def _intervals(intervals: Intervals | IntervalMethod) -> Intervals:
+    if not isinstance(intervals, str | Intervals):
+        raise ConfigError(f"intervals: expected 'normal', 'bootstrap' or an srm.Intervals, found {brief(intervals)}")
     try:
         return intervals if isinstance(intervals, Intervals) else Intervals(intervals)
     except ConfigError as error:

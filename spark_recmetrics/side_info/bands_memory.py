@@ -10,11 +10,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from spark_recmetrics.columns import ITEM_GROUPS, TABLE_OF, Columns, Side
 from spark_recmetrics.inputs.accepted_columns import ColumnType
-from spark_recmetrics.inputs.memory import MemoryInputs, MemoryTable, cast_ids, clean_train, ids_to_pandas, type_of_arrow
+from spark_recmetrics.inputs.memory import (
+    MemoryInputs,
+    MemoryTable,
+    as_doubles,
+    cast_ids,
+    clean_train,
+    ids_to_pandas,
+    type_of_arrow,
+)
 from spark_recmetrics.metrics.arrays import numbered
 from spark_recmetrics.metrics.group_sums import GroupSizes, item_group_columns, user_columns
 from spark_recmetrics.request.request import Request, SliceRequest
@@ -106,7 +113,7 @@ def read_bands(
 def _values(side: Side, table: MemoryTable, band: Band, key: str) -> list[Any]:
     column_type, column = band_type(table.schema, side, band, key), table.column(band.name)
     if band.edges:
-        numbers = column.cast(pa.float64(), safe=False).to_pylist()
+        numbers = as_doubles(column).to_pylist()
         return [None if n is None or n != n else band.labels[bisect_right(band.edges, n)] for n in numbers]
     if column_type.kind != "array":
         return plain_strings(column)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from spark_recmetrics.columns import Side
-from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.errors import ConfigError, DataError, not_utf_8
 from spark_recmetrics.metrics.group_sums import GroupSizes
 from spark_recmetrics.metrics.recommended_items import ItemSummary, Popularity
 from spark_recmetrics.request.request import Request, SliceRequest
@@ -69,6 +69,8 @@ def models_of(request: Request, tables: Sequence[Frame], read_names: Callable[[F
         expected = f"a column {request.columns.model!r} (columns.model) with the values {', '.join(request.models)}"
         raise ConfigError(f"models: expected {expected}, found none: give model_name for predictions of one model")
     names = request.models or tuple(sorted({name for table in tables for name in read_names(table)})) or (request.model_name,)
+    if (unreadable := next((name for name in names if "\ufffd" in name), None)) is not None:
+        raise DataError(f"column {request.columns.model!r} (columns.model): {not_utf_8(unreadable)}")
     baseline = request.compared_baseline
     if baseline is not None and baseline not in names:
         raise ConfigError(f"baseline: unknown model {baseline!r}{did_you_mean(baseline, names)}")

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_recmetrics.inputs.accepted_columns import STRING
-from spark_recmetrics.inputs.memory import MemoryTable, cast_ids
+from spark_recmetrics.inputs.memory import MemoryTable, as_doubles, cast_ids
 from spark_recmetrics.side_info.checks import DENSE, INTEGER_KINDS, MOST_FEATURES, categories_type, features_type
 
 
@@ -83,7 +83,7 @@ def _arrays(column: pa.ChunkedArray) -> list[NDArray[np.float64] | None]:
     """The numbers of each array, NaN where one is missing."""
     if pa.types.is_null(column.type):
         return [None] * len(column)
-    numbers = pc.list_flatten(column).cast(pa.float64(), safe=False).to_numpy()
+    numbers = as_doubles(pc.list_flatten(column)).to_numpy()
     parts = np.split(numbers, _ends(column)[1:-1]) if len(column) else []
     return [part if valid else None for valid, part in zip(column.is_valid().to_pylist(), parts, strict=True)]
 

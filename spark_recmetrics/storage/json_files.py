@@ -8,7 +8,7 @@ from functools import partial
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.storage.text_files import (
@@ -35,27 +35,33 @@ def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> Struc
     if not guessed.fields:
         raise DataError(f"{files.key}: expected records, found empty files at {files.path!r}: check the location")
     as_string = files.options.get("primitivesAsString", "").lower() == "true"
-    check(files, guessed.names, [] if as_string else _strings(guessed, files, roles))
+    strings, integers = ([], []) if as_string else (_ids(guessed, files, roles, kind) for kind in (StringType, LongType))
+    check(files, guessed.names, strings, [column.name for column in integers])
     return with_strings(guessed, lambda name: name in files.typed)
 
 
-def _strings(columns: StructType, files: TextFiles, roles: Roles) -> list[StructField]:
-    """Columns of ids and names that are strings, arrays of strings, or arrays of structs with one id, which is a string."""
-    strings = []
+def _ids(columns: StructType, files: TextFiles, roles: Roles, kind: type[DataType]) -> list[StructField]:
+    """Columns of ids and names of one type, arrays of such ids, and arrays of structs with one such id."""
+    chosen = []
     for column in columns:
-        kind = column.dataType.elementType if isinstance(column.dataType, ArrayType) else column.dataType
+        element = column.dataType.elementType if isinstance(column.dataType, ArrayType) else column.dataType
         if roles.of(column.name) not in ("id", "name") or column.name in files.typed:
             continue
-        if isinstance(kind, StructType):
-            ids = [field for field in kind if isinstance(field.dataType, StringType) and roles.of(field.name) == "id"]
-            strings += [StructField(column.name, ArrayType(StructType([field]))) for field in ids]
-        elif isinstance(kind, StringType):
-            strings.append(column)
-    return strings
+        if isinstance(element, StructType):
+            ids = [field for field in element if isinstance(field.dataType, kind) and roles.of(field.name) == "id"]
+            chosen += [StructField(column.name, ArrayType(StructType([field]))) for field in ids]
+        elif isinstance(element, kind):
+            chosen.append(column)
+    return chosen
 
 
-def check(files: TextFiles, names: Sequence[str] = (), strings: Sequence[StructField] = ()) -> None:
-    """Check the text of files, which have columns with these names. `strings` are those of which all values must be strings."""
+def check(
+    files: TextFiles, names: Sequence[str] = (), strings: Sequence[StructField] = (), integers: Sequence[str] = ()
+) -> None:
+    """Check the text of files, which have columns with these names.
+
+    Of `strings` all values must be strings, and those of `integers` must be written in the usual form.
+    """
     lines = with_places(files.lines(whole=files.multi_line))
     value, encoding = F.col("value"), files.encoding
     if encoding is not None and encoding.upper() != "UTF-8":
@@ -80,6 +86,10 @@ def check(files: TextFiles, names: Sequence[str] = (), strings: Sequence[StructF
         repeated = F.size(F.array_distinct(F.transform(keys, F.lower))) < F.size(keys)
         checks.append(Check(F.when(repeated, record), partial(_repeated_key, files)))
     checks += [Check(_other_type(record, column), partial(_mixed, files, column)) for column in strings]
+    for name in integers:
+        unusual = rf'"{re.escape(name)}"\s*:\s*(?:\[(?:[^\]]*[,\s])?)?(-0|-?0[0-9]+)\s*[,}}\]]'
+        found = F.when(record.rlike(unusual), F.regexp_extract(record, unusual, 1))
+        checks.append(Check(found, partial(_unusual_integer, files, name)))
     message = first_message(lines.agg(*first_faults(checks)).collect()[0], checks)
     if message is not None:
         raise DataError(message)
@@ -138,6 +148,14 @@ def _other_case(files: TextFiles, fault: Fault) -> str:
     return (
         f"{files.key}: expected one way to write a column in all records, found {fault.shown} in {fault.name} in another case. "
         "Spark would read it as null: write it alike in all records"
+    )
+
+
+def _unusual_integer(files: TextFiles, name: str, fault: Fault) -> str:
+    return (
+        f"{files.key}: expected integers such as 0 and 1 in column {name!r}, found {fault.example} in {fault.name}. Spark "
+        f"would read it as {int(fault.example)}, which may be another id: set types: {{{name}: string}} in {files.key}, or "
+        "write it in the usual form"
     )
 
 

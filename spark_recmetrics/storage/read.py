@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_recmetrics.columns import WrongTypeError
-from spark_recmetrics.errors import DataError, RecMetricsError, reason_of
+from spark_recmetrics.errors import ConfigError, DataError, RecMetricsError, not_utf_8, reason_of
 from spark_recmetrics.storage import csv_files, json_files
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.formats import InputFiles, input_files, literal_path, with_usual_names, without
@@ -145,15 +146,29 @@ _FOOTER = 1_000_000
 """How many bytes at the end of a parquet file are read to find its columns."""
 
 
+_NO_UTF_8 = re.compile("Wrapping (.*) failed|'utf-8' codec can't decode|Invalid UTF-?8|not valid UTF-?8|INVALID_UTF8")
+"""Errors of Arrow, Python and Spark for a string with bytes that are not UTF-8."""
+
+
+_NO_MODULE = re.compile("ModuleNotFoundError: No module named '(numpy|pandas|pyarrow|spark_recmetrics)")
+
+
 @contextmanager
-def damaged_files_named() -> Iterator[None]:
-    """Raise `DataError` with the name of the file if Spark fails to read a file in the middle of a job."""
+def causes_named() -> Iterator[None]:
+    """Raise an error with advice if a job fails at a damaged file, a string that is not UTF-8, or a package missing in workers."""
     try:
         yield
     except RecMetricsError:
         raise
     except Exception as error:
+        if (module := _NO_MODULE.search(str(error))) is not None:
+            raise ConfigError(
+                f"Spark's workers run a Python without {module[1]}: before the session starts, set PYSPARK_PYTHON to one that "
+                f"has it, such as {sys.executable} on this machine (docs/running.md#python-on-the-workers)"
+            ) from None
         problem = _damaged_file(error)
+        if problem is None and (match := _NO_UTF_8.search(str(error))) is not None:
+            problem = not_utf_8(match[1])
         if problem is None:
             raise
         raise DataError(problem) from None

@@ -85,12 +85,12 @@ def with_places(rows: DataFrame) -> DataFrame:
 def first_faults(checks: Sequence[Check]) -> list[Column]:
     """Aggregates of rows with places: the place and the example of the first fault of each check."""
     return [
-        F.min(F.when(check.example.isNotNull(), F.struct(*_PLACE, _valid(check.example).alias("example")))).alias(f"check{n}")
+        F.min(F.when(check.example.isNotNull(), F.struct(*_PLACE, valid(check.example).alias("example")))).alias(f"check{n}")
         for n, check in enumerate(checks)
     ]
 
 
-def _valid(text: Column) -> Column:
+def valid(text: Column) -> Column:
     """A string with U+FFFD instead of bytes that are not UTF-8, which Spark Connect cannot collect."""
     return F.regexp_replace(text, "\ufffd", "\ufffd")
 
@@ -135,7 +135,7 @@ class TextFiles:
     def first_line(self, is_fault: Column) -> tuple[int, Fault] | None:
         """The number of the first line with a fault, and the line; None if there is none."""
         lines = with_places(self.lines())
-        first = lines.where(is_fault).agg(F.min(F.struct(*_PLACE, _valid(F.col("value")).alias("line")))).collect()[0][0]
+        first = lines.where(is_fault).agg(F.min(F.struct(*_PLACE, valid(F.col("value")).alias("line")))).collect()[0][0]
         if first is None:
             return None
         place = F.struct(*(F.lit(first[name]).alias(name) for name in _PLACE))
@@ -160,7 +160,7 @@ class TextFiles:
 
     def _utf_8(self, fault: Fault) -> str | None:
         """The message about files in UTF-8 for which another encoding is given; None if they are not in UTF-8."""
-        if self.first_line(F.col("value") != _valid(F.col("value"))) is not None:
+        if self.first_line(F.col("value") != valid(F.col("value"))) is not None:
             return None
         found = f"UTF-8 in {fault.name}: {fault.shown}"
         return f"{self.key}: expected {self.format} in {self.encoding}, found {found}: remove encoding from the options"
@@ -181,7 +181,7 @@ class TextFiles:
         given, found = self.encoding or "UTF-8", f"other bytes in {fault.name}: {fault.shown}"
         if given.upper().replace("-", "") == "UTF8":
             # A job of its own reads the lines as they are: records of CSV are decoded, and may have several lines.
-            first = self.first_line(F.col("value") != _valid(F.col("value")))
+            first = self.first_line(F.col("value") != valid(F.col("value")))
             if first is None:
                 return None
             found = f"other bytes in line {first[0]} of {first[1].name}: {first[1].shown}"

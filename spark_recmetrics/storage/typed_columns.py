@@ -20,6 +20,7 @@ from spark_recmetrics.errors import DataError, reason_of
 from spark_recmetrics.storage.formats import NUMBERS_AND_TIMES
 from spark_recmetrics.storage.locations import quoted_part
 from spark_recmetrics.storage.table_schemas import type_named
+from spark_recmetrics.storage.text_files import valid
 from spark_recmetrics.text import brief, did_you_mean
 
 _BITS: Mapping[type[T.DataType], int] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
@@ -47,7 +48,8 @@ def with_types(frame: DataFrame, types: Mapping[str, str], key: str, options: Ma
     given = {name: option for name, option in options.items() if name in NUMBERS_AND_TIMES}
     typed = {name: _typed(frame[quoted_part(name)], kinds[name], type_named(target), given) for name, target in cast.items()}
     try:
-        _check(frame, {name: column for name, column in typed.items() if cast[name] != "string"}, cast, key)
+        may_lose = (name for name, target in cast.items() if target != "string" or isinstance(kinds[name], T.BinaryType))
+        _check(frame, {name: typed[name] for name in may_lose}, cast, key)
         result = frame.select(
             *(typed[name].alias(name) if name in typed else frame[quoted_part(name)] for name in frame.columns)
         )
@@ -71,7 +73,7 @@ def _check(frame: DataFrame, typed: Mapping[str, Column], types: Mapping[str, st
     if not typed:
         return
     values = {name: frame[quoted_part(name)].cast("string") for name in typed}
-    lost = [F.when(typed[name].isNull() & value.rlike(r"\S"), value) for name, value in values.items()]
+    lost = [F.when(typed[name].isNull() & value.rlike(r"\S"), valid(value)) for name, value in values.items()]
     examples = frame.select(*(column.alias(f"c{n}") for n, column in enumerate(lost)))
     row = examples.agg(*(F.min(name) for name in examples.columns)).collect()[0]
     for name, example in zip(typed, row, strict=True):
@@ -90,6 +92,8 @@ def _typed(value: Column, source: T.DataType, to: T.DataType, options: Mapping[s
         return F.when(value.cast(to).cast(source) == value, value).cast(to)
     if isinstance(source, T.NumericType) and is_number:
         return _exact(value, source, to)
+    if isinstance(source, T.BinaryType) and isinstance(to, T.StringType):
+        return F.when(valid(value.cast(to)) == value.cast(to), value.cast(to))
     return value.cast(to)
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from spark_recmetrics.errors import DataError, PublishError, reason_of
 from spark_recmetrics.storage.actions import NOT_FOUND, NOT_ON_SERVERLESS, with_retries
 from spark_recmetrics.storage.locations import Output, quoted, quoted_part
-from spark_recmetrics.storage.read import damaged_files_named
+from spark_recmetrics.storage.read import causes_named
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Seque
     """
     target = destination(output, name)
     try:
-        with damaged_files_named():  # of a table whose rows are read while they are written
+        with causes_named():  # of a table whose rows are read while they are written
             _write_partitions(rows, output, target, partitions)
     except DataError:
         raise

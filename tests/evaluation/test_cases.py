@@ -1,4 +1,4 @@
-"""Small inputs behind public bug reports, by their id, through the evaluation in memory: the number that a caller gets."""
+"""Small inputs behind public bug reports, by their id: the number that a caller gets, in memory and on Spark."""
 
 from __future__ import annotations
 
@@ -8,12 +8,47 @@ import pandas as pd
 import pytest
 
 import spark_recmetrics as srm
-from spark_recmetrics.evaluation.stages import evaluate
 
 LOG2_3 = math.log2(3)
 Items = str | list[str] | dict[str, float]
 APART = {"users_in_both": "warn", "items_in_both": "warn"}
 """Lists without a user, or an item, of the ground truth have values, too."""
+
+
+TYPES = {"score": "double", "rating": "double", "features": "array<double>"}
+
+
+class OnSpark:
+    """A result on Spark, with its PER_USER as a pandas frame."""
+
+    def __init__(self, result: srm.Result) -> None:
+        self.result, self.per_user = result, result.per_user.toPandas()
+
+    def __getattr__(self, name: str):
+        return getattr(self.result, name)
+
+
+_session = None
+
+
+@pytest.fixture(autouse=True)
+def _each_engine(session):
+    global _session  # noqa: PLW0603 - the helpers below are called without fixtures
+    _session = session if hasattr(session, "conf") else None
+
+
+def evaluate(*tables, **options):
+    if _session is None:
+        return srm.evaluate(*tables, **options)
+
+    def on_spark(value):
+        if not isinstance(value, pd.DataFrame):
+            return value
+        schema = ", ".join(f"`{name}` {TYPES.get(name, 'string')}" for name in value)
+        return _session.createDataFrame(list(value.itertuples(index=False, name=None)), schema)
+
+    options = {"n_buckets": 1, **{name: on_spark(value) for name, value in options.items()}}
+    return OnSpark(srm.evaluate(*map(on_spark, tables), **options))
 
 
 def frame(users: dict[str, Items], number: str, *, default: bool) -> pd.DataFrame:
@@ -173,6 +208,13 @@ def test_p1_users_without_a_list(convention, recall, n_users):
     assert any("users_without_list: 1 user (50 %)" in warning for warning in result.warnings)
 
 
+def test_o2_equal_scores_have_one_order():
+    for order in ("ab", "ba"):
+        result = run({"u": dict.fromkeys(order, 0.5)}, {"u": "b"}, "hit", k=1)
+        assert result.to_dict() == {"model": {"hit@1": 0}}
+        assert any("tied_at_cut: 1 list" in line for line in result.warnings)
+
+
 def test_p2_models_are_compared_on_the_same_users():
     lists = pd.concat(
         frame(users, "score", default=True).assign(model=model)
@@ -182,6 +224,8 @@ def test_p2_models_are_compared_on_the_same_users():
     assert (mean_of(result, "recall@1", "A"), mean_of(result, "recall@1", "B")) == ((1, 2, 0), (close(1 / 2), 2, 0))
     of_b = result.per_user[result.per_user["model"] == "B"]
     assert dict(zip(of_b["user"], of_b["recall_at_1"], strict=True)) == {"1": 1, "2": 0}
+    (row,) = srm.compare(getattr(result, "result", result)).rows
+    assert (row["n_users"], row["diff"]) == (2, -0.5)
 
 
 @pytest.mark.parametrize("n_unknown", [1, 1000], ids=["p3", "p4"])

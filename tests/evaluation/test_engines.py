@@ -553,3 +553,53 @@ def rejection(engine, tables, options):
     with pytest.raises(srm.RecMetricsError) as rejected:
         engine.evaluate({**GOOD, **tables}, **{"metrics": "mrr", "k": 1, **options})
     return f"{type(rejected.value).__name__}: {rejected.value}"
+
+
+def test_a3_an_unknown_item_is_not_counted(engine):
+    lists = [("u", "x", 0.9), ("u", "y", 0.8), ("v", "w", 0.9), ("v", "z", 0.8)]
+    tables = {
+        "predictions": Table("user_id string, item_id string, score double", lists),
+        "truth": Table("user_id string, item_id string", [("u", "x"), ("v", "w")]),
+        "catalog": Table("item_id string", [("w",), ("x",), ("y",)]),
+    }
+    result = engine.evaluate(tables, metrics="item_coverage", k=2)
+    assert values(result) == {"item_coverage@2": 1.0}
+    assert any("unknown_items: 1 row" in line for line in result.warnings)
+
+
+def test_k9_the_share_above_the_threshold_is_reported(engine):
+    tables = {
+        "predictions": Table("user_id string, item_id string, score double", [("u", "a", 1.0)]),
+        "truth": Table("user_id string, item_id string, rating double", [("u", "a", 5.0)]),
+    }
+    result = engine.evaluate(tables, metrics="hit", k=1, threshold=10)
+    (relevant,) = (check for check in result.data_checks if check.check == "relevant")
+    assert (relevant.n_rows, relevant.share, relevant.level, result.status) == (0, 0.0, "error", "undefined")
+
+
+def test_i5_names_of_columns_are_only_names(engine):
+    columns = srm.Columns(user="user id", item="a.b", score="x) or 1=1 --")
+    tables = {
+        "predictions": Table("`user id` string, `a.b` string, `x) or 1=1 --` double", [("u", "a", 0.9), ("u", "b", 0.8)]),
+        "truth": Table("`user id` string, `a.b` string", [("u", "b")]),
+    }
+    assert values(engine.evaluate(tables, metrics="mrr", k=2, columns=columns)) == {"mrr@2": 0.5}
+
+
+def test_decimals_are_read_as_the_nearest_double(engine):
+    """Arrow would cast 4.1 to 4.1000000000000005. Numbers, limits of slices and the hash of the ground truth depend on it."""
+    numbers = [Decimal(n) / 10 for n in range(-100, 100)]
+    lists = Table("user_id int, item_id int, score double", [(n, 1, float(number)) for n, number in enumerate(numbers)])
+    rows = [(n, 1, number) for n, number in enumerate(numbers)]
+    limit = {"threshold": -0.3, "slices": ["x(-0.3, 0.3)"], "metrics": ["rmse", "hit"], "k": 1}
+    results = []
+    for kind in ("decimal(5,1)", "double"):
+        table = Table(
+            f"user_id int, item_id int, rating {kind}",
+            [(*row[:2], float(row[2]) if kind == "double" else row[2]) for row in rows],
+        )
+        segments = Table(f"user_id int, x {kind}", [(row[0], row[2]) for row in table.rows])
+        result = engine.evaluate({"predictions": lists, "truth": table, "user_segments": segments}, **limit)
+        results.append([(row["slice_value"], row["value"], row["n_users"], row["data_hash"]) for row in result.rows])
+    assert results[0] == results[1]
+    assert results[0][0][1] == 0.0

@@ -538,7 +538,10 @@ def test_whole_scores_beside_a_missing_one_stay_exact():
     assert found.to_dict() == {"model": {"mrr@3": 1.0}}
 
 
-COUNTED_WITHOUT_RELEVANT = ("standard", "recbole", "rectools", "replay", "trec_eval", "mllib", "ranx", "lenskit")
+COUNTED_WITHOUT_RELEVANT = (
+    *("standard", "recbole", "rectools", "replay", "trec_eval", "mllib", "ranx", "lenskit"),
+    *("recommenders", "laikallm", "laikallm_doc"),
+)
 
 
 @pytest.mark.parametrize("name", COUNTED_WITHOUT_RELEVANT)

@@ -8,6 +8,7 @@ from datetime import date
 from decimal import Decimal
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import spark_recmetrics as srm
@@ -195,6 +196,14 @@ def test_categories_of_polars():
         lists = pl.DataFrame({"user_id": ["a", "b"], "item_id": ["x", "x"], "score": [1.0, 1.0]})
         lists = lists.with_columns(pl.col("user_id", "item_id").cast(kind))
         assert srm.evaluate(lists, truth, metrics="hit", k=1).to_dict() == {"model": {"hit@1": 0.5}}
+
+
+@pytest.mark.parametrize("column", ["user_id", "item_id", "model"])
+def test_strings_in_another_encoding(column):
+    latin_1 = pa.Array.from_buffers(pa.string(), 2, pa.array([b"M\xfcller", b"M\xf6ller"], pa.binary()).buffers())
+    lists = pa.table({"user_id": ["u", "v"], "item_id": ["x", "y"], "score": [2.0, 1.0], column: latin_1})
+    with pytest.raises(srm.DataError, match=f"^predictions: column '{column}': expected strings in UTF-8 as ids and names"):
+        srm.evaluate(lists, pa.table({"user_id": ["u"], "item_id": ["x"]}), metrics="hit", k=1)
 
 
 def test_sparse_columns_of_pandas():

@@ -10,13 +10,14 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from chispa_rows import assert_rows
+from pyspark.sql import functions as F
 
 import spark_recmetrics as srm
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.storage.credentials import Vault
 from spark_recmetrics.storage.formats import _folders_below, _folders_of_table
 from spark_recmetrics.storage.locations import Location
-from spark_recmetrics.storage.read import damaged_files_named, read_table
+from spark_recmetrics.storage.read import causes_named, read_table
 
 FORMATS = ["parquet", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("csv", "json", "orc"))]
 
@@ -69,7 +70,7 @@ def test_the_files_of_a_table_with_a_log_are_not_read_as_they_are(spark, tmp_pat
         write(path, user_id=["u"], item_id=[item])
     catalog = "table: set table to its name in the catalog, instead of path and format"
     article = "an" if kind == "Iceberg" else "a"
-    for given in ("parquet", "csv", None):
+    for given in ("parquet", "csv", "json", "orc", None):
         if kind != "Delta":
             assert rejected(spark, table, format=given) == f"{table} is {article} {kind} {catalog}"
         elif given is not None:
@@ -261,13 +262,14 @@ def test_columns_that_only_some_files_have(spark, tmp_path, file_format, swapped
 
 @pytest.mark.heavy
 @pytest.mark.spark
-@pytest.mark.parametrize("swapped", [False, pytest.param(True, marks=pytest.mark.heavy)])
-def test_columns_in_different_cases(spark, tmp_path, swapped):
-    """Spark 3.5 rejects them. Later versions take the name of the first file, and all ratings."""
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_columns_in_different_cases(spark, tmp_path, file_format, swapped):
+    """Spark 3.5 rejects them in parquet. Later versions take the name of the first file, and all ratings."""
     names = ["rating", "Rating"][:: -1 if swapped else 1]
-    files = [tmp_path / f"part-{n}.parquet" for n in range(2)]
+    files = [tmp_path / f"part-{n}.{file_format}" for n in range(2)]
     for file, name, rating in zip(files, names, (-1.0, 1.0), strict=True):
-        write(file, user_id=["u"], item_id=[f"{rating}"], **{name: [rating]})
+        write(file, file_format, user_id=["u"], item_id=[f"{rating}"], **{name: [rating]})
     if spark.version.startswith("3."):
         found = f"found {names[0]!r} in {files[0]} and {names[1]!r} in {files[1]}"
         assert f"{found}: write all files with the same names, or set options: " in rejected(spark, tmp_path)
@@ -278,6 +280,46 @@ def test_columns_in_different_cases(spark, tmp_path, swapped):
         columns = srm.Columns(rating=truth.columns[2])
         result = srm.evaluate(lists, truth, metrics="hit", k=1, columns=columns, n_buckets=2)
         assert result.to_dict() == {"model": {"hit@1": 0.0}}
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
+@pytest.mark.parametrize("names", [("rating", "Rating"), ("Rating", "rating")])
+def test_json_files_with_columns_in_different_cases(spark, tmp_path, names):
+    for n, name in enumerate(names):
+        write(tmp_path / f"part-{n}.json", "json", user_id=["u"], item_id=[f"i{n}"], **{name: [1.0]})
+    assert f"expected one name in all files, found {names[0]!r} in {tmp_path}/part-0.json" in rejected(spark, tmp_path)
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
+@pytest.mark.parametrize("lacks", [0, 1])
+@pytest.mark.parametrize("name", ["model", "rating"])
+def test_csv_files_without_a_column_are_rejected_in_either_order(spark, tmp_path, lacks, name):
+    write(tmp_path / f"part-{lacks}.csv", "csv", user_id=["u"], item_id=["a"])
+    write(tmp_path / f"part-{1 - lacks}.csv", "csv", user_id=["v"], item_id=["b"], **{name: [1]})
+    assert f"expected the header user_id, item_id, {name} in every file" in rejected(spark, tmp_path)
+
+
+LATIN_1 = pa.Array.from_buffers(pa.string(), 2, pa.array([b"M\xfcller", b"M\xf6ller"], pa.binary()).buffers())
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("file_format", FORMATS[:1] + FORMATS[3:])
+def test_strings_in_another_encoding(spark, tmp_path, file_format):
+    """Spark replaces the bytes when it writes text, so that two models would have the same name."""
+    truth = spark.createDataFrame([("u", "x")], "user_id string, item_id string")
+    for column in ("user_id", "item_id", "model"):
+        for kind in (pa.string(), pa.binary()):
+            names = {"user_id": ["u", "v"], "item_id": ["x", "y"], "score": [2.0, 1.0], column: LATIN_1.view(kind)}
+            write(tmp_path / column / f"{kind}.{file_format}", file_format, **names)
+        with pytest.raises(DataError, match="expected strings in UTF-8 as ids and names, found other bytes, such as 'M"):
+            srm.evaluate(read(spark, tmp_path / column / f"string.{file_format}"), truth, metrics="hit", k=1, n_buckets=2)
+        with pytest.raises(DataError, match=f"^inputs.truth.types.{column}: expected strings in UTF-8 as ids and names"):
+            read(spark, tmp_path / column / f"binary.{file_format}", types={column: "string"})
+        decoded = F.decode(F.col(column).cast("binary"), "ISO-8859-1")  # the advice
+        rows = read(spark, tmp_path / column / f"string.{file_format}").withColumn(column, decoded)
+        assert {row[column] for row in rows.collect()} == {"Müller", "Möller"}
 
 
 @pytest.mark.heavy
@@ -396,7 +438,7 @@ def test_a_file_that_turns_out_to_be_damaged_in_the_middle_of_a_job_is_named(spa
     (tmp_path / "part-0.parquet").write_bytes(content)
     frame = read(spark, tmp_path)  # its end is whole
     message = rf"^cannot read file:/+{str(tmp_path)[1:]}/part-0\.parquet: it is damaged, "
-    with pytest.raises(DataError, match=message), damaged_files_named():
+    with pytest.raises(DataError, match=message), causes_named():
         frame.agg({"user_id": "sum"}).collect()
 
 
@@ -421,8 +463,13 @@ def test_a_file_that_turns_out_to_be_damaged_in_the_middle_of_a_job_is_named(spa
     ],
 )
 def test_errors_of_other_versions_of_spark(error, expected):
-    with pytest.raises(DataError) as caught, damaged_files_named():
+    with pytest.raises(DataError) as caught, causes_named():
         raise RuntimeError(error)
     assert str(caught.value) == expected
-    with pytest.raises(RuntimeError, match="another"), damaged_files_named():
+    with (
+        pytest.raises(srm.ConfigError, match="^Spark's workers run a Python without numpy: .* set PYSPARK_PYTHON"),
+        causes_named(),
+    ):
+        raise RuntimeError("An exception was thrown from the Python worker: ModuleNotFoundError: No module named 'numpy'")
+    with pytest.raises(RuntimeError, match="another"), causes_named():
         raise RuntimeError("another")

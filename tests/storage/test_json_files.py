@@ -50,6 +50,34 @@ def test_records_of_several_lines(spark, tmp_path):
     assert_rows(read(spark, tmp_path, '[{"user_id": 1}, {"user_id": 2}]\n'), [(1,), (2,)])
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize(("pair", "options"), [(("-0", "0"), {}), (("01", "1"), {"allowNumericLeadingZeros": "true"})])
+def test_integers_that_are_written_differently_are_not_one_name(spark, tmp_path, pair, options):
+    text = "".join(f'{{"user_id": "u", "item_id": "x{n}", "model": {value}}}\n' for n, value in enumerate(pair))
+    message = rejected(spark, tmp_path, text, options=options)
+    assert f"expected integers such as 0 and 1 in column 'model', found {pair[0]} in 't.json'" in message
+    assert "set types: {model: string} in inputs.truth" in message
+    arrays = f'{{"user_id": "u", "items": [7, {pair[0]}, 9]}}\n'
+    assert f"found {pair[0]} in" in rejected(spark, tmp_path, arrays, options=options)
+    as_strings = read(spark, tmp_path, text, options=options, types={"model": "string"})
+    assert {row["model"] for row in as_strings.collect()} == set(pair)
+    usual = read(spark, tmp_path, '{"user_id": 0, "items": [0, -7], "model": 10, "rating": -0}\n')
+    assert_rows(usual, [([0, -7], 10, 0, 0)], "items array<bigint>, model bigint, rating bigint, user_id bigint")
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
+@pytest.mark.parametrize("pair", [("0.10", "0.1"), ("1e3", "1000"), ("1e-3", "0.001")])
+def test_fractions_as_names_are_rejected_and_kept_as_strings(spark, tmp_path, pair):
+    text = "".join(f'{{"user_id": "u", "item_id": "x", "score": 1.0, "model": {value}}}\n' for value in pair)
+    truth = spark.createDataFrame([("u", "x")], "user_id string, item_id string")
+    with pytest.raises(srm.DataError, match=r"found double: .*set types: \{model: string\}"):
+        srm.evaluate(read(spark, tmp_path, text), truth, metrics="hit", k=1, n_buckets=2)
+    named = read(spark, tmp_path, text, types={"model": "string"})
+    result = srm.evaluate(named, truth, metrics="hit", k=1, n_buckets=2)
+    assert result.to_dict() == {value: {"hit@1": 1.0} for value in pair}
+
+
 @pytest.mark.heavy
 @pytest.mark.spark
 def test_records_of_which_spark_reads_the_first(spark, tmp_path):

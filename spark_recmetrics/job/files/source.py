@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, time
 from functools import partial
@@ -144,7 +143,10 @@ class Source:
                 return _with_short_integers(tomllib.loads, text) or None
             if suffix == ".json":
                 read = partial(json.loads, object_pairs_hook=_unique_keys)
-                return _with_short_integers(read, text) if text.strip() else None
+                try:
+                    return _with_short_integers(read, text) if text.strip() else None
+                except _RepeatedKeyError:
+                    text = text.replace("\t", " ")  # read as YAML, its keys have lines
             node = _compose(text)
             return None if node is None else self._values(node, ())
         except RecursionError as error:
@@ -387,8 +389,12 @@ def as_yaml(value: object) -> str:
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
+class _RepeatedKeyError(ValueError):
+    """A mapping in JSON has a key twice."""
+
+
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    duplicates = [key for key, n in Counter(key for key, _ in pairs).items() if n > 1]
-    if duplicates:
-        raise ValueError(f"duplicate key {brief_value(duplicates[0])} in one mapping")
-    return dict(pairs)
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise _RepeatedKeyError
+    return values

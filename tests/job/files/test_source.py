@@ -95,7 +95,7 @@ def test_spark_settings_are_rejected_anywhere(rejected: Rejected, place: str, ke
             "c.yaml",
             "c.yaml:6: evaluation.top_k: duplicate key, first in line 5",
         ),
-        ('{"job": 1, "job": 2}', "c.json", "c.json: duplicate key 'job' in one mapping"),
+        ('{"job": 1,\n\t"job": 2}', "c.json", "c.json:2: job: duplicate key, first in line 1"),
         ("job = 1\njob = 2\n", "c.toml", "c.toml: Cannot overwrite a value"),
         ('{"job":\n 1,}', "c.json", "c.json:2: "),
         ("job: [\n", "c.yaml", "c.yaml:2: expected the node content, but found '<stream end>'"),
