@@ -155,7 +155,7 @@ _NO_MODULE = re.compile("ModuleNotFoundError: No module named '(numpy|pandas|pya
 
 @contextmanager
 def causes_named() -> Iterator[None]:
-    """Raise an error with advice if a job fails at a damaged file, a string that is not UTF-8, or a package missing in workers."""
+    """Raise an error with advice if a job fails at a damaged file, a string that is not UTF-8, or a missing package."""
     try:
         yield
     except RecMetricsError:

@@ -467,7 +467,7 @@ def test_errors_of_other_versions_of_spark(error, expected):
         raise RuntimeError(error)
     assert str(caught.value) == expected
     with (
-        pytest.raises(srm.ConfigError, match="^Spark's workers run a Python without numpy: .* set PYSPARK_PYTHON"),
+        pytest.raises(srm.ConfigError, match=r"^Spark's workers run a Python without numpy: .* set PYSPARK_PYTHON"),
         causes_named(),
     ):
         raise RuntimeError("An exception was thrown from the Python worker: ModuleNotFoundError: No module named 'numpy'")
