@@ -83,7 +83,7 @@ def test_lists_are_not_sorted(spark, capsys):
         ([(1, [7, None])], "array<int>", "predictions: null_ids: 1 row"),
         ([(1, [7]), (1, [8])], "array<int>", "rank_faults: 1 row"),
         ([(1, "7")], "string", r"predictions: column 'items' \(columns.items\): expected an array of items"),
-        ([(1, [7.5])], "array<double>", "expected an integer or a string as an id"),
+        ([(1, [7.5])], "array<double>", "expected an array of integers or strings as ids"),
     ],
 )
 def test_wrong_lists_are_rejected(session, rows, kind, message):
