@@ -634,7 +634,7 @@ def test_the_table_of_arguments_matches_the_code():
                 assert text.partition(": ")[2].split(", ") == values, (name, argument)
             else:
                 assert default is None, (name, argument)
-    assert len(named["evaluate"]) == 12
+    assert len(named["evaluate"]) == 13
     assert named["small"] >= small.keys() - {"user_pred_true"}
     assert named["evaluator"] >= evaluator.keys() - {"self", "recommendations", "truth", "columns"}
 

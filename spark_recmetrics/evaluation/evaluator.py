@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.columns import Columns
@@ -15,6 +15,7 @@ from spark_recmetrics.evaluation.stages import evaluate, evaluate_tables
 from spark_recmetrics.inputs.data_report import DIFFERENT_IDS
 from spark_recmetrics.inputs.tables import Tables, engine_of
 from spark_recmetrics.metrics import DEFAULT_METRICS, Metric, expand
+from spark_recmetrics.request.needs import Needs
 from spark_recmetrics.text import brief
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def compute_metrics(
     threshold: float | None = 3.5,
     *,
     convention: str | Mapping[str, Any] | Convention = "threshold",
+    checks: Mapping[str, str] | None = None,
+    cast_ids: str | None = None,
 ) -> Values:
     """Metrics from the predicted and true ratings of each user, as rating predictors return them.
 
@@ -44,12 +47,14 @@ def compute_metrics(
         threshold: An item is relevant if its true rating is at least this.
         convention: Definitions. `threshold` ranks the rated items by prediction. The item breaks ties: the position of a pair,
             the item of a triple.
+        checks: How faulty rows are handled, by check, such as `{"infinite_scores": "drop"}`, as for `evaluate`.
+        cast_ids: How ids of different types are handled, as for `evaluate`.
 
     Returns:
         Value by metric, as it was requested: `precision` for one k, `precision@5` for several. Undefined is None.
 
     Raises:
-        ConfigError: A metric, a cut-off or the convention is wrong.
+        ConfigError: A metric, a cut-off, the convention or an option is wrong, or a metric needs more than ratings.
         DataError: An entry is not such a tuple, or `evaluate` rejects its numbers.
 
     Warns:
@@ -65,7 +70,9 @@ def compute_metrics(
     if not isinstance(user_pred_true, Mapping):
         raise DataError(f"user_pred_true: expected a dict from user to pairs, found {type(user_pred_true).__name__}")
     rows = [(user, *triple) for user, entries in user_pred_true.items() for triple in _triples(user, entries)]
-    requested = list(metrics) if isinstance(metrics, Iterable) and not isinstance(metrics, str) else [metrics]
+    several = isinstance(metrics, Iterable) and not isinstance(metrics, str | bytes | Mapping)
+    requested: list[Any] = list(metrics) if several else [metrics]
+    _check_given(Needs(expand(requested, k), named_convention(convention, threshold)), ())
     result = evaluate(
         _frame([(user, item, predicted) for user, item, predicted, _ in rows], "score"),
         _frame([(user, item, true) for user, item, _, true in rows if true is not None], "rating"),
@@ -73,7 +80,8 @@ def compute_metrics(
         k=k,
         threshold=threshold,
         convention=convention,
-        checks=_DISJOINT,
+        checks=_with_defaults(checks),
+        cast_ids=cast_ids,
     )
     _warn(result)
     by_metric, values = result.to_dict()["model"], {}
@@ -92,9 +100,11 @@ class Evaluator:
         metrics: Names such as `ndcg`, `map@10`.
         convention: Name of a convention, its text, a mapping, or a `Convention`, see `srm.convention`.
         threshold: An item is relevant if its true rating is at least this. None: as the convention says.
+        checks: How faulty rows are handled, by check, such as `{"null_ids": "drop"}`, as for `srm.evaluate`.
+        cast_ids: `string`: ids of different types become strings. `bigint`: floats become integers. None: both are rejected.
 
     Raises:
-        ConfigError: A cut-off, a metric or the convention is wrong.
+        ConfigError: A cut-off, a metric or the convention is wrong, or a metric needs a table that only `srm.evaluate` takes.
 
     Example:
         >>> evaluator = Evaluator(k_values=[1, 2], metrics=["recall", "mrr"])
@@ -108,10 +118,16 @@ class Evaluator:
         metrics: Iterable[str | Metric] | str = DEFAULT_METRICS,
         convention: str | Mapping[str, Any] | Convention = "default",
         threshold: float | None = None,
+        *,
+        checks: Mapping[str, str] | None = None,
+        cast_ids: str | None = None,
     ) -> None:
         self.metrics = expand(metrics, k_values)
         self.convention = named_convention(convention, threshold)
         self.threshold = threshold
+        self.checks, self.cast_ids = _with_defaults(checks), cast_ids
+        self._needs = Needs(self.metrics, self.convention)
+        _check_given(self._needs, ("catalog",))
 
     def evaluate(
         self, recommendations: Any, truth: Any, *, catalog_size: int | None = None, columns: Columns = Columns()
@@ -130,7 +146,7 @@ class Evaluator:
             Value by metric; undefined is None.
 
         Raises:
-            ConfigError: The two arguments are of different kinds, or a metric needs the catalog.
+            ConfigError: The two arguments are of different kinds, a metric needs the catalog, or an option is wrong.
             DataError: A threshold is given, and truth has no ratings; or `srm.evaluate` rejects rows.
 
         Warns:
@@ -148,9 +164,12 @@ class Evaluator:
                 for table in (recommendations, truth)
             )
             raise ConfigError(f"expected recommendations and truth of one kind, found {named}")
+        if (metric := self._needs.first_with("catalog")) is not None and catalog_size is None:
+            raise ConfigError(f"{metric} needs the catalog: give catalog_size, the number of items that could be recommended")
         tables = Tables(recommendations, truth)
         if kinds[0] == "dict":
             frames = {"predictions": _lists(recommendations), "truth": _items(truth, rated=self.threshold is not None)}
+            _check_columns(frames, self._needs)
             users = {"predictions": recommendations, "truth": truth}
             columns = Columns(rank="rank" if "rank" in frames["predictions"] else None)
             tables = Tables(**frames, without_items={name: _without_items(users[name], frames[name]) for name in frames})
@@ -162,7 +181,8 @@ class Evaluator:
             convention=self.convention,
             columns=columns,
             catalog_size=catalog_size,
-            checks=_DISJOINT,
+            checks=self.checks,
+            cast_ids=self.cast_ids,
         )
         result.release()
         _warn(result)
@@ -170,6 +190,28 @@ class Evaluator:
         if len(values) != 1:
             raise DataError(f"recommendations: expected one model, found {', '.join(values)}: use srm.evaluate for several")
         return next(iter(values.values()))
+
+
+def _with_defaults(checks: Mapping[str, str] | None) -> Mapping[str, str]:
+    return {**_DISJOINT, **checks} if isinstance(checks, Mapping) else _DISJOINT if checks is None else checks
+
+
+def _check_given(needs: Needs, given: Collection[str]) -> None:
+    """Raise `ConfigError` if a metric needs a table that cannot be given here."""
+    for metric, missing in needs.lacking(given):
+        raise ConfigError(f"{metric} needs {missing.what}: use srm.evaluate, and give {missing.key}, {missing.form}")
+
+
+def _check_columns(frames: Mapping[str, pd.DataFrame], needs: Needs) -> None:
+    """Raise `DataError` if a metric needs numbers that the dicts do not have."""
+    rating = next((str(metric) for metric in needs.metrics if metric.definition.kind == "rating"), None)
+    for name, table, column, metric, advice in (
+        ("recommendations", "predictions", "score", rating or needs.first_with("scores"), "give a dict from item to score"),
+        ("truth", "truth", "rating", rating, "give a dict from item to rating"),
+        ("truth", "truth", "propensity", needs.first_with("propensity"), "give tables instead of dicts"),
+    ):
+        if metric is not None and column not in frames[table]:
+            raise DataError(f"{name}: expected a {column} of each item, which {metric} needs, found none: {advice}")
 
 
 def _warn(result: Result) -> None:

@@ -299,8 +299,36 @@ def test_evaluator_knows_ratings_and_the_catalogue():
     evaluator = srm.Evaluator(1, ["accuracy", "auc"])
     # Of 4 items: Ann's is below 1 of 3 others, Bob's above all, and Cid's behind the listed one and tied with the other two.
     assert evaluator.evaluate(LISTS, WANTED, catalog_size=4) == pytest.approx({"accuracy@1": 2 / 3, "auc": 2 / 3})
-    with pytest.raises(srm.ConfigError, match="accuracy@1 needs the catalog: give catalog, one row per item"):
+    with pytest.raises(srm.ConfigError, match="accuracy@1 needs the catalog: give catalog_size, the number of items"):
         evaluator.evaluate(LISTS, WANTED)
+
+
+def test_evaluator_rejects_metrics_that_need_more_than_it_takes():
+    told = "novelty@1 needs the training rows: use srm.evaluate, and give train, one row per (user, item) of earlier"
+    with pytest.raises(srm.ConfigError, match=re.escape(told)):
+        srm.Evaluator(1, ["hit", "novelty"])
+    with pytest.raises(srm.ConfigError, match="item_coverage@10 needs the catalog: use srm"):
+        srm.compute_metrics(RATED, ["mae", "item_coverage"])
+    for metric, lists, truth, told in (
+        ("rmse", ["a"], {"a": 4.0}, "recommendations: expected a score of each item, which rmse needs, found none"),
+        ("rmse", {"a": 1.0}, ["a"], "truth: expected a rating of each item, which rmse needs, found none: give a dict"),
+        ("ips", ["a"], ["a"], "truth: expected a propensity of each item, which ctr(estimator=ips)@2 needs, found none"),
+    ):
+        with pytest.raises(srm.DataError, match=re.escape(told)):
+            srm.Evaluator(2, metric).evaluate({"u": lists}, {"u": truth})
+
+
+def test_evaluator_handles_faulty_rows_as_checks_and_cast_ids_say():
+    evaluator = srm.Evaluator(2, "mrr", checks={"null_ids": "drop"}, cast_ids="string")
+    assert evaluator.evaluate({"ann": [None, 1]}, {"ann": ["1"]}) == {"mrr@2": 1.0}
+    rated = {"ann": [(1.0, float("inf"), 4.0), (2.0, 3.0, 4.0)]}
+    with pytest.raises(srm.DataError, match="expected an integer or a string as an id, found double"):
+        srm.compute_metrics(rated, "mae", checks={"infinite_scores": "drop"})
+    assert srm.compute_metrics(rated, "mae", checks={"infinite_scores": "drop"}, cast_ids="bigint") == {"mae": 1.0}
+    with pytest.raises(srm.DataError, match="items_in_both"):
+        srm.Evaluator(1, "mrr", checks={"items_in_both": "error"}).evaluate({"ann": ["x"]}, {"ann": ["y"]})
+    with pytest.raises(srm.ConfigError, match="checks: expected a mapping of checks to policies, found 'drop'"):
+        srm.Evaluator(1, "mrr", checks="drop").evaluate(LISTS, WANTED)
 
 
 def test_evaluator_refuses_mixtures():
@@ -467,8 +495,6 @@ def test_ranks_up_to_the_cut_off(rows, value):
 
 
 def test_a_column_that_is_missing_is_named_with_what_needs_it():
-    with pytest.raises(srm.DataError, match=re.escape("predictions: no column 'score' (columns.score) (rmse needs it)")):
-        srm.Evaluator(2, ["hit", "rmse"]).evaluate({"u": ["a"]}, {"u": {"a": 4.0}})
     lists, truth = pd.DataFrame({"user_id": [1], "item_id": [2]}), pd.DataFrame({"user_id": [1], "item_id": [2]})
     for metrics, options, told in (
         ("hit", {}, "predictions: no column 'score' (columns.score) (or name a rank in columns.rank)"),
