@@ -9,9 +9,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Number
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -40,9 +39,6 @@ from spark_recmetrics.ranking.window_spark import top_rows, without_repeats
 from spark_recmetrics.request.request import Options, Request
 from spark_recmetrics.storage import actions, read
 from spark_recmetrics.text import counted
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 N_USERS, N_ROWS = 20_000, 5_000_000
 """The approximate maximum number of users with ground truth, and of rows per table, in the sample."""
@@ -78,7 +74,7 @@ def prove(
     catalog: DataFrame | int | None = None,
     rating_predictions: DataFrame | None = None,
     allow_train: bool = False,
-    **options: Unpack[Options],
+    **options: Any,
 ) -> Iterator[Check]:
     """Run the checks one after the other, and yield each as soon as it is done.
 
@@ -95,10 +91,8 @@ def prove(
     million rows. Hashes select users, candidates and random orders, so the same tables give the same result. No data per user
     reach the driver.
     """
-    if isinstance(catalog, Number):
-        options["catalog_size"], catalog = catalog, None
     tables = Tables(predictions, truth, rating_predictions, train, catalog)
-    request = request_of(tables, **options)
+    request = request_of(tables, Options(**options))
     try:
         sample = Sample.of(tables, request)
     except DataError as error:
@@ -403,7 +397,7 @@ class Sample:
             "convention": request.convention,
             "columns": request.columns,
             "train": tables.train,
-            "catalog": request.catalog_size if tables.catalog is None else tables.catalog,
+            "catalog": tables.catalog,
             "checks": request.policies,
             "cast_ids": request.cast_ids,
             "n_buckets": request.n_buckets,

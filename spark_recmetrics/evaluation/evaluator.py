@@ -15,6 +15,7 @@ from spark_recmetrics.evaluation.stages import evaluate, evaluate_tables
 from spark_recmetrics.inputs.data_report import DIFFERENT_IDS
 from spark_recmetrics.inputs.tables import Tables, engine_of
 from spark_recmetrics.metrics import DEFAULT_METRICS, Metric, expand
+from spark_recmetrics.metrics.registry import LARGEST_CATALOG, checked_integer
 from spark_recmetrics.request.needs import Needs
 from spark_recmetrics.text import brief
 
@@ -166,13 +167,15 @@ class Evaluator:
             raise ConfigError(f"expected recommendations and truth of one kind, found {named}")
         if (metric := self._needs.first_with("catalog")) is not None and catalog_size is None:
             raise ConfigError(f"{metric} needs the catalog: give catalog_size, the number of items that could be recommended")
-        tables = Tables(recommendations, truth)
+        size = None if catalog_size is None else checked_integer(catalog_size, "catalog", LARGEST_CATALOG)
+        tables = Tables(recommendations, truth, catalog=size)
         if kinds[0] == "dict":
             frames = {"predictions": _lists(recommendations), "truth": _items(truth, rated=self.threshold is not None)}
             _check_columns(frames, self._needs)
             users = {"predictions": recommendations, "truth": truth}
             columns = Columns(rank="rank" if "rank" in frames["predictions"] else None)
-            tables = Tables(**frames, without_items={name: _without_items(users[name], frames[name]) for name in frames})
+            without_items = {name: _without_items(users[name], frames[name]) for name in frames}
+            tables = Tables(**frames, catalog=size, without_items=without_items)
         result = evaluate_tables(
             tables,
             metrics=self.metrics,
@@ -180,7 +183,6 @@ class Evaluator:
             threshold=self.threshold,
             convention=self.convention,
             columns=columns,
-            catalog_size=catalog_size,
             checks=self.checks,
             cast_ids=self.cast_ids,
         )

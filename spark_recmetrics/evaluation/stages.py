@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Number
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from spark_recmetrics.aggregation.slices import Sliced, without_values
 from spark_recmetrics.aggregation.values import too_large, values_of
@@ -22,9 +22,6 @@ from spark_recmetrics.request.intervals import IntervalMethod, Intervals
 from spark_recmetrics.request.request import Options, Request
 from spark_recmetrics.request.slices import MIN_USERS, Slice
 from spark_recmetrics.runs.identity import Run
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each option
@@ -126,16 +123,14 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
         >>> evaluate(*on_spark, metrics="mrr", k=2, threshold=4.0).to_dict()
         {'model': {'mrr@2': 0.75}}
     """
-    catalog_size, items = (catalog, None) if isinstance(catalog, Number) else (None, catalog)
     return evaluate_tables(
-        Tables(predictions, truth, rating_predictions, train, items, user_segments, item_groups, item_features),
+        Tables(predictions, truth, rating_predictions, train, catalog, user_segments, item_groups, item_features),
         before,
         metrics=metrics,
         k=k,
         threshold=threshold,
         convention=convention,
         columns=columns,
-        catalog_size=catalog_size,
         slices=slices,
         min_users=min_users,
         intervals=intervals,
@@ -152,27 +147,23 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
     )
 
 
-def evaluate_tables(
-    tables: Tables, before: Callable[[Sequence[str]], None] | None = None, **options: Unpack[Options]
-) -> Result:
-    """The result of `evaluate`, with the catalog as `catalog_size` if it is a number."""
-    request = request_of(tables, **options)
+def evaluate_tables(tables: Tables, before: Callable[[Sequence[str]], None] | None = None, **options: Any) -> Result:
+    """The result of `evaluate`."""
+    request = request_of(tables, Options(**options))
     request.check_given()
     return _run_stages(tables, request, before)
 
 
-def request_of(tables: Tables, **options: Unpack[Options]) -> Request:
-    """The arguments of an evaluation of these tables, checked. Raises `ConfigError`, or `TypeError` for an unknown option."""
-    if unknown := options.keys() - Options.__annotations__.keys():
-        raise TypeError(f"unexpected arguments: {', '.join(sorted(unknown))}")
-    checked_columns(options.get("columns", Columns()))
+def request_of(tables: Tables, options: Options) -> Request:
+    """The arguments of an evaluation of these tables, checked. Raises `ConfigError`."""
+    checked_columns(options.columns)
     if tables.check() == SPARK:
         check_session(tables.predictions.sparkSession)
-        if options.get("n_buckets") is None:
+        if options.n_buckets is None:
             from spark_recmetrics.inputs.buckets_spark import default_n_buckets
 
-            options["n_buckets"] = default_n_buckets(tables.predictions.sparkSession)
-    return Request.of(tables.columns, **options)
+            options = replace(options, n_buckets=default_n_buckets(tables.predictions.sparkSession))
+    return Request.of(tables.columns, options, tables.catalog_size)
 
 
 def _run_stages(tables: Tables, request: Request, before: Callable[[Sequence[str]], None] | None) -> Result:

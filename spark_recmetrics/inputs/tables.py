@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from numbers import Number
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_recmetrics.columns import Columns, Side
@@ -32,16 +33,22 @@ class Tables:
     truth: Any
     rating_predictions: Any = None
     train: Any = None
-    catalog: Any = None
+    catalog: Any = None  # or the number of items
     user_segments: Any = None
     item_groups: Any = None
     item_features: Any = None
     without_items: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
+    def catalog_size(self) -> Number | None:
+        """The number of items, if it is given instead of a catalog table."""
+        return self.catalog if isinstance(self.catalog, Number) else None
+
+    @property
     def by_name(self) -> dict[str, Any]:
         """The tables that are given, by the name of the argument."""
-        names = (argument.name for argument in fields(self) if argument.name != "without_items")
+        others = {"without_items"} if self.catalog_size is None else {"without_items", "catalog"}
+        names = (argument.name for argument in fields(self) if argument.name not in others)
         return {name: table for name in names if (table := getattr(self, name)) is not None}
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any
 
 from spark_recmetrics.columns import TABLE_OF, Columns, Side
 from spark_recmetrics.conventions import Convention
@@ -24,32 +24,29 @@ from spark_recmetrics.request.slices import MIN_USERS, Band, Slice, bands_of, by
 from spark_recmetrics.runs.identity import Run
 from spark_recmetrics.text import brief
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
-
-class Options(TypedDict, total=False):
+@dataclass(frozen=True, kw_only=True)
+class Options:
     """The arguments of `evaluate` that are not tables."""
 
-    metrics: Iterable[str | Metric] | str
-    k: Sequence[int] | int | None
-    threshold: float | None
-    convention: str | Mapping[str, Any] | Convention
-    columns: Columns
-    catalog_size: object
-    slices: Sequence[str | Slice]
-    min_users: int
-    intervals: Intervals | IntervalMethod
-    baseline: str | None
-    objectives: Mapping[str, Mapping[str, float] | None] | None
-    model_name: str
-    models: Sequence[str] | None
-    checks: Mapping[str, str] | None
-    cast_ids: str | None
-    n_buckets: int | None
-    ranking: Ranking
-    max_per_user: int | None
-    run: Run
+    metrics: Iterable[str | Metric] | str = DEFAULT_METRICS
+    k: Sequence[int] | int | None = DEFAULT_K
+    threshold: float | None = None
+    convention: str | Mapping[str, Any] | Convention = "default"
+    columns: Columns = Columns()
+    slices: Sequence[str | Slice] = ()
+    min_users: int = MIN_USERS
+    intervals: Intervals | IntervalMethod = "normal"
+    baseline: str | None = None
+    objectives: Mapping[str, Mapping[str, float] | None] | None = None
+    model_name: str = "model"
+    models: Sequence[str] | None = None
+    checks: Mapping[str, str] | None = None
+    cast_ids: str | None = None
+    n_buckets: int | None = None
+    ranking: Ranking = "auto"
+    max_per_user: int | None = None
+    run: Run = Run()
 
 
 @dataclass(frozen=True)
@@ -90,13 +87,11 @@ class Request:
     run: Run
 
     @classmethod
-    def of(cls, given: Mapping[str, Sequence[str]], **options: Unpack[Options]) -> Request:
+    def of(cls, given: Mapping[str, Sequence[str]], options: Options, catalog_size: object = None) -> Request:
         """Check the columns of the given tables and the other arguments. Raises `ConfigError`."""
-        metrics = tuple(expand(options.get("metrics", DEFAULT_METRICS), options.get("k", DEFAULT_K)))
-        objectives = read_objectives(options.get("objectives"), metrics)
-        threshold = options.get("threshold")
-        convention = named_populations(named_convention(options.get("convention", "default"), threshold))
-        columns, catalog_size = options.get("columns", Columns()), options.get("catalog_size")
+        metrics = tuple(expand(options.metrics, options.k))
+        objectives = read_objectives(options.objectives, metrics)
+        convention = named_populations(named_convention(options.convention, options.threshold))
         plain, needs = _plain_options(options), Needs(metrics, convention)
         compares = needs.first_with("candidates") or needs.first_with("unseen_candidates")
         if compares and convention.duplicates == "keep":
@@ -108,13 +103,13 @@ class Request:
             metrics=metrics,
             convention=convention,
             objectives=objectives,
-            columns=columns,
-            slices=_slices(options.get("slices", ()), given, columns, metrics),
-            intervals=_intervals(options.get("intervals", "normal")),
+            columns=options.columns,
+            slices=_slices(options.slices, given, options.columns, metrics),
+            intervals=_intervals(options.intervals),
             given=given,
             catalog_size=size,
-            baseline=options.get("baseline"),
-            has_threshold=threshold is not None,
+            baseline=options.baseline,
+            has_threshold=options.threshold is not None,
             **plain,
         )
 
@@ -250,34 +245,32 @@ class Request:
 
 def _plain_options(options: Options) -> dict[str, Any]:
     """The options that are checked independently of each other."""
-    run, cast_ids, models = options.get("run", Run()), options.get("cast_ids"), options.get("models")
-    model_name, baseline = options.get("model_name", "model"), options.get("baseline")
+    cast_ids, models, n_buckets, max_per_user = options.cast_ids, options.models, options.n_buckets, options.max_per_user
     try:
-        policies = checked_policies(options.get("checks"))
+        policies = checked_policies(options.checks)
     except ConfigError as error:
         raise ConfigError(f"checks: {error}") from error
     if cast_ids is not None and not (isinstance(cast_ids, str) and cast_ids in ("string", "bigint")):
         raise ConfigError(f"cast_ids: expected 'string', 'bigint' or None, found {brief(cast_ids)}")
-    if not isinstance(run, Run):
-        raise ConfigError(f"run: expected srm.Run(...), found {brief(run)}")
-    ranking, n_buckets, max_per_user = options.get("ranking", "auto"), options.get("n_buckets"), options.get("max_per_user")
+    if not isinstance(options.run, Run):
+        raise ConfigError(f"run: expected srm.Run(...), found {brief(options.run)}")
     max_per_user = None if max_per_user is None else checked_integer(max_per_user, "max_per_user")
-    check_ranking(ranking, max_per_user)
-    check_names("model_name", [model_name])
+    check_ranking(options.ranking, max_per_user)
+    check_names("model_name", [options.model_name])
     if models is not None:
         check_names("models", models)
-    if baseline is not None:
-        check_names("baseline", [baseline])
+    if options.baseline is not None:
+        check_names("baseline", [options.baseline])
     return {
         "policies": policies,
         "cast_ids": cast_ids,
-        "min_users": checked_integer(options.get("min_users", MIN_USERS), "min_users"),
-        "run": run,
+        "min_users": checked_integer(options.min_users, "min_users"),
+        "run": options.run,
         "n_buckets": checked_integer(DEFAULT_N_BUCKETS if n_buckets is None else n_buckets, "n_buckets"),
-        "ranking": ranking,
+        "ranking": options.ranking,
         "max_per_user": max_per_user,
         "models": None if models is None else tuple(models),
-        "model_name": model_name,
+        "model_name": options.model_name,
     }
 
 

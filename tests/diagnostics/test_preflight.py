@@ -18,7 +18,7 @@ from spark_recmetrics.diagnostics.preflight_spark import Sample
 from spark_recmetrics.inputs.tables import Tables
 from spark_recmetrics.job.cli import RESULT_MARK, main
 from spark_recmetrics.metrics import DEFINITIONS
-from spark_recmetrics.request.request import Request
+from spark_recmetrics.request.request import Options, Request
 
 PREDICTIONS = "model string, user_id int, item_id string, score double"
 TRUTH = "user_id int, item_id string, rating double"
@@ -57,11 +57,10 @@ def sampled(spark):
             truth=frame(truth, TRUTH),
             rating_predictions=changed.pop("rating_predictions", None),
             train=None if train is None else frame(train, "user_id int, item_id string"),
-            catalog=None if isinstance(size, int) else size,
+            catalog=size,
         )
-        sizes = {"catalog_size": size} if isinstance(size, int) else {}
-        asked = {"metrics": metrics, "k": k, "convention": convention, "n_buckets": 2, **sizes, **changed}
-        return Sample.of(tables, Request.of(tables.columns, **asked))
+        asked = Options(metrics=metrics, k=k, convention=convention, n_buckets=2, **changed)
+        return Sample.of(tables, Request.of(tables.columns, asked, tables.catalog_size))
 
     return make
 
@@ -499,5 +498,5 @@ def test_the_key_of_the_configuration(tmp_path):
 
 def test_an_unknown_argument_is_named():
     tables = pd.DataFrame({"user_id": [1], "item_id": [1], "score": [1.0]}), pd.DataFrame({"user_id": [1], "item_id": [1]})
-    with pytest.raises(TypeError, match=r"^unexpected arguments: treshold$"):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'treshold'$"):
         next(preflight.prove(*tables, treshold=1.0))
