@@ -47,7 +47,7 @@ from spark_recmetrics.inputs.memory import (
 from spark_recmetrics.inputs.similar_ids import N_SAMPLED, why_different
 from spark_recmetrics.inputs.tables import Tables
 from spark_recmetrics.metrics.group_sums import per_item_indexes
-from spark_recmetrics.metrics.item_counts import counts_of, item_columns
+from spark_recmetrics.metrics.item_counts import counts_of
 from spark_recmetrics.request.request import Request
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.user_sums import SumSpec
@@ -151,21 +151,19 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
     ) -> Sums:
         """The sums from which values are computed, in addition to the totals."""
         scoring, measured, request = scored.scoring, self.request.measured, self.request
-        n_counted, n_summed = (0, 0) if scoring is None else (len(scoring.counted), len(per_item_indexes(measured)))
         groups = sums_by_group(scored.kept) if measured else []
         items, histogram = None, list[dict[str, Any]]()
-        if n_counted or n_summed:
-            items = counted_items(scored.users, item_columns(n_counted, n_summed), inputs.catalog)
-            histogram = item_histogram(items, n_counted)
-            if known.items is not None and n_summed:
+        if scoring is not None and scoring.item_columns:
+            items = counted_items(scored.users, scoring.item_columns, inputs.catalog)
+            histogram = item_histogram(items, len(scoring.counted))
+            if known.items is not None and per_item_indexes(measured):
                 groups = [*groups, *means_by_group(items, known.items, measured, known.summary.groups)]
         ranges = won_in_ranges(scored.users, [metric.k for metric in request.metrics if metric.definition.across_users])
         slices = [] if sliced is None else slice_means(scored.rows, sliced)
         counts = counts_of(histogram, known.n_items)
         shared, ends = Shared.of(scoring, counts, request.intervals), list[tuple[Any, ...]]()
         if shared is not None and items is not None and scoring is not None:
-            repeats = request.convention.duplicates == "keep"
-            lists = listed_items(scored.users, items, known.models, scoring.counted, repeats=repeats)
+            lists = listed_items(scored.users, items, known.models, scoring.counted, repeats=scoring.has_repeats)
             ends = interval_ends(lists, shared)
         return Sums(ranges, counts, groups, slices, {} if shared is None else shared.by_metric(ends))
 

@@ -48,7 +48,7 @@ from spark_recmetrics.inputs.spark import (
 )
 from spark_recmetrics.inputs.tables import Tables
 from spark_recmetrics.metrics.group_sums import per_item_indexes
-from spark_recmetrics.metrics.item_counts import counts_of, item_columns
+from spark_recmetrics.metrics.item_counts import counts_of
 from spark_recmetrics.request.request import Request
 from spark_recmetrics.request.scoring import Scoring
 from spark_recmetrics.request.user_sums import SumSpec
@@ -211,11 +211,10 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
     def aggregate(self, inputs: Inputs, known: Known[DataFrame], scored: Scored, totals: Totals, sliced: Sliced | None) -> Sums:
         """Small jobs over PER_USER."""
         scoring, measured = scored.scoring, self.request.measured
-        n_counted, n_summed = (0, 0) if scoring is None else (len(scoring.counted), len(per_item_indexes(measured)))
-        items = None
-        if n_counted or n_summed:
-            columns, n_parts = item_columns(n_counted, n_summed), parts_of_items(self.request.n_buckets)
-            items = actions.materialize(counted_items(scored.users, columns, inputs.catalog, n_parts))
+        n_counted, items = 0 if scoring is None else len(scoring.counted), None
+        if scoring is not None and scoring.item_columns:
+            n_parts = parts_of_items(self.request.n_buckets)
+            items = actions.materialize(counted_items(scored.users, scoring.item_columns, inputs.catalog, n_parts))
             self._resources.callback(actions.release, items)
         with step(self.session, "aggregating"):
             ranges, histogram, item_sums, user_sums = actions.in_parallel(
@@ -230,8 +229,7 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
             slices = [] if sliced is None else _rows(slice_means(scored.rows, sliced))
             shared, ends = Shared.of(scoring, counts, self.request.intervals), list[Any]()
             if shared is not None and items is not None and scoring is not None:
-                repeats = self.request.convention.duplicates == "keep"
-                lists = listed_items(scored.users, items, known.models, scoring.counted, repeats=repeats)
+                lists = listed_items(scored.users, items, known.models, scoring.counted, repeats=scoring.has_repeats)
                 ends = actions.collect_rows(interval_ends(lists, shared))
         groups = [*user_sums, *item_sums]
         return Sums(ranges, counts, groups, slices, {} if shared is None else shared.by_metric(ends))

@@ -20,7 +20,7 @@ from spark_recmetrics.job.files.job_file import Job
 from spark_recmetrics.job.files.source import dotted
 from spark_recmetrics.reports.formatting import RESULT_MARK, unmarked
 from spark_recmetrics.storage.credentials import Vault
-from spark_recmetrics.storage.locations import related_paths
+from spark_recmetrics.storage.locations import path_in_input
 from spark_recmetrics.storage.progress import show_steps
 from spark_recmetrics.text import json_text, printable
 from spark_recmetrics.version import __version__
@@ -151,8 +151,7 @@ def _emptied_result_file(name: str, config: Job | None) -> Path:
     path, option = Path(name), "--result-json"
     check_replaceable(path, option, "result")
     for keys, place in ({} if config is None else config.located_inputs).items():
-        relation = None if place.path is None else related_paths(f"file:{Path.cwd() / path}", place.path)
-        if relation in ("is the same place as", "lies inside"):
+        if path_in_input(path, place) is not None:
             raise ConfigError(f"{option} {path}: expected a file outside the inputs, found one in {dotted(keys)}, {place.path}")
     try:
         path.write_text("", encoding="utf-8")

@@ -8,6 +8,7 @@ mean of the users' values, so for `rmse` a mean of roots. `users`: the sum over 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -39,6 +40,17 @@ class Moments(NamedTuple):
     sum_error: Any  # of p - r
     sum_rating: Any  # of r
     sum_squared_rating: Any  # of r^2
+
+
+def pair_terms(error: Any, rating: Any, absolute: Callable[[Any], Any]) -> dict[str, Any]:
+    """By name, what a pair adds to the sums of `Moments`. `absolute` is the function of numpy and pandas, or of Spark."""
+    return {
+        "sum_absolute_error": absolute(error),
+        "sum_squared_error": error * error,
+        "sum_error": error,
+        "sum_rating": rating,
+        "sum_squared_rating": rating * rating,
+    }
 
 
 @_error("mae", aliases=("mean_absolute_error",), pooled=quotient)

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.metrics.group_sums import MeasureSpec
-from spark_recmetrics.metrics.item_counts import CountSpec, count_specs
+from spark_recmetrics.metrics.group_sums import MeasureSpec, per_item_indexes
+from spark_recmetrics.metrics.item_counts import CountSpec, count_specs, item_columns
 from spark_recmetrics.metrics.rating import Moments
 from spark_recmetrics.metrics.recommended_items import ItemSummary
 from spark_recmetrics.metrics.registry import Metric, Need, columns_of, cut_offs
@@ -115,3 +115,14 @@ class Scoring:
     def counted(self) -> list[CountSpec]:
         """The cut-offs and user sets for which items are counted."""
         return count_specs(self.item_metrics, self.convention)
+
+    @cached_property
+    def item_columns(self) -> list[str]:
+        """The names of the arrays of `count_items`; none if no metric counts items."""
+        n_counted, n_summed = len(self.counted), len(per_item_indexes(self.measured))
+        return item_columns(n_counted, n_summed) if n_counted or n_summed else []
+
+    @property
+    def has_repeats(self) -> bool:
+        """Lists may hold an item more than once."""
+        return self.convention.duplicates == "keep"

@@ -30,7 +30,7 @@ from spark_recmetrics.inputs.memory import (
 )
 from spark_recmetrics.inputs.row_rules import bad_propensity
 from spark_recmetrics.metrics.arrays import numbered
-from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.metrics.rating import Moments, pair_terms
 from spark_recmetrics.metrics.registry import finished
 from spark_recmetrics.request.request import Request
 from spark_recmetrics.request.scoring import Scoring
@@ -209,16 +209,11 @@ def _rated(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request) -
     if limits is not None:
         lists = lists.assign(score=lists["score"].clip(*limits))
     pairs = lists.merge(highest_ratings(rated), on=["user", "item"])
-    error, true = pairs["score"] - pairs["true"], pairs["true"]
     repeated = pairs["n_left_out"] if "n_left_out" in pairs else pairs.duplicated(["model", "user", "item"]).astype(np.int64)
     with np.errstate(over="ignore", invalid="ignore"):
         values: dict[str, Any] = {
             "n_pairs": 1,
-            "sum_absolute_error": error.abs(),
-            "sum_squared_error": error**2,
-            "sum_error": error,
-            "sum_rating": true,
-            "sum_squared_rating": true**2,
+            **pair_terms(pairs["score"] - pairs["true"], pairs["true"], np.abs),
             "n_pair_duplicates": repeated,
             "n_truth_duplicates": pairs["repeats"],
         }

@@ -32,8 +32,6 @@ from spark_recmetrics.columns import (
     PART_TOTALS,
     USER_COUNTERS,
 )
-from spark_recmetrics.metrics.group_sums import per_item_indexes
-from spark_recmetrics.metrics.item_counts import item_columns
 from spark_recmetrics.scoring.chunks import arrays_together, frames_of, frames_of_arrays, users_together
 from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, Task
 from spark_recmetrics.side_info.packed import SideRows, split
@@ -100,10 +98,9 @@ def _schema(ids: StructType, task: Task) -> StructType:
         types[PART_TOTALS] = ArrayType(TOTALS)
     if task.slices:
         types |= dict.fromkeys((ITEM_SLICE, ITEM_VALUE), StringType())
-    n_counted, n_summed = len(scoring.counted), len(per_item_indexes(scoring.measured))
-    if n_counted or n_summed:
+    if scoring.item_columns:
         types |= {ITEM_IDS: ArrayType(ids["item"].dataType), ITEM_MODELS: ArrayType(IntegerType())}
-        for name in item_columns(n_counted, n_summed)[2:]:
+        for name in scoring.item_columns[2:]:
             types[name] = ArrayType(LongType() if name.startswith((ITEM_COUNTS, ITEM_ROWS)) else DoubleType())
     if scoring.keeps_lists:
         types |= {LIST_ITEMS: ArrayType(ids["item"].dataType), LIST_RANKS: ArrayType(LongType())}

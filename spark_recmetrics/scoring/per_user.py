@@ -23,7 +23,7 @@ from spark_recmetrics.metrics.batch import Candidates, ListScores, Matched, give
 from spark_recmetrics.metrics.group_sums import BatchUsers, measure_groups, user_columns
 from spark_recmetrics.metrics.item_counts import count_items, kept_lists
 from spark_recmetrics.metrics.ranking import LARGEST_GAIN, raw_gain
-from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.metrics.rating import Moments, pair_terms
 from spark_recmetrics.metrics.recommended_items import ItemTable, RecommendedItems, baseline_ranks
 from spark_recmetrics.metrics.registry import finished
 from spark_recmetrics.ranking.arrays import ListRows, Ranks, rank_rows
@@ -255,9 +255,8 @@ def rating_pairs(batch: RankedBatch, scoring: Scoring) -> Matched:
 def rating_values(batch: RankedBatch, scoring: Scoring) -> dict[str, Any]:
     """(U,) by column, the moments of rating errors and the rating metrics. NaN without a pair."""
     pairs = rating_pairs(batch, scoring)
-    user, rating, error = pairs.user, pairs.rating, pairs.score - pairs.rating
-    values = (np.ones(len(user)), np.abs(error), error**2, error, rating, rating**2)
-    summed = Moments(*(sum_by_user(user, value, batch.size) for value in values))
+    terms = {"n_pairs": np.ones(len(pairs.user)), **pair_terms(pairs.score - pairs.rating, pairs.rating, np.abs)}
+    summed = Moments(**{name: sum_by_user(pairs.user, term, batch.size) for name, term in terms.items()})
     rated = summed.n_pairs > 0
     columns: dict[str, Any] = {name: np.where(rated, value, np.nan) for name, value in summed._asdict().items()}
     # Repeated pairs are counted as repeated items of the list.
@@ -293,7 +292,7 @@ def _sums_of_items(bucket: Bucket, scoring: Scoring, segments: pd.DataFrame | No
         members = BatchUsers(scoring.n_models, ids.n_users, len(ids.users), counters, groups, trained, ids.table)
         arrays, per_item = measure_groups(batch, members, scoring.measured, scoring.convention, scoring.items)
     if scoring.counted or per_item:
-        repeats = scoring.convention.duplicates == "keep"
+        repeats = scoring.has_repeats
         arrays |= count_items(batch, counters, scoring.n_models, ids.items, scoring.counted, per_item, repeats=repeats)
     return arrays
 

@@ -33,7 +33,7 @@ from spark_recmetrics.inputs.spark import (
     with_model_codes,
 )
 from spark_recmetrics.metrics import Metric
-from spark_recmetrics.metrics.rating import Moments
+from spark_recmetrics.metrics.rating import Moments, pair_terms
 from spark_recmetrics.metrics.registry import quotient
 from spark_recmetrics.ranking.window_spark import first_after, top_rows, without_repeats
 from spark_recmetrics.request.request import Request
@@ -236,17 +236,13 @@ def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Me
         predicted = predicted.crossJoin(F.broadcast(limits)).withColumn("score", clipped)
     pairs = predicted.join(true_ratings(truth, convention), ["user", "item"])
     pairs = pairs.withColumn("error", F.col("score") - F.col("true"))
-    n_pairs, error, true = F.count(F.lit(1)), F.col("error"), F.col("true")
+    n_pairs, terms = F.count(F.lit(1)), pair_terms(F.col("error"), F.col("true"), F.abs)
     repeated = F.sum("n_left_out") if "n_left_out" in pairs.columns else n_pairs - F.count_distinct("item")
     moments = pairs.groupBy(*(key for key in ("model", "user") if key in pairs.columns)).agg(
         n_pairs.alias("n_pairs"),
         repeated.alias("n_pair_duplicates"),
         F.sum("repeats").alias("n_truth_duplicates"),
-        F.sum(F.abs(error)).alias("sum_absolute_error"),
-        F.sum(error * error).alias("sum_squared_error"),
-        F.sum(error).alias("sum_error"),
-        F.sum(true).alias("sum_rating"),
-        F.sum(true * true).alias("sum_squared_rating"),
+        *(F.sum(term).alias(name) for name, term in terms.items()),
     )
     return moments.select("*", *(_value(metric).alias(metric.slug, metadata={"label": str(metric)}) for metric in metrics))
 

@@ -9,13 +9,16 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.storage.credentials import CREDENTIALS_IN_ADDRESS, Secret, without_password
 from spark_recmetrics.storage.formats import FileFormat, TableFormat, glob_pattern
 from spark_recmetrics.storage.table_schemas import TYPES, column_type
 from spark_recmetrics.text import brief_value, did_you_mean
+
+Relation = Literal["is the same place as", "lies inside", "contains", "includes"]
+"""How a place that is written is related to one that is read."""
 
 
 def plain_text(value: object) -> str:
@@ -188,7 +191,7 @@ _OBJECT_STORES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs"}
 """Other schemes for the same files."""
 
 
-def shared_place(output: Output, location: Location, tables: Iterable[str]) -> str | None:
+def shared_place(output: Output, location: Location, tables: Iterable[str]) -> Relation | None:
     """How the output and an input are related if one is in the other; None if they are apart. `tables` are written."""
     if output.path is not None and location.path is not None:
         return related_paths(output.path, location.path)
@@ -197,7 +200,13 @@ def shared_place(output: Output, location: Location, tables: Iterable[str]) -> s
     return "includes" if any(_same_table(output.table(name), location.table) for name in tables) else None
 
 
-def related_paths(written: str, read: str) -> str | None:
+def path_in_input(path: str | Path, location: Location) -> Relation | None:
+    """How a file of the driver is related to an input that contains it; None if it is outside."""
+    relation = None if location.path is None else related_paths(f"file:{Path.cwd() / path}", location.path)
+    return None if relation == "contains" else relation
+
+
+def related_paths(written: str, read: str) -> Relation | None:
     """How a path that is written is related to a path that is read, which may be a glob; None if they are apart."""
     (system, target), (other_system, source) = _system_and_path(written), _system_and_path(read)
     if not _may_be_same_system(system, other_system):

@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import date
 from functools import cache, partial
 from inspect import signature
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 
 from pydantic import (
@@ -34,7 +33,7 @@ from spark_recmetrics.job.files.placeholders import fill_as_of, placeholder_prob
 from spark_recmetrics.job.files.source import Keys, Source, dotted
 from spark_recmetrics.metrics.registry import LARGEST, checked_integer
 from spark_recmetrics.runs.identity import Run
-from spark_recmetrics.storage.locations import Location, Output, plain_text, related_paths, shared_place
+from spark_recmetrics.storage.locations import Location, Output, Relation, path_in_input, plain_text, shared_place
 from spark_recmetrics.text import brief_value, did_you_mean
 
 _JOB, _AS_OF = "A-Za-z0-9._-", "A-Za-z0-9._:+-"
@@ -179,10 +178,8 @@ class Job(Section):
             if output is not None and (relation := shared_place(filled(output, as_of), source, cls.tables)) is not None:
                 key = "table_prefix" if output.path is None else "path"
                 problems["output", key] = _spoilt(getattr(output, key), relation, keys, source)
-            if report is not None and source.path is not None:
-                relation = related_paths(f"file:{Path.cwd() / fill_as_of(report, as_of)}", source.path)
-                if relation in ("lies inside", "is the same place as"):
-                    problems["report",] = _spoilt(report, relation, keys, source)
+            if report is not None and (relation := path_in_input(fill_as_of(report, as_of), source)) is not None:
+                problems["report",] = _spoilt(report, relation, keys, source)
         return problems
 
     def located(self, place: _Place) -> _Place:
@@ -232,7 +229,7 @@ def filled(place: _Place, as_of: str | None) -> _Place:
     return replace(place, **{key: fill_as_of(value, as_of) for key, value in vars(place).items()})
 
 
-def _spoilt(written: str, relation: str, keys: Keys, source: Location) -> str:
+def _spoilt(written: str, relation: Relation, keys: Keys, source: Location) -> str:
     key, place = ("table", source.table) if source.path is None else ("path", source.path)
     return f"{written!r} {relation} {dotted((*keys, key))} {place!r}: set another place: the run would change its own input"
 
