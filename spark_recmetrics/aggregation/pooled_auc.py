@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from spark_recmetrics.metrics.arrays import run_starts
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -56,7 +58,7 @@ def comparisons_won(pairs: pd.DataFrame, cuts: Sequence[int | None]) -> pd.DataF
     for cut, k in enumerate(cuts):
         kept = np.abs(rank) <= (np.inf if k is None else k)
         relevant, scores = rank[kept] > 0, score[kept]
-        start = np.flatnonzero(np.append(True, scores[1:] != scores[:-1])[: len(scores)])
+        start = run_starts(scores)
         size = np.diff(start, append=len(scores))
         hits = np.add.reduceat(relevant.astype(np.int64), start) if len(scores) else size
         others = size - hits

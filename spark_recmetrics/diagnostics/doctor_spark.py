@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -41,14 +40,13 @@ _SEND = "rename its wheel to end in .zip and pass it with --py-files"
 """A standalone cluster gives a file that ends in .whl only to the driver."""
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """The result of one check."""
 
     level: Level
-    name: str
     finding: str
     advice: str = ""
+    name: str = ""
 
     def __str__(self) -> str:
         return printable(f"{self.level:<4}  {self.name}: {self.finding}{': ' if self.advice else ''}{self.advice}")
@@ -60,18 +58,6 @@ def failures(checks: Sequence[Check]) -> str:
     return f"{len(failed)} of {len(checks)} checks failed: {', '.join(failed)}" if failed else ""
 
 
-class Finding(NamedTuple):
-    """A `Check` without its name."""
-
-    level: Level
-    finding: str
-    advice: str = ""
-
-    def check(self, name: str) -> Check:
-        """The check with this name."""
-        return Check(self.level, name, self.finding, self.advice)
-
-
 def examine(start: Callable[[], SparkSession], output: Output | None = None) -> Iterator[Check]:
     """Run all checks, and yield each as soon as it is done, so that a check that hangs can be identified.
 
@@ -81,7 +67,7 @@ def examine(start: Callable[[], SparkSession], output: Output | None = None) -> 
     try:
         spark = start()
     except Exception as error:  # noqa: BLE001 - sessions fail to start in many ways
-        yield Check("FAIL", "session", f"cannot be started: {_reason(error)}", _start_advice(error))
+        yield Check("FAIL", f"cannot be started: {_reason(error)}", _start_advice(error), "session")
         return
     yield _checked("session", partial(_session, spark))
     worker = examine_worker(spark)
@@ -103,7 +89,7 @@ def _start_advice(error: Exception) -> str:
 def examine_driver() -> Check:
     """Whether this process has all packages that a run imports later."""
     versions = _versions(_ON_DRIVER)
-    return (_missing(versions) or Finding("ok", _listed(versions))).check("driver")
+    return (_missing(versions) or Check("ok", _listed(versions)))._replace(name="driver")
 
 
 def examine_worker(spark: SparkSession) -> Check:
@@ -112,11 +98,11 @@ def examine_worker(spark: SparkSession) -> Check:
     return _checked("worker", partial(_worker, spark, _versions(_ON_WORKERS), server))
 
 
-def _checked(name: str, find: Callable[[], Finding]) -> Check:
+def _checked(name: str, find: Callable[[], Check]) -> Check:
     try:
-        return find().check(name)
+        return find()._replace(name=name)
     except Exception as error:  # noqa: BLE001 - the other checks still run
-        return Check("FAIL", name, _reason(error), "see the log of Spark")
+        return Check("FAIL", _reason(error), "see the log of Spark", name)
 
 
 def _versions(names: Sequence[str]) -> dict[str, str]:
@@ -149,7 +135,7 @@ def _probe(names: Sequence[str]) -> Callable[..., str]:
     return versions
 
 
-def _missing(versions: dict[str, str], server: str | None = None) -> Finding | None:
+def _missing(versions: dict[str, str], server: str | None = None) -> Check | None:
     """Packages that cannot be imported, on the driver if `server` is None, otherwise on a worker."""
     missing = [package for package, version in versions.items() if version.startswith(_ABSENT)]
     if not missing:
@@ -162,7 +148,7 @@ def _missing(versions: dict[str, str], server: str | None = None) -> Finding | N
         advice = f"{advice}, set PYSPARK_PYTHON{server} to a Python that has it, or {send}"
     elif server is not None:
         advice = f"{advice}, or set PYSPARK_PYTHON{server} to a Python that has them"
-    return Finding("FAIL", f"{_listed(versions)}: {reasons}", advice)
+    return Check("FAIL", f"{_listed(versions)}: {reasons}", advice)
 
 
 def _listed(versions: dict[str, str]) -> str:
@@ -174,15 +160,15 @@ def _is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def _session(spark: SparkSession) -> Finding:
+def _session(spark: SparkSession) -> Check:
     client, server = pyspark.__version__, spark.version
     finding = f"{'Spark Connect' if _is_connect(spark) else 'classic'}, Spark {server}, pyspark {client}"
     if client.split(".")[:2] == server.split(".")[:2]:
-        return Finding("ok", finding)
-    return Finding("warn", finding, "install the same version of pyspark as Spark")
+        return Check("ok", finding)
+    return Check("warn", finding, "install the same version of pyspark as Spark")
 
 
-def _worker(spark: SparkSession, driver: dict[str, str], server: str) -> Finding:
+def _worker(spark: SparkSession, driver: dict[str, str], server: str) -> Check:
     # Without Arrow, which the worker may lack. A range runs on a worker; a local table would be computed on the driver.
     versions = F.udf(_probe(_ON_WORKERS), "string", useArrow=False)
     try:
@@ -191,7 +177,7 @@ def _worker(spark: SparkSession, driver: dict[str, str], server: str) -> Finding
         if mismatch := _MISMATCH.search(str(error)):
             return _other_python(mismatch[1], mismatch[2], server)
         advice = f"set PYSPARK_PYTHON{server} to a working Python executable"
-        return Finding("FAIL", f"Python does not run there: {_reason(error)}", advice)
+        return Check("FAIL", f"Python does not run there: {_reason(error)}", advice)
     worker_minor, driver_minor = (".".join(side["Python"].split(".")[:2]) for side in (worker, driver))
     if worker_minor != driver_minor:
         return _other_python(worker_minor, driver_minor, server)
@@ -199,24 +185,24 @@ def _worker(spark: SparkSession, driver: dict[str, str], server: str) -> Finding
     if missing := _missing(worker, server):
         return missing
     if not others:
-        return Finding("ok", _listed(worker))
+        return Check("ok", _listed(worker))
     # Two versions of this package can give different numbers; two versions of another package rarely do.
     level: Level = "FAIL" if "spark_recmetrics" in others else "warn"
     on_driver = ", ".join(f"{name} {driver[name]}" for name in others)
-    return Finding(level, f"{_listed(worker)}, but the driver has {on_driver}", "install the same versions on both")
+    return Check(level, f"{_listed(worker)}, but the driver has {on_driver}", "install the same versions on both")
 
 
-def _other_python(worker: str, driver: str, server: str) -> Finding:
+def _other_python(worker: str, driver: str, server: str) -> Check:
     set_python = f"set PYSPARK_PYTHON{server} to a Python {driver} before the session starts"
     finding = f"Python {worker} on the worker, Python {driver} on the driver"
-    return Finding("FAIL", finding, f"{set_python}, or run the driver with Python {worker}")
+    return Check("FAIL", finding, f"{set_python}, or run the driver with Python {worker}")
 
 
-def _setting(spark: SparkSession, key: str) -> Finding:
-    return Finding("ok", f"{key}={spark.conf.get(key)}; results do not depend on it")
+def _setting(spark: SparkSession, key: str) -> Check:
+    return Check("ok", f"{key}={spark.conf.get(key)}; results do not depend on it")
 
 
-def _cache(spark: SparkSession) -> Finding:
+def _cache(spark: SparkSession) -> Check:
     # A unique plan, because the session would take an equal one of the caller for this one, and release it.
     kept = actions.materialize(spark.range(1).select(F.lit("spark_recmetrics doctor").alias("probe")))
     try:
@@ -225,34 +211,34 @@ def _cache(spark: SparkSession) -> Finding:
     finally:
         actions.release(kept)
     if is_kept:
-        return Finding("ok", "this session can cache tables")
-    return Finding("warn", "this session cannot cache tables", "expect longer runs: Spark recomputes PER_USER for each use")
+        return Check("ok", "this session can cache tables")
+    return Check("warn", "this session cannot cache tables", "expect longer runs: Spark recomputes PER_USER for each use")
 
 
-def _pandas_udfs(spark: SparkSession, worker: Level) -> Finding:
+def _pandas_udfs(spark: SparkSession, worker: Level) -> Check:
     if worker == "FAIL":
         # UDFs would fail for the same reason, with a stack trace in the log of Spark.
-        return Finding("warn", "not checked on a worker that failed", "fix the worker first")
+        return Check("warn", "not checked on a worker that failed", "fix the worker first")
 
     def unchanged(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         yield from parts
 
     rows: DataFrame = spark.range(1).mapInPandas(unchanged, "id long")
     actions.collect_rows(rows)
-    return Finding("ok", "rows were sent to a worker and back through Arrow")
+    return Check("ok", "rows were sent to a worker and back through Arrow")
 
 
-def _output(spark: SparkSession, output: Output | None) -> Finding:
+def _output(spark: SparkSession, output: Output | None) -> Check:
     if output is None:
-        return Finding("ok", "skipped, no configuration was given", "add --config FILE to check it")
+        return Check("ok", "skipped, no configuration was given", "add --config FILE to check it")
     tables, table = output.table("*"), f"a table ({output.format})"
     try:
         left_over = write.probe_output(spark, output)
     except PublishError as error:
-        return Finding("FAIL", f"{output.format} to {tables}: {error}")
+        return Check("FAIL", f"{output.format} to {tables}: {error}")
     if left_over is None:
-        return Finding("ok", f"wrote {table} next to {tables} and removed it")
-    return Finding("warn", f"{table} was written to {left_over}, and cannot be removed from here", "delete it")
+        return Check("ok", f"wrote {table} next to {tables} and removed it")
+    return Check("warn", f"{table} was written to {left_over}, and cannot be removed from here", "delete it")
 
 
 def _reason(error: BaseException) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.decisions.comparison import Question, TestOptions, compared
-from spark_recmetrics.diagnostics.doctor_spark import Check, Finding
+from spark_recmetrics.diagnostics.doctor_spark import Check
 from spark_recmetrics.diagnostics.expected import best_bound, no_perfect_value, no_random_value, perfect_value, random_value
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.evaluation.result import Result
@@ -46,7 +46,7 @@ N_USERS, N_ROWS = 20_000, 5_000_000
 LOW_RECALL = 0.1
 """A lower recall of the full lists of a model is a warning."""
 
-_NO_TRAIN = Finding("warn", "skipped: there is no table of training rows", "add the table inputs.train")
+_NO_TRAIN = Check("warn", "skipped: there is no table of training rows", "add the table inputs.train")
 
 _BITS = 53
 
@@ -98,8 +98,8 @@ def prove(
     except DataError as error:
         yield _rejected("sample", error)
         return
-    yield Check("ok", "sample", sample.size)
-    checks_by_name: dict[str, Callable[[], Finding]] = {
+    yield Check("ok", sample.size, name="sample")
+    checks_by_name: dict[str, Callable[[], Check]] = {
         "perfect ranking": lambda: _perfect(sample),
         "random ranking": lambda: _random(sample),
         "model against itself": lambda: _against_itself(sample),
@@ -113,15 +113,15 @@ def prove(
         sample.release()
 
 
-def _checked(name: str, find: Callable[[], Finding]) -> Check:
+def _checked(name: str, find: Callable[[], Check]) -> Check:
     try:
-        return find().check(name)
+        return find()._replace(name=name)
     except DataError as error:
         return _rejected(name, error)
 
 
 def _rejected(name: str, error: DataError) -> Check:
-    return Check("FAIL", name, "; ".join(str(error).split("\n")))
+    return Check("FAIL", "; ".join(str(error).split("\n")), name=name)
 
 
 def _collected(
@@ -141,9 +141,9 @@ def _collected(
         result.release()
 
 
-def _untrusted(context: str, wrong: Sequence[str]) -> Finding:
+def _untrusted(context: str, wrong: Sequence[str]) -> Check:
     others = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-    return Finding("FAIL", context + "; ".join(wrong[:3]) + others, "find the cause before you trust values from this setup")
+    return Check("FAIL", context + "; ".join(wrong[:3]) + others, "find the cause before you trust values from this setup")
 
 
 def _computable(sample: Sample, reason_of: Callable[[Metric, Convention], str | None]) -> tuple[list[Metric], str]:
@@ -156,12 +156,12 @@ def _computable(sample: Sample, reason_of: Callable[[Metric, Convention], str | 
     return computable, f"skipped: {skipped}" if skipped else ""
 
 
-def _perfect(sample: Sample) -> Finding:
+def _perfect(sample: Sample) -> Check:
     """The list of all relevant items, the highest rating first, has the known value of each metric for every user."""
     rules = sample.request.convention
     metrics, skipped = _computable(sample, no_perfect_value)
     if not metrics:
-        return Finding("ok", skipped)
+        return Check("ok", skipped)
     columns = replace(sample.request.columns, rank=None)
     named = {columns.user: "user", columns.item: "item", columns.score: "rating"}
     lists = sample.relevant.select(
@@ -171,7 +171,7 @@ def _perfect(sample: Sample) -> Finding:
     result = sample.evaluated(lists, metrics, columns=columns, models=["perfect"], checks=checks)
     groups = _collected(result, ["n_relevant"], metrics, (F.min, F.max, F.count))
     if not groups:
-        return Finding("FAIL", "no user has a relevant item", "check the threshold against the ratings")
+        return Check("FAIL", "no user has a relevant item", "check the threshold against the ratings")
     n_items = result.evaluated.known.n_items if result.evaluated else None
     wrong, best, lower = list[str](), list[str](), list[str]()
     for metric in metrics:
@@ -187,7 +187,7 @@ def _perfect(sample: Sample) -> Finding:
     n_users = counted(sum(group["n"] for group in groups), "user")
     at_best = f"{counted(len(best), 'metric')} at the best value for each of {n_users}"
     means = f"cannot reach the best value by definition: {', '.join(lower)}" if lower else ""
-    return Finding("ok", "; ".join(filter(None, (at_best, means, skipped))))
+    return Check("ok", "; ".join(filter(None, (at_best, means, skipped))))
 
 
 def _other_value(metric: Metric, group: Mapping[str, Any], expected: float, rules: Convention) -> str | None:
@@ -206,17 +206,17 @@ def _other_value(metric: Metric, group: Mapping[str, Any], expected: float, rule
     return f"{metric} is {other[0]}{users}, expected {expected:.6g}"
 
 
-def _random(sample: Sample) -> Finding:
+def _random(sample: Sample) -> Check:
     """The means over lists of candidates in random order are close to their expected values."""
     rules = sample.request.convention
     metrics, skipped = _computable(sample, no_random_value)
     if not metrics:
-        return Finding("ok", skipped)
+        return Check("ok", skipped)
     only_judged = rules.candidates == "judged"
     pool = _pool(sample, min(max(10 * (sample.longest or 0), FEWEST_CANDIDATES), MOST_CANDIDATES))
     n_listed = MOST_JUDGED if only_judged else actions.count_distinct(pool)
     if not n_listed:
-        return Finding("warn", "skipped: there are no items")
+        return Check("warn", "skipped: there are no items")
     share = N_RANDOM_ROWS / (n_listed * max(sample.share * sample.n_users, 1))
     chosen = within(share, F.lit("few"), F.col("user"))
     judged, relevant = sample.judged.where(chosen), sample.relevant.where(chosen)
@@ -249,7 +249,7 @@ def _random(sample: Sample) -> Finding:
     ]
     means = [mean for metric in metrics if (mean := _mean(metric, groups, rules))]
     if not means:
-        return Finding("warn", f"skipped: no user has between 1 and {n_listed} relevant items")
+        return Check("warn", f"skipped: no user has between 1 and {n_listed} relevant items")
     items = "the judged items of a user" if only_judged else counted(n_listed, "item")
     context = f"{counted(sum(group['n'] for group in groups), 'list')} of {items} in random order: "
     wrong = [text for distance, text in means if distance > 1]
@@ -257,7 +257,7 @@ def _random(sample: Sample) -> Finding:
         return _untrusted(context, wrong)
     _, farthest = max(means, key=itemgetter(0))
     among = f", the farthest of {counted(len(means), 'metric')}" if len(means) > 1 else ""
-    return Finding("ok", "; ".join(filter(None, (f"{context}{farthest}{among}", skipped))))
+    return Check("ok", "; ".join(filter(None, (f"{context}{farthest}{among}", skipped))))
 
 
 def _mean(metric: Metric, groups: Sequence[Mapping[str, Any]], rules: Convention) -> tuple[float, str] | None:
@@ -305,11 +305,11 @@ def _pool_items(relevant: DataFrame, pool: DataFrame, n: int) -> DataFrame:
     return rows.withColumn("position", position).where(F.col("position") <= n).select("user", "item")
 
 
-def _against_itself(sample: Sample) -> Finding:
+def _against_itself(sample: Sample) -> Check:
     """The first model, under two names, has the same values for every user."""
     model = _first_model(sample)
     if model is None:
-        return Finding("warn", "skipped: there are no predictions")
+        return Check("warn", "skipped: there are no predictions")
     names = [model, f"{model} again"]
 
     def twice(frame: DataFrame) -> DataFrame:
@@ -321,7 +321,7 @@ def _against_itself(sample: Sample) -> Finding:
     # Metrics of items need tables that are not read here.
     metrics = [metric for metric in sample.request.metrics if metric.definition.accuracy and not metric.definition.across_users]
     if not metrics:
-        return Finding("warn", "skipped: no metric compares the lists of a user with ground truth")
+        return Check("warn", "skipped: no metric compares the lists of a user with ground truth")
     result = sample.evaluated(twice(sample.tables.predictions), metrics, rating_predictions=rated, models=names)
     try:
         question = Question(names, metrics, sample.request.convention, model, TestOptions(correction="none"))
@@ -330,12 +330,12 @@ def _against_itself(sample: Sample) -> Finding:
         result.release()
     tested = [row for row in rows if row["n_users"] > 1]
     if not tested:
-        return Finding("warn", f"skipped: no metric of {model} has a value for two users")
+        return Check("warn", f"skipped: no metric of {model} has a value for two users")
     different = [row for row in tested if row["diff"] or row["p_value"] != 1 or row["wins"] or row["losses"]]
     if different:
         return _untrusted(f"{model}: ", [f"{row['metric']} differs by {row['diff']:+.6g}" for row in different])
     n_users = counted(max(row["n_users"] for row in tested), "user")
-    return Finding("ok", f"{model}: {counted(len(tested), 'metric')} without a difference for {n_users}, p = 1")
+    return Check("ok", f"{model}: {counted(len(tested), 'metric')} without a difference for {n_users}, p = 1")
 
 
 def _first_model(sample: Sample) -> str | None:
@@ -419,12 +419,12 @@ class Sample:
         """The largest cut-off, None without one."""
         return max((k for k in cut_offs(self.request.metrics) if k is not None), default=None)
 
-    def recommendations(self, *, allow_train: bool) -> Finding:
+    def recommendations(self, *, allow_train: bool) -> Check:
         """No list has a training row of its user, unless `allow_train`."""
         if self.inputs.train is None:
             return _NO_TRAIN
         if self.request.convention.candidates == "judged":
-            return Finding("ok", "skipped: only items with a ground truth row are ranked")
+            return Check("ok", "skipped: only items with a ground truth row are ranked")
         finding = "; ".join(
             f"{model}: {counts['n_seen']} of {counted(counts['n'], 'recommendation')}{self._up_to} are training rows of their "
             f"user, for example {counts['example']}"
@@ -433,13 +433,13 @@ class Sample:
         )
         if not finding:
             n = sum(counts["n"] for counts in self._lists.values())
-            return Finding("ok", f"none of {counted(n, 'recommendation')}{self._up_to} is a training row of its user")
+            return Check("ok", f"none of {counted(n, 'recommendation')}{self._up_to} is a training row of its user")
         if allow_train:
-            return Finding("ok", f"{finding}; allow_train is set")
+            return Check("ok", f"{finding}; allow_train is set")
         advice = "remove these items from the lists, or set preflight.allow_train to true if they may be recommended again"
-        return Finding("FAIL", finding, advice)
+        return Check("FAIL", finding, advice)
 
-    def leakage(self, *, allow_train: bool) -> Finding:
+    def leakage(self, *, allow_train: bool) -> Check:
         """No row of the ground truth is in train. With `allow_train` it may be a repeated interaction, and is a warning."""
         if self._trained is None:
             return _NO_TRAIN
@@ -447,17 +447,17 @@ class Sample:
         counts = (F.count(F.lit(1)), F.count("seen"), F.min(F.when(F.col("seen"), _pair())))
         n, n_seen, example = actions.collect_rows(rows.agg(*counts))[0]
         if not n_seen:
-            return Finding("ok", f"none of {counted(n, 'ground truth row')} is in train")
+            return Check("ok", f"none of {counted(n, 'ground truth row')} is in train")
         finding = f"{n_seen} of {counted(n, 'ground truth row')} are in train, for example {example}"
         if allow_train:
-            return Finding("warn", finding, "check that these are repeated interactions")
-        return Finding("FAIL", finding, "remove these rows from train or split again: the model was trained on ground truth")
+            return Check("warn", finding, "check that these are repeated interactions")
+        return Check("FAIL", finding, "remove these rows from train or split again: the model was trained on ground truth")
 
-    def candidates(self) -> Finding:
+    def candidates(self) -> Check:
         """The mean recall of the full lists, which no other order of the lists can exceed."""
         n_users = actions.count_distinct(self.relevant.select("user"))
         if not n_users or not self._lists:
-            return Finding("warn", "skipped: there are no relevant items, or no recommendations")
+            return Check("warn", "skipped: there are no relevant items, or no recommendations")
         recalls = {model: (lists["recall"] / n_users, lists["recall_at_cut"] / n_users) for model, lists in self._lists.items()}
         shown = ", ".join(
             f"{model} {full:.1%}" + ("" if self.longest is None else f" ({at_cut:.1%}{self._up_to})")
@@ -465,7 +465,7 @@ class Sample:
         )
         finding = f"recall of full lists: {shown}; reordering these lists cannot increase it"
         low = [model for model, (full, _) in recalls.items() if full < LOW_RECALL]
-        return Finding("warn", finding, f"check how {', '.join(low)} selects candidates") if low else Finding("ok", finding)
+        return Check("warn", finding, f"check how {', '.join(low)} selects candidates") if low else Check("ok", finding)
 
     @property
     def _up_to(self) -> str:

@@ -17,7 +17,7 @@ from spark_recmetrics.evaluation.result import Result, reject
 from spark_recmetrics.inputs.data_report import Levels, data_report
 from spark_recmetrics.inputs.tables import SPARK, Tables, engine_of
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, Metric
-from spark_recmetrics.request.arguments import Ranking, check_session
+from spark_recmetrics.request.arguments import Ranking
 from spark_recmetrics.request.intervals import IntervalMethod, Intervals
 from spark_recmetrics.request.request import Options, Request
 from spark_recmetrics.request.slices import MIN_USERS, Slice
@@ -158,10 +158,11 @@ def request_of(tables: Tables, options: Options) -> Request:
     """The arguments of an evaluation of these tables, checked. Raises `ConfigError`."""
     checked_columns(options.columns)
     if tables.check() == SPARK:
+        from spark_recmetrics.inputs.buckets_spark import default_n_buckets
+        from spark_recmetrics.inputs.spark import check_session
+
         check_session(tables.predictions.sparkSession)
         if options.n_buckets is None:
-            from spark_recmetrics.inputs.buckets_spark import default_n_buckets
-
             options = replace(options, n_buckets=default_n_buckets(tables.predictions.sparkSession))
     return Request.of(tables.columns, options, tables.catalog_size)
 

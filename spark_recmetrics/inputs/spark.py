@@ -9,23 +9,42 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_recmetrics.columns import Columns
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import DataError
+from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.inputs import accepted_columns, row_rules
 from spark_recmetrics.inputs.accepted_columns import ChosenColumns, ColumnType, Kind, ListColumns, TableSchema
 from spark_recmetrics.inputs.buckets_spark import bucket_of
 from spark_recmetrics.inputs.similar_ids import FOLDED_BY
-from spark_recmetrics.inputs.tables import CanonicalTables, Tables
+from spark_recmetrics.inputs.tables import CanonicalTables, Tables, is_on_spark, type_name
 from spark_recmetrics.request.request import Request
 from spark_recmetrics.storage.actions import RowCounts, collect_rows
 from spark_recmetrics.storage.locations import quoted_part
 from spark_recmetrics.storage.read import example_in_errors
 from spark_recmetrics.storage.typed_columns import with_types
+
+_RETAINS_KEYS = "spark.sql.retainGroupColumns"
+
+
+def check_frame(name: str, frame: DataFrame) -> None:
+    """Check that a table is a Spark DataFrame and not a stream."""
+    if not is_on_spark(name, frame):
+        raise ConfigError(f"{name}: expected a Spark DataFrame, found {type_name(frame)}")
+    check_session(frame.sparkSession)
+
+
+def check_session(session: SparkSession) -> None:
+    """Check the only setting of a session with which Spark would leave out columns that are read."""
+    try:
+        retains = session.conf.get(_RETAINS_KEYS, "true")
+    except Exception:  # noqa: BLE001 - serverless sessions have the default, and may not be asked
+        return
+    if str(retains).lower() != "true":
+        raise ConfigError(f"{_RETAINS_KEYS}: expected true, found {retains}: set it to true in this session")
 
 
 class Inputs(CanonicalTables[DataFrame, DataFrame]):

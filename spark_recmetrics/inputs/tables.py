@@ -63,7 +63,7 @@ class Tables:
         for name, engine in engines.items():
             if engine != chosen:
                 expected = "a Spark DataFrame" if chosen == SPARK else "a pandas, polars or pyarrow table"
-                raise ConfigError(f"{name}: expected {expected} like predictions, found {_type_name(getattr(self, name))}")
+                raise ConfigError(f"{name}: expected {expected} like predictions, found {type_name(getattr(self, name))}")
         return chosen
 
 
@@ -119,21 +119,28 @@ class CanonicalTables(Generic[Rows, Source]):
         return replace(self, predicted=predicted, truth=keep(self.truth), train=train, uncut={})
 
 
+def is_on_spark(name: str, table: Any) -> bool:
+    """Whether a table is a Spark DataFrame. `ConfigError` if it is a stream."""
+    # Frames of Spark Connect 3.5 are of another class, so they are recognized by their attributes.
+    if not (hasattr(table, "sparkSession") and hasattr(table, "isStreaming")):
+        return False
+    if table.isStreaming:
+        raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
+    return True
+
+
 def engine_of(name: str, table: object) -> str:
     """The engine that reads a table. `ConfigError` if it is not a table, or is a stream.
 
     Spark reads its DataFrames even if they can export Arrow data.
     """
-    # Frames of Spark Connect 3.5 are of another class, so they are recognized by their attributes.
-    if hasattr(table, "sparkSession") and hasattr(table, "isStreaming"):
-        if table.isStreaming:
-            raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
+    if is_on_spark(name, table):
         return SPARK
-    if hasattr(table, "__arrow_c_stream__") or _type_name(table).startswith("pandas."):
+    if hasattr(table, "__arrow_c_stream__") or type_name(table).startswith("pandas."):
         return MEMORY
     expected = "a Spark DataFrame, a table of pandas, polars or pyarrow"
     expected += ", or the number of items" if name == "catalog" else ""
-    raise ConfigError(f"{name}: expected {expected}, found {_type_name(table)}")
+    raise ConfigError(f"{name}: expected {expected}, found {type_name(table)}")
 
 
 def column_names(name: str, table: Any) -> list[str]:
@@ -142,9 +149,10 @@ def column_names(name: str, table: Any) -> list[str]:
     if isinstance(names := getattr(table, "column_names", None), list):
         return names
     if not hasattr(table, "columns"):
-        raise ConfigError(f"{name}: expected a table with named columns, found {_type_name(table)}")
+        raise ConfigError(f"{name}: expected a table with named columns, found {type_name(table)}")
     return list(map(str, table.columns))
 
 
-def _type_name(table: object) -> str:
+def type_name(table: object) -> str:
+    """The type of a table in messages."""
     return f"{type(table).__module__}.{type(table).__name__}"

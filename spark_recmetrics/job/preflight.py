@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.columns import TABLE_OF
@@ -42,7 +41,7 @@ def check_inputs(spark: SparkSession, config: Config, arguments: Mapping[str, An
         for check in prove(**arguments, **options):
             print_text(check)
             checks.append(check)
-            outcome.preflight.append(asdict(check))
+            outcome.preflight.append({key: getattr(check, key) for key in ("level", "name", "finding", "advice")})
     if failed := failures(checks):
         raise DataError(f"preflight: {failed}: nothing was published")
 

@@ -93,6 +93,19 @@ def comparable_scores(score: Floats, *, first: bool) -> Floats:
     return np.where(np.isnan(score), np.inf if first else -np.inf, finite)
 
 
+def run_starts(*columns: Any) -> Ints:
+    """The positions at which a run of equal rows starts, in columns of one length."""
+    is_start = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.flatnonzero(np.append(True, is_start)[: len(columns[0])])
+
+
+def repeated(numbers: Ints) -> Ints:
+    """The numbers that are equal to another one, ascending, without the first of each."""
+    ordered = np.sort(numbers)
+    again: Ints = ordered[1:][ordered[1:] == ordered[:-1]]
+    return again
+
+
 def sum_by_user(user: Ints, values: Numbers, size: int) -> Floats:
     """(size,) sums of the values of each user, added in the order of the rows."""
     return np.asarray(np.bincount(user, weights=values, minlength=size), dtype=np.float64)

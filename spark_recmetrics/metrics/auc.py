@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.metrics.arrays import Bools, Floats, Ints, position_in_user, ratio, sum_by_user
+from spark_recmetrics.metrics.arrays import Bools, Floats, Ints, position_in_user, ratio, run_starts, sum_by_user
 from spark_recmetrics.metrics.batch import Candidates, RankedBatch, given
 from spark_recmetrics.metrics.registry import Need, Parameter, Sums, quotient, register
 
@@ -285,7 +285,7 @@ def _contributions(batch: RankedBatch, candidates: str, negatives: str, ties: st
         missed = 1 - n_others / nonzero
     else:
         # Relevant candidates with equal scores are adjacent, because equally many candidates are above them.
-        first = np.flatnonzero(np.diff(among.n_above, prepend=-1) | np.diff(among.user, prepend=-1))
+        first = run_starts(among.n_above, among.user)
         size = np.diff(first, append=len(among.user))
         relevant_above, relevant_tied = np.repeat(number[first] - 1, size), np.repeat(size, size)
         outranked_by = (among.n_above - relevant_above) + (among.n_tied - relevant_tied) / 2

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_recmetrics.metrics.arrays import Floats, position_in_user, ratio, sum_by_user
+from spark_recmetrics.metrics.arrays import Floats, position_in_user, ratio, run_starts, sum_by_user
 from spark_recmetrics.metrics.batch import RankedBatch, given
 from spark_recmetrics.metrics.registry import Parameter, PerChoice, Sums, quotient, register
 
@@ -109,7 +109,7 @@ def matched_auc(batch: RankedBatch, k: int | None) -> Floats:
     order = np.lexsort((matched.score, matched.user))
     user, score, relevant = matched.user[order], matched.score[order], matched.relevant[order]
     # Infinite scores are equal to each other, but their difference is not 0.
-    start = np.flatnonzero(np.append(True, (user[1:] != user[:-1]) | (score[1:] != score[:-1]))[: len(user)])
+    start = run_starts(user, score)
     size = np.diff(start, append=len(user))
     middle = np.repeat(position_in_user(user, batch.size)[start] + (size - 1) / 2, size)
     n_relevant = np.bincount(user[relevant], minlength=batch.size)

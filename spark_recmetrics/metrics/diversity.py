@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_recmetrics.metrics.arrays import Floats, Ints, ratio, sum_by_user
+from spark_recmetrics.metrics.arrays import Floats, Ints, ratio, repeated, run_starts, sum_by_user
 from spark_recmetrics.metrics.batch import RankedBatch, given, recommended
 from spark_recmetrics.metrics.registry import Parameter, PerChoice, Sums, quotient, register
 
@@ -55,7 +55,7 @@ def intra_list_diversity(batch: RankedBatch, k: int | None, *, distance: str) ->
     n = np.bincount(user, minlength=batch.size)
     pairs = n * (n - 1.0)
     if distance == "cosine":
-        units, first = table.unit_features, np.flatnonzero(np.diff(user, prepend=-1))
+        units, first = table.unit_features, run_starts(user)
         summed, length = np.zeros(batch.size), sum_by_user(user, table.unit_squares[item], batch.size)
         if len(first):
             vectors = np.add.reduceat(units[item], first, axis=0)
@@ -256,8 +256,8 @@ def unrepeated(batch: RankedBatch, k: int | None, *, per: str) -> Floats:
         (array([ 0.,  1., nan]), array([0.5, 1. , nan]))
     """
     user, item = recommended(batch).top(k, "item")
-    key = np.sort(user * (item.max(initial=0) + 1) + item)
-    repeats = key[1:][key[1:] == key[:-1]] // (item.max(initial=0) + 1)
+    n_items = item.max(initial=0) + 1
+    repeats = repeated(user * n_items + item) // n_items
     n, n_repeats = np.bincount(user, minlength=batch.size), np.bincount(repeats, minlength=batch.size)
     if per == "list":
         return np.where(n > 0, n_repeats == 0, np.nan)
@@ -275,7 +275,7 @@ def _share(batch: RankedBatch, k: int | None, user: Ints, which: Any, denominato
 def _union(user: Ints, groups: Ints, size: int) -> Ints:
     """(size, B) the union of the categories of each user's rows. Users are ascending."""
     union = np.zeros((size, groups.shape[1]), dtype=np.int64)
-    first = np.flatnonzero(np.diff(user, prepend=-1))
+    first = run_starts(user)
     if len(first) and groups.shape[1]:
         union[user[first]] = np.bitwise_or.reduceat(groups, first, axis=0)
     return union

@@ -22,7 +22,7 @@ from spark_recmetrics.columns import (
 )
 from spark_recmetrics.conventions import MEMBERS, Convention
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.metrics.arrays import Bools, Floats, Ints, sum_by_user
+from spark_recmetrics.metrics.arrays import Bools, Floats, Ints, run_starts, sum_by_user
 from spark_recmetrics.metrics.batch import RankedBatch, recommended
 from spark_recmetrics.metrics.registry import Metric
 
@@ -160,7 +160,7 @@ def kept_lists(batch: RankedBatch, ids: Any, counted: Sequence[CountSpec]) -> di
     """(U,) the items and the ranks of each list up to the largest cut-off of `counted`; None for a user without a list."""
     longest = None if any(k is None for _, k in counted) else max((k for _, k in counted if k is not None), default=0)
     user, item, rank = recommended(batch).top(longest, "item", "rank")
-    starts = np.append(np.flatnonzero(np.diff(user, prepend=-1)), len(user)).tolist()
+    starts = np.append(run_starts(user), len(user)).tolist()
     lists = {LIST_ITEMS: np.full(batch.size, None), LIST_RANKS: np.full(batch.size, None)}
     for name, values in ((LIST_ITEMS, ids[item]), (LIST_RANKS, rank)):
         for start, end in pairwise(starts):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_recmetrics.metrics.arrays import Floats, Ints, RankedRows, position_in_user, tie_edges
+from spark_recmetrics.metrics.arrays import Floats, Ints, RankedRows, position_in_user, run_starts, tie_edges
 from spark_recmetrics.request.scoring import Scoring
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ListRows(Ranks):
     def unseen_position(self) -> Ints:
         """(L,) the number of rows of the list, up to this row, that the user has not seen in training."""
         n_unseen = np.cumsum(~self.seen)
-        start = np.flatnonzero(np.append(True, ~_same_as_previous(self.cell))[: len(self.cell)])
+        start = run_starts(self.cell)
         before: Ints = np.repeat(np.append(0, n_unseen)[start], np.diff(np.append(start, len(self.cell))))
         return n_unseen - before
 

@@ -11,10 +11,10 @@ from pyspark.sql.types import ArrayType, FloatType, IntegerType, IntegralType, S
 from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.conventions import convention as named_convention
 from spark_recmetrics.errors import ConfigError, DataError
-from spark_recmetrics.inputs.spark import clean_predictions, column_of, read_predictions
+from spark_recmetrics.inputs.spark import check_frame, clean_predictions, column_of, read_predictions
 from spark_recmetrics.metrics.registry import checked_integer
 from spark_recmetrics.ranking.window_spark import top_rows
-from spark_recmetrics.request.arguments import check_frame, check_names
+from spark_recmetrics.request.arguments import check_names
 from spark_recmetrics.storage.read import example_in_errors
 
 

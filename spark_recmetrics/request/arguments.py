@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.text import brief, did_you_mean, printable, writable
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 Ranking = Literal["auto", "window", "lists"]
 """Where Spark ranks lists: in a window function, or in the workers that score them. `auto`: in workers with `max_per_user`."""
-
-_RETAINS_KEYS = "spark.sql.retainGroupColumns"
 
 
 def check_ranking(ranking: object, max_per_user: object) -> None:
@@ -27,34 +22,13 @@ def check_ranking(ranking: object, max_per_user: object) -> None:
         )
 
 
-def check_frame(name: str, frame: DataFrame) -> None:
-    """Check that a table is a Spark DataFrame and not a stream."""
-    # Frames of Spark Connect 3.5 are of another class, so the type is recognized by an attribute.
-    if not hasattr(frame, "sparkSession"):
-        type_name = f"{type(frame).__module__}.{type(frame).__name__}"
-        raise ConfigError(f"{name}: expected a Spark DataFrame, found {type_name}")
-    if frame.isStreaming:
-        raise ConfigError(f"{name}: expected a table, found a stream: write it to a table and evaluate that")
-    check_session(frame.sparkSession)
-
-
-def check_session(session: SparkSession) -> None:
-    """Check the only setting of a session with which Spark would leave out columns that are read."""
-    try:
-        retains = session.conf.get(_RETAINS_KEYS, "true")
-    except Exception:  # noqa: BLE001 - serverless sessions have the default, and may not be asked
-        return
-    if str(retains).lower() != "true":
-        raise ConfigError(f"{_RETAINS_KEYS}: expected true, found {retains}: set it to true in this session")
-
-
 def check_names(option: str, names: Sequence[str]) -> None:
     """Check that the value of an option is a list of different names."""
     if not isinstance(names, list | tuple) or not names:
         raise ConfigError(f"{option}: expected a list of names, found {brief(names)}")
     for name in names:
         if not isinstance(name, str) or not name or not writable(name):
-            raise ConfigError(f"{option}: expected names, strings without control characters, found {brief(name)}")
+            raise ConfigError(f"{option}: expected names, strings that UTF-8 can encode, found {brief(name)}")
     if len(set(names)) < len(names):
         raise ConfigError(f"{option}: expected different names, found {printable(', '.join(names))}")
 

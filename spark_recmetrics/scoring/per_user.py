@@ -17,6 +17,8 @@ from spark_recmetrics.metrics.arrays import (
     numbered,
     position_in_user,
     positions_of,
+    repeated,
+    run_starts,
     sum_by_user,
 )
 from spark_recmetrics.metrics.batch import Candidates, ListScores, Matched, given
@@ -278,7 +280,7 @@ def _pairs(batch: RankedBatch, n_models: int) -> dict[str, Any]:
     for first, start, end in zip(range(0, batch.size, max(n_users, 1)), ends, ends[1:], strict=False):
         columns[PAIR_SCORES][first] = pairs.score[start:end]
         columns[PAIR_RANKS][first] = ranks[start:end]
-        columns[PAIR_STARTS][first] = np.flatnonzero(np.diff(pairs.user[start:end], prepend=-1))
+        columns[PAIR_STARTS][first] = run_starts(pairs.user[start:end])
     return columns
 
 
@@ -441,8 +443,7 @@ def _n_repeats(rows: ListRows, n_cells: int, ids: _Ids, scoring: Scoring) -> Int
     if scoring.convention.candidates == "judged" and scoring.longest is not None:
         # Of items without ground truth, only those up to the largest cut-off count.
         rows = rows.kept((rows.truth_row >= 0) | (rows.rank <= scoring.longest))
-    ordered = np.sort(ids.pairs(rows.cell, rows.item))
-    return np.bincount(ordered[1:][ordered[1:] == ordered[:-1]] // ids.trained.n_items, minlength=n_cells)
+    return np.bincount(repeated(ids.pairs(rows.cell, rows.item)) // ids.trained.n_items, minlength=n_cells)
 
 
 def _n_left_out(lists: pd.DataFrame, pair: Ints, ranks: Ranks) -> Ints:

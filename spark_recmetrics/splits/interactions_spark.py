@@ -12,9 +12,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.errors import DataError
-from spark_recmetrics.inputs.spark import column_of, schema_of
+from spark_recmetrics.inputs.spark import check_frame, column_of, schema_of
 from spark_recmetrics.metrics.registry import checked_integer
-from spark_recmetrics.request.arguments import check_frame
 from spark_recmetrics.splits.times_spark import TIME_TYPES, Clock, clock_of
 from spark_recmetrics.storage import actions, read
 from spark_recmetrics.text import printable

@@ -13,6 +13,7 @@ from job_data import load
 
 import spark_recmetrics as srm
 from spark_recmetrics.diagnostics import preflight_spark as preflight
+from spark_recmetrics.diagnostics.doctor_spark import Check
 from spark_recmetrics.diagnostics.expected import best_bound
 from spark_recmetrics.diagnostics.preflight_spark import Sample
 from spark_recmetrics.inputs.tables import Tables
@@ -81,7 +82,7 @@ def broken(monkeypatch, name, change):
 @pytest.mark.heavy
 @pytest.mark.spark
 def test_the_perfect_ranking_of_every_metric(sampled):
-    level, finding, _ = preflight._perfect(sampled([*ALL, "ctr"]))
+    level, finding, *_ = preflight._perfect(sampled([*ALL, "ctr"]))
     assert level == "ok", finding
     full, less, left_out = finding.split("; ")
     assert full.endswith("metrics at the best value for each of 10 users")
@@ -108,7 +109,7 @@ def test_the_perfect_ranking_of_every_metric(sampled):
     ],
 )
 def test_the_perfect_ranking_under_conventions(sampled, name, ndcg):
-    level, finding, _ = preflight._perfect(
+    level, finding, *_ = preflight._perfect(
         sampled(["ndcg", "map", "precision", "recall", "f1", "hit"], k=(3,), convention=name)
     )
     assert level == "ok", finding
@@ -122,7 +123,7 @@ def test_the_perfect_ranking_under_conventions(sampled, name, ndcg):
 @pytest.mark.once
 def test_doubled_gains_are_found(sampled, monkeypatch):
     broken(monkeypatch, "ndcg", lambda right, batch, k, options: 2 * right(batch, k, **options))
-    level, finding, advice = preflight._perfect(sampled(["ndcg", "map"], k=(3,)))
+    level, finding, advice, _ = preflight._perfect(sampled(["ndcg", "map"], k=(3,)))
     assert (level, advice) == ("FAIL", "find the cause before you trust values from this setup")
     assert "ndcg@3 is 2 for users with 2 relevant items, expected 1" in finding
     assert "; and 1 more" in finding
@@ -134,7 +135,7 @@ def test_doubled_gains_are_found(sampled, monkeypatch):
 @pytest.mark.once
 def test_a_missing_value_is_found(sampled, monkeypatch):
     broken(monkeypatch, "hit", lambda right, batch, k, options: np.full(batch.size, np.nan))
-    level, finding, _ = preflight._perfect(sampled("hit", k=(3,), truth=HAD[:1]))
+    level, finding, *_ = preflight._perfect(sampled("hit", k=(3,), truth=HAD[:1]))
     assert (level, finding) == ("FAIL", "hit@3 is undefined for users with 1 relevant item, expected 1")
 
 
@@ -150,7 +151,7 @@ def test_the_perfect_ranking_of_ratings_alone(sampled):
 @pytest.mark.once
 def test_nobody_has_a_relevant_item(sampled):
     truth = [row for row in RATED if row[2] == 0]
-    level, finding, advice = preflight._perfect(sampled(truth=truth))
+    level, finding, advice, _ = preflight._perfect(sampled(truth=truth))
     assert (level, finding, advice) == ("FAIL", "no user has a relevant item", "check the threshold against the ratings")
 
 
@@ -178,7 +179,7 @@ def test_what_the_data_are_refused_for_is_a_failed_check(sampled, truth, catalog
 @pytest.mark.spark
 @pytest.mark.connect
 def test_a_random_ranking_of_every_metric(sampled):
-    level, finding, _ = preflight._random(sampled([*ALL, "ctr"]))
+    level, finding, *_ = preflight._random(sampled([*ALL, "ctr"]))
     assert level == "ok", finding
     assert finding.startswith("320 lists of 26 items in random order: "), "the items of both tables, and 32 lists for each user"
     assert "; skipped: " in finding
@@ -190,7 +191,7 @@ def test_a_random_ranking_of_every_metric(sampled):
 @pytest.mark.once
 @pytest.mark.heavy
 def test_a_random_ranking_of_judged_items(sampled):
-    level, finding, _ = preflight._random(sampled(["precision", "mrr", "map"], convention="threshold"))
+    level, finding, *_ = preflight._random(sampled(["precision", "mrr", "map"], convention="threshold"))
     assert level == "ok", finding
     assert finding.startswith("320 lists of the judged items of a user in random order: ")
     assert finding.endswith("the farthest of 6 metrics")
@@ -204,7 +205,7 @@ def test_a_formula_that_looks_behind_the_cut_off_is_found_by_chance_alone(sample
     broken(monkeypatch, "hit", lambda right, batch, k, options: right(batch, 3, **options))
     one = sampled("hit", k=(1, 3))
     assert preflight._perfect(one).level == "ok"
-    level, finding, _ = preflight._random(one)
+    level, finding, *_ = preflight._random(one)
     assert level == "FAIL"
     assert "320 lists of 26 items in random order: hit@1 is 0." in finding
 
@@ -223,7 +224,7 @@ def test_a_random_ranking_of_few_users_of_many(sampled, monkeypatch):
     """Rows bound the users, and users with more relevant items than candidates are left out."""
     monkeypatch.setattr(preflight, "N_RANDOM_ROWS", 26)
     monkeypatch.setattr(preflight, "FEWEST_CANDIDATES", 3)
-    level, finding, _ = preflight._random(sampled("precision", k=(1, 2)))
+    level, finding, *_ = preflight._random(sampled("precision", k=(1, 2)))
     assert level == "ok"
     n, _, rest = finding.partition(" list")
     assert 1 <= int(n) < 10
@@ -236,7 +237,7 @@ def test_a_random_ranking_of_few_users_of_many(sampled, monkeypatch):
 def test_users_with_more_relevant_items_than_candidates_are_left_out(sampled, monkeypatch):
     monkeypatch.setattr(preflight, "FEWEST_CANDIDATES", 3)
     truth = [*RATED, *((10, item, 5.0) for item in ITEMS[:25])]
-    level, finding, _ = preflight._random(sampled("precision", k=(1, 2), truth=truth))
+    level, finding, *_ = preflight._random(sampled("precision", k=(1, 2), truth=truth))
     assert level == "ok", finding
     assert finding.startswith("320 lists of 20 items in random order")
 
@@ -245,10 +246,10 @@ def test_users_with_more_relevant_items_than_candidates_are_left_out(sampled, mo
 @pytest.mark.spark
 @pytest.mark.once
 def test_nothing_is_known_of_a_random_ranking(sampled):
-    level, finding, _ = preflight._random(sampled(["rmse", "ndcg(gain=linear)"], k=(3,)))
+    level, finding, *_ = preflight._random(sampled(["rmse", "ndcg(gain=linear)"], k=(3,)))
     told = "rmse (random lists have no predicted ratings), ndcg(gain=linear)@3 (its mean depends on the ratings)"
     assert (level, finding) == ("ok", f"skipped: {told}")
-    level, finding, _ = preflight._random(sampled("mrr", truth=[(1, "a", 0.0)]))
+    level, finding, *_ = preflight._random(sampled("mrr", truth=[(1, "a", 0.0)]))
     assert (level, finding) == ("warn", "skipped: no user has between 1 and 26 relevant items")
 
 
@@ -269,7 +270,7 @@ def test_a_model_ties_with_itself(sampled):
 @pytest.mark.once
 def test_a_value_that_depends_on_the_place_in_the_batch_is_found(sampled, monkeypatch):
     broken(monkeypatch, "hit", lambda right, batch, k, options: np.arange(batch.size) / batch.size)
-    level, finding, _ = preflight._against_itself(sampled("hit", k=(3,)))
+    level, finding, *_ = preflight._against_itself(sampled("hit", k=(3,)))
     assert level == "FAIL"
     assert finding.startswith("als: hit@3 differs by +0.")
 
@@ -298,9 +299,9 @@ def test_predictions_of_other_shapes(spark, sampled):
 @pytest.mark.spark
 @pytest.mark.once
 def test_there_are_no_predictions(sampled):
-    assert preflight._against_itself(sampled(lists=[])) == ("warn", "skipped: there are no predictions", "")
+    assert preflight._against_itself(sampled(lists=[])) == Check("warn", "skipped: there are no predictions")
     finding = preflight._against_itself(sampled(truth=RATED[:1], lists=[row for row in LISTS if row[1] == 0]))
-    assert finding == ("warn", "skipped: no metric of als has a value for two users", "")
+    assert finding == Check("warn", "skipped: no metric of als has a value for two users")
 
 
 # The tables side by side --------------------------------------------------------------------------------------------------
@@ -313,14 +314,14 @@ def test_training_rows_in_lists(sampled):
     at_1, at_5 = ("als", 0, "a"), ("als", 0, "i")
     assert {at_1, at_5} <= {row[:3] for row in LISTS}
     good = sampled().recommendations(allow_train=False)
-    assert good == ("ok", "none of 60 recommendations up to rank 3 is a training row of its user", "")
+    assert good == Check("ok", "none of 60 recommendations up to rank 3 is a training row of its user")
     assert sampled(train=[*SEEN, at_5[1:]]).recommendations(allow_train=False) == good, "it is after the cut-off"
     bad = sampled(train=[*SEEN, at_1[1:], at_1[1:]])
     finding = "als: 1 of 30 recommendations up to rank 3 are training rows of their user, for example user 0, item a"
     finding += "; pop: 1 of 30 recommendations up to rank 3 are training rows of their user, for example user 0, item a"
     advice = "remove these items from the lists, or set preflight.allow_train to true if they may be recommended again"
-    assert bad.recommendations(allow_train=False) == ("FAIL", finding, advice)
-    assert bad.recommendations(allow_train=True) == ("ok", f"{finding}; allow_train is set", "")
+    assert bad.recommendations(allow_train=False) == Check("FAIL", finding, advice)
+    assert bad.recommendations(allow_train=True) == Check("ok", f"{finding}; allow_train is set")
 
 
 @pytest.mark.spark
@@ -328,22 +329,22 @@ def test_training_rows_in_lists(sampled):
 def test_training_rows_in_lists_are_not_always_looked_at(sampled):
     told = "skipped: there is no table of training rows"
     without = sampled(train=None)
-    assert without.recommendations(allow_train=False) == ("warn", told, "add the table inputs.train")
-    assert without.leakage(allow_train=False) == ("warn", told, "add the table inputs.train")
+    assert without.recommendations(allow_train=False) == Check("warn", told, "add the table inputs.train")
+    assert without.leakage(allow_train=False) == Check("warn", told, "add the table inputs.train")
     judged = sampled(convention="threshold")
-    assert judged.recommendations(allow_train=False) == ("ok", "skipped: only items with a ground truth row are ranked", "")
+    assert judged.recommendations(allow_train=False) == Check("ok", "skipped: only items with a ground truth row are ranked")
 
 
 @pytest.mark.spark
 @pytest.mark.connect
 def test_training_rows_in_truth(sampled):
     n = len(RATED)
-    assert sampled().leakage(allow_train=False) == ("ok", f"none of {n} ground truth rows is in train", "")
+    assert sampled().leakage(allow_train=False) == Check("ok", f"none of {n} ground truth rows is in train")
     leaking = sampled(train=[*SEEN, RATED[0][:2]])
     finding = f"1 of {n} ground truth rows are in train, for example user 0, item a"
     advice = "remove these rows from train or split again: the model was trained on ground truth"
-    assert leaking.leakage(allow_train=False) == ("FAIL", finding, advice)
-    assert leaking.leakage(allow_train=True) == ("warn", finding, "check that these are repeated interactions")
+    assert leaking.leakage(allow_train=False) == Check("FAIL", finding, advice)
+    assert leaking.leakage(allow_train=True) == Check("warn", finding, "check that these are repeated interactions")
 
 
 @pytest.mark.heavy
@@ -353,7 +354,7 @@ def test_the_ceiling_of_the_candidates(sampled):
     """Of two users with two relevant items each, lists have one and one, the first of them after the cut-off."""
     lists = [("als", 1, "x", 0.9), ("als", 1, "a", 0.8), ("als", 2, "c", 0.7), ("pop", 1, "y", 0.5)]
     truth = [(1, "a", 1.0), (1, "b", 1.0), (2, "c", 1.0), (2, "d", 1.0), (3, "e", 0.0)]
-    level, finding, advice = sampled("recall", k=(1,), lists=lists, truth=truth).candidates()
+    level, finding, advice, _ = sampled("recall", k=(1,), lists=lists, truth=truth).candidates()
     shares = "als 50.0% (25.0% up to rank 1), pop 0.0% (0.0% up to rank 1)"
     expected = f"recall of full lists: {shares}; reordering these lists cannot increase it"
     assert (level, finding, advice) == ("warn", expected, "check how pop selects candidates")
@@ -361,7 +362,7 @@ def test_the_ceiling_of_the_candidates(sampled):
     assert one.level == "ok"
     assert "recall of full lists: als 50.0%; reordering" in one.finding, "repeats count once"
     nobody = sampled(lists=lists, truth=truth[-1:]).candidates()
-    assert nobody == ("warn", "skipped: there are no relevant items, or no recommendations", "")
+    assert nobody == Check("warn", "skipped: there are no relevant items, or no recommendations")
 
 
 # The sample ---------------------------------------------------------------------------------------------------------------

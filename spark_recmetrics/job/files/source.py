@@ -364,7 +364,7 @@ def _compose(text: str) -> yaml.Node | None:
 
 def _unprintable_problem(value: object) -> str | None:
     if isinstance(value, str) and not writable(value):
-        return f"expected a non-blank string without control characters, found {brief_value(value)}"
+        return f"expected a string that UTF-8 can encode, found {brief_value(value)}"
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return f"expected a number that a double can hold, found {brief_value(value)}"
     return None
