@@ -37,7 +37,7 @@ class Shared:
     @classmethod
     def of(cls, scoring: Scoring | None, counts: Mapping[tuple[int, int], ItemCounts], intervals: Intervals) -> Shared | None:
         """None if there are no such metrics, or nothing is resampled."""
-        if scoring is None or not scoring.keeps_lists or not counts:
+        if scoring is None or not scoring.stores_lists or not counts:
             return None
         metrics = tuple(metric for metric in scoring.item_metrics if metric.definition.left_out is not None)
         return cls(metrics, scoring.convention, counts, scoring.n_models, intervals) if metrics else None

@@ -26,7 +26,7 @@ Totals = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Sums:
+class Aggregates:
     """What an engine aggregates from PER_USER in addition to the totals. The size does not depend on the number of users."""
 
     ranges: Sequence[Sequence[Any]]  # rows that `pooled_auc` reads
@@ -47,7 +47,7 @@ def sums_of_items(
 
 
 def values_of(
-    totals: Totals, sums: Sums, request: Request, side_info: Known[Any], sliced: Sliced | None
+    totals: Totals, sums: Aggregates, request: Request, side_info: Known[Any], sliced: Sliced | None
 ) -> tuple[dict[str, list[Mean]], SliceValues]:
     """By model, the values of all metrics over all users; and those of slices and of pairs of groups.
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from spark_recmetrics.aggregation.slices import Sliced
-from spark_recmetrics.aggregation.values import Sums, Totals
+from spark_recmetrics.aggregation.values import Aggregates, Totals
 from spark_recmetrics.inputs.data_report import DataCheck
 from spark_recmetrics.request.request import Request
 from spark_recmetrics.request.scoring import Scoring
@@ -63,7 +63,7 @@ class Engine(AbstractContextManager["Engine"], Protocol):
     def unmatched(self, inputs: Any) -> Sequence[DataCheck]:
         """The checks of tables of side information that have no user, or no item, of the ground truth."""
 
-    def aggregate(self, inputs: Any, known: Known[Any], scored: Scored, totals: Totals, sliced: Sliced | None) -> Sums:
+    def aggregate(self, inputs: Any, known: Known[Any], scored: Scored, totals: Totals, sliced: Sliced | None) -> Aggregates:
         """The sums from which values are computed, in addition to the totals."""
 
     def inputs_of_user(self, inputs: Any, table: str, user: Any) -> Any:

@@ -25,7 +25,7 @@ from spark_recmetrics.aggregation.memory import (
     won_in_ranges,
 )
 from spark_recmetrics.aggregation.slices import Sliced
-from spark_recmetrics.aggregation.values import Sums, Totals
+from spark_recmetrics.aggregation.values import Aggregates, Totals
 from spark_recmetrics.columns import ITEM_SLICE, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.evaluation.engine import Scored, cut_lists, models_without_common_users, without_pairs
@@ -113,13 +113,13 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
         """Further totals."""
         further: dict[str, dict[str, Any]] = {model: {} for model in totals}
         for table, counter, models in cut_lists(self.request, scored, totals):
-            repeats = repeats_by_user(self._full_lists(inputs, table))
+            repeats = repeats_by_user(self._uncut_lists(inputs, table))
             for model in models:
                 of_model = _of_model(repeats, model)
                 further[model][counter] = sum(of_model["n_repeats"].to_pylist())
                 further[model][f"{counter}_example"] = first_users(as_strings(of_model["user"]).to_pylist())
         without = {"user": models_without_common_users(totals), "item": without_pairs(totals)}
-        lists = self._full_lists(inputs, "predictions") if any(without.values()) else None
+        lists = self._uncut_lists(inputs, "predictions") if any(without.values()) else None
         for column, models in without.items() if lists is not None else ():
             ids = clean_truth(inputs.truth, self.request)[column].unique()
             for model in models:
@@ -142,13 +142,13 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
                 checks.append(unmatched_check(name, side, similar))
         return checks
 
-    def _full_lists(self, inputs: MemoryInputs, table: str) -> pa.Table:
+    def _uncut_lists(self, inputs: MemoryInputs, table: str) -> pa.Table:
         """Clean rows with all rows of the lists."""
-        return clean_predictions(inputs.full_lists(table), self.request.convention, self.request.policies)
+        return clean_predictions(inputs.uncut_lists(table), self.request.convention, self.request.policies)
 
     def aggregate(
         self, inputs: MemoryInputs, known: Known[pd.DataFrame], scored: Scored, totals: Totals, sliced: Sliced | None
-    ) -> Sums:
+    ) -> Aggregates:
         """The sums from which values are computed, in addition to the totals."""
         scoring, measured, request = scored.scoring, self.request.measured, self.request
         groups = sums_by_group(scored.kept) if measured else []
@@ -165,7 +165,7 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
         if shared is not None and items is not None and scoring is not None:
             lists = listed_items(scored.users, items, known.models, scoring.counted, repeats=scoring.has_repeats)
             ends = interval_ends(lists, shared)
-        return Sums(ranges, counts, groups, slices, {} if shared is None else shared.by_metric(ends))
+        return Aggregates(ranges, counts, groups, slices, {} if shared is None else shared.by_metric(ends))
 
     def inputs_of_user(self, inputs: MemoryInputs, table: str, user: Any) -> MemoryInputs:
         """The rows of one user, with the lists of one table as predictions."""

@@ -25,7 +25,7 @@ from spark_recmetrics.aggregation.spark import (
     user_totals,
     won_in_ranges,
 )
-from spark_recmetrics.aggregation.values import Sums, Totals
+from spark_recmetrics.aggregation.values import Aggregates, Totals
 from spark_recmetrics.columns import ITEM_SLICE, Side, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
 from spark_recmetrics.evaluation.engine import CutLists, Scored, cut_lists, models_without_common_users, without_pairs
@@ -148,14 +148,14 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
                 items = truth.select("item").distinct()
                 n_items = actions.count_distinct(items)
                 for model in models:
-                    rows = self._full_lists(inputs, "predictions", [model]).select("item")
+                    rows = self._uncut_lists(inputs, "predictions", [model]).select("item")
                     n_common = actions.count_distinct(items.join(rows, "item", "left_semi"))
                     further[model] |= {"items_in_both": n_common, "items_in_truth": n_items}
         different = [("user", model) for model in models_without_common_users(totals)]
         different += [("item", model) for model in models if not further[model]["items_in_both"]]
         for column, model in different:
             with step(self.session, "similar ids"):
-                listed = self._full_lists(inputs, "predictions", [model])
+                listed = self._uncut_lists(inputs, "predictions", [model])
                 further[model][f"similar_{column}s"] = _similar(truth.select(column), listed.select(column))
         return further
 
@@ -179,9 +179,9 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
                     checks.append(unmatched_check(name, side, _similar(true, rows)))
         return checks
 
-    def _full_lists(self, inputs: Inputs, table: str, models: Sequence[str], share: float = 1.0) -> DataFrame:
+    def _uncut_lists(self, inputs: Inputs, table: str, models: Sequence[str], share: float = 1.0) -> DataFrame:
         """Clean rows of these models with all rows of the lists, of about this share of the users."""
-        rows = of_some_users(inputs.full_lists(table), share)
+        rows = of_some_users(inputs.uncut_lists(table), share)
         rows = clean_predictions(rows, self.request.convention, self.request.policies)
         return rows.where(F.col("model").isin(*models)) if "model" in rows.columns else rows
 
@@ -196,7 +196,7 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
     def _count_repeats(self, inputs: Inputs, lists: CutLists, further: dict[str, dict[str, Any]]) -> None:
         n_rows = (self.row_counts(inputs)[lists.table].get("rows") or 0) * (_CUT_OFF if lists.table in inputs.uncut else 1)
         share = 1.0 if n_rows <= _ALL_COMPARED else _SOME_COMPARED / n_rows
-        by_user = repeats_by_user(self._full_lists(inputs, lists.table, lists.models, share), _REPEAT_PARTS)
+        by_user = repeats_by_user(self._uncut_lists(inputs, lists.table, lists.models, share), _REPEAT_PARTS)
         keys = [name for name in ("model",) if name in by_user.columns]
         for row in _rows(by_user.groupBy(*keys).agg(F.sum("n_repeats").alias("n"), F.count(F.lit(1)).alias("users"))):
             of_model = further[row.get("model", lists.models[0])]
@@ -208,7 +208,9 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
                 first = users.select(user.alias("user")).orderBy(F.length(user), user).limit(N_EXAMPLES)
                 of_model[f"{lists.counter}_example"] = [user["user"] for user in _rows(first)]
 
-    def aggregate(self, inputs: Inputs, known: Known[DataFrame], scored: Scored, totals: Totals, sliced: Sliced | None) -> Sums:
+    def aggregate(
+        self, inputs: Inputs, known: Known[DataFrame], scored: Scored, totals: Totals, sliced: Sliced | None
+    ) -> Aggregates:
         """Small jobs over PER_USER."""
         scoring, measured = scored.scoring, self.request.measured
         n_counted, items = 0 if scoring is None else len(scoring.counted), None
@@ -232,7 +234,7 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
                 lists = listed_items(scored.users, items, known.models, scoring.counted, repeats=scoring.has_repeats)
                 ends = actions.collect_rows(interval_ends(lists, shared))
         groups = [*user_sums, *item_sums]
-        return Sums(ranges, counts, groups, slices, {} if shared is None else shared.by_metric(ends))
+        return Aggregates(ranges, counts, groups, slices, {} if shared is None else shared.by_metric(ends))
 
     def _ranges(self, scored: Scored, totals: Totals) -> list[Any]:
         metrics = [metric for metric in self.request.metrics if metric.definition.across_users]

@@ -108,7 +108,7 @@ class CanonicalTables(Generic[Rows, Source]):
         """A table of predictions has scores that are read."""
         return "score" in column_names(table, self.predicted[table])
 
-    def full_lists(self, table: str) -> Rows:
+    def uncut_lists(self, table: str) -> Rows:
         """Canonical predictions of a table with all rows of the lists."""
         return self.uncut.get(table, self.predicted[table])
 

@@ -36,7 +36,7 @@ class Scoring:
     baseline: int | None = None  # its position among the models
     item_metrics: tuple[Metric, ...] = ()  # metrics of items and of groups, for which the items of lists are counted
     measured: tuple[MeasureSpec, ...] = ()  # what is summed for metrics of groups
-    keeps_lists: bool = False  # lists are kept, because metrics of items are resampled
+    stores_lists: bool = False  # lists are stored, because metrics of items are resampled
 
     @classmethod
     def of(

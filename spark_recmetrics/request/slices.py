@@ -236,7 +236,7 @@ def exploded(slice_: Slice, rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def values_of(slice_: Slice, rows: pd.DataFrame) -> tuple[Any, list[str]]:
+def slice_values(slice_: Slice, rows: pd.DataFrame) -> tuple[Any, list[str]]:
     """The value of a slice in each row: (R,) codes from 0, and the values by code."""
     code, values = np.zeros(len(rows), dtype=np.int64), list[tuple[str, ...]]([()])
     for band in slice_.bands:
@@ -273,7 +273,7 @@ def grouped(rows: pd.DataFrame, slices: Sequence[Slice]) -> Iterator[tuple[pd.Da
     over_all_items = rows[rows[ITEM_SLICE].isna()] if has_item_slices else rows
     user_slices = [(n, slice_) for n, slice_ in enumerate(slices) if all(band.column in rows for band in slice_.bands)]
     all_users = Group(ALL_USERS, np.zeros(len(over_all_items), dtype=np.int64), [""])
-    yield over_all_items, [all_users, *(Group(number, *values_of(slice_, over_all_items)) for number, slice_ in user_slices)]
+    yield over_all_items, [all_users, *(Group(number, *slice_values(slice_, over_all_items)) for number, slice_ in user_slices)]
     if has_item_slices:
         sliced = rows[rows[ITEM_SLICE].notna()]
         code, keys = numbered_values(zip(sliced[ITEM_SLICE], sliced[ITEM_VALUE], strict=True))

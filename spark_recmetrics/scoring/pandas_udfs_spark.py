@@ -102,7 +102,7 @@ def _schema(ids: StructType, task: Task) -> StructType:
         types |= {ITEM_IDS: ArrayType(ids["item"].dataType), ITEM_MODELS: ArrayType(IntegerType())}
         for name in scoring.item_columns[2:]:
             types[name] = ArrayType(LongType() if name.startswith((ITEM_COUNTS, ITEM_ROWS)) else DoubleType())
-    if scoring.keeps_lists:
+    if scoring.stores_lists:
         types |= {LIST_ITEMS: ArrayType(ids["item"].dataType), LIST_RANKS: ArrayType(LongType())}
     if scoring.measured:
         of_groups = (IntegerType(), IntegerType(), StringType(), IntegerType(), LongType(), DoubleType())

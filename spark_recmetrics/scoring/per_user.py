@@ -69,7 +69,7 @@ def score_bucket(
         **counters,
         **_values(batch, scoring),
         **(_pairs(batch, scoring.n_models) if scoring.keeps_pairs else {}),
-        **(kept_lists(batch, ids.items, scoring.counted) if scoring.keeps_lists and not only_users else {}),
+        **(kept_lists(batch, ids.items, scoring.counted) if scoring.stores_lists and not only_users else {}),
     }
     if not batch.size and any(len(values) for values in sums.values()):
         return pd.DataFrame([{**dict.fromkeys(rows), **sums}])

@@ -10,7 +10,7 @@ import numpy as np
 from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE, PART_TOTALS
 from spark_recmetrics.metrics.arrays import numbered, positions_of
 from spark_recmetrics.request.scoring import Scoring
-from spark_recmetrics.request.slices import Slice, exploded, values_of
+from spark_recmetrics.request.slices import Slice, exploded, slice_values
 from spark_recmetrics.request.user_sums import SumSpec
 from spark_recmetrics.scoring.partial_sums import part_totals
 from spark_recmetrics.scoring.per_user import in_first_row, score_bucket
@@ -45,7 +45,7 @@ def scoring_of(request: Request, known: Known[Any], *, has_rank: bool, full_list
         items=known.summary,
         baseline=None if request.compared_baseline is None else known.models.index(request.compared_baseline),
         measured=request.measured,
-        keeps_lists=resampled and any(metric.definition.left_out is not None for metric in metrics),
+        stores_lists=resampled and any(metric.definition.left_out is not None for metric in metrics),
     )
 
 
@@ -86,7 +86,7 @@ def _rows_of_item_slices(
     only_judged = scoring.convention.candidates == "judged"
     for slice_ in slices:
         sliced = exploded(slice_, truth)
-        code, values = values_of(slice_, sliced)
+        code, values = slice_values(slice_, sliced)
         (user, sliced_user), _ = numbered(lists["user"], sliced["user"])
         (item, sliced_item), items = numbered(lists["item"], sliced["item"])
         # If only judged items compete, only those with the value are ranked, otherwise the full lists of their users.

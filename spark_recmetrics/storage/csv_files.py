@@ -14,10 +14,10 @@ from pyspark.sql.types import IntegralType, StringType, StructField, StructType
 from spark_recmetrics.columns import INTEGER
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.storage.text_files import (
-    Check,
     Fault,
     Role,
     Roles,
+    RowCheck,
     TextFiles,
     first_faults,
     first_message,
@@ -97,7 +97,7 @@ def _check_encoding(files: TextFiles) -> None:
         )
 
 
-def _checks(files: TextFiles, rows: DataFrame, fields: Sequence[Column], names: Sequence[str], roles: Roles) -> list[Check]:
+def _checks(files: TextFiles, rows: DataFrame, fields: Sequence[Column], names: Sequence[str], roles: Roles) -> list[RowCheck]:
     """The checks of rows that have `fields` for the first of these columns, and room for more fields."""
     n_fields = len(fields)
     extra = [F.col(name) for name in rows.columns[n_fields : n_fields + _N_EXTRA_FIELDS]]
@@ -106,18 +106,18 @@ def _checks(files: TextFiles, rows: DataFrame, fields: Sequence[Column], names: 
     repeated = {name for name, given in zip(in_file, names, strict=False) if name != given and roles.of(name) != "other"}
     if repeated:
         with_repeats = _is_header(fields, in_file)
-        checks.append(Check(F.when(with_repeats, F.lit(min(repeated))), partial(_repeated_name, files.key)))
+        checks.append(RowCheck(F.when(with_repeats, F.lit(min(repeated))), partial(_repeated_name, files.key)))
     if files.options.get("mode", "").upper() != "PERMISSIVE":
         longer = F.when(F.concat_ws("", *extra).rlike(r"\S"), F.concat_ws(", ", *fields, *extra))
-        checks.append(Check(longer, partial(_long_line, files.key, n_fields)))
+        checks.append(RowCheck(longer, partial(_long_line, files.key, n_fields)))
     quote = files.options.get("quote") or '"'
     if "escape" not in files.options:
         for name, field in zip(names, fields, strict=False):
             if roles.of(name) in ("id", "name"):
                 doubled = field.startswith(quote) & field.contains(quote * 2)  # Spark keeps all quotes of such a field
-                checks.append(Check(F.when(doubled, field), partial(_doubled_quotes, files.key, name)))
+                checks.append(RowCheck(F.when(doubled, field), partial(_doubled_quotes, files.key, name)))
                 if quote == '"':
-                    checks.append(Check(F.when(field.contains("\\"), field), partial(_backslashes, files)))
+                    checks.append(RowCheck(F.when(field.contains("\\"), field), partial(_backslashes, files)))
     return checks
 
 

@@ -12,9 +12,9 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, Long
 
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.storage.text_files import (
-    Check,
     Fault,
     Roles,
+    RowCheck,
     TextFiles,
     first_faults,
     first_message,
@@ -68,12 +68,12 @@ def check(
         lines = lines.withColumn("value", F.decode(value.cast("binary"), encoding))
     is_array = value.rlike(r"(?s)^\s*\[.*\]\s*$")
     several = value.rlike(_SEVERAL) & F.regexp_replace(value, _STRING, "").rlike(_SEVERAL)
-    checks = [*files.not_text(value), Check(F.when(several, F.substring(value, 1, 200)), partial(_several_records, files))]
+    checks = [*files.not_text(value), RowCheck(F.when(several, F.substring(value, 1, 200)), partial(_several_records, files))]
     corrupt_name = files.options.get("columnNameOfCorruptRecord") or files.spark.conf.get("spark.sql.columnNameOfCorruptRecord")
     if "mode" not in files.options and not files.multi_line and (not names or corrupt_name in names):
         options = {name: option for name, option in files.options.items() if name.lower().startswith("allow")}
         corrupt = F.from_json(value, "_corrupt string", {"columnNameOfCorruptRecord": "_corrupt"} | options)
-        checks.append(Check(F.when(~is_array, corrupt.getField("_corrupt")), partial(_no_record, files)))
+        checks.append(RowCheck(F.when(~is_array, corrupt.getField("_corrupt")), partial(_no_record, files)))
     array = F.when(is_array, F.from_json(value, "array<string>")).otherwise(F.array(value))
     lines, record = lines.withColumn("record", F.explode_outer(array)), F.col("record")
     keys = F.json_object_keys(record)
@@ -81,15 +81,15 @@ def check(
         exact = "|".join(re.escape(name) for name in names)
         keys = F.when(record.rlike(rf'"(?!(?:{exact})")(?i:{exact})"'), keys)  # a pattern takes less time than a parser
         other_case = F.filter(keys, lambda key: ~key.isin(*names) & F.lower(key).isin(*(name.lower() for name in names)))
-        checks.append(Check(F.get(other_case, 0), partial(_other_case, files)))
+        checks.append(RowCheck(F.get(other_case, 0), partial(_other_case, files)))
     else:  # if a record has a key twice, Spark does not read any
         repeated = F.size(F.array_distinct(F.transform(keys, F.lower))) < F.size(keys)
-        checks.append(Check(F.when(repeated, record), partial(_repeated_key, files)))
-    checks += [Check(_other_type(record, column), partial(_mixed, files, column)) for column in strings]
+        checks.append(RowCheck(F.when(repeated, record), partial(_repeated_key, files)))
+    checks += [RowCheck(_other_type(record, column), partial(_mixed, files, column)) for column in strings]
     for name in integers:
         unusual = rf'"{re.escape(name)}"\s*:\s*(?:\[(?:[^\]]*[,\s])?)?(-0|-?0[0-9]+)\s*[,}}\]]'
         found = F.when(record.rlike(unusual), F.regexp_extract(record, unusual, 1))
-        checks.append(Check(found, partial(_unusual_integer, files, name)))
+        checks.append(RowCheck(found, partial(_unusual_integer, files, name)))
     message = first_message(lines.agg(*first_faults(checks)).collect()[0], checks)
     if message is not None:
         raise DataError(message)

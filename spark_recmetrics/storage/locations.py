@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.storage.credentials import CREDENTIALS_IN_ADDRESS, Secret, without_password
 from spark_recmetrics.storage.formats import FileFormat, TableFormat, glob_pattern
-from spark_recmetrics.storage.table_schemas import TYPES, column_type
+from spark_recmetrics.storage.table_schemas import TYPES, spark_type_name
 from spark_recmetrics.text import brief_value, did_you_mean
 
 Relation = Literal["is the same place as", "lies inside", "contains", "includes"]
@@ -83,7 +83,7 @@ _Filter = Annotated[
     str | int | list[str | int],
     _ReadBy(filter_values, {"anyOf": [*_Value["anyOf"], {"type": "array", "items": _Value, "minItems": 1}]}),
 ]
-_Type = Annotated[str, _ReadBy(column_type, {"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
+_Type = Annotated[str, _ReadBy(spark_type_name, {"anyOf": [{"enum": list(TYPES)}, _DECIMAL]})]
 
 _PATH_AS_NAME = re.compile(r"(?P<format>delta|parquet|orc|csv|json)\.`(?P<path>[^`]*/[^`]*)`.*", re.IGNORECASE)
 """A path that Spark SQL reads as a table, without the checks of files."""

@@ -15,7 +15,7 @@ TYPES = {kind.simpleString(): kind for kind in _KINDS}
 """All types but decimals, which have parameters."""
 
 
-def column_type(name: object) -> str:
+def spark_type_name(name: object) -> str:
     """The name that Spark gives a type, such as `string` or `decimal(10,2)`. Raises `ConfigError` if there is none."""
     if not isinstance(name, str):
         raise ConfigError(f"expected the name of a type such as string, found {brief_value(name)}")

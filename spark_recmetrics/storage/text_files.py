@@ -57,7 +57,7 @@ class Fault(NamedTuple):
         return printable(brief(self.example))
 
 
-class Check(NamedTuple):
+class RowCheck(NamedTuple):
     """A check of rows: what to show of a faulty one, null for the others, and the message about the first fault.
 
     The message is None if a second look at the files finds no fault.
@@ -82,7 +82,7 @@ def with_places(rows: DataFrame) -> DataFrame:
     return rows.select("*", *(column.alias(name) for column, name in zip(places, _PLACE, strict=True)))
 
 
-def first_faults(checks: Sequence[Check]) -> list[Column]:
+def first_faults(checks: Sequence[RowCheck]) -> list[Column]:
     """Aggregates of rows with places: the place and the example of the first fault of each check."""
     return [
         F.min(F.when(check.example.isNotNull(), F.struct(*_PLACE, valid(check.example).alias("example")))).alias(f"check{n}")
@@ -95,7 +95,7 @@ def valid(text: Column) -> Column:
     return F.regexp_replace(text, "\ufffd", "\ufffd")
 
 
-def first_message(row: Sequence[Any], checks: Sequence[Check]) -> str | None:
+def first_message(row: Sequence[Any], checks: Sequence[RowCheck]) -> str | None:
     """The message of the first check with a fault, from a row that begins with the values of `first_faults`."""
     faults = zip(row, checks, strict=False)
     messages = (check.message(Fault(fault[0], fault["example"])) for fault, check in faults if fault is not None)
@@ -142,15 +142,15 @@ class TextFiles:
         before = (F.col("_file") == first["_file"]) & (F.struct(*_PLACE) < place)
         return lines.where(before).count() + 1, Fault(first["_file"], first["line"])
 
-    def not_text(self, content: Column) -> list[Check]:
+    def not_text(self, content: Column) -> list[RowCheck]:
         """Checks of bytes that are no text, or a text that is not in UTF-8 or in the given encoding."""
         strange = reduce(Column.__or__, (content.startswith(start) for start in _MAGIC)) & content.rlike(_BINARY)
         strange |= content.contains("\0") & content.rlike(_UTF_16)
         replaced = content.contains("\ufffd") if self.format == "csv" else content.rlike("\ufffd")  # JSON is not decoded
         example = F.substring(content, 1, 200)
-        checks = [Check(F.when(strange, example), self._strange), Check(F.when(replaced, example), self._other_encoding)]
+        checks = [RowCheck(F.when(strange, example), self._strange), RowCheck(F.when(replaced, example), self._other_encoding)]
         if self._is_single_byte:
-            checks.append(Check(F.when(content.rlike(_UTF_8), example), self._utf_8))
+            checks.append(RowCheck(F.when(content.rlike(_UTF_8), example), self._utf_8))
         return checks
 
     @property

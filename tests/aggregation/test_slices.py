@@ -17,7 +17,7 @@ from spark_recmetrics.columns import ITEM_SLICE, ITEM_VALUE
 from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.job.cli import main
 from spark_recmetrics.metrics import parse
-from spark_recmetrics.request.slices import Slice, by_side, grouped, in_order, parse_slices, values_of
+from spark_recmetrics.request.slices import Slice, by_side, grouped, in_order, parse_slices, slice_values
 from spark_recmetrics.side_info.checks import check_values
 from spark_recmetrics.stats import poisson_weights
 
@@ -521,7 +521,7 @@ def test_a_column_of_the_caller_named_activity_is_taken():
 def test_values_of_several_columns_are_joined_and_ordered():
     one = Slice.parse("g*n(2, 10)")
     rows = pd.DataFrame({"slice_g": ["b", "a", None, "a"], "slice_n_2_10": [">=10", "2..<10", "<2", ">=10"]})
-    code, values = values_of(one, rows)
+    code, values = slice_values(one, rows)
     assert [values[number] for number in code] == ["b & >=10", "a & 2..<10", "(none) & <2", "a & >=10"]
     found = in_order([one], {(str(one), value): None for value in values})
     assert [value for _, value in found] == ["a & 2..<10", "a & >=10", "b & >=10", "(none) & <2"]
@@ -529,7 +529,7 @@ def test_values_of_several_columns_are_joined_and_ordered():
 
 def test_values_that_differ_behind_a_null_character_are_different():
     one, names = Slice.parse("g"), ["a\0y", "a\0x", "a\0y"]
-    code, values = values_of(one, pd.DataFrame({"slice_g": names}))
+    code, values = slice_values(one, pd.DataFrame({"slice_g": names}))
     assert [values[number] for number in code] == names
     rows = pd.DataFrame({ITEM_SLICE: "g", ITEM_VALUE: names, "n": [1, 2, 3]})
     _, *of_items = grouped(rows, [one])
@@ -632,7 +632,7 @@ def test_values_of_several_columns_are_told_apart_whatever_stands_in_them():
     (one,) = parse_slices(["a*b"])
     columns = [band.column for band in one.bands]
     pairs = [("x & y", "z"), ("x", "y & z"), ("x &", "y"), ("x", "& y"), ("x\\", "y"), ("x", "y")]
-    code, values = values_of(one, pd.DataFrame(pairs, columns=columns))
+    code, values = slice_values(one, pd.DataFrame(pairs, columns=columns))
     assert len(set(values)) == len(pairs)
     assert [values[number] for number in code][:2] == [r"x \& y & z", r"x & y \& z"]
     # They are ordered by what stands in them, not by the backslash.

@@ -10,7 +10,7 @@ import pytest
 from spark_recmetrics.errors import ConfigError
 from spark_recmetrics.storage.credentials import without_password
 from spark_recmetrics.storage.locations import Location, Output, quoted, related_paths, shared_place
-from spark_recmetrics.storage.table_schemas import column_type
+from spark_recmetrics.storage.table_schemas import spark_type_name
 from spark_recmetrics.storage.write import destination
 
 
@@ -44,9 +44,9 @@ def test_passwords_in_addresses_are_masked(text: str, expected: str) -> None:
 
 
 def test_types_of_columns() -> None:
-    assert [column_type(name) for name in ("string", "decimal(10, 2)")] == ["string", "decimal(10,2)"]
+    assert [spark_type_name(name) for name in ("string", "decimal(10, 2)")] == ["string", "decimal(10,2)"]
     with pytest.raises(ConfigError, match=r"^unknown type 'strng'; did you mean 'string'\?$"):
-        column_type("strng")
+        spark_type_name("strng")
 
 
 @pytest.mark.parametrize("name", ["prod..truth", ".truth", "prod.", "prod. .truth", "prod.truth ", " prod.truth", "."])
