@@ -82,7 +82,7 @@ def test_a_label_is_a_valid_date_or_another_format(write: Write, as_of: str) -> 
 @pytest.mark.parametrize("as_of", ["", "a b", "a/b", "..", "a\n", "²", "\ud800", '"', "$x"])
 def test_as_of_of_the_command_line_is_checked(write: Write, as_of: str) -> None:
     with pytest.raises(
-        ConfigError, match=r"^--as-of .*: as_of: expected a (string of the|non-blank string without control) characters[^\n]*$"
+        ConfigError, match=r"^--as-of .*: as_of: expected a string (of the characters|that UTF-8 can encode)[^\n]*$"
     ):
         load(write(SMALLEST), as_of=as_of)
 
