@@ -56,15 +56,12 @@ def combined(rows: Iterable[Sequence[Any]]) -> dict[Any, dict[str, Any]]:
     for row in rows:
         part = PartTotal._make(math.nan if value is None else value for value in row)  # Spark returns NaN as null
         parts.setdefault(part.model, {}).setdefault(part.name, []).append(part)
-    examples = {
-        model: {f"{name}_example": [user for part in of_name for user in part.examples] for name, of_name in by_name.items()}
-        for model, by_name in parts.items()
-    }
-    return {
-        model: {name: _total(name, of_name) for name, of_name in by_name.items()}
-        | {name: first_users(users) for name, users in examples[model].items() if users}
-        for model, by_name in parts.items()
-    }
+    totals = {model: {name: _total(name, of_name) for name, of_name in by_name.items()} for model, by_name in parts.items()}
+    for model, by_name in parts.items():
+        for name, of_name in by_name.items():
+            if users := [user for part in of_name for user in part.examples]:
+                totals[model][f"{name}_example"] = first_users(users)
+    return totals
 
 
 def _exact_sum(numbers: Iterable[float]) -> float:

@@ -99,6 +99,13 @@ class CanonicalTables(Generic[Rows, Source]):
         ]
         return [(name, side, table, column) for name, side, table, column in ids if table is not None]
 
+    def side_table(self, side: Side) -> Source:
+        """The caller's table of users, or of items."""
+        table = self.segments if side == "user" else self.groups
+        if table is None:
+            raise ValueError(f"there is no table of {side}s")
+        return table
+
     @property
     def has_rank(self) -> bool:
         """Predictions have ranks."""

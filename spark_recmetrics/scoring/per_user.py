@@ -191,12 +191,10 @@ class _TruthCells(NamedTuple):
 def _distinct(pair: Any, rating: Any, value: Any) -> tuple[Any, Any, Any]:
     """The pairs in order, for each the row with the highest rating (NaN is lowest), and the other rows."""
     order = np.argsort(pair, kind="stable")
-    repeats = pair[order][1:] == pair[order][:-1]
-    if repeats.any():
+    if len(run_starts(pair[order])) < len(pair):
         order = np.lexsort((*(() if value is None else (-value,)), -rating, pair))
-        repeats = pair[order][1:] == pair[order][:-1]
-    first = np.concatenate([np.ones(min(len(pair), 1), dtype=bool), ~repeats])
-    return pair[order][first], order[first], order[~first]
+    first = run_starts(pair[order])
+    return pair[order][first], order[first], np.delete(order, first)
 
 
 def _cut(ranks: Ranks, cell: Ints, n_cells: int, scoring: Scoring) -> tuple[Ranks, Ints]:

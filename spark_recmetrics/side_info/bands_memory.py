@@ -87,10 +87,8 @@ def _counted(band: Band, n_rows: Any) -> Any:
 
 
 def _read(side: Side, inputs: MemoryInputs, columns: Columns, bands: Sequence[Band], key: str = "slices") -> pd.DataFrame:
-    table = inputs.segments if side == "user" else inputs.groups
-    if table is None:
-        raise ValueError(f"there is no table of {side}s")
-    return read_bands(side, table, bands, key, id_col=columns.ids(side), id_type=type_of_arrow(inputs.truth[side].type))
+    id_type = type_of_arrow(inputs.truth[side].type)
+    return read_bands(side, inputs.side_table(side), bands, key, id_col=columns.ids(side), id_type=id_type)
 
 
 def read_bands(

@@ -85,9 +85,7 @@ def _banded(number: Column, band: Band) -> Column:
 
 def _read(side: Side, inputs: Inputs, columns: Columns, bands: Sequence[Band], key: str = "slices") -> DataFrame:
     """The ids of the caller's table, and `Band.column` for each band: a string or an array of strings. Ids may be repeated."""
-    table = inputs.segments if side == "user" else inputs.groups
-    if table is None:
-        raise ValueError(f"there is no table of {side}s")
+    table = inputs.side_table(side)
     ids = column_of(table, columns.ids(side)).cast(inputs.truth.schema[side].dataType).alias(side)
     values = [_value(side, table, band, key).alias(band.column) for band in bands]
     return table.select(ids, *values).where(F.col(side).isNotNull())
