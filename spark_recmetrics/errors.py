@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from spark_recmetrics.text import brief
+
 
 class RecMetricsError(Exception):
     """Base class of all exceptions of this package."""
@@ -43,6 +45,12 @@ class PublishError(RecMetricsError):
     """The output tables could not be replaced, for example because their columns differ."""
 
     exit_code = 5
+
+
+def check_argument(name: str, value: object, expected: str, *, valid: bool) -> None:
+    """Raise `ConfigError` if an argument is not valid."""
+    if not valid:
+        raise ConfigError(f"{name}: expected {expected}, found {brief(value)}")
 
 
 class DataWarning(UserWarning):

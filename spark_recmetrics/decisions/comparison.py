@@ -11,7 +11,7 @@ import numpy as np
 
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.decisions.differences import DifferenceSpec, differences_in_memory
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, check_argument
 from spark_recmetrics.evaluation.result import Result
 from spark_recmetrics.metrics import Metric, expand
 from spark_recmetrics.reports.tables import comparison_table
@@ -118,6 +118,7 @@ def compare(
         a    b    metric    b - a            95 % CI      p  +/=/-  users  result
         pop  als  mrr@3   +0.2778  [-0.1159, 0.6715]  0.129  3/2/1      6  not significant (minimum detectable effect 0.5382)
     """
+    check_argument("result", result, "the result of srm.evaluate", valid=isinstance(result, Result))
     evaluated = result.evaluated
     if evaluated is None:
         raise ConfigError("result: expected the result of srm.evaluate, found values without their users")

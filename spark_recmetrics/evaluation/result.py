@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from uuid import uuid4
 
 from spark_recmetrics.aggregation.means import Mean
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import ConfigError, DataError, PublishError
+from spark_recmetrics.errors import ConfigError, DataError, PublishError, check_argument
 from spark_recmetrics.evaluation.calibration import Against, calibrate
 from spark_recmetrics.evaluation.engine import Evaluated
 from spark_recmetrics.evaluation.explain import Explanation, explain_user
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from spark_recmetrics.reports.page import Page
 
 
+@runtime_checkable
 class Compared(Protocol):
     """What a report shows of a `Comparison`."""
 
@@ -300,7 +301,7 @@ class Result:
         *,
         comparison: Compared | None = None,
         gates: Sequence[NamedTuple] = (),
-        history: Sequence[Mapping[str, Any]] = (),
+        history: Sequence[Mapping[str, Any]] | pd.DataFrame = (),
         configuration: str | None = None,
     ) -> Path:
         """Write the report: a single HTML file, see docs/report.md.
@@ -309,7 +310,7 @@ class Result:
             path: The file. Missing folders are created, and an existing file is replaced in one step.
             comparison: The result of `compare`.
             gates: The results of `gates.check_gates`.
-            history: Rows of `read_history` for this job, `.collect()` of the frame: this run and previous ones.
+            history: Rows of `read_history` for this job, `.collect()` or `.toPandas()` of the frame: this and previous runs.
             configuration: Text about the run, such as its configuration.
 
         Returns:
@@ -335,13 +336,14 @@ class Result:
         *,
         comparison: Compared | None = None,
         gates: Sequence[NamedTuple] = (),
-        history: Sequence[Mapping[str, Any]] = (),
+        history: Sequence[Mapping[str, Any]] | pd.DataFrame = (),
         configuration: str | None = None,
     ) -> str:
         """The report of `to_html` as a string, with the same arguments."""
-        rows = [dict(row.asDict() if hasattr(row, "asDict") else row) for row in history]
-        over_all_users = of_all_users(rows)
-        return self._page(**_decisions(comparison, gates), history=over_all_users, configuration=configuration).html()
+        from spark_recmetrics.reports.plots import history_rows
+
+        rows = [] if hasattr(history, "__len__") and not len(history) else history_rows(history, "history")
+        return self._page(**_decisions(comparison, gates), history=rows, configuration=configuration).html()
 
     def to_markdown(self, *, comparison: Compared | None = None, gates: Sequence[NamedTuple] = ()) -> str:
         """The values over all users as Markdown, for a pull request: gates first, then values, differences and warnings.
@@ -481,6 +483,10 @@ def report_text(result: Result, title: str, *, warnings: Sequence[str], comparis
 
 def _decisions(comparison: Compared | None, gates: Sequence[NamedTuple]) -> dict[str, Any]:
     """The arguments of reports for a comparison and gates."""
+    is_comparison = comparison is None or isinstance(comparison, Compared)
+    check_argument("comparison", comparison, "the result of srm.compare", valid=is_comparison)
+    are_results = isinstance(gates, list | tuple) and all(hasattr(row, "gate") and hasattr(row, "_asdict") for row in gates)
+    check_argument("gates", gates, "a list of results of check_gates", valid=are_results)
     return {
         "gate_results": [row._asdict() for row in gates],
         "comparison": () if comparison is None else comparison.rows,

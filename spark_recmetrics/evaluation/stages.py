@@ -11,7 +11,7 @@ from spark_recmetrics.aggregation.slices import Sliced, without_values
 from spark_recmetrics.aggregation.values import too_large, values_of
 from spark_recmetrics.columns import Columns, checked_columns
 from spark_recmetrics.conventions import Convention
-from spark_recmetrics.errors import DataError
+from spark_recmetrics.errors import DataError, check_argument
 from spark_recmetrics.evaluation.engine import Engine, Evaluated
 from spark_recmetrics.evaluation.result import Result, reject
 from spark_recmetrics.inputs.data_report import Levels, data_report
@@ -149,6 +149,7 @@ def evaluate(  # noqa: PLR0913 - the public entry point: a keyword for each opti
 
 def evaluate_tables(tables: Tables, before: Callable[[Sequence[str]], None] | None = None, **options: Any) -> Result:
     """The result of `evaluate`."""
+    check_argument("before", before, "a function of the names of models, or None", valid=before is None or callable(before))
     request = request_of(tables, Options(**options))
     request.check_given()
     return _run_stages(tables, request, before)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, check_argument
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.reports.drawing import (
     COLORS,
@@ -260,7 +260,7 @@ def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequen
     """
     if isinstance(last, bool) or not isinstance(last, int) or last < 1:
         raise ConfigError(f"last: expected an integer of at least 1, found {brief(last)}")
-    summary = of_all_users(_rows(rows, "rows of read_history", *_SUMMARY, "as_of"))
+    summary = history_rows(rows)
     metrics = list(dict.fromkeys(row["metric"] for row in summary))
     metric = metrics[0] if metric is None and metrics else metric
     if metric is None or metric not in metrics:
@@ -351,6 +351,11 @@ def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figur
         return finished(figure, f"{what[0].upper()}{what[1:]} by score. {'; '.join(texts)}.", {}, left_out)
 
 
+def history_rows(given: Any, name: str = "rows") -> list[Row]:
+    """Rows of `read_history` over all users. `ConfigError` names the argument."""
+    return of_all_users(_rows(given, "rows of read_history", *_SUMMARY, "as_of", name=name))
+
+
 def without_k(metric: str) -> str:
     """The text of a metric without its cut-off, such as `f1(beta=0.5)`."""
     return str(parse(metric).at(None))
@@ -368,25 +373,27 @@ def curves_by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
 _SUMMARY = ("metric", "model", "slice")
 
 
-def _rows(given: Any, expected: str, *columns: str) -> list[Row]:
+def _rows(given: Any, expected: str, *columns: str, name: str = "rows") -> list[Row]:
     """The rows of a result or comparison, or of a table as a list or pandas frame, checked to have these columns."""
     if hasattr(given, "sparkSession"):
-        raise ConfigError("rows: expected rows, found a Spark frame: pass its .collect() or .toPandas()")
+        raise ConfigError(f"{name}: expected rows, found a Spark frame: pass its .collect() or .toPandas()")
     if hasattr(given, "rows") and not callable(given.rows):
         rows = list(given.rows)
     else:
         rows = _records(given.to_dict("records") if hasattr(given, "iloc") else given)
+        check_argument(name, given, expected, valid=bool(rows))
     for column in columns:
         if any(row.get(column) is None for row in rows):
-            raise ConfigError(f"rows: expected {expected}, found one without {column}")
+            raise ConfigError(f"{name}: expected {expected}, found one without {column}")
     return rows
 
 
 def _records(given: Any) -> list[Row]:
+    """The rows of a table, none if it is no table."""
     is_list = hasattr(given, "__iter__") and not isinstance(given, str | bytes | Mapping)
     rows = [row.asDict() if hasattr(row, "asDict") else row for row in given] if is_list else []
-    if not rows or not all(isinstance(row, Mapping) for row in rows):
-        raise ConfigError(f"rows: expected a result, or rows of its table, found {brief(given)}")
+    if not all(isinstance(row, Mapping) for row in rows):
+        return []
     # pandas stores missing values as NaN, and a cut-off of 5 in a column with NaN as 5.0.
     rows = [{key: None if value != value else value for key, value in row.items()} for row in rows]
     return [row if (k := row.get("k")) is None else {**row, "k": int(k)} for row in rows]
@@ -396,7 +403,7 @@ def _looks(rows: Sequence[Row], asked: Sequence[str] | None) -> tuple[dict[str, 
     """How each model that is drawn looks, and how many models are left out."""
     models = models_of(rows)
     if asked is not None and (isinstance(asked, str) or not asked):
-        raise ConfigError(f"models: expected a list of names, found {brief(asked)}{did_you_mean(str(asked), models)}")
+        raise ConfigError(f"models: expected a list of names, found {brief(asked)}")
     for model in asked or ():
         if model not in models:
             raise ConfigError(f"models: expected a model of the rows, found {brief(model)}{did_you_mean(str(model), models)}")

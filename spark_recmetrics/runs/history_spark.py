@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_recmetrics.errors import ConfigError, DataError, PublishError
+from spark_recmetrics.errors import ConfigError, DataError, PublishError, check_argument
 from spark_recmetrics.runs.identity import Run
 from spark_recmetrics.storage import actions, write
 from spark_recmetrics.storage.actions import RowCounts
@@ -111,7 +111,7 @@ def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *
         The columns of the table, and `as_of` and `run_id` as strings. Columns that a run does not have are null.
 
     Raises:
-        ConfigError: There is no table of that name.
+        ConfigError: There is no table of that name, or an argument is of another type.
         DataError: Nothing has been published there.
         PublishError: The output contains something that this package has not published.
 
@@ -125,6 +125,9 @@ def read_history(spark: SparkSession, output: Output | str | os.PathLike[str], *
         [('mrr@2', 0.5, '2026-11-27', 'r1'), ('mrr@2', 0.75, '2026-11-28', 'r1')]
     """
     _check_name(table)
+    check_argument("spark", spark, "a Spark session", valid=hasattr(spark, "createDataFrame"))
+    is_place = isinstance(output, Output | str | os.PathLike)
+    check_argument("output", output, "srm.Output(...), or the path of parquet tables", valid=is_place)
     output = output if isinstance(output, Output) else Output(path=os.fspath(output))
     with step(spark, "published runs"):
         rows = _rows(spark, output, table)

@@ -11,7 +11,7 @@ from spark_recmetrics.columns import Side
 from spark_recmetrics.errors import ConfigError, DataError, not_utf_8
 from spark_recmetrics.metrics.group_sums import GroupSizes
 from spark_recmetrics.metrics.recommended_items import ItemSummary, Popularity
-from spark_recmetrics.request.request import Request, SliceRequest
+from spark_recmetrics.request.request import Options, Request, SliceRequest
 from spark_recmetrics.request.slices import COUNTED, Band, Slice, parse_slices
 from spark_recmetrics.text import did_you_mean
 
@@ -68,6 +68,9 @@ def models_of(request: Request, tables: Sequence[Frame], read_names: Callable[[F
     if request.models is not None and len(request.models) > 1 and not tables:
         expected = f"a column {request.columns.model!r} (columns.model) with the values {', '.join(request.models)}"
         raise ConfigError(f"models: expected {expected}, found none: give model_name for predictions of one model")
+    if request.models is not None and not tables and request.model_name not in (*request.models, Options.model_name):
+        expected = f"{request.model_name!r}, which is model_name"
+        raise ConfigError(f"models: expected {expected}, found {request.models[0]!r}: give one of them")
     names = request.models or tuple(sorted({name for table in tables for name in read_names(table)})) or (request.model_name,)
     if (unreadable := next((name for name in names if "\ufffd" in name), None)) is not None:
         raise DataError(f"column {request.columns.model!r} (columns.model): {not_utf_8(unreadable)}")

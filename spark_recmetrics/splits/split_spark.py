@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_recmetrics.errors import DataError
+from spark_recmetrics.errors import DataError, check_argument
 from spark_recmetrics.inputs.spark import column_of
 from spark_recmetrics.runs import history_spark as history
 from spark_recmetrics.runs.identity import Run
@@ -237,6 +237,7 @@ def publish(split: Split | Folds, output: Output, run: Run = Run()) -> dict[str,
         Path or name of each table.
 
     Raises:
+        ConfigError: An argument is of another type.
         DataError: A side has no rows, or the rows have a column that identifies the run in published tables.
         PublishError: The output contains something else, or the tables cannot be written. Nothing has become visible then.
 
@@ -251,6 +252,12 @@ def publish(split: Split | Folds, output: Output, run: Run = Run()) -> dict[str,
         >>> read_history(spark, output, table="test").select("user_id").collect()
         [Row(user_id='ann')]
     """
+    for name, value, kind, expected in (
+        ("split", split, Split | Folds, "the result of a function of srm.splits"),
+        ("output", output, Output, "srm.Output(...)"),
+        ("run", run, Run, "srm.Run(...)"),
+    ):
+        check_argument(name, value, expected, valid=isinstance(value, kind))
     names = {name.lower() for name in split.rows.columns}
     taken = [name for name in (*RUN_COLUMNS, ATTEMPT) if name in names]
     if taken:

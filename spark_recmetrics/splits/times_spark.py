@@ -37,6 +37,8 @@ class Clock:
         except (OSError, TypeError, ValueError, KeyError) as error:
             expected = "the name of a time zone such as Europe/Berlin or UTC"
             raise ConfigError(f"zone: expected {expected}, found {self.zone!r}") from error
+        if self.kind == "number":
+            raise ConfigError(f"zone: expected none, because the times are integers, found {self.zone!r}: remove it")
 
     def number(self, times: Column) -> Column:
         """The times as integers in the same order: microseconds, days, or the integers themselves."""

@@ -250,6 +250,12 @@ def test_a_model_without_a_list_is_no_loser(session):
 
 
 @pytest.mark.core
+@pytest.mark.parametrize("result", [None, [1], "als"])
+def test_what_is_no_result_is_rejected(result):
+    with pytest.raises(srm.ConfigError, match=r"result: expected the result of srm\.evaluate, found"):
+        srm.compare(result)
+
+
 def test_a_result_is_compared(session):
     scores = [("pop", user, item, -float(n)) for user in range(8) for n, item in enumerate("xyz")]
     scores += [("als", user, item, -float(n)) for user in range(8) for n, item in enumerate("yxz" if user % 4 else "xyz")]

@@ -156,7 +156,7 @@ def test_nobody_has_no_bins(session):
     lists, truth = one_model([math.inf, -math.inf], [0])
     result = evaluated(session, lists, truth)
     assert result.score_calibration() == []
-    with pytest.raises(ConfigError, match="rows: expected a result, or rows of its table, found"):
+    with pytest.raises(ConfigError, match=r"rows: expected a result of evaluate, or rows of its score_calibration\(\), found"):
         srm.plots.score_calibration(result)
 
 

@@ -303,6 +303,12 @@ def test_evaluator_knows_ratings_and_the_catalogue():
         evaluator.evaluate(LISTS, WANTED)
 
 
+def test_before_is_a_function():
+    lists = pd.DataFrame({"user_id": [1], "item_id": [2], "score": [1.0]})
+    with pytest.raises(srm.ConfigError, match="before: expected a function of the names of models, or None, found 5"):
+        srm.evaluate(lists, lists, metrics="hit", before=5)
+
+
 def test_evaluator_rejects_metrics_that_need_more_than_it_takes():
     told = "novelty@1 needs the training rows: use srm.evaluate, and give train, one row per (user, item) of earlier"
     with pytest.raises(srm.ConfigError, match=re.escape(told)):

@@ -6,8 +6,9 @@ import csv
 import json
 import math
 
+import pandas as pd
 import pytest
-from report_data import in_two_ways, small_comparison, small_gates, small_result, with_slices
+from report_data import in_two_ways, small_comparison, small_gates, small_history, small_result, with_slices
 
 from spark_recmetrics.errors import ConfigError, PublishError
 
@@ -31,6 +32,28 @@ def test_paths_that_cannot_be_written(write, tmp_path):
             getattr(result, write)(path)
     with pytest.raises(ConfigError, match="path: expected the path of a file, found None"):
         getattr(result, write)(None)
+
+
+@pytest.mark.parametrize("write", ["as_html", "to_markdown"])
+def test_decisions_of_another_type(write):
+    report = getattr(small_result(k=2), write)
+    for comparison in ([{"a": 1}], small_result(k=2), "als"):
+        with pytest.raises(ConfigError, match=r"comparison: expected the result of srm\.compare, found"):
+            report(comparison=comparison)
+    for gates in (5, ["mrr@2"], [{"gate": "mrr@2"}], small_gates(small_result(k=2))[0]):
+        with pytest.raises(ConfigError, match="gates: expected a list of results of check_gates, found"):
+            report(gates=gates)
+
+
+def test_a_history_is_a_table_of_runs():
+    result = small_result()
+    history = small_history(result)
+    page = result.as_html(history=history)
+    assert "over 3 runs" in page
+    assert result.as_html(history=pd.DataFrame(history)) == page
+    for wrong, found in ((5, "5"), ("mrr", "'mrr'"), ([{"as_of": "1"}], "one without metric")):
+        with pytest.raises(ConfigError, match=f"history: expected rows of read_history, found {found}"):
+            result.as_html(history=wrong)
 
 
 def test_files_have_the_usual_permissions(tmp_path):

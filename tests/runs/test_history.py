@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from chispa_rows import assert_rows
@@ -183,6 +184,13 @@ def test_unknown_names_of_tables_are_rejected():
         read_history(None, "out", table="sumary")
     with pytest.raises(ConfigError, match="table 'runs'"):
         publish({"runs": None}, Output(path="out"), RUN)
+
+
+def test_what_is_no_session_or_place_is_rejected():
+    with pytest.raises(ConfigError, match="spark: expected a Spark session, found None"):
+        read_history(None, "out")
+    with pytest.raises(ConfigError, match=r"output: expected srm.Output\(...\), or the path of parquet tables, found 5"):
+        read_history(SimpleNamespace(createDataFrame=None), 5)
 
 
 @pytest.fixture

@@ -10,13 +10,24 @@ from split_data import RATINGS, days
 
 import spark_recmetrics as srm
 from spark_recmetrics import splits
-from spark_recmetrics.errors import DataError
+from spark_recmetrics.errors import ConfigError, DataError
 from spark_recmetrics.storage import write as storage_write
 from spark_recmetrics.storage.table_schemas import SPLIT_REPORT
 
 
 def test_the_table_of_reports_has_the_fields_of_the_report():
     assert SPLIT_REPORT.names == [field.name for field in dataclasses.fields(splits.SplitReport)]
+
+
+def test_what_is_not_a_split_or_a_place_is_rejected():
+    split, output = splits.Split(None, "random()", None), srm.Output(path="out")
+    for arguments, message in (
+        ((None, output), "split: expected the result of a function of srm.splits, found None"),
+        ((split, "out"), r"output: expected srm.Output\(...\), found 'out'"),
+        ((split, output, "r1"), r"run: expected srm.Run\(...\), found 'r1'"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            splits.publish(*arguments)
 
 
 @pytest.mark.spark
