@@ -342,7 +342,7 @@ class Result:
         """The report of `to_html` as a string, with the same arguments."""
         from spark_recmetrics.reports.plots import history_rows
 
-        rows = [] if hasattr(history, "__len__") and not len(history) else history_rows(history, "history")
+        rows = [] if hasattr(history, "__len__") and not len(history) else history_rows(history)
         return self._page(**_decisions(comparison, gates), history=rows, configuration=configuration).html()
 
     def to_markdown(self, *, comparison: Compared | None = None, gates: Sequence[NamedTuple] = ()) -> str:

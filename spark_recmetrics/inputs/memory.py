@@ -33,7 +33,7 @@ from spark_recmetrics.inputs.accepted_columns import (
 )
 from spark_recmetrics.inputs.data_report import N_EXAMPLES
 from spark_recmetrics.inputs.hashing import xxhash64
-from spark_recmetrics.inputs.tables import CanonicalTables, Tables
+from spark_recmetrics.inputs.tables import CanonicalTables, Tables, arrow_table
 from spark_recmetrics.metrics.arrays import position_in_user
 from spark_recmetrics.request.request import Request
 
@@ -51,7 +51,7 @@ class MemoryTable:
         self.name = name
         self._whole = whole
         self.is_pandas = type(table).__module__.partition(".")[0] == "pandas"
-        self._table = table if self.is_pandas else _arrow_table(name, table)
+        self._table = table if self.is_pandas else arrow_table(name, table)
         self._columns: dict[str, pa.ChunkedArray] = {}
 
     @cached_property
@@ -118,15 +118,6 @@ def _array_of(series: pd.Series[Any]) -> pa.Array:
         return pa.array(series, from_pandas=True)
     except OverflowError:
         return pa.array(series, type=pa.decimal128(38, 0), from_pandas=True)
-
-
-def _arrow_table(name: str, table: Any) -> pa.Table:
-    if isinstance(table, pa.Table):
-        return table
-    try:
-        return pa.table(table)
-    except (TypeError, ValueError, pa.ArrowException) as error:
-        raise DataError(f"{name}: cannot be read as Arrow data: {error}") from error
 
 
 def _python_type(value: Any) -> str:

@@ -8,9 +8,10 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_recmetrics.columns import Columns, Side
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from typing_extensions import Self
 
 SPARK, MEMORY = "Spark", "memory"
@@ -38,6 +39,12 @@ class Tables:
     item_groups: Any = None
     item_features: Any = None
     without_items: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, table in self.by_name.items():
+            # A stream of Arrow data has no columns and can be read only once.
+            if hasattr(table, "__arrow_c_stream__") and not (hasattr(table, "columns") or hasattr(table, "column_names")):
+                object.__setattr__(self, name, arrow_table(name, table))
 
     @property
     def catalog_size(self) -> Number | None:
@@ -148,6 +155,16 @@ def engine_of(name: str, table: object) -> str:
     expected = "a Spark DataFrame, a table of pandas, polars or pyarrow"
     expected += ", or the number of items" if name == "catalog" else ""
     raise ConfigError(f"{name}: expected {expected}, found {type_name(table)}")
+
+
+def arrow_table(name: str, table: Any) -> pa.Table:
+    """Arrow data as a table of pyarrow. `DataError` if they cannot be read."""
+    import pyarrow as pa
+
+    try:
+        return table if isinstance(table, pa.Table) else pa.table(table)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise DataError(f"{name}: cannot be read as Arrow data: {error}") from error
 
 
 def column_names(name: str, table: Any) -> list[str]:

@@ -162,7 +162,7 @@ class Page:
         }
 
     def _history(self, draw: _Figures, models: Sequence[str]) -> dict[str, Any]:
-        several = len({row["as_of"] for row in self.history}) > 1
+        several = len({row.get("as_of") for row in self.history}) > 1
         # A metric needs a model of this run: others would have an empty figure.
         metrics = list(by_metric(row for row in self.history if row["model"] in models)) if several else []
         shown = [draw(name, plots.history, self.history, name, models=models) for name in metrics[:_HISTORIES]]

@@ -260,7 +260,7 @@ def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequen
     """
     if isinstance(last, bool) or not isinstance(last, int) or last < 1:
         raise ConfigError(f"last: expected an integer of at least 1, found {brief(last)}")
-    summary = history_rows(rows)
+    summary = of_all_users(_rows(rows, _HISTORY, *_SUMMARY, "as_of"))
     metrics = list(dict.fromkeys(row["metric"] for row in summary))
     metric = metrics[0] if metric is None and metrics else metric
     if metric is None or metric not in metrics:
@@ -351,9 +351,9 @@ def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figur
         return finished(figure, f"{what[0].upper()}{what[1:]} by score. {'; '.join(texts)}.", {}, left_out)
 
 
-def history_rows(given: Any, name: str = "rows") -> list[Row]:
-    """Rows of `read_history` over all users. `ConfigError` names the argument."""
-    return of_all_users(_rows(given, "rows of read_history", *_SUMMARY, "as_of", name=name))
+def history_rows(given: Any) -> list[Row]:
+    """The rows over all users of the argument `history` of a report."""
+    return of_all_users(_rows(given, _HISTORY, *_SUMMARY, name="history"))
 
 
 def without_k(metric: str) -> str:
@@ -371,6 +371,7 @@ def curves_by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 _SUMMARY = ("metric", "model", "slice")
+_HISTORY = "rows of read_history"
 
 
 def _rows(given: Any, expected: str, *columns: str, name: str = "rows") -> list[Row]:

@@ -104,8 +104,14 @@ def _format(suffix: re.Match[str]) -> FileFormat:
 
 
 def local_problem(path: str, given: FileFormat | None, options: Mapping[str, object] = {}) -> str | None:
-    """Why the files at a path of this machine cannot be read as files of one format; None without files or a problem."""
+    """Why the files at a path of this machine cannot be read as files of one format; None without a problem.
+
+    A path without a scheme may be on another file system, unless its folder is on this machine.
+    """
     place = Path(re.sub("^file:/+", "/", path))
+    is_local = path.startswith("file:") or (place.parent.name != "" and place.parent.is_dir())
+    if is_local and not place.exists() and not _GLOB_SIGNS & set(path):
+        return f"expected files, found none in {path} on this machine: check the path, or add the scheme of another file system"
     if given == "delta" or not place.exists() or "pathGlobFilter" in with_usual_names(options):
         return None
     files = (

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import oracle
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import spark_recmetrics as srm
@@ -301,6 +302,18 @@ def test_evaluator_knows_ratings_and_the_catalogue():
     assert evaluator.evaluate(LISTS, WANTED, catalog_size=4) == pytest.approx({"accuracy@1": 2 / 3, "auc": 2 / 3})
     with pytest.raises(srm.ConfigError, match="accuracy@1 needs the catalog: give catalog_size, the number of items"):
         evaluator.evaluate(LISTS, WANTED)
+
+
+def test_streams_of_arrow_data_are_read_once():
+    lists, truth = (
+        pa.table({"user_id": [1, 2], "item_id": [7, 8], "score": [0.9, 0.8]}),
+        pa.table({"user_id": [1], "item_id": [7]}),
+    )
+    options = {"metrics": ["hit", "novelty"], "k": 1}
+    result = srm.evaluate(lists.to_reader(), truth.to_reader(), train=lists.to_reader(), catalog=lists.to_reader(), **options)
+    assert result.to_dict() == srm.evaluate(lists, truth, train=lists, catalog=lists, **options).to_dict()
+    assert len(srm.evaluate(lists.to_reader(), truth, metrics="hit").explain(1).rows) == 1
+    assert srm.Evaluator(1, "hit").evaluate(lists.to_reader(), truth.to_reader()) == {"hit@1": 1.0}
 
 
 def test_before_is_a_function():

@@ -308,6 +308,10 @@ def test_a_gate_over_all_runs_reads_them_from_the_history(spark, tmp_path, capsy
             {"metric": "matched_auc@1", "max_drop": 0.1, "against": "model(a)", "significant": True},
             "gates[0].significant: matched_auc@1 cannot be tested, because it has no value for each user",
         ),
+        (
+            {"metric": "HR@1", "min": 0.5},
+            "gates[1]: expected different gates, found hit@1: min 0.5 twice: remove one",
+        ),
     ],
 )
 def test_a_gate_of_the_configuration_is_checked_when_it_is_read(gate, message, tmp_path, capsys):
@@ -315,7 +319,7 @@ def test_a_gate_of_the_configuration_is_checked_when_it_is_read(gate, message, t
     conf = {
         "inputs": inputs,
         "evaluation": {"top_k": 1, "metrics": ["hit", "matched_auc"]},
-        "gates": [gate],
+        "gates": [gate, {"metric": "hit@1", "min": 0.5}],
         "output": {"path": "/elsewhere"},
     }
     path = tmp_path / "conf.json"

@@ -433,7 +433,9 @@ def _objective_problems(evaluation: Evaluation) -> dict[Keys, str]:
 
 
 def _gate_limits(gates: tuple[Gate, ...]) -> dict[Keys, str]:
-    return {("gates", n, key): problem for n, gate in enumerate(gates) for key, problem in limit_problems(gate).items()}
+    problems = {("gates", n, key): problem for n, gate in enumerate(gates) for key, problem in limit_problems(gate).items()}
+    twins = (n for n, gate in enumerate(gates) if gate in gates[:n])
+    return problems | {("gates", n): f"expected different gates, found {gates[n].text} twice: remove one" for n in twins}
 
 
 def _gate_problems(gates: tuple[Gate, ...], evaluation: Evaluation, as_of: str | None) -> dict[Keys, str]:
