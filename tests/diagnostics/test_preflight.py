@@ -143,7 +143,7 @@ def test_a_missing_value_is_found(sampled, monkeypatch):
 @pytest.mark.spark
 @pytest.mark.once
 def test_the_perfect_ranking_of_ratings_alone(sampled):
-    assert preflight._perfect(sampled(["rmse", "mae", "r2"])) == ("ok", "3 metrics at the best value for each of 10 users", "")
+    assert preflight._perfect(sampled(["rmse", "mae", "r2"])) == Check("ok", "3 metrics at the best value for each of 10 users")
 
 
 @pytest.mark.heavy
