@@ -85,7 +85,9 @@ def check(
     else:  # if a record has a key twice, Spark does not read any
         repeated = F.size(F.array_distinct(F.transform(keys, F.lower))) < F.size(keys)
         checks.append(RowCheck(F.when(repeated, record), partial(_repeated_key, files)))
-    checks += [RowCheck(_other_type(record, column), partial(_mixed, files, column)) for column in strings]
+    for column in strings:
+        other_type = F.when(record.rlike(_may_be_other(column)), _other_type(record, column))
+        checks.append(RowCheck(other_type, partial(_mixed, files, column)))
     for name in integers:
         unusual = rf'"{re.escape(name)}"\s*:\s*(?:\[(?:[^\]]*[,\s])?)?(-0|-?0[0-9]+)\s*[,}}\]]'
         found = F.when(record.rlike(unusual), F.regexp_extract(record, unusual, 1))
@@ -93,6 +95,16 @@ def check(
     message = first_message(lines.agg(*first_faults(checks)).collect()[0], checks)
     if message is not None:
         raise DataError(message)
+
+
+def _may_be_other(column: StructField) -> str:
+    """The pattern of records in which the value, or an element of it, does not begin like a string. It saves most parsing."""
+    start = rf'"{re.escape(column.name)}"\s*+:\s*+'
+    if not isinstance(column.dataType, ArrayType):
+        return rf'{start}[^"]'
+    if isinstance(column.dataType.elementType, StructType):
+        return start
+    return rf"{start}\[(?:{_STRING}|[\s,])*+[^\]]"
 
 
 def _other_type(record: Column, column: StructField) -> Column:
