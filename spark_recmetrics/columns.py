@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from spark_recmetrics.errors import ConfigError, DataError, not_utf_8
+from spark_recmetrics.errors import ConfigError, DataError, check_argument, not_utf_8
 from spark_recmetrics.text import brief, did_you_mean, printable
 
 Side = Literal["user", "item"]
@@ -62,8 +62,8 @@ class Columns:
             name = getattr(self, column.name)
             if name is None and column.name == "rank":
                 continue
-            if not isinstance(name, str) or not name:
-                raise ConfigError(f"columns.{column.name}: expected the name of a column, found {brief(name)}")
+            is_name = isinstance(name, str) and bool(name)
+            check_argument(f"columns.{column.name}", name, "the name of a column", valid=is_name)
             if name == getattr(Columns, column.name) and name in taken and column.name in _RARE:
                 continue  # the default name of a column that the caller does not have
             # Predicted and true ratings may have the same column name.

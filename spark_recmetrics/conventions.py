@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, check_argument
 from spark_recmetrics.text import brief, did_you_mean
 
 USER_SETS = ("relevant", "truth", "predicted", "truth_and_predicted", "relevant_and_predicted", "all")
@@ -160,8 +160,7 @@ class Convention:
     def __post_init__(self) -> None:
         for option, allowed in CHOICES.items():
             value = getattr(self, option)
-            if not isinstance(value, str) or value not in allowed:
-                raise ConfigError(f"{option}: expected one of {', '.join(allowed)}, found {brief(value)}")
+            check_argument(option, value, f"one of {', '.join(allowed)}", valid=isinstance(value, str) and value in allowed)
         for option, lowest in (("threshold", -math.inf), ("beta", 0.0), ("entropy_base", 1.0)):
             value = getattr(self, option)
             number = _float(value)

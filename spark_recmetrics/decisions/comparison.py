@@ -27,7 +27,7 @@ from spark_recmetrics.stats import (
     wilcoxon_from_rank_sums,
 )
 from spark_recmetrics.stats.many import Correction, Test, check_options
-from spark_recmetrics.text import brief, did_you_mean
+from spark_recmetrics.text import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,8 +168,7 @@ class Question:
     def __post_init__(self) -> None:
         if len(self.models) < 2:
             raise ConfigError(f"models: expected at least two to compare, found {', '.join(self.models) or 'none'}")
-        if self.baseline is not None and not isinstance(self.baseline, str):
-            raise ConfigError(f"baseline: expected the name of a model, found {brief(self.baseline)}")
+        check_argument("baseline", self.baseline, "the name of a model", valid=isinstance(self.baseline, str | None))
         if self.baseline is not None and self.baseline not in self.models:
             raise ConfigError(f"baseline: unknown model {self.baseline!r}{did_you_mean(self.baseline, self.models)}")
         for metric in self.metrics:

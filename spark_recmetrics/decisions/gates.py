@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import Strict
 
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, check_argument
 from spark_recmetrics.metrics import Metric, parse
 from spark_recmetrics.runs.references import (
     Reference,
@@ -111,10 +111,9 @@ class Gate:
 
     def _check_options(self) -> None:
         for name, choices in (("missing", get_args(Missing)), ("severity", get_args(Severity))):
-            if getattr(self, name) not in choices:
-                raise ConfigError(f"{name}: expected {' or '.join(choices)}, found {getattr(self, name)!r}")
-        if not (isinstance(self.significant, bool) or self.significant == "all_runs"):
-            raise ConfigError(f"significant: expected true, false or all_runs, found {self.significant!r}")
+            check_argument(name, getattr(self, name), " or ".join(choices), valid=getattr(self, name) in choices)
+        is_choice = isinstance(self.significant, bool) or self.significant == "all_runs"
+        check_argument("significant", self.significant, "true, false or all_runs", valid=is_choice)
         if self.model is not None and (not isinstance(self.model, str) or not self.model):
             raise ConfigError(f"model: expected the name of a model, found {brief(self.model)}")
         count(self.min_users, "min_users")
@@ -123,8 +122,8 @@ class Gate:
         if not self.limits:
             raise ConfigError(f"expected one of {', '.join(_LIMITS)}, found none")
         for name, limit in self.limits.items():
-            if number(limit, name) < 0 and name.startswith("max_drop"):
-                raise ConfigError(f"{name}: expected a number of at least 0, found {limit!r}")
+            is_possible = number(limit, name) >= 0 or not name.startswith("max_drop")
+            check_argument(name, limit, "a number of at least 0", valid=is_possible)
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ConfigError(f"min: expected at most max, which is {self.max:g}, found {self.min:g}")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, get_args
 
-from spark_recmetrics.errors import ConfigError, DataError
+from spark_recmetrics.errors import DataError, check_argument
 from spark_recmetrics.evaluation.engine import Evaluated
 from spark_recmetrics.metrics.registry import checked_integer
-from spark_recmetrics.text import brief
 
 Against = Literal["relevance", "rating"]
 
@@ -21,8 +20,8 @@ BIN_COLUMNS = ("score_low", "score_high", "mean_score", "n_rows", "value")
 def calibrate(evaluated: Evaluated, n_bins: int, against: Against | None) -> list[dict[str, Any]]:
     """The bins of `Result.score_calibration`."""
     n_bins = checked_integer(n_bins, "n_bins", MOST_BINS)
-    if against is not None and against not in get_args(Against):
-        raise ConfigError(f"against: expected one of {', '.join(get_args(Against))}, or None, found {brief(against)}")
+    choices = get_args(Against)
+    check_argument("against", against, f"one of {', '.join(choices)}, or None", valid=against is None or against in choices)
     request, inputs, known = evaluated.request, evaluated.inputs, evaluated.known
     against = against or ("relevance" if request.ranking_metrics else "rating")
     if against == "rating" and not inputs.has_ratings:

@@ -207,12 +207,11 @@ def _check_given(needs: Needs, given: Collection[str]) -> None:
 def _check_columns(frames: Mapping[str, pd.DataFrame], needs: Needs) -> None:
     """Raise `DataError` if a metric needs numbers that the dicts do not have."""
     rating = next((str(metric) for metric in needs.metrics if metric.definition.kind == "rating"), None)
-    for name, table, column, metric, advice in (
-        ("recommendations", "predictions", "score", rating or needs.first_with("scores"), "give a dict from item to score"),
-        ("truth", "truth", "rating", rating, "give a dict from item to rating"),
-        ("truth", "truth", "propensity", needs.first_with("propensity"), "give tables instead of dicts"),
-    ):
-        if metric is not None and column not in frames[table]:
+    needed = {"score": rating or needs.first_with("scores"), "rating": rating, "propensity": needs.first_with("propensity")}
+    for column, metric in needed.items():
+        name = "recommendations" if column == "score" else "truth"
+        if metric is not None and not any(column in frame for frame in frames.values()):
+            advice = f"give {'tables with one' if column == 'propensity' else f'a dict from item to {column}'}"
             raise DataError(f"{name}: expected a {column} of each item, which {metric} needs, found none: {advice}")
 
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
 from spark_recmetrics.decisions.gates import GateResult
-from spark_recmetrics.errors import ConfigError, PublishError, reason_of, without_extra
+from spark_recmetrics.errors import ConfigError, PublishError, check_argument, reason_of, without_extra
 from spark_recmetrics.evaluation.result import Compared, Result, report_text
 from spark_recmetrics.reports.findings import gates_summary
 from spark_recmetrics.reports.page import can_be_made
@@ -57,14 +57,12 @@ class Mlflow:
     def __post_init__(self) -> None:
         for name in ("uri", "experiment", "run_name"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, str) or not value.strip()):
-                raise ConfigError(f"{name}: expected a string, found {brief(value)}")
+            check_argument(name, value, "a string", valid=value is None or (isinstance(value, str) and bool(value.strip())))
         if self.uri is not None and without_password(self.uri) != self.uri:
             raise ConfigError(f"uri: {CREDENTIALS_IN_ADDRESS}")
         if not isinstance(self.prefix, str) or re.search(rf"{_INVALID}|^/|//|^ |(^|/)\.+(/|$)", self.prefix):
             raise ConfigError(f"prefix: expected letters, digits and _ - . / space, found {brief(self.prefix)}")
-        if not isinstance(self.slices, bool):
-            raise ConfigError(f"slices: expected true or false, found {brief(self.slices)}")
+        check_argument("slices", self.slices, "true or false", valid=isinstance(self.slices, bool))
         _check_tags(self.tags)
         for name, longest in (("prefix", 100), ("experiment", 500)):
             if (n := len(getattr(self, name) or "")) > longest:
@@ -156,8 +154,7 @@ def log_to_mlflow(  # noqa: PLR0913 - public entry point
     """
     options, page = Mlflow(uri, experiment, run_name, {} if tags is None else tags, prefix, slices), None
     check_installed()
-    if not isinstance(result, Result):
-        raise ConfigError(f"result: expected the result of evaluate, found {brief(result)}")
+    check_argument("result", result, "the result of evaluate", valid=isinstance(result, Result))
     if can_be_made():
         page = result.as_html(comparison=comparison, gates=gates, history=history, configuration=configuration)
     fields = {"gates": [row._asdict() for row in gates], "comparison": [] if comparison is None else comparison.rows}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast, get_args
 
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, check_argument
 from spark_recmetrics.metrics.parsing import parse
 from spark_recmetrics.metrics.registry import COMBINED, Metric, register
 from spark_recmetrics.text import brief, did_you_mean
@@ -233,6 +233,5 @@ def _points(metric: Metric, points: Any) -> tuple[float | None, float | None]:
 def _coordinate(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == math.inf:
         raise ConfigError(f"{name}: expected a finite number, found {brief(value)}")
-    if abs(value) > _LARGEST:
-        raise ConfigError(f"{name}: expected a number from -{_LARGEST:g} to {_LARGEST:g}, found {brief(value)}")
+    check_argument(name, value, f"a number from -{_LARGEST:g} to {_LARGEST:g}", valid=abs(value) <= _LARGEST)
     return float(value)

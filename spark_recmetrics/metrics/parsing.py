@@ -64,7 +64,7 @@ def parse(text: str | Metric) -> Metric:
 
 
 class _Reader:
-    """Recursive descent over the string of one metric. `kind` and `current` describe the next token, None at the end."""
+    """Recursive descent over the string of one metric. `kind`, `current` and `found` describe the next token."""
 
     def __init__(self, text: str) -> None:
         self.text, self.position = text, 0
@@ -75,11 +75,6 @@ class _Reader:
     def error(self, message: str) -> ConfigError:
         return ConfigError(f"{self.text!r}: {message}")
 
-    @property
-    def found(self) -> str:
-        """The next token as messages show it."""
-        return "nothing" if self.current is None else repr(self.current)
-
     def advance(self) -> str | None:
         """Move to the next token and return the current one."""
         token = self.current
@@ -88,6 +83,7 @@ class _Reader:
             self.kind = self.current = None
         else:
             self.kind, self.current, self.position = match.lastgroup, match[match.lastgroup or 0], match.end()
+        self.found = "nothing" if self.current is None else repr(self.current)
         return token
 
     def accept(self, mark: str) -> bool:

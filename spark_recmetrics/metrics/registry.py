@@ -15,7 +15,7 @@ import numpy as np
 
 from spark_recmetrics.columns import Side
 from spark_recmetrics.conventions import CHOICES, CONVENTIONS, USER_SETS, Convention
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, check_argument
 from spark_recmetrics.metrics.arrays import Floats
 from spark_recmetrics.metrics.batch import RankedBatch
 from spark_recmetrics.text import brief, counted, did_you_mean
@@ -149,19 +149,16 @@ class Definition:
     left_out: Callable[..., Floats] | None = None
 
     def __post_init__(self) -> None:
-        if not callable(self.compute):
-            raise ConfigError(f"metric {self.name}: expected a function, found {brief(self.compute)}")
+        check_argument(f"metric {self.name}", self.compute, "a function", valid=callable(self.compute))
         named = [field for field, value in CONVENTIONS["default"].options() if isinstance(value, str | float)]
-        sources = [source for source in self.options.values() if not isinstance(source, Parameter)]
-        for trait, values, choices in (
-            ("kind", (self.kind,), get_args(Kind)),
-            ("users", () if self.users is None else (self.users,), USER_SETS),
-            ("options", sources, named),
-            ("needs", () if callable(self.needs) else self.needs, get_args(Need)),
+        for trait, value, choices in (
+            ("kind", self.kind, get_args(Kind)),
+            ("users", "all" if self.users is None else self.users, USER_SETS),
+            *(("options", source, named) for source in self.options.values() if not isinstance(source, Parameter)),
+            *(("needs", need, get_args(Need)) for need in (() if callable(self.needs) else self.needs)),
         ):
-            for value in values:
-                if value not in choices:
-                    raise ConfigError(f"metric {self.name}: {trait}: unknown {value!r}{did_you_mean(str(value), choices)}")
+            if value not in choices:
+                raise ConfigError(f"metric {self.name}: {trait}: unknown {value!r}{did_you_mean(str(value), choices)}")
 
     @property
     def by_user(self) -> bool:
@@ -239,8 +236,8 @@ def register(
             folded = fold(str(text))
             if folded in ALIASES:
                 raise ConfigError(f"metric name {text!r} is registered already")
-            if not re.fullmatch("[a-z][a-z0-9_]*", folded if text in fixed else str(text)):
-                raise ConfigError(f"metric name {brief(text)}: expected lower case letters, digits and _, with a letter first")
+            is_name = re.fullmatch("[a-z][a-z0-9_]*", folded if text in fixed else str(text)) is not None
+            check_argument("metric name", text, "lower case letters, digits and _, with a letter first", valid=is_name)
         definition = Definition(
             name=name,
             compute=compute,
@@ -394,9 +391,9 @@ def score_columns(metric: Metric, batch: RankedBatch, convention: Convention) ->
     values = definition.compute(*parts, **options) if parts else definition.compute(batch, metric.k, **options)
     is_sums, is_pooled = isinstance(values, Sums), definition.pooled is not None
     columns = values[:2] if is_sums else (values,)
-    if is_sums != is_pooled or any(np.shape(column) != (batch.size,) for column in columns):
-        expected = f"{'Sums' if is_pooled else 'an array'} with a number for each of {counted(batch.size, 'user')}"
-        raise ConfigError(f"{metric}: expected {expected} from its formula, found {brief(values)}")
+    expected = f"{'Sums' if is_pooled else 'an array'} with a number for each of {counted(batch.size, 'user')} from its formula"
+    is_valid = is_sums == is_pooled and all(np.shape(column) == (batch.size,) for column in columns)
+    check_argument(str(metric), values, expected, valid=is_valid)
     if not is_pooled:
         return columns
     total, count = (np.asarray(column, dtype=np.float64) for column in columns)

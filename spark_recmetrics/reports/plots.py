@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_recmetrics.errors import ConfigError, check_argument
 from spark_recmetrics.metrics import parse
+from spark_recmetrics.metrics.registry import checked_integer
 from spark_recmetrics.reports.drawing import (
     COLORS,
     MOST_LINES,
@@ -258,8 +259,7 @@ def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequen
         >>> print(history(runs).get_label())
         hit@1 over 2 runs, 11-26 to 11-27. als: from 0.2500 to 0.5000. Changed on 11-27: the ground truth.
     """
-    if isinstance(last, bool) or not isinstance(last, int) or last < 1:
-        raise ConfigError(f"last: expected an integer of at least 1, found {brief(last)}")
+    last = checked_integer(last, "last")
     summary = of_all_users(_rows(rows, _HISTORY, *_SUMMARY, "as_of"))
     metrics = list(dict.fromkeys(row["metric"] for row in summary))
     metric = metrics[0] if metric is None and metrics else metric
@@ -403,8 +403,7 @@ def _records(given: Any) -> list[Row]:
 def _looks(rows: Sequence[Row], asked: Sequence[str] | None) -> tuple[dict[str, Look], dict[str, int]]:
     """How each model that is drawn looks, and how many models are left out."""
     models = models_of(rows)
-    if asked is not None and (isinstance(asked, str) or not asked):
-        raise ConfigError(f"models: expected a list of names, found {brief(asked)}")
+    check_argument("models", asked, "a list of names", valid=asked is None or (bool(asked) and not isinstance(asked, str)))
     for model in asked or ():
         if model not in models:
             raise ConfigError(f"models: expected a model of the rows, found {brief(model)}{did_you_mean(str(model), models)}")

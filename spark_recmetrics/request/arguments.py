@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, check_argument
 from spark_recmetrics.text import brief, did_you_mean, printable, writable
 
 Ranking = Literal["auto", "window", "lists"]
@@ -14,8 +14,7 @@ Ranking = Literal["auto", "window", "lists"]
 
 def check_ranking(ranking: object, max_per_user: object) -> None:
     """Check how lists are ranked. A window function cannot check their length."""
-    if ranking not in get_args(Ranking):
-        raise ConfigError(f"ranking: expected one of 'auto', 'window' or 'lists', found {brief(ranking)}")
+    check_argument("ranking", ranking, "one of 'auto', 'window' or 'lists'", valid=ranking in get_args(Ranking))
     if ranking == "window" and max_per_user is not None:
         raise ConfigError(
             f"max_per_user: expected none with ranking='window', found {brief(max_per_user)}: remove it, or use 'lists'"
@@ -24,11 +23,10 @@ def check_ranking(ranking: object, max_per_user: object) -> None:
 
 def check_names(option: str, names: Sequence[str]) -> None:
     """Check that the value of an option is a list of different names."""
-    if not isinstance(names, list | tuple) or not names:
-        raise ConfigError(f"{option}: expected a list of names, found {brief(names)}")
+    check_argument(option, names, "a list of names", valid=isinstance(names, list | tuple) and bool(names))
     for name in names:
-        if not isinstance(name, str) or not name or not writable(name):
-            raise ConfigError(f"{option}: expected names, strings that UTF-8 can encode, found {brief(name)}")
+        is_name = isinstance(name, str) and bool(name) and writable(name)
+        check_argument(option, name, "names, strings that UTF-8 can encode", valid=is_name)
     if len(set(names)) < len(names):
         raise ConfigError(f"{option}: expected different names, found {printable(', '.join(names))}")
 
@@ -63,7 +61,6 @@ def checked_policies(chosen: Mapping[str, str] | None) -> dict[str, str]:
             raise ConfigError(f"{check}: expected a check, found an option of the convention: set it in convention")
         if check not in POLICIES:
             raise ConfigError(f"{check}: unknown check{did_you_mean(check, POLICIES)}")
-        if not isinstance(policy, str) or policy not in POLICIES[check]:
-            raise ConfigError(f"{check}: expected {' or '.join(POLICIES[check])}, found {brief(policy)}")
+        check_argument(check, policy, " or ".join(POLICIES[check]), valid=isinstance(policy, str) and policy in POLICIES[check])
         policies[check] = policy
     return policies

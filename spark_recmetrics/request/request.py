@@ -10,7 +10,7 @@ from typing import Any
 from spark_recmetrics.columns import TABLE_OF, Columns, Side
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.conventions import convention as named_convention
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, check_argument
 from spark_recmetrics.metrics import DEFAULT_K, DEFAULT_METRICS, DEFAULT_N_BUCKETS, Metric, expand
 from spark_recmetrics.metrics.group_sums import MeasureSpec, group_columns, measure_specs
 from spark_recmetrics.metrics.objectives import Objectives, read_objectives
@@ -252,8 +252,7 @@ def _plain_options(options: Options) -> dict[str, Any]:
         raise ConfigError(f"checks: {error}") from error
     if cast_ids is not None and not (isinstance(cast_ids, str) and cast_ids in ("string", "bigint")):
         raise ConfigError(f"cast_ids: expected 'string', 'bigint' or None, found {brief(cast_ids)}")
-    if not isinstance(options.run, Run):
-        raise ConfigError(f"run: expected srm.Run(...), found {brief(options.run)}")
+    check_argument("run", options.run, "srm.Run(...)", valid=isinstance(options.run, Run))
     max_per_user = None if max_per_user is None else checked_integer(max_per_user, "max_per_user")
     check_ranking(options.ranking, max_per_user)
     check_names("model_name", [options.model_name])
@@ -295,8 +294,8 @@ def _slices(
 
 
 def _intervals(intervals: Intervals | IntervalMethod) -> Intervals:
-    if not isinstance(intervals, str | Intervals):
-        raise ConfigError(f"intervals: expected 'normal', 'bootstrap' or an srm.Intervals, found {brief(intervals)}")
+    is_choice = isinstance(intervals, str | Intervals)
+    check_argument("intervals", intervals, "'normal', 'bootstrap' or an srm.Intervals", valid=is_choice)
     try:
         return intervals if isinstance(intervals, Intervals) else Intervals(intervals)
     except ConfigError as error:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_recmetrics.columns import Columns
-from spark_recmetrics.errors import ConfigError
+from spark_recmetrics.errors import ConfigError, check_argument
 from spark_recmetrics.metrics.registry import checked_integer
 from spark_recmetrics.splits.interactions_spark import (
     BITS,
@@ -272,8 +272,7 @@ def checked_share(value: object) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise ConfigError(f"test_share: expected a number above 0 and below 1, found {value!r}")
     share = Fraction(value).limit_denominator(1_000_000)
-    if not 0 < share < 1:
-        raise ConfigError(f"test_share: expected a share from 1e-06 to 1 - 1e-06, found {value!r}")
+    check_argument("test_share", value, "a share from 1e-06 to 1 - 1e-06", valid=0 < share < 1)
     return share
 
 

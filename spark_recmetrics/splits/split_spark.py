@@ -252,12 +252,9 @@ def publish(split: Split | Folds, output: Output, run: Run = Run()) -> dict[str,
         >>> read_history(spark, output, table="test").select("user_id").collect()
         [Row(user_id='ann')]
     """
-    for name, value, kind, expected in (
-        ("split", split, Split | Folds, "the result of a function of srm.splits"),
-        ("output", output, Output, "srm.Output(...)"),
-        ("run", run, Run, "srm.Run(...)"),
-    ):
-        check_argument(name, value, expected, valid=isinstance(value, kind))
+    check_argument("split", split, "the result of a function of srm.splits", valid=isinstance(split, Split | Folds))
+    check_argument("output", output, "srm.Output(...)", valid=isinstance(output, Output))
+    check_argument("run", run, "srm.Run(...)", valid=isinstance(run, Run))
     names = {name.lower() for name in split.rows.columns}
     taken = [name for name in (*RUN_COLUMNS, ATTEMPT) if name in names]
     if taken:

@@ -12,8 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, IntegralType, TimestampNTZType, TimestampType
 
-from spark_recmetrics.errors import ConfigError
-from spark_recmetrics.text import brief
+from spark_recmetrics.errors import ConfigError, check_argument
 
 TIME_TYPES = (TimestampType, TimestampNTZType, DateType, IntegralType)
 
@@ -37,8 +36,7 @@ class Clock:
         except (OSError, TypeError, ValueError, KeyError) as error:
             expected = "the name of a time zone such as Europe/Berlin or UTC"
             raise ConfigError(f"zone: expected {expected}, found {self.zone!r}") from error
-        if self.kind == "number":
-            raise ConfigError(f"zone: expected none, because the times are integers, found {self.zone!r}: remove it")
+        check_argument("zone", self.zone, "none, because the times are integers", valid=self.kind != "number")
 
     def number(self, times: Column) -> Column:
         """The times as integers in the same order: microseconds, days, or the integers themselves."""
@@ -57,14 +55,12 @@ class Clock:
         if self.kind == "number":
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ConfigError(f"cut: expected an integer, like the times, found {value!r}")
-            if not -(2**63) <= value < 2**63:
-                raise ConfigError(f"cut: expected a 64-bit integer, found {brief(value)}")
+            check_argument("cut", value, "a 64-bit integer", valid=-(2**63) <= value < 2**63)
             return value
         time = _parsed(value)
         if self.kind != "date":
             return (self._in_utc(time, value) - _EPOCH) // timedelta(microseconds=1)
-        if isinstance(time, datetime):
-            raise ConfigError(f"cut: expected a date such as 2026-03-29, like the times, found {value!r}")
+        check_argument("cut", value, "a date such as 2026-03-29, like the times", valid=not isinstance(time, datetime))
         return (time - _EPOCH.date()).days
 
     def _in_utc(self, time: date, written: object) -> datetime:

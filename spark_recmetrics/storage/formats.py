@@ -104,11 +104,9 @@ def _format(suffix: re.Match[str]) -> FileFormat:
 
 
 def local_problem(path: str, given: FileFormat | None, options: Mapping[str, object] = {}) -> str | None:
-    """Why the files at a path of this machine cannot be read as files of one format; None without a problem.
-
-    A path without a scheme may be on another file system, unless its folder is on this machine.
-    """
+    """Why the files at a path of this machine cannot be read as files of one format; None without a problem."""
     place = Path(re.sub("^file:/+", "/", path))
+    # A path without a scheme may be on another file system, unless its folder is on this machine.
     is_local = path.startswith("file:") or (place.parent.name != "" and place.parent.is_dir())
     if is_local and not place.exists() and not _GLOB_SIGNS & set(path):
         return f"expected files, found none in {path} on this machine: check the path, or add the scheme of another file system"

@@ -251,10 +251,10 @@ def test_an_alias_cannot_be_registered_twice(registry):
 
 @pytest.mark.parametrize("name", ["", "a b", "Upper", "x@5", "5", "x-y", 5])
 def test_a_name_that_cannot_be_written_is_rejected(registry, name):
-    message = f"metric name {name!r}: expected lower case letters, digits and _, with a letter first"
+    message = f"metric name: expected lower case letters, digits and _, with a letter first, found {name!r}"
     with pytest.raises(ConfigError, match=re.escape(message)):
         register(name)(lambda batch, k: None)
-    with pytest.raises(ConfigError, match="metric name 'x@5': expected lower case letters"):
+    with pytest.raises(ConfigError, match=r"metric name: expected lower case letters, .*, found 'x@5'"):
         register("brand_new", aliases=("Brand New", "x@5"))(lambda batch, k: None)
     assert "brand_new" not in registry.names()
 
