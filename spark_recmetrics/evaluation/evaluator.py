@@ -17,6 +17,7 @@ from spark_recmetrics.inputs.tables import Tables, engine_of
 from spark_recmetrics.metrics import DEFAULT_METRICS, Metric, expand
 from spark_recmetrics.metrics.registry import LARGEST_CATALOG, checked_integer
 from spark_recmetrics.request.needs import Needs
+from spark_recmetrics.request.request import Options, Request
 from spark_recmetrics.text import brief
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Evaluator:
         cast_ids: `string`: ids of different types become strings. `bigint`: floats become integers. None: both are rejected.
 
     Raises:
-        ConfigError: A cut-off, a metric or the convention is wrong, or a metric needs a table that only `srm.evaluate` takes.
+        ConfigError: An argument is wrong, or a metric needs a table that only `srm.evaluate` takes.
 
     Example:
         >>> evaluator = Evaluator(k_values=[1, 2], metrics=["recall", "mrr"])
@@ -127,7 +128,8 @@ class Evaluator:
         self.convention = named_convention(convention, threshold)
         self.threshold = threshold
         self.checks, self.cast_ids = _with_defaults(checks), cast_ids
-        self._needs = Needs(self.metrics, self.convention)
+        options = Options(metrics=self.metrics, k=None, convention=self.convention, checks=self.checks, cast_ids=cast_ids)
+        self._needs = Request.of({}, options, None).needs
         _check_given(self._needs, ("catalog",))
 
     def evaluate(
@@ -147,7 +149,7 @@ class Evaluator:
             Value by metric; undefined is None.
 
         Raises:
-            ConfigError: The two arguments are of different kinds, a metric needs the catalog, or an option is wrong.
+            ConfigError: The two arguments are of different kinds, or a metric needs the catalog.
             DataError: A threshold is given, and truth has no ratings; or `srm.evaluate` rejects rows.
 
         Warns:

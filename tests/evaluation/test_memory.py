@@ -347,7 +347,9 @@ def test_evaluator_handles_faulty_rows_as_checks_and_cast_ids_say():
     with pytest.raises(srm.DataError, match="items_in_both"):
         srm.Evaluator(1, "mrr", checks={"items_in_both": "error"}).evaluate({"ann": ["x"]}, {"ann": ["y"]})
     with pytest.raises(srm.ConfigError, match="checks: expected a mapping of checks to policies, found 'drop'"):
-        srm.Evaluator(1, "mrr", checks="drop").evaluate(LISTS, WANTED)
+        srm.Evaluator(1, "mrr", checks="drop")
+    with pytest.raises(srm.ConfigError, match="cast_ids: expected 'string', 'bigint' or None, found 'int'"):
+        srm.Evaluator(1, "mrr", cast_ids="int")
 
 
 def test_evaluator_refuses_mixtures():
