@@ -191,7 +191,8 @@ class WrongTypeError(DataError):
             if word is not None and is_decimal_comma(word):
                 return f"{message}, e.g. {brief(word)} in {table}, with {_DECIMAL_COMMA}"
             if word is None and self.usual == NUMBER:  # such as numbers in the names of folders
-                advice = f"{self.advice}; in a configuration, set its type, such as double, in types of {table}"
+                kind = "int" if "expected an integer" in self.problem else "double"
+                advice = f"{self.advice}; in a configuration, set its type, such as {kind}, in types of {table}"
             message += "" if word is None else f", e.g. {printable(brief(word))} in {table}"
             if word is not None and self.usual == INTEGER and re.match(NUMBER, word):
                 advice = (

@@ -90,6 +90,14 @@ class MemoryTable:
                 raise DataError(f"{self.name}: column {name!r}: {not_utf_8(None)}") from error
         return self._columns[name]
 
+    def ordered(self, name: str) -> pa.ChunkedArray:
+        """A column of arrays. `DataError` if pandas has sets, which Arrow reads in any order."""
+        if self.is_pandas and any(isinstance(value, set | frozenset) for value in self._table[name]):
+            raise DataError(
+                f"{self.name}: column {name!r}: expected lists, which have an order, found a set: make a list of it"
+            )
+        return self.column(name)
+
     def _series(self, name: str) -> pa.ChunkedArray:
         if name not in self._table:
             other = next(column for column in self._table if str(column) == name)
@@ -333,7 +341,7 @@ def _canonical(
             canonical["rank"] = source.column(read.rank).cast(pa.int64())
         return pa.table(canonical if read.score is None else canonical | {"score": source.column(read.score)})
     canonical["user"] = cast_ids(source.column(columns.user), chosen.users)
-    arrays = source.column(columns.items).combine_chunks()
+    arrays = source.ordered(columns.items).combine_chunks()
     arrays = arrays if isinstance(arrays, pa.Array) else pa.concat_arrays(arrays.chunks)
     arrays = arrays if longest is None else pc.list_slice(arrays, 0, longest)
     row, elements = pc.list_parent_indices(arrays), pc.list_flatten(arrays)
@@ -415,8 +423,19 @@ def ids_to_pandas(ids: pa.ChunkedArray) -> pd.Series[Any]:
 
 
 def _columns_of(rows: pa.Table) -> row_rules.RowColumns:
+    def unusual(name: str) -> NDArray[np.bool_] | None:
+        if not pa.types.is_string(rows[name].type):
+            return None
+        is_unusual = pc.not_equal(pc.ascii_trim(rows[name], " "), rows[name])
+        is_ascii = pc.string_is_ascii(rows[name])
+        if not pc.all(is_ascii).as_py():
+            has_pattern = pc.match_substring_regex(rows[name], row_rules.COMBINED_OR_PADDED)
+            is_unusual = pc.or_(is_unusual, pc.and_(pc.invert(is_ascii), has_pattern))
+        found: NDArray[np.bool_] = is_unusual.fill_null(False).to_numpy()
+        return found
+
     return row_rules.RowColumns(
-        rows.column_names, lambda name: rows[name].is_null().to_numpy(), lambda name: number_of(rows[name])
+        rows.column_names, lambda name: rows[name].is_null().to_numpy(), lambda name: number_of(rows[name]), unusual
     )
 
 

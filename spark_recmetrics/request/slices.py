@@ -56,6 +56,10 @@ class Band:
         quoted = f"`{self.name.replace('`', '``')}`" if re.search(r"[`*()]|^\s|\s$", self.name) else self.name
         return f"{quoted}({', '.join(map(_shown, self.edges))})" if self.edges else quoted
 
+    def limits(self, type_name: str) -> tuple[float, ...]:
+        """The edges for numbers of a type: 0.7 in single precision is below 0.7."""
+        return tuple(float(np.float32(edge)) for edge in self.edges) if type_name == "float" else self.edges
+
     @property
     def column(self) -> str:
         """The column of PER_USER with the value of each user."""
@@ -129,10 +133,13 @@ def joined(values: Sequence[str]) -> str:
 def _edges(text: str, inside: str) -> tuple[float, ...]:
     try:
         edges = tuple(float(edge) for edge in inside.split(","))
+        exact = all(not re.fullmatch(r"\s*[-+]?\d+\s*", edge) or int(edge) == float(edge) for edge in inside.split(","))
     except ValueError:
         edges = (math.nan,)
     if not all(map(math.isfinite, edges)):
         raise ConfigError(f"{text!r}: expected numbers as edges, found {inside.strip() or 'nothing'}")
+    if not exact:
+        raise ConfigError(f"{text!r}: expected edges that a double holds exactly, found {inside.strip()}")
     if any(low >= high for low, high in pairwise(edges)):
         raise ConfigError(f"{text!r}: expected ascending edges, found {', '.join(map(_shown, edges))}")
     return edges

@@ -112,7 +112,8 @@ def _values(side: Side, table: MemoryTable, band: Band, key: str) -> list[Any]:
     column_type, column = band_type(table.schema, side, band, key), table.column(band.name)
     if band.edges:
         numbers = as_doubles(column).to_pylist()
-        return [None if n is None or n != n else band.labels[bisect_right(band.edges, n)] for n in numbers]
+        limits = band.limits(column_type.name)
+        return [None if n is None or n != n else band.labels[bisect_right(limits, n)] for n in numbers]
     if column_type.kind != "array":
         return plain_strings(column)
     missing = NO_VALUE if key == "slices" else None

@@ -67,7 +67,7 @@ def _counted(band: Band, n_by_count: Mapping[int, int]) -> Column:
     """The band of the number of training rows."""
     n_rows = F.col(_N_TRAIN)
     if band.edges:
-        return _banded(n_rows, band)
+        return _banded(n_rows, band.edges, band.labels)
     # The first band has no training rows.
     _, *labels = band.labels
     label = F.lit(labels[-1])
@@ -76,11 +76,11 @@ def _counted(band: Band, n_by_count: Mapping[int, int]) -> Column:
     return label
 
 
-def _banded(number: Column, band: Band) -> Column:
-    label = F.when(number < band.edges[0], band.labels[0])
-    for edge, lower_label in zip(band.edges[1:], band.labels[1:], strict=False):
+def _banded(number: Column, edges: Sequence[float], labels: Sequence[str]) -> Column:
+    label = F.when(number < edges[0], labels[0])
+    for edge, lower_label in zip(edges[1:], labels[1:], strict=False):
         label = label.when(number < edge, lower_label)
-    return F.when(number.isNotNull(), label.otherwise(band.labels[-1]))
+    return F.when(number.isNotNull(), label.otherwise(labels[-1]))
 
 
 def _read(side: Side, inputs: Inputs, columns: Columns, bands: Sequence[Band], key: str = "slices") -> DataFrame:
@@ -95,11 +95,12 @@ def _value(side: Side, table: DataFrame, band: Band, key: str) -> Column:
     column_type, column = band_type(schema_of(TABLE_OF[side], table), side, band, key), column_of(table, band.name)
     if band.edges:
         fractional = column_type.kind in ("float", "decimal")
-        banded = _banded(column.cast("double") if fractional else column, band)
+        number = column.cast("double") if fractional else column
+        banded = _banded(number, band.limits(column_type.name), band.labels)
         return F.when(~F.isnan(column.cast("double")), banded)
     if column_type.kind != "array":
-        return column.cast("string")
-    values = column.cast("array<string>")
+        return F.nullif(column.cast("string"), F.lit(""))
+    values = F.transform(column.cast("array<string>"), lambda value: F.nullif(value, F.lit("")))
     named = F.transform(values, lambda value: F.coalesce(value, F.lit(NO_VALUE))) if key == "slices" else values
     # An item without a value in its array belongs to no group.
     return F.when(F.size(values) > 0, named)

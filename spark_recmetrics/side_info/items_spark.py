@@ -115,7 +115,7 @@ def _described_items(table: DataFrame, columns: Columns, id_type: DataType, need
     if "categories" in needs:
         category_type, categories = categories_type(schema, columns.categories), column_of(table, columns.categories)
         arrays = categories if category_type.kind == "array" else F.when(categories.isNotNull(), F.array(categories))
-        selected.append(F.filter(arrays.cast("array<string>"), lambda name: name.isNotNull()).alias("categories"))
+        selected.append(F.filter(arrays.cast("array<string>"), lambda name: name != "").alias("categories"))
     return table.select(*selected).where(F.col("item").isNotNull())
 
 

@@ -29,7 +29,7 @@ class Vector(NamedTuple):
 
 def feature_vectors(table: MemoryTable, name: str) -> list[Vector]:
     """The feature vector of each row."""
-    column_type, column = features_type(table.schema, name), table.column(name)
+    column_type, column = features_type(table.schema, name), table.ordered(name)
     if column_type.kind == "empty":
         return [Vector()] * len(column)
     if column_type.kind == "array":
@@ -67,9 +67,8 @@ def categories_of(table: MemoryTable, name: str) -> list[list[str]]:
 
 
 def plain_strings(column: pa.ChunkedArray) -> list[str | None]:
-    """The values as Spark writes them."""
-    strings: list[str | None] = cast_ids(column, STRING).to_pylist()
-    return strings
+    """The values as Spark writes them; an empty string is no value."""
+    return [value or None for value in cast_ids(column, STRING).to_pylist()]
 
 
 def arrays_of_strings(column: pa.ChunkedArray) -> list[list[str | None] | None]:

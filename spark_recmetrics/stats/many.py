@@ -41,7 +41,7 @@ def adjust(p_values: Sequence[float | None], method: str) -> list[float | None]:
     - `none`: p.
 
     Args:
-        p_values: (m,) raw p values. None is undefined: it is not part of the family and stays.
+        p_values: (m,) raw p values. None and NaN are undefined: they are not part of the family and stay as they are.
         method: One of the methods above.
 
     Returns:
@@ -63,7 +63,7 @@ def adjust(p_values: Sequence[float | None], method: str) -> list[float | None]:
     if method not in get_args(Correction):
         raise ConfigError(f"method: unknown method {method!r}{did_you_mean(str(method), get_args(Correction))}")
     adjusted = list(p_values)
-    defined = [i for i, p in enumerate(adjusted) if p is not None]
+    defined = [i for i, p in enumerate(adjusted) if not (p is None or (isinstance(p, float | np.floating) and math.isnan(p)))]
     p = np.array([number(adjusted[i], f"p_values[{i}]", lowest=0.0) for i in defined])
     if (p > 1).any():
         raise ConfigError(f"p_values: expected numbers from 0 to 1, found {p.max():g}")

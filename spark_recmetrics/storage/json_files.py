@@ -12,6 +12,7 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, Long
 
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.storage.text_files import (
+    NO_ROLES,
     Fault,
     Roles,
     RowCheck,
@@ -23,6 +24,9 @@ from spark_recmetrics.storage.text_files import (
 )
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_HALF_A_CHARACTER = (
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
 _SEVERAL = r"[}\]]\s*[{\[]"
 """In JSON without its strings, the end of one record and the start of another."""
 
@@ -36,7 +40,7 @@ def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> Struc
         raise DataError(f"{files.key}: expected records, found empty files at {files.path!r}: check the location")
     as_string = files.options.get("primitivesAsString", "").lower() == "true"
     strings, integers = ([], []) if as_string else (_ids(guessed, files, roles, kind) for kind in (StringType, LongType))
-    check(files, guessed.names, strings, [column.name for column in integers])
+    check(files, guessed.names, strings, [column.name for column in integers], roles)
     return with_strings(guessed, lambda name: name in files.typed)
 
 
@@ -56,7 +60,11 @@ def _ids(columns: StructType, files: TextFiles, roles: Roles, kind: type[DataTyp
 
 
 def check(
-    files: TextFiles, names: Sequence[str] = (), strings: Sequence[StructField] = (), integers: Sequence[str] = ()
+    files: TextFiles,
+    names: Sequence[str] = (),
+    strings: Sequence[StructField] = (),
+    integers: Sequence[str] = (),
+    roles: Roles = NO_ROLES,
 ) -> None:
     """Check the text of files, which have columns with these names.
 
@@ -88,6 +96,10 @@ def check(
     for column in strings:
         other_type = F.when(record.rlike(_may_be_other(column)), _other_type(record, column))
         checks.append(RowCheck(other_type, partial(_mixed, files, column)))
+    for name in (name for name in names if roles.of(name) in ("id", "name")):
+        broken = rf'"{re.escape(name)}"\s*+:\s*+(?:"(?:[^"\\]|\\.)*?|\[[^\]]*?)(?:{_HALF_A_CHARACTER})'
+        found = F.when(record.contains("\\u") & record.rlike(broken), record)
+        checks.append(RowCheck(found, partial(_broken_characters, files, name)))
     for name in integers:
         unusual = rf'"{re.escape(name)}"\s*:\s*(?:\[(?:[^\]]*[,\s])?)?(-0|-?0[0-9]+)\s*[,}}\]]'
         found = F.when(record.rlike(unusual), F.regexp_extract(record, unusual, 1))
@@ -160,6 +172,13 @@ def _other_case(files: TextFiles, fault: Fault) -> str:
     return (
         f"{files.key}: expected one way to write a column in all records, found {fault.shown} in {fault.name} in another case. "
         "Spark would read it as null: write it alike in all records"
+    )
+
+
+def _broken_characters(files: TextFiles, name: str, fault: Fault) -> str:
+    return (
+        f"{files.key}: expected whole characters in column {name!r}, found half of a pair of \\u escapes in {fault.name}: "
+        f"{fault.shown}. Spark would read it as '?', so that different names become equal: correct these names"
     )
 
 

@@ -33,6 +33,9 @@ _DEFAULTS = {
 }
 """Options of the reader, unless others are given."""
 
+_NOTHING_IGNORED = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+"""Options of all readers, which a cluster's settings would otherwise decide: Spark would leave out what it cannot read."""
+
 _CHECKED = {"csv": csv_files.checked_schema, "json": json_files.checked_schema}
 """How text files are checked, and in which types their columns are read."""
 
@@ -69,7 +72,7 @@ def _read_files(spark: SparkSession, location: Location, options: Mapping[str, s
         files = input_files(spark, path, location.format, options)
     except ValueError as error:
         raise DataError(f"{key}: {error}") from None
-    options = {**_DEFAULTS.get(files.format, {}), **options}
+    options = {**_NOTHING_IGNORED, **_DEFAULTS.get(files.format, {}), **options}
     reader = spark.read.options(**options).format(files.format)
     try:
         frame = reader.load(path)

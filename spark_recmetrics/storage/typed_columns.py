@@ -85,7 +85,8 @@ def _typed(value: Column, source: T.DataType, to: T.DataType, options: Mapping[s
     """A column in another type, null where the type cannot hold the value."""
     is_number = isinstance(to, T.IntegralType | T.DecimalType)
     if isinstance(source, T.StringType) and is_number:
-        return _exact(_decimal(value, options), _WIDE, to)
+        is_ascii = F.length(value) == F.octet_length(value)  # Java reads digits of all scripts
+        return _exact(F.when(is_ascii, _decimal(value, options)), _WIDE, to)
     if isinstance(source, T.StringType) and not isinstance(to, T.StringType):
         return _from_text(value, to, options)
     if isinstance(source, T.TimestampType | T.TimestampNTZType) and isinstance(to, T.DateType):

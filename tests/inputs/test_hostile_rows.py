@@ -344,6 +344,63 @@ def test_ids_that_look_the_same_on_spark(spark):
             evaluate(spark, lists, ("user_id string, item_id string", [("u", item) for item in ids]))
 
 
+@pytest.mark.parametrize(("item", "other"), [("f2    ", "f2"), ("Ame\u0301lie", "Am\u00e9lie"), ("\u00a0f2", "f2")])
+def test_ids_of_which_only_some_look_the_same(session, item, other):
+    """The match of other ids hides that these are different, so the row is reported."""
+    columns = "user_id string, item_id string"
+
+    def run(item, other):
+        lists = (f"{columns}, score double", [("a", "film01", 0.9), ("a", item, 0.8), ("b", "film03", 0.7)])
+        result = evaluate(session, lists, (columns, [("a", other), ("b", "film03")]), "mrr", k=2)
+        return result.to_dict()["model"]["mrr@2"], [line for line in result.warnings if "unusual_ids" in line]
+
+    value, (line,) = run(item, other)
+    assert value == 0.5
+    assert line.startswith("predictions: unusual_ids: 1 row (33.3 %) with an id that has a blank at an end, or combining")
+    assert run(other, item)[1][0].startswith("truth: unusual_ids: 1 row (50 %)")
+    assert run(other, other) == (0.75, []), "the advice"
+
+
+def test_bands_in_single_precision(session):
+    lists = ("user_id string, item_id string, score double", [("a", "x", 1.0), ("b", "x", 1.0)])
+    for kind in ("float", "double"):
+        segments = session.createDataFrame([("a", 0.7), ("b", 0.05)], f"user_id string, w {kind}")
+        result = evaluate(
+            session,
+            lists,
+            ("user_id string, item_id string", [("a", "x"), ("b", "y")]),
+            slices=["w(0.7)"],
+            user_segments=segments,
+        )
+        values = {row["slice_value"]: row["value"] for row in result.rows}
+        assert values == {"all": 0.5, ">=0.7": 1.0, "<0.7": 0.0}
+    with pytest.raises(srm.ConfigError, match="expected edges that a double holds exactly, found 9007199254740993"):
+        evaluate(session, lists, lists, slices=["w(9007199254740993)"], user_segments=segments)
+
+
+def test_empty_strings_are_no_groups(session):
+    lists = ("user_id string, item_id string, score double", [("a", "x", 2.0), ("a", "y", 1.0), ("b", "x", 1.0)])
+    truth = ("user_id string, item_id string", [("a", "x"), ("b", "y")])
+    segments = session.createDataFrame([("a", ""), ("b", "gold")], "user_id string, plan string")
+    result = evaluate(session, lists, truth, slices=["plan"], user_segments=segments)
+    assert {row["slice_value"] for row in result.rows} == {"all", "(none)", "gold"}
+    categories = [("x", ["w", None, ""]), ("y", ["d", "d"])]
+    features = session.createDataFrame(categories, "item_id string, categories array<string>")
+    result = evaluate(session, lists, truth, "srecall", k=2, item_features=features)
+    assert result.to_dict() == {"model": {"srecall@2": 0.75}}
+
+
+def test_sets_have_no_order():
+    truth = pd.DataFrame({"user_id": ["a"], "item_id": ["x"]})
+    with pytest.raises(srm.DataError, match=r"^predictions: column 'items': expected lists, which have an order, found a set"):
+        srm.evaluate(pd.DataFrame({"user_id": ["a"], "items": [{"x", "y"}]}), truth, metrics="mrr", k=2)
+    lists = pd.DataFrame({"user_id": ["a"], "items": [["y", "x"]]})
+    assert srm.evaluate(lists, truth, metrics="mrr", k=2).to_dict() == {"model": {"mrr@2": 0.5}}
+    features = pd.DataFrame({"item_id": ["x", "y"], "features": [{1.0, 3.0}, {2.0, 0.5}]})
+    with pytest.raises(srm.DataError, match=r"^item_features: column 'features': expected lists"):
+        srm.evaluate(lists, truth, metrics="ild", k=2, item_features=features)
+
+
 SIDE_TABLES = {
     "train": ("user_id string, item_id string", [("U1", "X"), ("U2", "Y")], {"metrics": "novelty"}),
     "user_segments": ("user_id string, plan string", [("U1", "free")], {"metrics": "hit", "slices": ["plan"]}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -28,13 +27,11 @@ ADJUSTED = {
 @pytest.mark.parametrize("method", ADJUSTED)
 def test_adjusted_p_values(method):
     assert stats.adjust(P_VALUES, method) == pytest.approx(ADJUSTED[method], rel=1e-12)
-    family = [None, *P_VALUES[:2], None, *P_VALUES[2:]]
+    family = [None, *P_VALUES[:2], NAN, *P_VALUES[2:]]
     result = stats.adjust(family, method)
     assert result[0] is None
-    assert result[3] is None
+    assert math.isnan(result[3])
     assert [*result[1:3], *result[4:]] == pytest.approx(ADJUSTED[method], rel=1e-12)
-    with pytest.raises(ConfigError, match=re.escape("p_values[1]: expected a finite number of at least 0, found nan")):
-        stats.adjust([0.5, NAN], method)
     assert stats.adjust([], method) == []
     assert stats.adjust([None], method) == [None]
 

@@ -67,6 +67,20 @@ def test_integers_that_are_written_differently_are_not_one_name(spark, tmp_path,
 
 @pytest.mark.heavy
 @pytest.mark.spark
+def test_halves_of_characters(spark, tmp_path):
+    """Spark reads each of them as a question mark, so that two models become one."""
+    record = '{{"user_id": "u", "items": ["x", "{}"], "model": "{}", "title": "\\ud83c"}}\n'
+    for half in ("film\\ud83d", "\\uDC00", "\\ud83d\\ud83e", "a\\\\\\ud83d b"):
+        for items, model in ((half, "m"), ("y", half)):
+            message = rejected(spark, tmp_path, record.format(items, model))
+            assert f"expected whole characters in column {'model' if model == half else 'items'!r}, found half of a" in message
+    whole = read(spark, tmp_path, record.format("\\ud83d\\ude00", "a\\\\ud83d"))
+    (row,) = whole.collect()
+    assert (row["items"][1], row["model"]) == ("\U0001f600", "a\\ud83d")
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
 @pytest.mark.parametrize("pair", [("0.10", "0.1"), ("1e3", "1000"), ("1e-3", "0.001")])
 def test_fractions_as_names_are_rejected_and_kept_as_strings(spark, tmp_path, pair):
     text = "".join(f'{{"user_id": "u", "item_id": "x", "score": 1.0, "model": {value}}}\n' for value in pair)

@@ -71,6 +71,8 @@ def test_values_that_a_type_cannot_hold(spark, ansi):
             f"inputs.truth.types.{name}: expected values that {kind} can hold, found {shown}, which would be lost: "
             "set another type, such as string, or correct the values"
         )
+    for digit in ("\uff17", "\u0667"):  # Java reads both as 7
+        assert f"found '{digit}', which" in rejected(spark.createDataFrame([(digit,)], "s string"), {"s": "bigint"})
     for value in (float("nan"), float("inf"), 1e300, 2.0**53):
         assert "which would be lost" in rejected(spark.createDataFrame([(value,)], "d double"), {"d": "bigint"})
     start = (
