@@ -425,13 +425,7 @@ def value_of(metric: MetricSpec, cell: Cell, convention: Any) -> float | None:
         at_hit = [(number / rank, number / m) for number, rank in enumerate(hits, 1)]
         total = sum(precision if metric.name == "map" else recall for precision, recall in at_hit)
         normalizer = metric.options.get("normalizer", convention.map_normalizer)
-        divisor = {
-            "min_k": findable,
-            "relevant": m,
-            "hits": len(hits),
-            "k": k,
-            "min_recommended": min(m, len(top)),
-        }[normalizer]
+        divisor = {"min_k": findable, "relevant": m, "hits": len(hits), "k": k, "min_recommended": min(m, len(top))}[normalizer]
         return total / divisor if divisor else 0.0
     if metric.name == "ndcg":
         return ndcg(metric, cell, convention, k, findable)

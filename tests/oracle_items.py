@@ -320,12 +320,7 @@ def inter_list_diversity(metric: Any, lists: list[list[Any]], catalog: Collectio
     return 1 - sum(cosines) / len(cosines) if cosines else None
 
 
-OF_ITEMS = {
-    "item_coverage": item_coverage,
-    "gini": gini,
-    "entropy": entropy,
-    "inter_list_diversity": inter_list_diversity,
-}
+OF_ITEMS = {"item_coverage": item_coverage, "gini": gini, "entropy": entropy, "inter_list_diversity": inter_list_diversity}
 
 
 # Metrics of groups, over the users of a model: the value, and how many users there are --------------------------------------

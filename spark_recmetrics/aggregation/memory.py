@@ -9,22 +9,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from spark_recmetrics import columns as col
 from spark_recmetrics.aggregation.item_intervals import Shared, part_shares, share_ends
 from spark_recmetrics.aggregation.pooled_auc import comparisons_won
 from spark_recmetrics.aggregation.slices import MEAN_COLUMNS, PART_KEYS, Sliced, part_slices, whole_slice
 from spark_recmetrics.aggregation.values import sums_of_items
-from spark_recmetrics.columns import (
-    GROUP_ARRAYS,
-    ITEM_COUNTS,
-    ITEM_GROUPS,
-    ITEM_IDS,
-    ITEM_MODELS,
-    ITEM_WEIGHTS,
-    LIST_ITEMS,
-    LIST_RANKS,
-    PAIR_RANKS,
-    PAIR_SCORES,
-)
 from spark_recmetrics.inputs.hashing import user_hashes
 from spark_recmetrics.metrics.arrays import numbered, rows_by
 from spark_recmetrics.metrics.group_sums import MeasureSpec
@@ -35,10 +24,10 @@ from spark_recmetrics.scoring.partial_sums import in_population
 def won_in_ranges(per_user: pd.DataFrame, cuts: Sequence[int | None]) -> list[tuple[Any, ...]]:
     """The rows that `pooled_auc` reads, with one range of scores per model."""
     rows: list[tuple[Any, ...]] = []
-    if not cuts or PAIR_RANKS not in per_user:
+    if not cuts or col.PAIR_RANKS not in per_user:
         return rows
-    for of_model in rows_by(_filled(per_user, PAIR_RANKS), ["model"]):
-        ranks, scores = (np.concatenate(of_model[name].tolist()) for name in (PAIR_RANKS, PAIR_SCORES))
+    for of_model in rows_by(_filled(per_user, col.PAIR_RANKS), ["model"]):
+        ranks, scores = (np.concatenate(of_model[name].tolist()) for name in (col.PAIR_RANKS, col.PAIR_SCORES))
         if len(ranks):
             pairs = pd.DataFrame({"model": of_model["model"].iloc[0], "range": 0, "score": scores, "rank": ranks})
             rows += comparisons_won(pairs, cuts).itertuples(index=False, name=None)
@@ -56,9 +45,9 @@ def _joined(arrays: Any) -> Any:
 
 def counted_items(per_user: pd.DataFrame, columns: Sequence[str], catalog: pa.ChunkedArray | None) -> pd.DataFrame:
     """How often each item is in the lists: `model, item, known`, and the numbers of `item_counts.item_columns`."""
-    filled = _filled(per_user, ITEM_IDS)
+    filled = _filled(per_user, col.ITEM_IDS)
     rows = pd.DataFrame({name: _joined(filled[name]) for name in columns}).rename(
-        columns={ITEM_MODELS: "model", ITEM_IDS: "item"}
+        columns={col.ITEM_MODELS: "model", col.ITEM_IDS: "item"}
     )
     (code,), ids = numbered(rows["item"])
     items = rows.assign(item=code).groupby(["model", "item"], sort=False).sum().reset_index()
@@ -72,7 +61,7 @@ def item_histogram(items: pd.DataFrame, n_counted: int) -> list[dict[str, Any]]:
     """How many items are how often in the lists of a model: the rows that `item_counts.counts_of` reads."""
     rows: list[dict[str, Any]] = []
     for place in range(n_counted):
-        count, weight = items[f"{ITEM_COUNTS}{place}"], items[f"{ITEM_WEIGHTS}{place}"]
+        count, weight = items[f"{col.ITEM_COUNTS}{place}"], items[f"{col.ITEM_WEIGHTS}{place}"]
         part = items[["model", "known"]].assign(count=count, together=weight * weight)[count > 0]
         grouped = part.groupby(["model", "count", "known"], sort=False)["together"].agg(n="size", together="sum")
         rows += grouped.reset_index().assign(place=place).to_dict("records")  # type: ignore[arg-type]
@@ -81,11 +70,11 @@ def item_histogram(items: pd.DataFrame, n_counted: int) -> list[dict[str, Any]]:
 
 def sums_by_group(per_user: pd.DataFrame) -> list[dict[str, Any]]:
     """The sums of groups in the lists of each model: the rows that `group_sums.sums_from_rows` reads."""
-    filled = _filled(per_user, GROUP_ARRAYS[0])
+    filled = _filled(per_user, col.GROUP_ARRAYS[0])
     if not len(filled):
         return []
     keys = ["place", "model", "users", "group"]
-    arrays = [np.concatenate([np.asarray(array, dtype=object) for array in filled[name]]) for name in GROUP_ARRAYS]
+    arrays = [np.concatenate([np.asarray(array, dtype=object) for array in filled[name]]) for name in col.GROUP_ARRAYS]
     rows = pd.DataFrame(dict(zip([*keys, "n", "total"], arrays, strict=True)))
     rows = rows.astype({"n": np.int64, "total": np.float64})
     summed = rows.groupby(keys, sort=False, dropna=False)[["n", "total"]].sum().reset_index()
@@ -99,12 +88,12 @@ def means_by_group(
     """The same for the measures that are summed per item, from `counted_items` and `Known.items`."""
     of_lists = items[items["model"] >= 0]
     (item, grouped_item), _ = numbered(of_lists["item"], properties["item"])
-    of_items = of_lists.assign(item=item).merge(properties[[ITEM_GROUPS]].assign(item=grouped_item), on="item")
-    opened = of_items.explode(ITEM_GROUPS).dropna(subset=[ITEM_GROUPS])
+    of_items = of_lists.assign(item=item).merge(properties[[col.ITEM_GROUPS]].assign(item=grouped_item), on="item")
+    opened = of_items.explode(col.ITEM_GROUPS).dropna(subset=[col.ITEM_GROUPS])
     rows: list[dict[str, Any]] = []
     for place, n_col, total_col, groups in sums_of_items(measured, names):
         n, total = opened[n_col], opened[total_col]
-        part = opened[["model"]].assign(n=n, total=total, means=total / n, group=opened[ITEM_GROUPS].astype(int), n_items=1)
+        part = opened[["model"]].assign(n=n, total=total, means=total / n, group=opened[col.ITEM_GROUPS].astype(int), n_items=1)
         part = part[(n > 0) & part["group"].isin(groups)]
         summed = part.groupby(["model", "group"], sort=False)[["n", "total", "n_items", "means"]].sum().reset_index()
         rows += summed.assign(place=place, users=None).to_dict("records")  # type: ignore[arg-type]
@@ -137,15 +126,15 @@ def listed_items(
     per_user: pd.DataFrame, items: pd.DataFrame, models: Sequence[str], counted: Sequence[CountSpec], *, repeats: bool
 ) -> pa.RecordBatch:
     """The lists of every user with the counts of their items, see `spark.listed_items`."""
-    lists = _filled(per_user, LIST_ITEMS)
-    lengths = np.fromiter(map(len, lists[LIST_ITEMS]), dtype=np.int64, count=len(lists))
+    lists = _filled(per_user, col.LIST_ITEMS)
+    lengths = np.fromiter(map(len, lists[col.LIST_ITEMS]), dtype=np.int64, count=len(lists))
     code = {model: number for number, model in enumerate(models)}
     listed = pd.DataFrame(
         {
             "model": np.repeat([code[model] for model in lists["model"]], lengths),
             "user": np.repeat(lists["user"].to_numpy(), lengths),
-            "item": _joined(lists[LIST_ITEMS]),
-            "rank": _joined(lists[LIST_RANKS]),
+            "item": _joined(lists[col.LIST_ITEMS]),
+            "rank": _joined(lists[col.LIST_RANKS]),
         }
     )
     columns = {str(name): column.to_numpy() for name, column in lists.items()}
@@ -154,7 +143,7 @@ def listed_items(
     (item, counted_item), _ = numbered(listed["item"], items["item"])
     joined = listed.assign(item=item).merge(items.assign(item=counted_item), on=["model", "item"])
     names = ["model", "known", *(["item"] if repeats else [])]
-    for prefix in (ITEM_COUNTS, ITEM_WEIGHTS):
+    for prefix in (col.ITEM_COUNTS, col.ITEM_WEIGHTS):
         for place in range(len(counted)):
             name = f"{prefix}{place}"
             joined[name] = joined[name].where(joined[f"belongs_{place}"], 0)

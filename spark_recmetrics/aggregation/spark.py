@@ -9,27 +9,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_recmetrics import columns as col
 from spark_recmetrics.aggregation.item_intervals import Shared, part_shares, share_ends
 from spark_recmetrics.aggregation.pooled_auc import comparisons_won
 from spark_recmetrics.aggregation.slices import PART_KEYS, Sliced, part_slices, whole_slice
 from spark_recmetrics.aggregation.values import sums_of_items
-from spark_recmetrics.columns import (
-    COUNTERS,
-    GROUP_ARRAYS,
-    ITEM_COUNTS,
-    ITEM_GROUPS,
-    ITEM_IDS,
-    ITEM_MODELS,
-    ITEM_SLICE,
-    ITEM_VALUE,
-    ITEM_WEIGHTS,
-    LIST_ITEMS,
-    LIST_RANKS,
-    PAIR_RANKS,
-    PAIR_SCORES,
-    PART_TOTALS,
-    TRANSIENT,
-)
 from spark_recmetrics.conventions import MEMBERS
 from spark_recmetrics.metrics.group_sums import MeasureSpec
 from spark_recmetrics.metrics.item_counts import CountSpec
@@ -51,9 +35,9 @@ def user_totals(per_user: DataFrame, sums: SumSpec) -> DataFrame:
     The workers that score users also aggregate them. If PER_USER is the join of two tables, its rows go to Python again: Spark
     needs more time to plan hundreds of aggregates than numpy needs for all users.
     """
-    if PART_TOTALS in per_user.columns:
-        return per_user.select(F.inline(PART_TOTALS))
-    used = per_user.select(*_used(per_user, sums, TRANSIENT))
+    if col.PART_TOTALS in per_user.columns:
+        return per_user.select(F.inline(col.PART_TOTALS))
+    used = per_user.select(*_used(per_user, sums, col.TRANSIENT))
     return used.mapInPandas(lambda parts: (part_totals(rows, sums) for rows in parts), TOTALS)
 
 
@@ -61,7 +45,7 @@ def _used(per_user: DataFrame, sums: SumSpec, others: Sequence[str]) -> list[str
     """The columns of PER_USER that `part_totals` reads, and others."""
     values = {tally.column for tally in sums.tallies}
     pooled = {f"{tally.column}_{of}" for tally in sums.tallies for of in ("total", "count") if tally.pooled}
-    used = {"model", "user", *others, *COUNTERS, *Moments._fields, *values, *pooled}
+    used = {"model", "user", *others, *col.COUNTERS, *Moments._fields, *values, *pooled}
     return [name for name in per_user.columns if name in used]
 
 
@@ -71,7 +55,7 @@ def slice_means(per_user: DataFrame, sliced: Sliced) -> DataFrame:
     If values are resampled, each confidence interval is in another row.
     """
     sums = SumSpec.of(sliced.metrics, sliced.convention)
-    kept = _used(per_user, sums, [ITEM_SLICE, ITEM_VALUE, *(band.column for band in bands_of(sliced.slices))])
+    kept = _used(per_user, sums, [col.ITEM_SLICE, col.ITEM_VALUE, *(band.column for band in bands_of(sliced.slices))])
     hashed = [F.xxhash64("user").alias("user_hash")] if sliced.resamples else []
 
     def of_part(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -93,7 +77,7 @@ def won_in_ranges(per_user: DataFrame, cuts: Sequence[int | None], edges: Mappin
     position = F.lit(0)
     for model, ends in edges.items():
         position = F.when(F.col("model") == model, _range(ends, 0)).otherwise(position)
-    pairs = per_user.select("model", F.inline(F.arrays_zip(PAIR_SCORES, PAIR_RANKS))).toDF("model", "score", "rank")
+    pairs = per_user.select("model", F.inline(F.arrays_zip(col.PAIR_SCORES, col.PAIR_RANKS))).toDF("model", "score", "rank")
     in_ranges = pairs.withColumn("range", position).groupBy("model", "range")
     return in_ranges.applyInPandas(lambda part: comparisons_won(part, cuts), _RANGES)
 
@@ -112,9 +96,9 @@ def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFram
 
     A model of -1 - m marks a row about the lists of m, not about an item. Without a table of the catalog, every item is known.
     """
-    rows = per_user.where(F.col(ITEM_IDS).isNotNull()).select(F.inline(F.arrays_zip(*columns)))
+    rows = per_user.where(F.col(col.ITEM_IDS).isNotNull()).select(F.inline(F.arrays_zip(*columns)))
     sums = [F.sum(name).alias(name) for name in columns[2:]]
-    rows = rows.withColumnsRenamed({ITEM_MODELS: "model", ITEM_IDS: "item"}).repartition(n_parts, "item")
+    rows = rows.withColumnsRenamed({col.ITEM_MODELS: "model", col.ITEM_IDS: "item"}).repartition(n_parts, "item")
     items = rows.groupBy("model", "item").agg(*sums)
     if catalog is None:
         return items.withColumn("known", F.lit(True))
@@ -130,8 +114,8 @@ def item_histogram(items: DataFrame, n_counted: int) -> DataFrame:
     parts = [
         F.struct(
             F.lit(place).alias("place"),
-            F.col(f"{ITEM_COUNTS}{place}").alias("count"),
-            (F.col(f"{ITEM_WEIGHTS}{place}") * F.col(f"{ITEM_WEIGHTS}{place}")).alias("together"),
+            F.col(f"{col.ITEM_COUNTS}{place}").alias("count"),
+            (F.col(f"{col.ITEM_WEIGHTS}{place}") * F.col(f"{col.ITEM_WEIGHTS}{place}")).alias("together"),
         )
         for place in range(n_counted)
     ]
@@ -145,7 +129,7 @@ def item_histogram(items: DataFrame, n_counted: int) -> DataFrame:
 def sums_by_group(per_user: DataFrame) -> DataFrame:
     """The sums of groups in the lists of each model: the rows that `group_sums.sums_from_rows` reads."""
     keys = ("place", "model", "users", "group")
-    opened = per_user.where(F.col(GROUP_ARRAYS[0]).isNotNull()).select(F.inline(F.arrays_zip(*GROUP_ARRAYS)))
+    opened = per_user.where(F.col(col.GROUP_ARRAYS[0]).isNotNull()).select(F.inline(F.arrays_zip(*col.GROUP_ARRAYS)))
     rows = opened.toDF(*keys, "n", "total")
     summed = rows.groupBy(*keys).agg(F.sum("n").alias("n"), F.sum("total").alias("total"))
     return summed.withColumns({"n_items": F.lit(0).cast("long"), "means": F.lit(0.0)})
@@ -155,8 +139,8 @@ def means_by_group(
     items: DataFrame, properties: DataFrame, measured: Sequence[MeasureSpec], names: Sequence[tuple[str, str]]
 ) -> DataFrame:
     """The same for the measures that are summed per item, from `counted_items` and `Known.items`."""
-    grouped = items.where(F.col("model") >= 0).join(properties.select("item", ITEM_GROUPS), "item")
-    opened = grouped.withColumn("group", F.explode(ITEM_GROUPS))
+    grouped = items.where(F.col("model") >= 0).join(properties.select("item", col.ITEM_GROUPS), "item")
+    opened = grouped.withColumn("group", F.explode(col.ITEM_GROUPS))
     parts = []
     for place, n_col, total_col, groups in sums_of_items(measured, names):
         row = F.struct(F.lit(place).alias("place"), F.col(n_col).alias("n"), F.col(total_col).alias("total"))
@@ -178,10 +162,10 @@ def listed_items(
     code = F.array_position(F.array(*map(F.lit, models)), F.col("model")).cast("int") - 1
     belongs = [reduce(lambda a, b: a & b, [F.col(name) > 0 for name in MEMBERS[users]], F.lit(True)) for users, _ in counted]
     flags = [belong.alias(f"belongs_{place}") for place, belong in enumerate(belongs)]
-    entries = F.inline(F.arrays_zip(F.col(LIST_ITEMS).alias("item"), F.col(LIST_RANKS).alias("rank")))
-    lists = per_user.where(F.col(LIST_ITEMS).isNotNull()).select(code.alias("model"), "user", *flags, entries)
+    entries = F.inline(F.arrays_zip(F.col(col.LIST_ITEMS).alias("item"), F.col(col.LIST_RANKS).alias("rank")))
+    lists = per_user.where(F.col(col.LIST_ITEMS).isNotNull()).select(code.alias("model"), "user", *flags, entries)
     numbers = []
-    for prefix in (ITEM_COUNTS, ITEM_WEIGHTS):
+    for prefix in (col.ITEM_COUNTS, col.ITEM_WEIGHTS):
         for place, (_, k) in enumerate(counted):
             name = f"{prefix}{place}"
             inside = F.col(f"belongs_{place}") & (F.lit(True) if k is None else F.col("rank") <= k)

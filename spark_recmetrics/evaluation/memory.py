@@ -12,18 +12,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_recmetrics.aggregation import memory as aggregation
 from spark_recmetrics.aggregation.item_intervals import Shared
 from spark_recmetrics.aggregation.means import combined
-from spark_recmetrics.aggregation.memory import (
-    counted_items,
-    interval_ends,
-    item_histogram,
-    listed_items,
-    means_by_group,
-    slice_means,
-    sums_by_group,
-    won_in_ranges,
-)
 from spark_recmetrics.aggregation.slices import Sliced
 from spark_recmetrics.aggregation.values import Aggregates, Totals
 from spark_recmetrics.columns import ITEM_SLICE, transient
@@ -151,20 +142,22 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
     ) -> Aggregates:
         """The sums from which values are computed, in addition to the totals."""
         scoring, measured, request = scored.scoring, self.request.measured, self.request
-        groups = sums_by_group(scored.kept) if measured else []
+        groups = aggregation.sums_by_group(scored.kept) if measured else []
         items, histogram = None, list[dict[str, Any]]()
         if scoring is not None and scoring.item_columns:
-            items = counted_items(scored.users, scoring.item_columns, inputs.catalog)
-            histogram = item_histogram(items, len(scoring.counted))
+            items = aggregation.counted_items(scored.users, scoring.item_columns, inputs.catalog)
+            histogram = aggregation.item_histogram(items, len(scoring.counted))
             if known.items is not None and per_item_indexes(measured):
-                groups = [*groups, *means_by_group(items, known.items, measured, known.summary.groups)]
-        ranges = won_in_ranges(scored.users, [metric.k for metric in request.metrics if metric.definition.across_users])
-        slices = [] if sliced is None else slice_means(scored.rows, sliced)
+                groups = [*groups, *aggregation.means_by_group(items, known.items, measured, known.summary.groups)]
+        ranges = aggregation.won_in_ranges(
+            scored.users, [metric.k for metric in request.metrics if metric.definition.across_users]
+        )
+        slices = [] if sliced is None else aggregation.slice_means(scored.rows, sliced)
         counts = counts_of(histogram, known.n_items)
         shared, ends = Shared.of(scoring, counts, request.intervals), list[tuple[Any, ...]]()
         if shared is not None and items is not None and scoring is not None:
-            lists = listed_items(scored.users, items, known.models, scoring.counted, repeats=scoring.has_repeats)
-            ends = interval_ends(lists, shared)
+            lists = aggregation.listed_items(scored.users, items, known.models, scoring.counted, repeats=scoring.has_repeats)
+            ends = aggregation.interval_ends(lists, shared)
         return Aggregates(ranges, counts, groups, slices, {} if shared is None else shared.by_metric(ends))
 
     def inputs_of_user(self, inputs: MemoryInputs, table: str, user: Any) -> MemoryInputs:

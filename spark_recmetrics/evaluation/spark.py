@@ -11,20 +11,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from spark_recmetrics.aggregation import spark as aggregation
 from spark_recmetrics.aggregation.item_intervals import Shared
 from spark_recmetrics.aggregation.means import combined
 from spark_recmetrics.aggregation.slices import Sliced
-from spark_recmetrics.aggregation.spark import (
-    counted_items,
-    interval_ends,
-    item_histogram,
-    listed_items,
-    means_by_group,
-    slice_means,
-    sums_by_group,
-    user_totals,
-    won_in_ranges,
-)
 from spark_recmetrics.aggregation.values import Aggregates, Totals
 from spark_recmetrics.columns import ITEM_SLICE, Side, transient
 from spark_recmetrics.evaluation.calibration import BIN_COLUMNS
@@ -123,7 +113,7 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
         """The totals over users. This job scores them."""
         with step(self.session, "scoring") as seen:
             sums = SumSpec.of(self.request.metrics, self.request.convention)
-            totals = combined(actions.collect_rows(user_totals(scored.users, sums)))
+            totals = combined(actions.collect_rows(aggregation.user_totals(scored.users, sums)))
             seen.rows = sum(counts.get("rows") or 0 for counts in self.row_counts(inputs).values())
             seen.users = max((model_totals.get("users_all", 0) for model_totals in totals.values()), default=0)
         return totals
@@ -216,23 +206,25 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
         n_counted, items = 0 if scoring is None else len(scoring.counted), None
         if scoring is not None and scoring.item_columns:
             n_parts = parts_of_items(self.request.n_buckets)
-            items = actions.materialize(counted_items(scored.users, scoring.item_columns, inputs.catalog, n_parts))
+            items = actions.materialize(aggregation.counted_items(scored.users, scoring.item_columns, inputs.catalog, n_parts))
             self._resources.callback(actions.release, items)
         with step(self.session, "aggregating"):
             ranges, histogram, item_sums, user_sums = actions.in_parallel(
                 self.session,
                 lambda: self._ranges(scored, totals),
-                lambda: _rows(item_histogram(items, n_counted)) if items is not None and n_counted else [],
+                lambda: _rows(aggregation.item_histogram(items, n_counted)) if items is not None and n_counted else [],
                 lambda: self._sums_of_items(items, known),
-                lambda: _rows(sums_by_group(scored.kept)) if measured else [],
+                lambda: _rows(aggregation.sums_by_group(scored.kept)) if measured else [],
             )
         counts = counts_of(histogram, known.n_items)
         with step(self.session, "slices and intervals"):
-            slices = [] if sliced is None else _rows(slice_means(scored.rows, sliced))
+            slices = [] if sliced is None else _rows(aggregation.slice_means(scored.rows, sliced))
             shared, ends = Shared.of(scoring, counts, self.request.intervals), list[Any]()
             if shared is not None and items is not None and scoring is not None:
-                lists = listed_items(scored.users, items, known.models, scoring.counted, repeats=scoring.has_repeats)
-                ends = actions.collect_rows(interval_ends(lists, shared))
+                lists = aggregation.listed_items(
+                    scored.users, items, known.models, scoring.counted, repeats=scoring.has_repeats
+                )
+                ends = actions.collect_rows(aggregation.interval_ends(lists, shared))
         groups = [*user_sums, *item_sums]
         return Aggregates(ranges, counts, groups, slices, {} if shared is None else shared.by_metric(ends))
 
@@ -241,12 +233,12 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
         if not metrics:
             return []
         edges = {model: sums[SCORE_EDGES] for model, sums in totals.items() if SCORE_EDGES in sums}
-        return actions.collect_rows(won_in_ranges(scored.users, [metric.k for metric in metrics], edges))
+        return actions.collect_rows(aggregation.won_in_ranges(scored.users, [metric.k for metric in metrics], edges))
 
     def _sums_of_items(self, items: DataFrame | None, known: Known[DataFrame]) -> list[dict[str, Any]]:
         if items is None or known.items is None or not per_item_indexes(self.request.measured):
             return []
-        return _rows(means_by_group(items, known.items, self.request.measured, known.summary.groups))
+        return _rows(aggregation.means_by_group(items, known.items, self.request.measured, known.summary.groups))
 
     def inputs_of_user(self, inputs: Inputs, table: str, user: Any) -> Inputs:
         """The rows of one user, with the lists of one table as predictions."""

@@ -10,16 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_recmetrics.columns import (
-    ITEM_COUNTS,
-    ITEM_IDS,
-    ITEM_MODELS,
-    ITEM_ROWS,
-    ITEM_TOTALS,
-    ITEM_WEIGHTS,
-    LIST_ITEMS,
-    LIST_RANKS,
-)
+from spark_recmetrics import columns as col
 from spark_recmetrics.conventions import MEMBERS, Convention
 from spark_recmetrics.errors import DataError
 from spark_recmetrics.metrics.arrays import Bools, Floats, Ints, run_starts, sum_by_user
@@ -106,9 +97,9 @@ def count_specs(metrics: Iterable[Metric], convention: Convention) -> list[Count
 
 def item_columns(n_counted: int, n_summed: int) -> list[str]:
     """The names of the arrays of `count_items` for these numbers of `counted` and `summed`."""
-    counted = [f"{name}{place}" for name in (ITEM_COUNTS, ITEM_WEIGHTS) for place in range(n_counted)]
-    summed = [f"{name}{place}" for name in (ITEM_ROWS, ITEM_TOTALS) for place in range(n_summed)]
-    return [ITEM_IDS, ITEM_MODELS, *counted, *summed]
+    counted = [f"{name}{place}" for name in (col.ITEM_COUNTS, col.ITEM_WEIGHTS) for place in range(n_counted)]
+    summed = [f"{name}{place}" for name in (col.ITEM_ROWS, col.ITEM_TOTALS) for place in range(n_summed)]
+    return [col.ITEM_IDS, col.ITEM_MODELS, *counted, *summed]
 
 
 def count_items(
@@ -161,8 +152,8 @@ def kept_lists(batch: RankedBatch, ids: Any, counted: Sequence[CountSpec]) -> di
     longest = None if any(k is None for _, k in counted) else max((k for _, k in counted if k is not None), default=0)
     user, item, rank = recommended(batch).top(longest, "item", "rank")
     starts = np.append(run_starts(user), len(user)).tolist()
-    lists = {LIST_ITEMS: np.full(batch.size, None), LIST_RANKS: np.full(batch.size, None)}
-    for name, values in ((LIST_ITEMS, ids[item]), (LIST_RANKS, rank)):
+    lists = {col.LIST_ITEMS: np.full(batch.size, None), col.LIST_RANKS: np.full(batch.size, None)}
+    for name, values in ((col.LIST_ITEMS, ids[item]), (col.LIST_RANKS, rank)):
         for start, end in pairwise(starts):
             lists[name][user[start]] = values[start:end]
     return lists
@@ -230,7 +221,7 @@ def list_shares(
     counted = count_specs(metrics, convention)
     for (model, place), model_counts in counts.items():
         numbers = [number for number, metric in enumerate(metrics) if CountSpec.of(metric, convention) == counted[place]]
-        entries = np.flatnonzero((rows["model"] == model) & (rows[f"{ITEM_COUNTS}{place}"] > 0))
+        entries = np.flatnonzero((rows["model"] == model) & (rows[f"{col.ITEM_COUNTS}{place}"] > 0))
         if model_counts.n_lists < 2 or not len(entries) or not numbers:
             continue
         times = np.ones(len(entries), dtype=np.int64)
@@ -239,7 +230,7 @@ def list_shares(
             _, first, times = np.unique(pairs, axis=1, return_index=True, return_counts=True)
             entries = entries[first]
         users, user = np.unique(rows["user"][entries], return_inverse=True)
-        count, weight = rows[f"{ITEM_COUNTS}{place}"][entries], rows[f"{ITEM_WEIGHTS}{place}"][entries]
+        count, weight = rows[f"{col.ITEM_COUNTS}{place}"][entries], rows[f"{col.ITEM_WEIGHTS}{place}"][entries]
         lists = DistinctItems(user, times, count, rows["known"][entries], weight, len(users))
         for number in numbers:
             definition, options = metrics[number].definition, metrics[number].options(convention)

@@ -16,24 +16,7 @@ from typing import TYPE_CHECKING, Any
 from spark_recmetrics.errors import ConfigError, check_argument
 from spark_recmetrics.metrics import parse
 from spark_recmetrics.metrics.registry import checked_integer
-from spark_recmetrics.reports.drawing import (
-    COLORS,
-    MOST_LINES,
-    MOST_MODELS,
-    MUTED,
-    RULE,
-    WIDE,
-    Look,
-    curve,
-    dot,
-    drawing,
-    finished,
-    looks_of,
-    name_lines,
-    panels_of,
-    short,
-    wrapped,
-)
+from spark_recmetrics.reports import drawing as draw
 from spark_recmetrics.reports.formatting import SMALL_NOTE, Row, difference_text, finite, interval_text, result_text, value_text
 from spark_recmetrics.reports.selection import best_models, best_pairs_first, by_slice, models_of, of_all_users, run_changes
 from spark_recmetrics.runs.references import newest_runs
@@ -79,16 +62,16 @@ def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None, models:
         raise ConfigError("metrics: expected a metric with two cut-offs or more, found none: evaluate with k=[5, 10]")
     looks, left_out = _looks(rows, models)
     n_columns = min(3, len(asked))
-    sentences, titles = [], [wrapped(name, 30) for name in asked]
-    with drawing():
+    sentences, titles = [], [draw.wrapped(name, 30) for name in asked]
+    with draw.drawing():
         height = 2.5 + _TEXT_LINE * max(title.count("\n") for title in titles)
         n_rows = math.ceil(len(asked) / n_columns)
-        figure, panels = panels_of(n_rows, n_columns, (3.3 * n_columns, height * n_rows), looks)
+        figure, panels = draw.panels_of(n_rows, n_columns, (3.3 * n_columns, height * n_rows), looks)
         for name, title, panel in zip(asked, titles, panels, strict=False):
             texts = []
             for model, look in looks.items():
                 points = sorted((row for row in curves[name] if row["model"] == model), key=lambda row: row["k"])
-                curve(panel, [row["k"] for row in points], points, look)
+                draw.curve(panel, [row["k"] for row in points], points, look)
                 values = ", ".join(f"{value_text(row['value'])} at {row['k']}" for row in points)
                 texts += [f"{model}: {values}"] if points else []
             sentences.append(f"{name} by cut-off k. {'; '.join(texts)}.")
@@ -100,7 +83,7 @@ def metric_by_k(result: Any, metrics: Sequence[str] | str | None = None, models:
             panel.set(title=title, xlabel="k")
         for panel in panels[len(asked) :]:
             panel.remove()
-        return finished(figure, " ".join(sentences), looks, left_out)
+        return draw.finished(figure, " ".join(sentences), looks, left_out)
 
 
 def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> Figure:
@@ -133,44 +116,46 @@ def differences(comparison: Any, metrics: Sequence[str] | str | None = None) -> 
     drawable = [row for row in rows if row["diff"] is not None and row["metric"] in asked]
     if not drawable:
         raise ConfigError("comparison: expected a difference over all users, found none")
-    rows = best_pairs_first(drawable)[:MOST_LINES] if len(drawable) > MOST_LINES else drawable
+    rows = best_pairs_first(drawable)[: draw.MOST_LINES] if len(drawable) > draw.MOST_LINES else drawable
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["model_a"], row["model_b"], _scale(row["metric"])), []).append(row)
     texts: dict[tuple[str, str], list[str]] = {}
-    with drawing():
-        names = {group: [wrapped(row["metric"], 28) for row in members] for group, members in groups.items()}
+    with draw.drawing():
+        names = {group: [draw.wrapped(row["metric"], 28) for row in members] for group, members in groups.items()}
         room = _room(max(len(line) for lines in names.values() for name in lines for line in name.split("\n")))
         titles = {group: _minus(*group[:2], room) for group in groups}
         heights = [
             0.9 + _TEXT_LINE * titles[group].count("\n") + sum(0.11 + _TEXT_LINE * (1 + name.count("\n")) for name in lines)
             for group, lines in names.items()
         ]
-        figure, panels = panels_of(len(groups), 1, (WIDE, sum(heights) + 0.2), {}, heights)
+        figure, panels = draw.panels_of(len(groups), 1, (draw.WIDE, sum(heights) + 0.2), {}, heights)
         for (group, members), panel in zip(groups.items(), panels, strict=True):
-            panel.axvline(0, color=MUTED, linewidth=0.9)
+            panel.axvline(0, color=draw.MUTED, linewidth=0.9)
             for position, row in enumerate(members):
                 _draw_difference(panel, position, row)
-                result = result_text({**row, "winner": row["winner"] and short(row["winner"])})
+                result = result_text({**row, "winner": row["winner"] and draw.short(row["winner"])})
                 difference = f"{difference_text(row)} {interval_text(row)}".rstrip()
                 texts.setdefault(group[:2], []).append(f"{row['metric']}: {difference}, {result}")
             arrows = ["" if parse(row["metric"]).definition.higher_is_better else " ↓" for row in members]
-            name_lines(panel, [f"{name}{arrow}" for name, arrow in zip(names[group], arrows, strict=True)])
+            draw.name_lines(panel, [f"{name}{arrow}" for name, arrow in zip(names[group], arrows, strict=True)])
             has_bars = any(_detectable(row) is not None for row in members)
             note = fill("| minimum detectable effect", int(_LABEL * room)) if has_bars else ""
             label = f"difference{' (↓ lower is better)' if any(arrows) else ''}\n{note}".rstrip("\n")
             panel.set(title=titles[group], xlabel=label)
             panel.margins(x=0.08)
             panel.locator_params(axis="x", nbins=5)
-        text = " ".join(f"{short(b)} minus {short(a)}. {'; '.join(sentences)}." for (a, b), sentences in texts.items())
-        return finished(figure, text, {}, {"difference": len(drawable) - len(rows)})
+        text = " ".join(
+            f"{draw.short(b)} minus {draw.short(a)}. {'; '.join(sentences)}." for (a, b), sentences in texts.items()
+        )
+        return draw.finished(figure, text, {}, {"difference": len(drawable) - len(rows)})
 
 
 def _draw_difference(panel: Axes, position: int, row: Row) -> None:
     significant, least = row["winner"] is not None, _detectable(row)
-    dot(panel, row["diff"], position, row, COLORS[0] if significant else MUTED, "o", filled=significant)
+    draw.dot(panel, row["diff"], position, row, draw.COLORS[0] if significant else draw.MUTED, "o", filled=significant)
     if least is not None:
-        panel.plot([-least, least], [position, position], color=MUTED, marker="|", markersize=9, linestyle="")
+        panel.plot([-least, least], [position, position], color=draw.MUTED, marker="|", markersize=9, linestyle="")
 
 
 def _detectable(row: Row) -> float | None:
@@ -205,12 +190,12 @@ def slices(result: Any, metric: str | None = None, models: Sequence[str] | None 
         raise ConfigError(f"metric: {metric!r} was not evaluated by slice{did_you_mean(str(metric), sliced)}")
     looks, left_out = _looks(rows, models)
     lines = by_slice((row for row in rows if row["model"] in looks), metric)
-    left_out["line"] = len(lines) - MOST_LINES
-    lines = lines[:MOST_LINES]
+    left_out["line"] = len(lines) - draw.MOST_LINES
+    lines = lines[: draw.MOST_LINES]
     names, texts, previous = [], [], None
-    with drawing():
+    with draw.drawing():
         height = 0.16 + 0.08 * min(len(looks), 4)
-        figure, (panel,) = panels_of(1, 1, (WIDE, 0.9 + height * len(lines)), looks)
+        figure, (panel,) = draw.panels_of(1, 1, (draw.WIDE, 0.9 + height * len(lines)), looks)
         step = 0.6 / max(1, len(looks))
         for position, (name, by_model) in enumerate(lines):
             values = []
@@ -220,21 +205,21 @@ def slices(result: Any, metric: str | None = None, models: Sequence[str] | None 
                 values.append(f"{model} {value_text(row['value'])}")
                 if finite(row["value"]) is not None:
                     level = position + step * (nth - (len(looks) - 1) / 2)
-                    dot(panel, row["value"], level, row, look.color, look.marker, filled=not row["small"])
+                    draw.dot(panel, row["value"], level, row, look.color, look.marker, filled=not row["small"])
             is_small = any(row["small"] for row in by_model.values())
-            names.append(short(name, 32) + (" ~" if is_small else ""))
+            names.append(draw.short(name, 32) + (" ~" if is_small else ""))
             texts.append(f"{name}{' (too few users for a conclusion)' if is_small else ''}: {', '.join(values)}")
             slice_ = next(iter(by_model.values()))["slice"]
             if previous not in (None, slice_):
-                panel.axhline(position - 0.5, color=RULE, linewidth=0.9)
+                panel.axhline(position - 0.5, color=draw.RULE, linewidth=0.9)
             previous = slice_
-        name_lines(panel, names)
+        draw.name_lines(panel, names)
         panel.grid(visible=False, axis="y")
         panel.locator_params(axis="x", nbins=6)
         room = int(_LABEL * _room(max(map(len, names))))
         note = f"\n{fill(SMALL_NOTE.replace('~', '~ hollow:'), room)}" if any(name.endswith(" ~") for name in names) else ""
-        panel.set_xlabel(wrapped(metric, room) + note)
-        return finished(figure, f"{metric} by slice. {'; '.join(texts)}.", looks, left_out)
+        panel.set_xlabel(draw.wrapped(metric, room) + note)
+        return draw.finished(figure, f"{metric} by slice. {'; '.join(texts)}.", looks, left_out)
 
 
 def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequence[str] | None = None) -> Figure:
@@ -275,28 +260,28 @@ def history(rows: Any, metric: str | None = None, last: int = 30, models: Sequen
     looks, left_out = _looks([*_newest_first(summary, runs), *({"model": model} for model in models or ())], models)
     looks = {model: look for model, look in looks.items() if model in shown}
     labels, texts = [as_of for as_of, _ in runs], []
-    with drawing():
-        title = wrapped(metric, _TITLE)
-        figure, (panel,) = panels_of(1, 1, (WIDE, 2.7 + _TEXT_LINE * title.count("\n")), looks)
+    with draw.drawing():
+        title = draw.wrapped(metric, _TITLE)
+        figure, (panel,) = draw.panels_of(1, 1, (draw.WIDE, 2.7 + _TEXT_LINE * title.count("\n")), looks)
         changed = []
         for position, what in enumerate(run_changes(runs)):
             if what:
-                panel.axvline(position - 0.5, color=MUTED, linewidth=0.9, linestyle=":")
+                panel.axvline(position - 0.5, color=draw.MUTED, linewidth=0.9, linestyle=":")
                 changed.append(f"Changed on {printable(labels[position])}: {' and '.join(what)}.")
         for model, look in looks.items():
             points = [by_model.get(model) for _, by_model in runs]
-            curve(panel, list(range(len(points))), points, look)
+            draw.curve(panel, list(range(len(points))), points, look)
             values = [value_text(row["value"]) for row in points if row is not None and finite(row["value"]) is not None]
             text = f"from {values[0]} to {values[-1]}" if len(values) > 1 else values[0] if values else "undefined"
             texts.append(f"{model}: {text}")
         every = max(1, math.ceil(len(labels) / 4))
         ticks = list(range(len(labels) - 1, -1, -every))[::-1]
-        panel.set_xticks(ticks, [short(labels[position], 16) for position in ticks])
+        panel.set_xticks(ticks, [draw.short(labels[position], 16) for position in ticks])
         note = "dotted: ground truth or configuration changed" if changed else ""
         panel.set(xlim=(-0.5, len(labels) - 0.5), title=title, xlabel=note)
         span = f"{printable(labels[0])} to {printable(labels[-1])}" if len(labels) > 1 else printable(labels[0])
         head = f"{metric} over {counted(len(runs), 'run')}, {span}."
-        return finished(figure, " ".join([head, f"{'; '.join(texts)}.", *changed]), looks, left_out)
+        return draw.finished(figure, " ".join([head, f"{'; '.join(texts)}.", *changed]), looks, left_out)
 
 
 def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figure:
@@ -321,25 +306,25 @@ def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figur
     given = result.score_calibration() if hasattr(result, "score_calibration") else result
     rows = _rows(given, "a result of evaluate, or rows of its score_calibration()", "against")
     if models is None and hasattr(result, "rows"):
-        models = [model for model in best_models(result.rows, MOST_MODELS) if model in models_of(rows)]
+        models = [model for model in best_models(result.rows, draw.MOST_MODELS) if model in models_of(rows)]
     (looks, left_out), is_rating = _looks(rows, models), rows[0]["against"] == "rating"
     what = "mean rating" if is_rating else "share of relevant rows"
     n_columns = min(3, len(looks))
     n_rows, texts = math.ceil(len(looks) / n_columns), []
     lowest, highest = (end(row["value"] for row in rows) for end in (min, max))
-    with drawing():
-        size = (max(WIDE, 2.8 * n_columns), 3.2 * n_rows)
-        figure, panels = panels_of(2 * n_rows, n_columns, size, {}, [3, 1] * n_rows)
+    with draw.drawing():
+        size = (max(draw.WIDE, 2.8 * n_columns), 3.2 * n_rows)
+        figure, panels = draw.panels_of(2 * n_rows, n_columns, size, {}, [3, 1] * n_rows)
         for nth, (model, look) in enumerate(looks.items()):
             first = 2 * n_columns * (nth // n_columns) + nth % n_columns
             panel, below = panels[first], panels[first + n_columns]
             bins = sorted((row for row in rows if row["model"] == model), key=lambda row: row["mean_score"])
             scores = [row["mean_score"] for row in bins]
             if is_rating or all(0 <= row["mean_score"] <= 1 for row in rows):
-                panel.axline((scores[0], scores[0]), slope=1, color=MUTED, linewidth=0.9, linestyle=":")
+                panel.axline((scores[0], scores[0]), slope=1, color=draw.MUTED, linewidth=0.9, linestyle=":")
             panel.plot(scores, [row["value"] for row in bins], color=look.color, marker=look.marker, linestyle=look.line)
             limits = (lowest - 0.2, highest + 0.2) if is_rating else (0, 1.08 * highest or 1)
-            panel.set(ylim=limits, title=short(model, 22), ylabel="" if nth % n_columns else what)
+            panel.set(ylim=limits, title=draw.short(model, 22), ylabel="" if nth % n_columns else what)
             panel.tick_params(labelbottom=False)
             below.vlines(scores, 0, [row["n_rows"] for row in bins], color=look.color)
             below.set(xlim=panel.get_xlim(), ylim=(0, None), xlabel="score", ylabel="" if nth % n_columns else "rows")
@@ -348,7 +333,7 @@ def score_calibration(result: Any, models: Sequence[str] | None = None) -> Figur
         for panel in panels:
             if not panel.has_data():
                 panel.remove()
-        return finished(figure, f"{what[0].upper()}{what[1:]} by score. {'; '.join(texts)}.", {}, left_out)
+        return draw.finished(figure, f"{what[0].upper()}{what[1:]} by score. {'; '.join(texts)}.", {}, left_out)
 
 
 def history_rows(given: Any) -> list[Row]:
@@ -400,7 +385,7 @@ def _records(given: Any) -> list[Row]:
     return [row if (k := row.get("k")) is None else {**row, "k": int(k)} for row in rows]
 
 
-def _looks(rows: Sequence[Row], asked: Sequence[str] | None) -> tuple[dict[str, Look], dict[str, int]]:
+def _looks(rows: Sequence[Row], asked: Sequence[str] | None) -> tuple[dict[str, draw.Look], dict[str, int]]:
     """How each model that is drawn looks, and how many models are left out."""
     models = models_of(rows)
     check_argument("models", asked, "a list of names", valid=asked is None or (bool(asked) and not isinstance(asked, str)))
@@ -408,8 +393,8 @@ def _looks(rows: Sequence[Row], asked: Sequence[str] | None) -> tuple[dict[str, 
         if model not in models:
             raise ConfigError(f"models: expected a model of the rows, found {brief(model)}{did_you_mean(str(model), models)}")
     if asked is None:
-        asked = best_models(rows, MOST_MODELS) if "metric" in rows[0] else models[:MOST_MODELS]
-    looks = looks_of(asked)
+        asked = best_models(rows, draw.MOST_MODELS) if "metric" in rows[0] else models[: draw.MOST_MODELS]
+    looks = draw.looks_of(asked)
     return looks, {"model": len(models) - len(looks)}
 
 
@@ -424,8 +409,8 @@ def _newest_first(rows: Sequence[Row], runs: Sequence[tuple[str, Mapping[str, Ro
 
 
 def _minus(a: str, b: str, room: int) -> str:
-    one_line = f"{short(b)} minus {short(a)}"
-    return one_line if len(one_line) <= room else f"{short(b, room)}\nminus {short(a, room - 6)}"
+    one_line = f"{draw.short(b)} minus {draw.short(a)}"
+    return one_line if len(one_line) <= room else f"{draw.short(b, room)}\nminus {draw.short(a, room - 6)}"
 
 
 def _room(n_characters: int) -> int:

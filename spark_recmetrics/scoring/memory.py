@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from spark_recmetrics.columns import (
-    ABOUT_ITEM,
-    ITEM_SLICE,
-    KIND_LIST,
-    KIND_MEMBER,
-    KIND_SEGMENT,
-    KIND_TRAIN,
-    KIND_TRUTH,
-    USER_COUNTERS,
-)
+from spark_recmetrics import columns as col
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.inputs.memory import (
     MemoryInputs,
@@ -47,17 +38,17 @@ def score(inputs: MemoryInputs, known: Known[pd.DataFrame], request: Request, sc
     """PER_USER, with the columns that only the aggregation reads."""
     if scoring is None:
         rated = _rated(inputs, known, request)
-        return _named(rated.assign(**{name: np.nan for name in USER_COUNTERS if name not in rated}), known)
+        return _named(rated.assign(**{name: np.nan for name in col.USER_COUNTERS if name not in rated}), known)
     task = Task(scoring, known.models, None, request.slices.by_side["item"])
     parts = [task.score(*batch) for batch in _batches(rows_by_kind(inputs, known, request, scoring), known)]
     per_user = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
     if request.rating_metrics and not request.rates_in_lists:
-        errors = _rated(inputs, known, request).drop(columns=list(USER_COUNTERS), errors="ignore")
+        errors = _rated(inputs, known, request).drop(columns=list(col.USER_COUNTERS), errors="ignore")
         per_user = per_user.merge(errors, on=["model", "user"], how="left")
         if request.slices.by_side["item"]:
             # Errors over all items of a user are not those over the items of a slice.
             names = [name for name in errors if name not in ("model", "user")]
-            per_user.loc[per_user[ITEM_SLICE].notna(), names] = np.nan
+            per_user.loc[per_user[col.ITEM_SLICE].notna(), names] = np.nan
     return _named(per_user, known)
 
 
@@ -65,7 +56,7 @@ def _named(per_user: pd.DataFrame, known: Known[pd.DataFrame]) -> pd.DataFrame:
     """PER_USER with the names of models, None in rows without a user."""
     names = [None if pd.isna(code) else known.models[int(code)] for code in per_user["model"]]
     per_user = per_user.assign(model=pd.Series(names, index=per_user.index, dtype=object))
-    leading = ["model", "user", *USER_COUNTERS]
+    leading = ["model", "user", *col.USER_COUNTERS]
     return per_user[[*leading, *(name for name in per_user if name not in leading)]]
 
 
@@ -88,13 +79,13 @@ def rows_by_kind(
         lists = lists.drop(columns="score", errors="ignore")
     truth = _relevant_only(inputs, request, judged="matched" in scoring.needs)
     truth = with_bands(truth, known.bands["item"]) if "item" in known.bands else truth
-    rows = {KIND_LIST: _described(lists, known), KIND_TRUTH: _described(truth, known)}
+    rows = {col.KIND_LIST: _described(lists, known), col.KIND_TRUTH: _described(truth, known)}
     if inputs.train is not None and request.counts_train:
-        rows[KIND_TRAIN] = _described(to_pandas(clean_train(inputs.train)), known)
+        rows[col.KIND_TRAIN] = _described(to_pandas(clean_train(inputs.train)), known)
     if known.segments is not None:
-        rows[KIND_SEGMENT] = known.segments
+        rows[col.KIND_SEGMENT] = known.segments
     if inputs.members is not None:
-        rows[KIND_MEMBER] = to_pandas(inputs.members)
+        rows[col.KIND_MEMBER] = to_pandas(inputs.members)
     return rows
 
 
@@ -102,10 +93,10 @@ def _described(rows: pd.DataFrame, known: Known[pd.DataFrame]) -> pd.DataFrame:
     """The rows with the side information of their items, unless every batch gets all items."""
     if known.items is None or known.items_to_all:
         return rows
-    about = dict(zip(known.items["item"], known.items[ABOUT_ITEM], strict=True))
+    about = dict(zip(known.items["item"], known.items[col.ABOUT_ITEM], strict=True))
     column = np.empty(len(rows), dtype=object)
     column[:] = [about.get(item) for item in rows["item"]]
-    return rows.assign(**{ABOUT_ITEM: column})
+    return rows.assign(**{col.ABOUT_ITEM: column})
 
 
 def _relevant_only(inputs: MemoryInputs, request: Request, *, judged: bool) -> pd.DataFrame:
@@ -130,10 +121,12 @@ def _batches(
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame, SideRows]]:
     """Lists, ground truth and side information of batches of users, each with about `ROWS_AT_ONCE` rows."""
     items = known.items if known.items_to_all else None
-    kinds = [kind for kind in (KIND_LIST, KIND_TRUTH, KIND_TRAIN, KIND_SEGMENT, KIND_MEMBER) if kind in rows]
+    kinds = [
+        kind for kind in (col.KIND_LIST, col.KIND_TRUTH, col.KIND_TRAIN, col.KIND_SEGMENT, col.KIND_MEMBER) if kind in rows
+    ]
     n_parts = -(-sum(len(rows[kind]) for kind in kinds) // ROWS_AT_ONCE)
     if n_parts <= 1:
-        yield rows[KIND_LIST], rows[KIND_TRUTH], _side_rows(rows, items)
+        yield rows[col.KIND_LIST], rows[col.KIND_TRUTH], _side_rows(rows, items)
         return
     codes, _ = numbered(*(rows[kind]["user"] for kind in kinds))
     part_of = {kind: code % n_parts for kind, code in zip(kinds, codes, strict=True)}
@@ -144,12 +137,12 @@ def _batches(
             kind: rows[kind].take(order[kind][starts[kind][part] : starts[kind][part + 1]]).reset_index(drop=True)
             for kind in kinds
         }
-        if any(len(batch.get(kind, ())) for kind in (KIND_LIST, KIND_TRUTH, KIND_TRAIN, KIND_MEMBER)):
-            yield batch[KIND_LIST], batch[KIND_TRUTH], _side_rows(batch, items)
+        if any(len(batch.get(kind, ())) for kind in (col.KIND_LIST, col.KIND_TRUTH, col.KIND_TRAIN, col.KIND_MEMBER)):
+            yield batch[col.KIND_LIST], batch[col.KIND_TRUTH], _side_rows(batch, items)
 
 
 def _side_rows(rows: Mapping[int, pd.DataFrame], items: pd.DataFrame | None) -> SideRows:
-    return SideRows(rows.get(KIND_TRAIN), rows.get(KIND_SEGMENT), items, rows.get(KIND_MEMBER))
+    return SideRows(rows.get(col.KIND_TRAIN), rows.get(col.KIND_SEGMENT), items, rows.get(col.KIND_MEMBER))
 
 
 def with_numbers(*tables: pd.DataFrame) -> tuple[list[pd.DataFrame], Any]:

@@ -10,28 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
-from spark_recmetrics.columns import (
-    GROUP_ARRAYS,
-    ITEM_COUNTS,
-    ITEM_IDS,
-    ITEM_MODELS,
-    ITEM_ROWS,
-    ITEM_SLICE,
-    ITEM_VALUE,
-    KIND,
-    KIND_ITEM,
-    KIND_LIST,
-    KIND_SEGMENT,
-    KIND_TRAIN,
-    KIND_TRUTH,
-    LIST_ITEMS,
-    LIST_RANKS,
-    PAIR_RANKS,
-    PAIR_SCORES,
-    PAIR_STARTS,
-    PART_TOTALS,
-    USER_COUNTERS,
-)
+from spark_recmetrics import columns as col
 from spark_recmetrics.scoring.chunks import arrays_together, frames_of, frames_of_arrays, users_together
 from spark_recmetrics.scoring.workers import ROWS_AT_ONCE, Task
 from spark_recmetrics.side_info.packed import SideRows, split
@@ -65,10 +44,10 @@ def score_lists(rows: DataFrame, columns: Mapping[int, StructType], task: Task) 
     Lists, with `rank` or `score` or both, ground truth and side information come by `plan_spark.gathered`. Or by `mixed`,
     sorted by user within a partition, with the rows of items, which have no user, first. `columns` are those of each kind.
     """
-    schema = _schema(columns[KIND_LIST], task)
+    schema = _schema(columns[col.KIND_LIST], task)
     arrow_schema = to_arrow_schema(schema)
     names = {kind: struct.names for kind, struct in columns.items()}
-    tables_of, separated = (users_together, frames_of) if KIND in rows.columns else (arrays_together, frames_of_arrays)
+    tables_of, separated = (users_together, frames_of) if col.KIND in rows.columns else (arrays_together, frames_of_arrays)
 
     def score_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -76,11 +55,11 @@ def score_lists(rows: DataFrame, columns: Mapping[int, StructType], task: Task) 
         items = None
         for table in tables_of(batches, ROWS_AT_ONCE):
             frames = separated(table, names)
-            items = frames.get(KIND_ITEM) if items is None else items
-            if not (len(frames[KIND_LIST]) or len(frames[KIND_TRUTH]) or KIND_TRAIN in frames):
+            items = frames.get(col.KIND_ITEM) if items is None else items
+            if not (len(frames[col.KIND_LIST]) or len(frames[col.KIND_TRUTH]) or col.KIND_TRAIN in frames):
                 continue  # no user to score
-            side = SideRows(frames.get(KIND_TRAIN), frames.get(KIND_SEGMENT), items)
-            scored = task.score(frames[KIND_LIST], frames[KIND_TRUTH], side)
+            side = SideRows(frames.get(col.KIND_TRAIN), frames.get(col.KIND_SEGMENT), items)
+            scored = task.score(frames[col.KIND_LIST], frames[col.KIND_TRUTH], side)
             yield from pa.Table.from_pandas(scored, schema=arrow_schema, preserve_index=False).to_batches()
 
     return rows.mapInArrow(score_partition, schema)
@@ -90,22 +69,24 @@ def _schema(ids: StructType, task: Task) -> StructType:
     """The columns of scored users, with the types of `user` and `item` in `ids`."""
     scoring = task.scoring
     types: dict[str, DataType] = {"model": IntegerType(), "user": ids["user"].dataType}
-    types |= dict.fromkeys(USER_COUNTERS, LongType()) | dict.fromkeys(scoring.columns, DoubleType())
+    types |= dict.fromkeys(col.USER_COUNTERS, LongType()) | dict.fromkeys(scoring.columns, DoubleType())
     types |= {name: LongType() if name.startswith("n_") else DoubleType() for name in scoring.rating_columns}
     if scoring.keeps_pairs:
-        types |= {PAIR_SCORES: ArrayType(DoubleType())} | dict.fromkeys((PAIR_RANKS, PAIR_STARTS), ArrayType(LongType()))
+        types |= {col.PAIR_SCORES: ArrayType(DoubleType())} | dict.fromkeys(
+            (col.PAIR_RANKS, col.PAIR_STARTS), ArrayType(LongType())
+        )
     if task.sum_spec:
-        types[PART_TOTALS] = ArrayType(TOTALS)
+        types[col.PART_TOTALS] = ArrayType(TOTALS)
     if task.slices:
-        types |= dict.fromkeys((ITEM_SLICE, ITEM_VALUE), StringType())
+        types |= dict.fromkeys((col.ITEM_SLICE, col.ITEM_VALUE), StringType())
     if scoring.item_columns:
-        types |= {ITEM_IDS: ArrayType(ids["item"].dataType), ITEM_MODELS: ArrayType(IntegerType())}
+        types |= {col.ITEM_IDS: ArrayType(ids["item"].dataType), col.ITEM_MODELS: ArrayType(IntegerType())}
         for name in scoring.item_columns[2:]:
-            types[name] = ArrayType(LongType() if name.startswith((ITEM_COUNTS, ITEM_ROWS)) else DoubleType())
+            types[name] = ArrayType(LongType() if name.startswith((col.ITEM_COUNTS, col.ITEM_ROWS)) else DoubleType())
     if scoring.stores_lists:
-        types |= {LIST_ITEMS: ArrayType(ids["item"].dataType), LIST_RANKS: ArrayType(LongType())}
+        types |= {col.LIST_ITEMS: ArrayType(ids["item"].dataType), col.LIST_RANKS: ArrayType(LongType())}
     if scoring.measured:
         of_groups = (IntegerType(), IntegerType(), StringType(), IntegerType(), LongType(), DoubleType())
-        types |= {name: ArrayType(type_) for name, type_ in zip(GROUP_ARRAYS, of_groups, strict=True)}
+        types |= {name: ArrayType(type_) for name, type_ in zip(col.GROUP_ARRAYS, of_groups, strict=True)}
     labels = {metric.slug: {"label": str(metric)} for metric in (*scoring.metrics, *scoring.rating)}
     return StructType([StructField(name, type_, metadata=labels.get(name)) for name, type_ in types.items()])

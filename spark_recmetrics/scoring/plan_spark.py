@@ -8,18 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType, StructType
 
-from spark_recmetrics.columns import (
-    ABOUT_ITEM,
-    ITEM_SLICE,
-    KIND,
-    KIND_ITEM,
-    KIND_LIST,
-    KIND_SEGMENT,
-    KIND_TRAIN,
-    KIND_TRUTH,
-    USER_COUNTERS,
-    rows_of_kind,
-)
+from spark_recmetrics import columns as col
 from spark_recmetrics.conventions import Convention
 from spark_recmetrics.inputs.buckets_spark import bucket_numbers, bucket_of, in_buckets
 from spark_recmetrics.inputs.spark import (
@@ -73,11 +62,11 @@ def score(inputs: Inputs, known: Known[DataFrame], request: Request, scoring: Sc
     if rated:
         # Every pair is in the ground truth, so every user with a pair has a row on the left, where all rows are counted.
         errors = _rated(inputs, known, request, inputs.truth, counted="rating_predictions" in inputs.predicted)
-        per_user = per_user.join(errors.drop(*USER_COUNTERS), ["model", "user"], "left")
+        per_user = per_user.join(errors.drop(*col.USER_COUNTERS), ["model", "user"], "left")
         if request.slices.by_side["item"]:
             # Errors over all items of a user are not those over the items of a slice.
             names = {*Moments._fields, "n_pair_duplicates", *(metric.slug for metric in request.rating_metrics)}
-            over_all_items = {name: F.when(F.col(ITEM_SLICE).isNull(), F.col(name)) for name in names}
+            over_all_items = {name: F.when(F.col(col.ITEM_SLICE).isNull(), F.col(name)) for name in names}
             per_user = per_user.withColumns(over_all_items)
     return _in_order(per_user, known.models)
 
@@ -95,7 +84,7 @@ def distinct_items(lists: DataFrame, request: Request) -> DataFrame:
 def rows_by_kind(inputs: Inputs, known: Known[DataFrame], request: Request, scoring: Scoring) -> dict[int, DataFrame]:
     """By `columns.KIND`, the rows of full lists, ground truth and side information."""
     lists = _described(_lists(inputs.counts["predictions"].observed_rows(), known, request, scoring), known)
-    return {KIND_LIST: lists.drop("bucket"), **_other_rows(inputs, known, request, scoring)}
+    return {col.KIND_LIST: lists.drop("bucket"), **_other_rows(inputs, known, request, scoring)}
 
 
 def ranked_lists(inputs: Inputs, known: Known[DataFrame], request: Request, scoring: Scoring) -> DataFrame:
@@ -135,12 +124,12 @@ def _other_rows(inputs: Inputs, known: Known[DataFrame], request: Request, scori
     truth = clean_truth(inputs.counts["truth"].observed_rows(), request)
     truth = relevant_only(truth, request.convention, has_ratings=inputs.has_ratings, judged=judged)
     truth = with_bands(truth, known.bands["item"]) if "item" in known.bands else truth
-    rows = {KIND_TRUTH: _described(truth, known)}
+    rows = {col.KIND_TRUTH: _described(truth, known)}
     if "train" in inputs.counts:
         train = clean_train(inputs.counts["train"].observed_rows())
-        rows[KIND_TRAIN] = _described(train, known) if "trained_groups" in scoring.needs else train
+        rows[col.KIND_TRAIN] = _described(train, known) if "trained_groups" in scoring.needs else train
     if known.segments is not None:
-        rows[KIND_SEGMENT] = known.segments
+        rows[col.KIND_SEGMENT] = known.segments
     return rows
 
 
@@ -154,7 +143,7 @@ def _in_buckets(rows: Mapping[int, DataFrame], known: Known[DataFrame], request:
     bucketed = {kind: table.select(bucket_of(F.col("user"), request.n_buckets), "*") for kind, table in rows.items()}
     if known.items is not None and known.items_to_all:
         every = F.explode(F.array(*map(F.lit, bucket_numbers(request.n_buckets)))).alias("bucket")
-        bucketed[KIND_ITEM] = known.items.select(every, "item", ABOUT_ITEM)
+        bucketed[col.KIND_ITEM] = known.items.select(every, "item", col.ABOUT_ITEM)
     return bucketed
 
 
@@ -174,7 +163,7 @@ def mixed(tables: Mapping[int, DataFrame], *, filled: bool = False) -> DataFrame
             for name, type_ in types.items()
             if name not in rows.columns
         }
-        return rows.select(*(missing.get(name, F.col(name)) for name in types), F.lit(kind).cast("byte").alias(KIND))
+        return rows.select(*(missing.get(name, F.col(name)) for name in types), F.lit(kind).cast("byte").alias(col.KIND))
 
     return union_all(marked(kind, rows) for kind, rows in tables.items())
 
@@ -190,11 +179,11 @@ def gathered(tables: Mapping[int, DataFrame]) -> DataFrame:
     def in_column(kind: int, rows: DataFrame) -> DataFrame:
         columns = {other: F.lit(None).cast(struct) for other, struct in structs.items()}
         columns[kind] = F.struct(*structs[kind].names)
-        return rows.select("user", *(column.alias(rows_of_kind(other)) for other, column in columns.items()))
+        return rows.select("user", *(column.alias(col.rows_of_kind(other)) for other, column in columns.items()))
 
     rows = union_all(in_column(kind, rows) for kind, rows in tables.items())
     # A null is a row of another kind, and is not collected.
-    return rows.groupBy("user").agg(*(F.collect_list(rows_of_kind(kind)).alias(rows_of_kind(kind)) for kind in structs))
+    return rows.groupBy("user").agg(*(F.collect_list(col.rows_of_kind(kind)).alias(col.rows_of_kind(kind)) for kind in structs))
 
 
 def gathers(request: Request, n_models: int) -> bool:
@@ -216,8 +205,8 @@ def _in_order(per_user: DataFrame, models: Sequence[str]) -> DataFrame:
     names = per_user.columns
     # Rows without a user have no model. In ANSI mode, Spark assumes that `element_at` is never null, and drops null filters.
     model = F.get(F.array(*(F.lit(name) for name in models)), F.col("model")).alias("model")
-    counters = [name if name in names else F.lit(None).cast("long").alias(name) for name in USER_COUNTERS]
-    others = (name for name in names if name not in ("model", "user", *USER_COUNTERS))
+    counters = [name if name in names else F.lit(None).cast("long").alias(name) for name in col.USER_COUNTERS]
+    others = (name for name in names if name not in ("model", "user", *col.USER_COUNTERS))
     return per_user.select(model, "user", *counters, *others)
 
 

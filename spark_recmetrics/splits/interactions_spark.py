@@ -118,13 +118,7 @@ class Interactions:
 
 @read.example_in_errors()
 def read_interactions(
-    rows: DataFrame,
-    columns: Columns,
-    time: str | None,
-    *,
-    min_user_rows: int,
-    min_item_rows: int,
-    zone: str | None = None,
+    rows: DataFrame, columns: Columns, time: str | None, *, min_user_rows: int, min_item_rows: int, zone: str | None = None
 ) -> Interactions:
     """The caller's table with checked columns. No job has run yet."""
     checked_columns(columns)

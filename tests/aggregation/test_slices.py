@@ -227,13 +227,7 @@ def test_quarters_of_activity_and_normal_intervals(session):
     per_user = in_pandas(result.per_user)
     assert list(per_user["slice_activity"]) == [value_of(rows, "activity", user) for user in per_user["user"]]
     values = [row["slice_value"] for row in result.rows if row["slice"] != "all" and row["metric"] == "rmse"]
-    assert values[::2] == [
-        "no training rows",
-        "least active quarter",
-        "second quarter",
-        "third quarter",
-        "most active quarter",
-    ]
+    assert values[::2] == ["no training rows", "least active quarter", "second quarter", "third quarter", "most active quarter"]
     for row in result.rows:
         if row["metric"] == "rmse":
             assert (row["ci_low"], row["ci_method"]) == (None, None)
@@ -393,10 +387,7 @@ def test_a_further_slice_changes_no_other_p(session, evaluated):
     [
         ({"slices": ["gendre"]}, "slices: gendre: no column 'gendre' in user_segments; did you mean 'gender'?"),
         ({"slices": ["gender", "gender"]}, "slices: expected each slice once, found gender twice"),
-        (
-            {"slices": ["all"]},
-            "slices: all: expected another name, because results use it for all users: rename the column",
-        ),
+        ({"slices": ["all"]}, "slices: all: expected another name, because results use it for all users: rename the column"),
         ({"slices": "gender"}, "slices: expected a list of slices such as ['gender', 'age(18, 35)'], found 'gender'"),
         ({"slices": ["gender"], "min_users": 0}, "min_users: expected an integer of at least 1"),
         ({"slices": ["gender(1, 2)"]}, "expected a number, because the slice has edges, found string, e.g. '"),

@@ -426,21 +426,12 @@ def test_runs_that_do_not_count():
     # A repeated run counts once, with its last values. Later runs, other metrics and slices are ignored.
     older = [entry | {"run_id": "old", "value": 9.0, "computed_at": -1} for entry in rows_on(17, 0)]
     assert check(ALWAYS, newest, [*history, *older]).reason == message
-    others = [
-        *rows_on(99, 9.0),
-        *rows_on(50, 9.0),
-        *rows_on(18, 9.0, metric="map@10"),
-        *rows_on(19, 9.0, slice="age"),
-    ]
+    others = [*rows_on(99, 9.0), *rows_on(50, 9.0), *rows_on(18, 9.0, metric="map@10"), *rows_on(19, 9.0, slice="age")]
     assert check(ALWAYS, newest, [*history, *others]).reason == message
     # A repeated run without one of the models is not counted as left out, because its as_of has complete values.
     assert check(ALWAYS, newest, [*history, rows_on(17, 0, run_id="half", computed_at=99)[0]]).reason == message
 
-    early = [
-        rows_on(1, 9.0)[0],
-        *rows_on(2, 9.0, convention="recbole"),
-        *rows_on(3, 9.0, convention="recbole"),
-    ]
+    early = [rows_on(1, 9.0)[0], *rows_on(2, 9.0, convention="recbole"), *rows_on(3, 9.0, convention="recbole")]
     early += [entry | {"value": value} for entry, value in zip(rows_on(4, 0), (0.5, None), strict=True)]
     counted = "2 without a value of both models, 2 with another convention"
     assert f"over 40 runs (left out: {counted}) the mean drop is 0.025, " in check(ALWAYS, newest, [*early, *history]).reason
@@ -526,18 +517,12 @@ def test_the_gate_over_all_runs_follows_the_confidence_sequence():
         ),
         ({"max_drop": 0.1, "against": "median(0)"}, r"against: expected previous, median\(N\)"),
         ({"max_drop": 0.1, "against": "previous", "significant": True}, r"significant: expected against: model\(NAME\)"),
-        (
-            {"max_drop": 0.1, "against": "median(7)", "significant": "all_runs"},
-            r"significant: expected against: model\(NAME\)",
-        ),
+        ({"max_drop": 0.1, "against": "median(7)", "significant": "all_runs"}, r"significant: expected against: model\(NAME\)"),
         (
             {"max_drop": 0.1, "against": "model(a)", "significant": "often"},
             "significant: expected true, false or all_runs, found 'often'",
         ),
-        (
-            {"max_drop": 0.1, "against": "model(a)", "significant": 1},
-            "significant: expected true, false or all_runs, found 1",
-        ),
+        ({"max_drop": 0.1, "against": "model(a)", "significant": 1}, "significant: expected true, false or all_runs, found 1"),
         ({"min": 0.1, "min_users": -1}, "min_users: expected an integer of at least 0, found -1"),
         ({"min": 0.1, "severity": "loud"}, "severity: expected fail or warn, found 'loud'"),
         ({"min": 0.1, "missing": "skip"}, "missing: expected pass or fail, found 'skip'"),

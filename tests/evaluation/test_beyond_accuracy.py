@@ -970,10 +970,7 @@ def test_groups_are_checked_on_spark(spark):
     with pytest.raises(srm.DataError, match=re.escape(told)):
         srm.evaluate(first, second, metrics="user_mad_rating", n_buckets=2, user_segments=twice)
     score = spark.createDataFrame([("a", 0.5)], "item_id string, price double")
-    with pytest.raises(
-        srm.DataError,
-        match=r"item_groups: column 'price': expected a string, .* or a date, found double",
-    ):
+    with pytest.raises(srm.DataError, match=r"item_groups: column 'price': expected a string, .* or a date, found double"):
         srm.evaluate(first, second, metrics="reo", n_buckets=2, item_groups=score)
     for kind in ("double", "binary", "array<string>"):
         several = spark.createDataFrame([], f"item_id string, kind array<{kind}>")

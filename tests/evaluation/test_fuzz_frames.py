@@ -171,11 +171,7 @@ def odd_shapes() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
         "train with null",
         predictions,
         truth,
-        {
-            "metrics": ["auc"],
-            "catalog": 9,
-            "train": pd.DataFrame({"user_id": ["u", None], "item_id": ["z", "z"]}),
-        },
+        {"metrics": ["auc"], "catalog": 9, "train": pd.DataFrame({"user_id": ["u", None], "item_id": ["z", "z"]})},
     )
     yield "repeats", pd.concat([predictions] * 2), pd.concat([truth] * 2), {}
     yield "models that look alike", predictions.assign(model=["a", "A", "a ", "1", 1, "a"]), truth, {}
@@ -340,10 +336,7 @@ def odd_arguments() -> Iterator[tuple[str, Callable[[], Any]]]:
 
         for name in ("metrics", "k", "threshold", "convention", "columns", "train", "catalog", "model_name"):
             more: dict[str, Any] = {"metrics": "auc", "catalog": 9} if name == "train" else {}
-            yield (
-                f"{name} {number}",
-                of(lambda v, n=name, m=more: srm.evaluate(predictions, truth, **{**m, n: v})),
-            )
+            yield (f"{name} {number}", of(lambda v, n=name, m=more: srm.evaluate(predictions, truth, **{**m, n: v})))
         for kind, call in {
             "k_values": lambda v: srm.Evaluator(v).evaluate(*pair),
             "metrics": lambda v: srm.Evaluator(1, v).evaluate(*pair),

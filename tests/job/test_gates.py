@@ -49,10 +49,7 @@ def job(spark, tmp_path):
 @pytest.mark.spark
 @pytest.mark.core
 def test_c10_a_failing_gate_ends_with_3_after_everything_is_written(job, spark, tmp_path, capsys):
-    gates = [
-        {"metric": "hit@1", "max_drop": 0.1, "against": "previous"},
-        {"metric": "hit@1", "min": 0.9, "severity": "warn"},
-    ]
+    gates = [{"metric": "hit@1", "max_drop": 0.1, "against": "previous"}, {"metric": "hit@1", "min": 0.9, "severity": "warn"}]
     code, first, captured = job("evaluate", capsys, as_of="2026-11-27", relevant=("a", "a"), gates=gates)
     assert code == 0
     assert [gate["result"] for gate in first["gates"]] == ["pass", "pass"]
@@ -308,10 +305,7 @@ def test_a_gate_over_all_runs_reads_them_from_the_history(spark, tmp_path, capsy
             {"metric": "matched_auc@1", "max_drop": 0.1, "against": "model(a)", "significant": True},
             "gates[0].significant: matched_auc@1 cannot be tested, because it has no value for each user",
         ),
-        (
-            {"metric": "HR@1", "min": 0.5},
-            "gates[1]: expected different gates, found hit@1: min 0.5 twice: remove one",
-        ),
+        ({"metric": "HR@1", "min": 0.5}, "gates[1]: expected different gates, found hit@1: min 0.5 twice: remove one"),
     ],
 )
 def test_a_gate_of_the_configuration_is_checked_when_it_is_read(gate, message, tmp_path, capsys):

@@ -148,10 +148,7 @@ def test_the_pareto_front_by_definition():
         ({"ndcg": None, "gini": {}}, [("euc_distance@10 hypervolume@10", "ndcg@10 gini@10")]),
         (
             {"nDCG": {}, "RMSE": {"nadir": 2}},
-            [
-                ("euc_distance@5 hypervolume@5", "ndcg@5 rmse"),
-                ("euc_distance@10 hypervolume@10", "ndcg@10 rmse"),
-            ],
+            [("euc_distance@5 hypervolume@5", "ndcg@5 rmse"), ("euc_distance@10 hypervolume@10", "ndcg@10 rmse")],
         ),
         ({"ndcg@5": {}, "gini": {}}, [("euc_distance@10 hypervolume@10", "ndcg@5 gini@10")]),
         ({"ndcg@5": {}, "mrr@3": {}}, [("euc_distance hypervolume", "ndcg@5 mrr@3")]),

@@ -13,10 +13,7 @@ from report_data import everything, many_models, small_comparison, small_result
 
 from spark_recmetrics.decisions.comparison import Comparison
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not (chromium.DRIVER and chromium.CHROMIUM), reason=chromium.WHY_NOT),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(not (chromium.DRIVER and chromium.CHROMIUM), reason=chromium.WHY_NOT)]
 
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts"
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">'\"&{{ 7*7 }}$x$"

@@ -297,10 +297,7 @@ def test_a_spark_frame_is_rejected_with_advice():
             "last: expected an integer of at least 1, found True",
         ),
         (lambda: plots.score_calibration(small_result().rows), r"rows of its score_calibration\(\)"),
-        (
-            lambda: plots.metric_by_k(small_result(), models="als"),
-            "^models: expected a list of names, found 'als'$",
-        ),
+        (lambda: plots.metric_by_k(small_result(), models="als"), "^models: expected a list of names, found 'als'$"),
         (lambda: plots.score_calibration([]), "rows: expected a result of evaluate, or rows of its score_calibration"),
         (lambda: plots.history([]), r"rows: expected rows of read_history, found \[\]"),
         (lambda: plots.history("mrr"), "rows: expected rows of read_history, found 'mrr'"),

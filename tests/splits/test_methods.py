@@ -327,10 +327,7 @@ def test_options_that_do_not_fit_the_table(spark):
     wall = rows.withColumn("timestamp", F.lit("2026-01-01").cast("timestamp_ntz"))
     for call, message in (
         (lambda: splits.temporal(rows, cut=1, zone="Mars"), "zone: expected the name of a time zone such as "),
-        (
-            lambda: splits.temporal(rows, cut=1, zone="UTC"),
-            "zone: expected none, because the times are integers, found 'U",
-        ),
+        (lambda: splits.temporal(rows, cut=1, zone="UTC"), "zone: expected none, because the times are integers, found 'U"),
         (lambda: splits.temporal(wall, cut="2026-01-01"), "zone: expected the time zone of column 'timestamp'"),
         (lambda: splits.temporal(rows, cut="2026-01-01T00:00Z"), "cut: expected an integer, like the times, found "),
         (lambda: splits.temporal(rows, cut=2**63), "cut: expected a 64-bit integer, found 92233720"),

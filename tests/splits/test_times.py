@@ -32,22 +32,14 @@ def test_s4_the_same_time_written_in_many_ways(cut, zone):
 @pytest.mark.parametrize(
     ("clock", "cut", "message"),
     [
-        (
-            Clock("instant"),
-            "2026-03-29T01:30",
-            "cut: '2026-03-29T01:30' has no time zone: add one, such as ",
-        ),
+        (Clock("instant"), "2026-03-29T01:30", "cut: '2026-03-29T01:30' has no time zone: add one, such as "),
         (Clock("instant"), "2026-03-29", "cut: '2026-03-29' has no time zone: "),
         (
             Clock("wall", "Europe/London"),
             "2026-03-29T01:30",
             "cut: '2026-03-29T01:30' does not exist or is ambiguous in Europe/London, where clocks are changed",
         ),
-        (
-            Clock("instant", "Europe/Berlin"),
-            "2026-10-25T02:30",
-            "cut: '2026-10-25T02:30' does not exist or is ambiguous in ",
-        ),
+        (Clock("instant", "Europe/Berlin"), "2026-10-25T02:30", "cut: '2026-10-25T02:30' does not exist or is ambiguous in "),
         (Clock("instant"), "tomorrow", "cut: expected a time such as 2026-03-29T01:30:00+00:00, found 'tomorrow'"),
         (Clock("instant"), "", "cut: expected a time such as "),
         (Clock("instant"), 500, "cut: expected a time such as 2026-03-29T01:30:00+00:00, found 500"),
@@ -64,11 +56,7 @@ def test_s4_the_same_time_written_in_many_ways(cut, zone):
             "9999-12-31T23:59:59Z",
             "cut: expected a time in the years 1 to 9999 in Europe/Berlin, found '9999-12-31T23:59:59Z'",
         ),
-        (
-            Clock("wall", "America/New_York"),
-            "0001-01-01T00:00Z",
-            "cut: expected a time in the years 1 to 9999 in America",
-        ),
+        (Clock("wall", "America/New_York"), "0001-01-01T00:00Z", "cut: expected a time in the years 1 to 9999 in America"),
         *(
             (
                 Clock(kind, "UTC"),

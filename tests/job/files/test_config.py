@@ -61,10 +61,7 @@ output: {table_prefix: main.recs.nightly_, format: delta}
     als = config.inputs.models["als"]
     assert als.predictions == Location(path="/als", format="csv", options={"header": "true"})
     assert als.rating_predictions == Location(table="c.d.als")
-    assert (config.inputs.train, config.inputs.catalog) == (
-        Location(table="c.d.train"),
-        Location(path="/items", format="csv"),
-    )
+    assert (config.inputs.train, config.inputs.catalog) == (Location(table="c.d.train"), Location(path="/items", format="csv"))
     assert config.columns == Columns("customer id", "sku", "s", "s", "m", "r", "i", "p")
     texts = ["ndcg@5", "ndcg@10", "map@3", "rmse", "f1(ndcg, map, beta=0.5)@5", "f1(ndcg, map, beta=0.5)@10"]
     assert [str(m) for m in config.evaluation.expanded] == texts
@@ -142,10 +139,7 @@ def test_misspelt_key_unknown_metric_and_wrong_k_are_reported_together(rejected:
             "evaluation: {convention: 'ranx(gian=binary)'}",
             "evaluation.convention: convention 'ranx' has no option 'gian'; did you mean 'gain'?",
         ),
-        (
-            "evaluation: {convention: {name: {name: ranx}}}",
-            "evaluation.convention.name: unknown convention {'name': 'ranx'}",
-        ),
+        ("evaluation: {convention: {name: {name: ranx}}}", "evaluation.convention.name: unknown convention {'name': 'ranx'}"),
         (
             "evaluation: {complex_metrics: [{name: ndcg, params: {beta: 2}}]}",
             "evaluation.complex_metrics[0]: 'ndcg(beta=2.0)': ",

@@ -86,10 +86,7 @@ def test_the_documented_alternative_is_valid(write: Write) -> None:
         ("{secret: 'env:'}", "expected env:NAME or scope/key, found another string, which is not shown here"),
         ("{secret: a/b/c}", "expected env:NAME or scope/key, found another string, which is not shown here"),
         ("{secret: [hunter2]}", "expected env:NAME or scope/key, found list, which is not shown here"),
-        (
-            "{secert: hunter2}",
-            "expected a string, {secret: env:NAME} or {secret: scope/key}, found a mapping with other keys",
-        ),
+        ("{secert: hunter2}", "expected a string, {secret: env:NAME} or {secret: scope/key}, found a mapping with other keys"),
         ("{secret: env:A, value: hunter2}", "expected a string, {secret: env:NAME} or {secret: scope/key}, found a mapping"),
         ("{}", "expected a string, {secret: env:NAME} or {secret: scope/key}, found a mapping with other keys"),
     ],

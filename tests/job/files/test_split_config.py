@@ -70,10 +70,7 @@ def test_options_of_the_file_are_those_of_the_functions():
         ),
         ("split: {method: k_fold, n_folds: 1}", "split.n_folds: expected an integer of at least 2, found 1"),
         ("split: {method: temporal}", "split: expected either cut or test_share, found neither"),
-        (
-            "split: {method: temporal, cut: 1.5}",
-            "split.cut: expected a time such as 2026-03-29T01:30:00+00:00, or an integer",
-        ),
+        ("split: {method: temporal, cut: 1.5}", "split.cut: expected a time such as 2026-03-29T01:30:00+00:00, or an integer"),
         ("split: {method: temporal, cut: 2026-03-29T01:30}", "split.cut: '2026-03-29T01:30' has no time zone: "),
         ("split: {method: temporal, cut: 9223372036854775808}", "split.cut: expected a 64-bit integer, found 92233"),
         ("split: {method: temporal, cut: 5, zone: Mars}", "split.zone: expected the name of a time zone such as "),
