@@ -167,10 +167,7 @@ def transient(names: Iterable[str]) -> list[str]:
 
 
 class WrongTypeError(DataError):
-    """A column has a wrong type. `samples` are frames of the columns that contain strings, by table: values may show why.
-
-    `usual` is the pattern of strings that show nothing: numbers in a column of numbers, integers in a column of ids.
-    """
+    """A column has a wrong type. Strings of `samples`, frames by table, that do not match the pattern `usual` may show why."""
 
     def __init__(self, problem: str, advice: str, samples: Mapping[str, Any], usual: str | None = None) -> None:
         super().__init__(f"{problem}: {advice}")

@@ -49,10 +49,7 @@ class Shared:
 
 
 def part_shares(batches: Iterator[pa.RecordBatch], shared: Shared) -> Iterator[pa.RecordBatch]:
-    """The contribution of some rows of `listed_items`: in each replicate, the weighted sum and the sum of the weights.
-
-    This is one batch of `table_schemas.PART_SHARES`. The place of a metric is model * metrics + metric.
-    """
+    """One batch of `table_schemas.PART_SHARES` for some rows of `listed_items`. A place is model * metrics + metric."""
     import pyarrow as pa
 
     n_columns, n = shared.n_models * len(shared.metrics), shared.intervals.n_resamples

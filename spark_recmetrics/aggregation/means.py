@@ -47,11 +47,7 @@ class Mean:
 
 
 def combined(rows: Iterable[Sequence[Any]]) -> dict[Any, dict[str, Any]]:
-    """By model, the totals of all parts: a number for each user set, counter and moment, a mapping for each tally.
-
-    Keys that end with `_example` have examples of users for the data checks. Sums are exact before they are rounded, so the
-    order of the rows, those of `part_totals`, changes nothing.
-    """
+    """By model, totals of rows of `part_totals`: numbers, a mapping for each tally, and examples of users in `…_example`."""
     parts: dict[Any, dict[str, list[PartTotal]]] = {}
     for row in rows:
         part = PartTotal._make(math.nan if value is None else value for value in row)  # Spark returns NaN as null
@@ -108,11 +104,7 @@ def means(
     across: Mapping[str, tuple[float | None, int]],
     confidence: float,
 ) -> list[Mean]:
-    """The values of one model, from its totals, see `combined`.
-
-    `across` has, by slug, value and number of users of the metrics that have no value per user: those of items and groups, and
-    those that compare pairs of different users.
-    """
+    """The values of one model. `across`: by slug, value and number of users of the metrics without a value per user."""
     # A model without lists is absent: its values are undefined, not 0.
     absent = totals["users_predicted"] == 0
     values = []
@@ -194,10 +186,7 @@ def drawn_values(rows: Mapping[str, Any], drawn: Tally) -> Any:
 
 
 def replicated(metric: Metric, convention: Convention, sums: Mapping[Tally, Any], counts: Mapping[Tally, Any]) -> Any:
-    """(B,) the value of the metric in each bootstrap replicate, NaN for a replicate without users.
-
-    For each column of `drawn_of`, the sums are its (B,) weighted sums, and the counts the (B,) sums of its weights.
-    """
+    """(B,) the value in each replicate, NaN without users, from (B,) weighted sums and sums of weights by `drawn_of`."""
     columns, average = drawn_of(metric, convention), metric.average(convention)
     # A replicate without users is 0/0.
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -214,10 +203,7 @@ def replicated(metric: Metric, convention: Convention, sums: Mapping[Tally, Any]
 
 
 def resampled_ends(sums: Any, counts: Any, total: float, n: int, confidence: float) -> tuple[float, float] | None:
-    """The confidence limits of the mean of n contributions, as distances from the mean; None without replicates.
-
-    (B,) for each bootstrap replicate, `sums` has the weighted sum of the contributions, and `counts` the sum of the weights.
-    """
+    """The confidence limits of a mean as distances from it, from (B,) weighted sums and sums of weights; None without any."""
     drawn = counts > 0
     if n < 2 or not drawn.any():
         return None

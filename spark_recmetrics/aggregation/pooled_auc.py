@@ -26,10 +26,7 @@ class ScoreRange(NamedTuple):
 
 
 def pooled_auc(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, int], float]:
-    """By model and position of the cut-off, the probability that a relevant pair has a higher score than a non-relevant one.
-
-    It is computed from rows of `comparisons_won`. Without relevant or without other pairs there is no value.
-    """
+    """By model and position of the cut-off, the AUC over all users' pairs, from `comparisons_won`; absent if undefined."""
     ranges: dict[tuple[str, int], list[ScoreRange]] = {}
     for row in sorted(ScoreRange(*row) for row in rows):
         ranges.setdefault((row.model, row.cut), []).append(row)
@@ -46,10 +43,7 @@ def pooled_auc(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, int], float]:
 
 
 def comparisons_won(pairs: pd.DataFrame, cuts: Sequence[int | None]) -> pd.DataFrame:
-    """For one model and range of scores: the relevant and the other pairs by cut-off, and the comparisons that are won.
-
-    The pairs are `model, range, score, rank`. The rank is negative if the item is not relevant.
-    """
+    """Rows of `ScoreRange` for one model and range of scores. The ranks of items that are not relevant are negative."""
     import pandas as pd
 
     order = np.argsort(pairs["score"].to_numpy(), kind="stable")

@@ -50,10 +50,7 @@ class Sliced:
 
     @classmethod
     def of(cls, request: Request) -> Sliced | None:
-        """None if there are no slices and nothing is resampled.
-
-        A metric of items, or of pairs of different users, has no value in a slice.
-        """
+        """None if there are no slices and nothing is resampled, or no metric has a value per user."""
         metrics = tuple(metric for metric in request.metrics if metric.has_users)
         if not metrics or not (request.slices.slices or request.intervals.method == "bootstrap"):
             return None
@@ -71,11 +68,7 @@ class Sliced:
 
 
 def part_slices(rows: pd.DataFrame, sliced: Sliced) -> Iterator[pd.DataFrame]:
-    """The contribution of some rows of PER_USER (with `user_hash` if values are resampled) to the values of slices.
-
-    The frames are `table_schemas.PART_SLICES`: for each slice and value, a row of totals per model, and one of
-    sums per model and metric.
-    """
+    """`table_schemas.PART_SLICES` for some rows of PER_USER, which have `user_hash` if values are resampled."""
     for part, groups in grouped(rows, sliced.slices):
         yield from _part_totals(part, groups, sliced)
         if sliced.resamples:
@@ -156,10 +149,7 @@ def whole_slice(parts: pd.DataFrame, sliced: Sliced) -> pd.DataFrame:
 def sliced_values(
     rows: Iterable[Mapping[str, Any]], sliced: Sliced, request: Request, of_all: Mapping[str, list[Mean]]
 ) -> tuple[dict[str, list[Mean]], SliceValues]:
-    """The values of all users, with their confidence intervals if these are resampled, and those of the slices.
-
-    They are computed from rows of `whole_slice`, and by model from the values of all users.
-    """
+    """The values of all users, with resampled confidence intervals if any, and of the slices, from rows of `whole_slice`."""
     rows, slices = list(rows), request.slices.slices
     ends = {tuple(row[name] for name in PART_KEYS): (row["ci_low"], row["ci_high"]) for row in rows if row["n_users"] is None}
     number = {metric: position for position, metric in enumerate(sliced.metrics)}

@@ -30,13 +30,10 @@ _RANGES = "model string, range int, cut int, relevant bigint, others bigint, won
 
 
 def user_totals(per_user: DataFrame, sums: SumSpec) -> DataFrame:
-    """The rows of `part_totals`.
-
-    The workers that score users also aggregate them. If PER_USER is the join of two tables, its rows go to Python again: Spark
-    needs more time to plan hundreds of aggregates than numpy needs for all users.
-    """
+    """The rows of `part_totals`. The workers that score users aggregate them, unless PER_USER is the join of two tables."""
     if col.PART_TOTALS in per_user.columns:
         return per_user.select(F.inline(col.PART_TOTALS))
+    # Spark needs more time to plan hundreds of aggregates than numpy needs for all users.
     used = per_user.select(*_used(per_user, sums, col.TRANSIENT))
     return used.mapInPandas(lambda parts: (part_totals(rows, sums) for rows in parts), TOTALS)
 
@@ -50,10 +47,7 @@ def _used(per_user: DataFrame, sums: SumSpec, others: Sequence[str]) -> list[str
 
 
 def slice_means(per_user: DataFrame, sliced: Sliced) -> DataFrame:
-    """`table_schemas.SLICE_MEANS`: the values of every model for every value of a slice, in one pass over PER_USER.
-
-    If values are resampled, each confidence interval is in another row.
-    """
+    """`table_schemas.SLICE_MEANS`, in one pass over PER_USER. A resampled confidence interval is in another row."""
     sums = SumSpec.of(sliced.metrics, sliced.convention)
     kept = _used(per_user, sums, [col.ITEM_SLICE, col.ITEM_VALUE, *(band.column for band in bands_of(sliced.slices))])
     hashed = [F.xxhash64("user").alias("user_hash")] if sliced.resamples else []
@@ -70,10 +64,7 @@ def slice_means(per_user: DataFrame, sliced: Sliced) -> DataFrame:
 
 
 def won_in_ranges(per_user: DataFrame, cuts: Sequence[int | None], edges: Mapping[str, Sequence[float]]) -> DataFrame:
-    """The rows that `pooled_auc` reads, for each model and range of scores.
-
-    The edges of the ranges, by model, only change the amount of work per task.
-    """
+    """The rows of `pooled_auc` per model and range of scores. The edges, by model, change only the amount of work per task."""
     position = F.lit(0)
     for model, ends in edges.items():
         position = F.when(F.col("model") == model, _range(ends, 0)).otherwise(position)
@@ -92,10 +83,7 @@ def _range(ends: Sequence[float], first: int) -> Column:
 
 
 def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFrame | None, n_parts: int) -> DataFrame:
-    """How often each item is in the lists: `model, item, known`, and the numbers of `item_counts.item_columns`.
-
-    A model of -1 - m marks a row about the lists of m, not about an item. Without a table of the catalog, every item is known.
-    """
+    """`model, item, known` (true without a catalog) and `item_columns`. A model -1 - m marks a row about the lists of m."""
     rows = per_user.where(F.col(col.ITEM_IDS).isNotNull()).select(F.inline(F.arrays_zip(*columns)))
     sums = [F.sum(name).alias(name) for name in columns[2:]]
     rows = rows.withColumnsRenamed({col.ITEM_MODELS: "model", col.ITEM_IDS: "item"}).repartition(n_parts, "item")
@@ -107,10 +95,7 @@ def counted_items(per_user: DataFrame, columns: Sequence[str], catalog: DataFram
 
 
 def item_histogram(items: DataFrame, n_counted: int) -> DataFrame:
-    """How many items are how often in the lists of a model: the rows that `item_counts.counts_of` reads.
-
-    The size does not depend on the number of items: there are at most about sqrt(2 rows) different counts.
-    """
+    """The rows of `item_counts.counts_of`: at most about sqrt(2 rows) different counts, whatever the number of items."""
     parts = [
         F.struct(
             F.lit(place).alias("place"),
@@ -155,10 +140,7 @@ def means_by_group(
 def listed_items(
     per_user: DataFrame, items: DataFrame, models: Sequence[str], counted: Sequence[CountSpec], *, repeats: bool
 ) -> DataFrame:
-    """The lists of every user with the counts of their items: `user_hash`, and `rows`, an array for `item_counts.list_shares`.
-
-    If lists may hold an item twice (`repeats`), the entries have a hash of the item.
-    """
+    """By user, `user_hash`, and `rows` for `item_counts.list_shares`, with a hash of the item if lists have `repeats`."""
     code = F.array_position(F.array(*map(F.lit, models)), F.col("model")).cast("int") - 1
     belongs = [reduce(lambda a, b: a & b, [F.col(name) > 0 for name in MEMBERS[users]], F.lit(True)) for users, _ in counted]
     flags = [belong.alias(f"belongs_{place}") for place, belong in enumerate(belongs)]

@@ -49,10 +49,7 @@ def sums_of_items(
 def values_of(
     totals: Totals, sums: Aggregates, request: Request, side_info: Known[Any], sliced: Sliced | None
 ) -> tuple[dict[str, list[Mean]], SliceValues]:
-    """By model, the values of all metrics over all users; and those of slices and of pairs of groups.
-
-    A model without users has no totals.
-    """
+    """By model, even without totals, the values over all users; and the values of slices and of pairs of groups."""
     metrics, convention, confidence = request.metrics, request.convention, request.intervals.confidence
     in_groups, aucs = _group_values(sums.groups, request, side_info), pooled_auc(sums.ranges)
     by_model: dict[str, list[Mean]] = {}

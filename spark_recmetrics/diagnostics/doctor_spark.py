@@ -59,10 +59,7 @@ def failures(checks: Sequence[Check]) -> str:
 
 
 def examine(start: Callable[[], SparkSession], output: Output | None = None) -> Iterator[Check]:
-    """Run all checks, and yield each as soon as it is done, so that a check that hangs can be identified.
-
-    `start` starts the session after the driver was checked. Nothing is written without an `output`.
-    """
+    """Run all checks, and yield each as soon as it is done, so that a check that hangs can be identified."""
     yield examine_driver()
     try:
         spark = start()
@@ -112,10 +109,7 @@ def _versions(names: Sequence[str]) -> dict[str, str]:
 
 
 def _probe(names: Sequence[str]) -> Callable[..., str]:
-    """A function that returns the versions of the process that calls it, as JSON.
-
-    Spark sends an inner function to a worker by value, so a worker without this package can run it.
-    """
+    """A function that returns versions as JSON. Spark sends it by value, so a worker without this package can run it."""
 
     def versions(_: object = None) -> str:
         import importlib

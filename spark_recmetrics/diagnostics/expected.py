@@ -243,15 +243,12 @@ _RANDOM: Mapping[str, Callable[[_Case], RandomValue]] = {
 
 
 class _Case(NamedTuple):
-    """Options of the metric, number of relevant items, cut-off (or length of the full list), and size of the catalog.
+    """What a value depends on. `hits`: the largest number of hits. `length`: of the list of the full catalog, cut at k."""
 
-    `hits` is the largest number of hits, and `length` the length of the list of the full catalog, cut at k.
-    """
-
-    options: Mapping[str, Any]
-    m: int
-    cut: int
-    n_items: int
+    options: Mapping[str, Any]  # of the metric
+    m: int  # number of relevant items
+    cut: int  # k, or the length of the full list
+    n_items: int  # size of the catalog
 
     @property
     def hits(self) -> int:

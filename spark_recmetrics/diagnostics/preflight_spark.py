@@ -1,7 +1,4 @@
-"""Preflight: check on the caller's tables, before an evaluation, that its values can be trusted.
-
-Lists with known values go through a full evaluation, and the tables are checked for leaks.
-"""
+"""Preflight: full evaluations of lists with known values, and checks for leaks, on the caller's tables."""
 
 from __future__ import annotations
 

@@ -72,12 +72,7 @@ class Explanation:
 
 
 def explain_user(evaluated: Evaluated, user: Any, model: str | None) -> Explanation:
-    """The rows of one user's lists with what each adds to the value of each metric. See `Result.explain`.
-
-    The user's rows are collected to the driver, and are ranked and scored there by the code of the workers. A row adds the
-    value of the list cut after it minus the value of the list cut before it. Ground truth, cut-offs, catalog and training rows
-    stay the same. An undefined value counts as 0 in a difference. Nothing is approximated.
-    """
+    """See `Result.explain`. A row adds the value of the list cut after it minus that before it; undefined counts as 0."""
     request, inputs, models = evaluated.request, evaluated.inputs, evaluated.known.models
     if model is not None and model not in models:
         raise ConfigError(f"unknown model {model!r}{did_you_mean(str(model), models)}")
