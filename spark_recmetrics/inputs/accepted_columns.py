@@ -189,10 +189,7 @@ def choose_list_columns(schema: TableSchema, columns: Columns) -> ChosenColumns:
 def common_id(
     key: str, schemas: Sequence[TableSchema], name: str, cast_ids: str | None = None, types: Mapping[str, ColumnType] = {}
 ) -> ColumnType:
-    """The common type of the ids of several tables. `types`: by table, types that have been read before.
-
-    `DataError` if a column is missing or cannot hold ids, or if the types differ: such ids would never be equal.
-    """
+    """The common type of ids. `types`: read before. `DataError` if types differ: such ids would never be equal."""
     kinds = {schema: types.get(schema.table) or schema.id_type(key, name) for schema in schemas}
     kinds = {schema: column_type for schema, column_type in kinds.items() if column_type.kind != "empty"}
     chosen = list(kinds.values())

@@ -36,10 +36,7 @@ def bucket_of(user: Column, n_buckets: int) -> Column:
 
 @cache
 def bucket_numbers(n_buckets: int) -> tuple[int, ...]:
-    """One number per bucket, chosen so that Spark's hash puts each bucket into a different partition.
-
-    With the numbers from 0, several buckets would share a partition and a third of the partitions would be empty.
-    """
+    """One number per bucket, so that Spark's hash puts each into a different partition. With 0, 1, 2, … some share one."""
     if n_buckets > _MOST:
         return tuple(range(n_buckets))
     number_of: dict[int, int] = {}

@@ -26,10 +26,7 @@ _LONG_DIGITS = 18
 
 
 def xxhash64(*columns: pa.ChunkedArray) -> Words:
-    """(R,) the hash of each row, like Spark's `xxhash64`. A null does not change the hash of the columns before it.
-
-    Columns are integers, decimals, doubles or strings.
-    """
+    """(R,) the hash of rows of integers, decimals, doubles or strings, like Spark's `xxhash64`, which skips nulls."""
     hashed = np.full(len(columns[0]), _SEED, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for column in columns:

@@ -42,10 +42,7 @@ _EXACT_INTEGERS = 2.0**53
 
 
 class MemoryTable:
-    """One of the caller's tables. Columns are converted to Arrow data when they are read.
-
-    Floats in `whole` become integers.
-    """
+    """One of the caller's tables. Columns become Arrow data when they are read, and floats in `whole` become integers."""
 
     def __init__(self, name: str, table: Any, whole: Collection[str] = ()) -> None:
         self.name = name

@@ -1,7 +1,4 @@
-"""Which rows are faulty, left out, or relevant: the same rules for Spark columns and numpy arrays.
-
-Both have comparisons and the operators `&`, `|` and `~`. `RowColumns` and `Number` hide the differences.
-"""
+"""Which rows are faulty, left out, or relevant: the same comparisons, `&`, `|` and `~` for Spark columns and numpy arrays."""
 
 from __future__ import annotations
 
@@ -121,14 +118,12 @@ def left_out(faults: Mapping[str, Any], convention: Convention, policies: Mappin
 
 
 def is_relevant(rating: Number, convention: Convention, *, single: bool) -> Any:
-    """Whether a rating is relevant. A NaN is relevant under `truthy`, a null only under `present`.
-
-    If ratings are of single precision, so is the threshold: the float 4.1 is below the double 4.1.
-    """
+    """Whether a rating is relevant. A NaN is relevant under `truthy`, a null only under `present`."""
     if convention.relevance == "present":
         return rating.null | ~rating.null
     if convention.relevance == "truthy":
         return ~rating.null & (rating.nan | (rating.value != 0))
     if convention.relevance == "positive":
         return ~rating.missing & (rating.value > 0)
+    # If ratings are of single precision, so is the threshold: the float 4.1 is below the double 4.1.
     return ~rating.missing & (rating.value >= (float(np.float32(convention.threshold)) if single else convention.threshold))

@@ -1,7 +1,4 @@
-"""Canonical rows of the caller's Spark tables. Faulty rows are counted in the same pass.
-
-Predictions that come from arrays have a further column, `bucket`. `with_model_codes` replaces model names by numbers.
-"""
+"""Canonical rows of the caller's Spark tables, with a `bucket` if they come from arrays. The same pass counts faulty rows."""
 
 from __future__ import annotations
 
@@ -58,10 +55,7 @@ def rows_of_user(rows: DataFrame, user: object) -> DataFrame:
 
 
 def read_inputs(tables: Tables, request: Request, *, reads: Collection[str] = ()) -> Inputs:
-    """Canonical forms of the caller's tables. Those in `reads` are read even if no metric needs them.
-
-    `DataError` as from `choose_columns`.
-    """
+    """Canonical forms of the tables that a metric needs or that are in `reads`. `DataError` as from `choose_columns`."""
     columns = request.columns
     frames = {
         name: with_whole_ids(name, table, columns) if request.cast_ids == "bigint" else table
@@ -211,10 +205,7 @@ def _ids(frame: DataFrame, columns: Columns, chosen: ChosenColumns) -> list[Colu
 
 
 def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, cast_ids: str | None = None) -> DataFrame:
-    """One table, `predictions` or `rating_predictions`, from a table of each model.
-
-    `DataError` if an id column is missing or its type differs between the tables, or a table has a column with several models.
-    """
+    """One table from a table of each model. `DataError` if id types differ, or a table has a column with several models."""
     _check_single_models(table, frames, columns)
     if cast_ids == "bigint":
         frames = {model: with_whole_ids(f"{table} of {model}", frame, columns) for model, frame in frames.items()}
@@ -322,10 +313,7 @@ def _truth_counts(rows: DataFrame, convention: Convention, *, has_ratings: bool)
 
 
 def relevant_only(truth: DataFrame, convention: Convention, *, has_ratings: bool, judged: bool = False) -> DataFrame:
-    """Ground truth whose `rating` is a double if the row is relevant, else null: one column instead of two to shuffle.
-
-    With `judged`, the column `value` has the rating of every row.
-    """
+    """Ground truth whose `rating` is null if not relevant: one column to shuffle. With `judged`, `value` has every rating."""
     # A NaN rating is relevant under `truthy` and `present`. For graded gains it is a rating of 0.
     rating = F.nanvl(F.coalesce(F.col("rating").cast("double"), F.lit(0.0)), F.lit(0.0))
     columns = [F.when(_relevant(truth, convention, has_ratings=has_ratings), rating).alias("rating")]

@@ -25,10 +25,7 @@ Source = TypeVar("Source")
 
 @dataclass(frozen=True)
 class Tables:
-    """The caller's tables, see `evaluate`: Spark DataFrames, or tables of pandas, polars, pyarrow and other Arrow data.
-
-    `without_items` has, by table that is made of a dict, the users with an entry that has no items, and so no row.
-    """
+    """The caller's tables, see `evaluate`: Spark DataFrames, or tables of pandas, polars, pyarrow and other Arrow data."""
 
     predictions: Any
     truth: Any
@@ -38,7 +35,7 @@ class Tables:
     user_segments: Any = None
     item_groups: Any = None
     item_features: Any = None
-    without_items: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    without_items: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # by table from a dict, users with no items
 
     def __post_init__(self) -> None:
         for name, table in self.by_name.items():
@@ -76,15 +73,11 @@ class Tables:
 
 @dataclass(frozen=True)
 class CanonicalTables(Generic[Rows, Source]):
-    """The caller's tables in canonical form.
+    """The caller's tables in canonical form. Tables that are not needed are None."""
 
-    Canonical predictions have the columns `user, item`, and `score`, `rank` or both. They have `model`, its name, if there are
-    several models. Canonical ground truth has `user, item, rating`, and `propensity` if it is needed. With a catalog, both have
-    `in_catalog`, which is null if the catalog does not have the item. Tables that are not needed are None.
-    """
-
-    predicted: Mapping[str, Rows]  # of `predictions`, and of `rating_predictions` if given
-    truth: Rows
+    # `in_catalog` of predictions and ground truth, if there is a catalog, is null for other items.
+    predicted: Mapping[str, Rows]  # `user, item`, `score` or `rank` or both, `model` if there are several; by table
+    truth: Rows  # `user, item, rating`, and `propensity` if it is needed
     has_ratings: bool  # the ground truth has a rating column
     train: Rows | None = None  # `user, item`
     catalog: Any = None  # the items
@@ -144,10 +137,7 @@ def is_on_spark(name: str, table: Any) -> bool:
 
 
 def engine_of(name: str, table: object) -> str:
-    """The engine that reads a table. `ConfigError` if it is not a table, or is a stream.
-
-    Spark reads its DataFrames even if they can export Arrow data.
-    """
+    """The engine that reads a table, or `ConfigError`. Spark reads its DataFrames even if they can export Arrow data."""
     if is_on_spark(name, table):
         return SPARK
     if hasattr(table, "__arrow_c_stream__") or type_name(table).startswith("pandas."):
