@@ -180,10 +180,7 @@ def _check_values(evaluation: EvaluatedRun, *, fail_on_gates: bool) -> None:
 
 
 def _make_page(spark: SparkSession, config: Config, evaluation: EvaluatedRun, outcome: JobOutcome, vault: Vault) -> str | None:
-    """Write the HTML report to the configured file, and return it for MLflow. None if neither needs it.
-
-    The tables are already published, so a page that cannot be made or written is a warning.
-    """
+    """Write the configured report, and return its HTML for MLflow, None if neither needs it. A failure is a warning."""
     if config.report_path is None and (config.tracking is None or not can_be_made()):
         return None
     html = None

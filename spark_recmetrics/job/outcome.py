@@ -1,7 +1,4 @@
-"""What a job prints: text for people on stdout, errors on stderr, and the result line for programs, also after an error.
-
-The files of the driver that it writes replace only files that this package wrote.
-"""
+"""What a job prints: text for people on stdout, errors on stderr, and the result line for programs, also after an error."""
 
 from __future__ import annotations
 

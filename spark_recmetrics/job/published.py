@@ -92,11 +92,7 @@ def print_gates(results: Sequence[GateResult], *, enforced: bool = True) -> None
 
 
 def run_comparison(config: Config, outcome: JobOutcome, _: Vault, *, run_id: str | None = None) -> None:
-    """Compare the models of a published run by its PER_USER. Nothing is written.
-
-    The run is `run_id`, or the latest run of the job with the same `as_of`. The comparison may have other options than the
-    run was configured with. Slices of items are not in PER_USER.
-    """
+    """Compare the models of a run, `run_id` or the latest with this `as_of`, by its PER_USER, which has no slices of items."""
     output, options = config.located(config.output), config.comparison or ComparisonOptions()
     metrics = [metric for metric in config.evaluation.expanded if metric.has_users]
     if not metrics:

@@ -17,10 +17,7 @@ from spark_recmetrics.storage.read import causes_named
 
 @contextmanager
 def session() -> Iterator[SparkSession]:
-    """The active session, or a new one, which is stopped at the end.
-
-    On Databricks no session is stopped: `getOrCreate` returns the session of the platform, which the next task uses, too.
-    """
+    """The active session, or a new one, which is stopped at the end."""
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
@@ -32,6 +29,7 @@ def session() -> Iterator[SparkSession]:
     try:
         yield created
     finally:
+        # On Databricks `getOrCreate` returns the session of the platform, which the next task uses, too.
         if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
             created.stop()
 

@@ -169,10 +169,8 @@ class Request:
 
     @property
     def full_lists(self) -> bool:
-        """Full lists are sent to the workers, even if they will be cut.
-
-        If only judged items compete, each slice of items ranks its own, which a window over the full list has not done.
-        """
+        """Full lists are sent to the workers, even if they will be cut."""
+        # Each slice of items ranks its own judged items, which a window over the full list has not done.
         if self.convention.candidates == "judged" and self.slices.by_side["item"]:
             return True
         return self.ranking == "lists" or (self.ranking == "auto" and self.max_per_user is not None)

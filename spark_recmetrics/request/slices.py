@@ -216,17 +216,13 @@ def _side(band: Band, columns: Mapping[Side, Sequence[str] | None], *, trained: 
 
 
 def steps_of(band: Band, histogram: Mapping[int, int]) -> tuple[float, ...]:
-    """The largest number of training rows in each band of `activity` or `popularity`, except the first and the last band.
-
-    The first band has no training rows. A quarter of activity ends at the smallest number of rows that at least this share of
-    users does not exceed. The short head is `Popularity.head_threshold`. The histogram has the number of users or items by
-    number of rows.
-    """
+    """The most training rows in each band but the first and the last, from the number of users or items by number of rows."""
     counts = sorted(histogram.items())
     if band.name == COUNTED["item"]:
         popularity = Popularity(tuple(n for n, _ in counts), tuple(n_items for _, n_items in counts))
         return (popularity.head_threshold(HEAD_SHARE) - 1,)
     n_users, up_to, steps = sum(histogram.values()), 0, list[float]()
+    # A quarter ends at the smallest number of rows that at least this share of users does not exceed.
     for n, users in counts:
         up_to += users
         while len(steps) < 3 and up_to * 4 >= n_users * (len(steps) + 1):
@@ -271,10 +267,7 @@ class Group(NamedTuple):
 
 
 def grouped(rows: pd.DataFrame, slices: Sequence[Slice]) -> Iterator[tuple[pd.DataFrame, list[Group]]]:
-    """Split PER_USER into frames with at most one row per model and user, with the slices to group each by.
-
-    First the rows over all items, with all users and the slices of users. Then the rows of each value of a slice of items.
-    """
+    """PER_USER as frames with one row per model and user, with their groups: all items, then each value of slices of items."""
     position = {str(slice_): number for number, slice_ in enumerate(slices)}
     has_item_slices = ITEM_SLICE in rows
     over_all_items = rows[rows[ITEM_SLICE].isna()] if has_item_slices else rows

@@ -62,10 +62,8 @@ class _Attempt:
 
     @property
     def order(self) -> tuple[bool, int, datetime, str]:
-        """The greatest attempt of a run counts. An attempt with rejected rows has no summary, and replaces no earlier results.
-
-        The sequence comes before the time, because the clocks of two drivers may differ.
-        """
+        """The greatest attempt counts. One without a summary, because rows were rejected, replaces no earlier results."""
+        # The sequence comes before the time, because the clocks of two drivers may differ.
         return "summary" in self.n_rows, self.sequence, self.committed_at, self.attempt
 
 
@@ -258,10 +256,7 @@ def _published_columns(spark: SparkSession, output: Output) -> dict[str, dict[st
 
 
 def _check_columns(spark: SparkSession, staged: Mapping[str, DataFrame], output: Output) -> None:
-    """Raise `PublishError` if the output has a table of another origin, or columns with other types.
-
-    New columns are fine, except in catalog tables that are not Delta, which cannot take them.
-    """
+    """Raise `PublishError` for a table of another origin, other types, or a new column that a catalog table cannot take."""
     published = _published_columns(spark, output)
     for name, rows in staged.items():
         destination = write.destination(output, name)
@@ -297,10 +292,8 @@ def _key(output: Output) -> str:
 
 
 def _clean_up(output: Output, identity: Mapping[str, str], committed: Sequence[_Attempt]) -> None:
-    """Remove superseded attempts of a run. Readers ignore them, so a failure is only a warning.
-
-    Only files can be removed: deleting from a catalog table needs SQL, and Delta's files belong to its log.
-    """
+    """Remove superseded attempts of a run. Readers ignore them, so a failure is only a warning."""
+    # Deleting from a catalog table needs SQL, and Delta's files belong to its log.
     if output.path is None or output.format == "delta":
         return
     try:

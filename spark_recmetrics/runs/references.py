@@ -145,16 +145,13 @@ def _median(row: Row, chosen: Sequence[Row]) -> Reference:
 
 
 def _variance_of_median(row: Row, chosen: Sequence[Row]) -> float | None:
-    """The squared standard error of the median of N independent runs; None if unknown.
-
-    The mean squared standard error of a run times pi / (2 N + pi - 2), which is exact for N = 1 and for large N. For 2 to 4 it
-    is off by up to a quarter, and the standard error of a drop, to which the current run contributes fully, by less than 4 %.
-    """
+    """The squared standard error of the median of N independent runs; None if unknown."""
     variances = [variance for other in chosen if (variance := variance_of(other)) is not None]
     # Runs on the same ground truth have correlated errors, by an unknown amount.
     same_truth = any(other["data_hash"] == row["data_hash"] for other in chosen)
     if same_truth or len(variances) < len(chosen):
         return None
+    # Exact for N = 1 and for large N. For 2 to 4 it is off by up to a quarter, the standard error of a drop by less than 4 %.
     return fmean(variances) * math.pi / (2 * len(chosen) + math.pi - 2)
 
 
@@ -173,12 +170,7 @@ class _Drop(NamedTuple):
 
 
 def drops_against(row: Row, reference: float, history: Sequence[Row], model: str, allowed: Callable[[float], float]) -> Drops:
-    """The drops against another model, whose value in this run is `reference`, in all runs up to this one.
-
-    They are differences of means in SUMMARY. If both models have the same users, as by default, such a difference is the mean
-    of the paired differences. Of several runs with one `as_of` the latest with both models counts. So does the latest of
-    several runs on one ground truth: they have the same users and are one observation.
-    """
+    """The drops against another model, with the value `reference` in this run; by `as_of`, the latest run with both counts."""
     runs: dict[tuple[str, str], dict[str, Row]] = {}
     for other in sorted(history, key=_order):
         if same_metric(other, row) and other["model"] in (row["model"], model):
@@ -192,6 +184,7 @@ def drops_against(row: Row, reference: float, history: Sequence[Row], model: str
         elif drop is not None:
             drops[label] = drop
     drops[_label(row)] = _Drop(row["data_hash"] or _label(row), drop_of(row, reference), allowed(reference))
+    # Runs on one ground truth have the same users and are one observation: the latest counts.
     by_truth = {drop.truth: drop for drop in drops.values()}
     left_out = [reason for label, reason in reasons.items() if label not in drops]
     left_out += ["on the ground truth of a later run"] * (len(drops) - len(by_truth))

@@ -1,8 +1,4 @@
-"""Strict reader of YAML, TOML and JSON files: values, the line of each key, and all problems.
-
-It is stricter than the formats: duplicate keys, YAML aliases, object tags and deep nesting are errors, and `no` and dates are
-strings.
-"""
+"""Strict reader of YAML, TOML and JSON: duplicate keys, aliases, tags and deep nesting are errors. `no` is a string."""
 
 from __future__ import annotations
 
@@ -112,10 +108,7 @@ class _YamlError(ValueError):
 
 
 class Source:
-    """The content of a file with its overrides: the values in `data`, the line of each key, and the problems reported so far.
-
-    Overrides are strings `key.key=value` with a YAML value, such as `evaluation.top_k=[5, 10]`. `as_of` overrides that key.
-    """
+    """The `data` of a file, lines of keys, and problems. Overrides are `key.key=value` with a YAML value, and `as_of`."""
 
     def __init__(self, path: str | os.PathLike[str], overrides: Sequence[str] = (), as_of: str | None = None) -> None:
         self.name = os.fspath(path)
