@@ -43,10 +43,7 @@ def positions_of(numbers: Ints, keys: Ints) -> Ints:
 
 
 def numbered(*columns: pd.Series[Any]) -> tuple[list[Any], Any]:
-    """Numbers from 0 for the ids of all columns, in order of first appearance: the numbers of each column, and the ids.
-
-    The number of a null is -1.
-    """
+    """The numbers of each column, and the ids by number, in order of first appearance in all columns. A null is -1."""
     import pandas as pd
     import pyarrow as pa
 
@@ -76,10 +73,8 @@ def position_in_user(user: Ints, size: int) -> Ints:
 
 
 def tie_edges(after: Bools, before: Bools) -> tuple[Ints, Ints]:
-    """For rows in order: the positions of the first and of the last row of the tie that each row belongs to.
-
-    A row is `after` if it is tied with the row before it, and `before` if it is tied with the row after it.
-    """
+    """For rows in order: the positions of the first and of the last row of the tie that each row belongs to."""
+    # A row is `after` if it is tied with the row before it, and `before` if it is tied with the row after it.
     position = np.arange(len(after))
     first = np.maximum.accumulate(np.where(after, 0, position))
     last = np.minimum.accumulate(np.where(before, len(after), position)[::-1])[::-1]

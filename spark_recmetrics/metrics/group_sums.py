@@ -78,10 +78,7 @@ class GroupSums:
 
 
 def group_columns(metrics: Iterable[Metric], columns: Mapping[Side, Sequence[str] | None]) -> dict[Metric, dict[Side, str]]:
-    """The columns with groups, by group metric and side: the named column, or the only one.
-
-    `columns` are those of the user and the item table without the ids, None if there is no table.
-    """
+    """By group metric and side, the named or the only column with groups. `columns` has no ids, and is None without a table."""
     columns_of: dict[Metric, dict[Side, str]] = {}
     for metric in metrics:
         for option, side in metric.definition.side_options.items():
@@ -161,12 +158,10 @@ class BatchUsers:
 
 
 def measured_rows(batch: RankedBatch, members: BatchUsers, spec: MeasureSpec, convention: Convention) -> Rows:
-    """The rows of a measure, for all users.
+    """The rows of a measure, for all users. A missing score counts as 0.
 
-    `shown`, `hits` and `relevant` count recommendations, hits and relevant items. `trained` counts the distinct pairs of user
-    and item in the training rows, which belong to no model. `gain` is the gain of each recommendation, 0 for a miss; `score` is
-    its score, 0 for a miss; `hit_score` is the score of each hit. `ndcg` and `mean_score` have one value per user: the nDCG,
-    and the mean score of the list. A missing score counts as 0.
+    `shown`, `hits`, `relevant` and `trained` are counted; `trained` are distinct pairs of training rows, which have no model.
+    `gain` and `score` have a value for each recommendation, 0 for a miss; `hit_score` for each hit; the others for each user.
     """
     if spec.measure == "trained":
         return (*members.trained, None)
@@ -208,12 +203,9 @@ def _mean_scores(batch: RankedBatch, k: int | None) -> Floats:
 def measure_groups(
     batch: RankedBatch, members: BatchUsers, measured: Sequence[MeasureSpec], convention: Convention, summary: ItemSummary
 ) -> tuple[dict[str, Any], list[tuple[Ints, Floats]]]:
-    """Arrays with an entry for each spec, model, group of users and group of items, for at least one spec.
-
-    The batch has the users of the first model, then those of the second, and so on. The arrays have the names of
-    `columns.GROUP_ARRAYS`; the group of items is -1 in entries for all items together, which count users. For each of
-    `per_item_indexes`, there are also the number of rows and the sum of their values for each model and item.
-    """
+    """Arrays by `columns.GROUP_ARRAYS`: an entry for each spec, model, group of users and group of items; at least one spec."""
+    # Entries for all items together count users; their group of items is -1. In the batch, users of the first model are first.
+    # The list has an element for each of `per_item_indexes`: the number of rows, and the sum of values, by model and item.
     all_users = np.zeros(members.n_all, dtype=np.int64), np.array([None], dtype=object)
     n_items = len(members.table.n_rows)
     entries, per_item = list[tuple[Any, ...]](), list[tuple[Ints, Floats]]()
@@ -299,11 +291,7 @@ class GroupSizes:
 def sums_from_rows(
     rows: Iterable[Mapping[str, Any]], measured: Sequence[MeasureSpec], names: Sequence[tuple[str, str]]
 ) -> dict[tuple[int, int], SumsByGroup]:
-    """The sums by model and index of the `MeasureSpec`.
-
-    A row is `model, place, users, group, n, total, n_items, means`. `place` is the index of the spec, and `group` the index of
-    the group of items among the names, -1 for all items together.
-    """
+    """The sums by model and index of the `MeasureSpec`, which is `place` in a row. A `group` of -1 is all items together."""
     sums: dict[tuple[int, int], dict[tuple[str | None, str | None], GroupSum]] = {}
     for row in rows:
         code, grouping = row["group"], measured[row["place"]].items

@@ -112,12 +112,9 @@ def count_items(
     *,
     repeats: bool,
 ) -> dict[str, Any]:
-    """Arrays with an entry for each model and item in its lists, and an entry for each model with its number of lists.
-
-    Their names are those of `item_columns`. The batch has the users of the first model, then those of the second, and so on.
-    `summed` has for each group measure by item the rows and sums of each model and item, in order of the models. With `repeats`
-    lists may hold an item more than once; its weight counts once.
-    """
+    """Arrays by `item_columns`: an entry for each model and item in its lists, and one for each model: its number of lists."""
+    # In the batch, users of the first model are first. `summed` has rows and sums by model and item, for each group measure.
+    # With `repeats` lists may hold an item more than once; its weight counts once.
     items, n_users, n_items = recommended(batch), max(batch.size // max(n_models, 1), 1), max(len(ids), 1)
     size = n_models * len(ids)
     counts, weights, n_lists = [], [], []
@@ -160,11 +157,8 @@ def kept_lists(batch: RankedBatch, ids: Any, counted: Sequence[CountSpec]) -> di
 
 
 def counts_of(rows: Iterable[Mapping[str, Any]], n_items: int | None) -> dict[tuple[int, int], ItemCounts]:
-    """By model and index of the `CountSpec`, how often items are in the lists. Raises `DataError` if the catalog lacks some.
-
-    A row is `model, place, count, known, n, together`: the number n of items that the model lists `count` times, whether they
-    are in the catalog, and their part of `ItemCounts.overlap`. A model of -1 - m marks entries about the lists of m.
-    """
+    """By model and index of the `CountSpec`, how often items are in the lists. Raises `DataError` if the catalog lacks some."""
+    # In a row, n items are in `count` lists, and `together` is their part of `overlap`. The model -1 - m marks the lists of m.
     counts: dict[tuple[int, int], dict[tuple[int, bool], int]] = {}
     overlap: dict[tuple[int, int], float] = {}
     n_lists: dict[tuple[int, int], int] = {}

@@ -84,10 +84,7 @@ def hypervolume(values: Sequence[float], objectives: Sequence[Objective]) -> flo
 
 
 class Standing(NamedTuple):
-    """A model compared with the other models of a run.
-
-    It is Pareto-optimal if no other model is at least as good in every objective and better in one.
-    """
+    """A model compared with others. Pareto-optimal: no other is at least as good in every objective and better in one."""
 
     k: int | None  # the cut-off of the objectives
     model: str

@@ -39,10 +39,8 @@ class Popularity:
         return cls(tuple(counts), tuple(n_items), n_users)
 
     def head_threshold(self, share: float) -> int:
-        """The smallest number of rows of an item of the short head: the most popular items, which hold this share of the rows.
-
-        Equally popular items are in the short head if the more popular items hold less than the share.
-        """
+        """The smallest number of rows of an item of the short head: the most popular items, with this share of all rows."""
+        # Equally popular items are in the short head if the more popular items hold less than the share.
         n_above, lowest = 0, 1
         limit = math.ceil(Fraction(str(share)) * self.n_rows)  # in floats, 0.55 * 100 > 55
         for count, n in zip(reversed(self.counts), reversed(self.n_items), strict=True):
@@ -148,10 +146,8 @@ class ItemSummary:
 
 
 def baseline_ranks(cell: Ints, rank: Ints, item: Ints, n_users: int, baseline: int) -> Ints:
-    """(L,) the rank of each item in the baseline model's list for the same user, 0 if it is not in there.
-
-    A cell is an index into the batch, by model and then by user. `baseline` is the index of the model.
-    """
+    """(L,) the rank of each item in the baseline model's list for the same user, 0 if it is not in there."""
+    # A cell is an index into the batch, by model and then by user. `baseline` is the index of the model.
     key = cell % max(n_users, 1) * (item.max(initial=0) + 1) + item
     baseline_rows = np.flatnonzero(cell // max(n_users, 1) == baseline)
     baseline_rows = baseline_rows[np.lexsort((rank[baseline_rows], key[baseline_rows]))]

@@ -65,11 +65,9 @@ class ListRows(Ranks):
 def rank_rows(
     frame: pd.DataFrame, cell: Ints, item: Ints, judged: NDArray[np.bool_] | None, items: Any, scoring: Scoring
 ) -> Ranks:
-    """The rows of full lists by cell and rank. If the convention drops repeats, only the first row of each item.
-
-    The rows of the frame are in any order, with `rank`, `score` (null or NaN if it is missing), or both. (L,) `judged`: whether
-    they have ground truth, if only such rows compete; these come before all others. `items` are the item ids by number.
-    """
+    """The rows of full lists by cell and rank. If the convention drops repeats, only the first row of each item."""
+    # The frame has `rank`, `score` (null or NaN if it is missing), or both. (L,) `judged`: whether rows have ground truth, if
+    # only such rows compete; these come before all others. `items` are the item ids by number.
     convention, by_rank = scoring.convention, "rank" in frame
     group = cell if judged is None else cell * 2 + ~judged
     value = frame["rank"].to_numpy(np.int64) if by_rank else _descending(frame["score"], convention.nan_scores)

@@ -13,12 +13,9 @@ from spark_recmetrics.conventions import Convention
 def top_rows(
     rows: DataFrame, *, k: int | None, convention: Convention, trust_rank: bool, cuts: Collection[int] = ()
 ) -> DataFrame:
-    """The first k rows of each list with their `rank`, and with `before_tie`: the next row has the same score.
-
-    Clean predictions have `bucket` if they are partitioned by it, and `judged` if only judged items compete. These are ranked
-    first, and all of them are kept. Of `ties`, `input` is the same as `item_asc`. Given ranks only decide the order, unless
-    `trust_rank`. Without `cuts`, the ranks at which ties are reported, and with given ranks, there is no `before_tie`.
-    """
+    """The first k rows of each list with their `rank`, and with `before_tie`: the next row has the same score."""
+    # Judged rows, if only these compete, are first, and all are kept. Of `ties`, `input` is the same as `item_asc`.
+    # Given ranks only decide the order, unless `trust_rank`. With them, or without `cuts`, there is no `before_tie`.
     judged, by_score = "judged" in rows.columns, "rank" not in rows.columns
     # With the bucket as a key, the window needs no further shuffle.
     lists = Window.partitionBy("user", *(key for key in ("bucket", "model") if key in rows.columns))

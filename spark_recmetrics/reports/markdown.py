@@ -23,10 +23,7 @@ def as_markdown(
     confidence: float,
     alpha: float,
 ) -> str:
-    """A result as GitHub Markdown: summary, gates, values, objectives, differences, warnings. Slices are left out.
-
-    Names are escaped: they cannot be links, mentions or HTML.
-    """
+    """A result without slices as GitHub Markdown. Names are escaped: they cannot be links, mentions or HTML."""
     overall = of_all_users(rows)
     models = models_of(overall)
     level, summary = gates_summary(gate_results)

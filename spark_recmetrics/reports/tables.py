@@ -107,10 +107,8 @@ def comparison_cells(rows: Sequence[Row], alpha: float) -> list[list[str]]:
 
 
 def history_table(rows: Sequence[Row], last: int) -> str:
-    """The last runs of a job for one metric: a line for each run, and a column and a sparkline for each model.
-
-    The last column names what has changed since the previous run. Of several runs with one `as_of` the last counts.
-    """
+    """The last runs of a job for one metric: a line for each run, and a column and a sparkline for each model."""
+    # Of several runs with one `as_of` the last counts.
     runs = newest_runs(rows, last)
     models = list(dict.fromkeys(model for _, by_model in runs for model in sorted(by_model)))
     table = [["as_of", *map(printable, models), "changed"]]

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def users_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
-    """Tables of about `size` rows with all rows of their users, from rows sorted by `user`, those without a user first.
-
-    A table with at least `size` rows ends before the next user.
-    """
+    """Tables that end with a user, at `size` rows or more, from rows sorted by `user`, those without a user first."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -50,10 +47,7 @@ def frames_of(rows: pa.Table, names: Mapping[int, Sequence[str]]) -> dict[int, p
 
 
 def arrays_together(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
-    """Tables with about `size` rows in their arrays, from a row for each user, by `plan_spark.gathered`.
-
-    A table ends when its arrays have at least `size` rows.
-    """
+    """Tables that end when their arrays have `size` rows or more, from a row for each user, by `plan_spark.gathered`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

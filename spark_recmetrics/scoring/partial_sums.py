@@ -27,10 +27,7 @@ PAIRS_A_RANGE, MOST_RANGES = 1_000_000, 64
 
 
 class PartTotal(NamedTuple):
-    """A row of `storage.table_schemas.TOTALS`: the contribution of a part of the users to a total.
-
-    `total` and `count` are the sums of the numerators and of the denominators of a pooled metric.
-    """
+    """A row of `storage.table_schemas.TOTALS`: the contribution of a part of the users to a total."""
 
     model: Any
     name: str  # a tally, a user set (`users_…`), a counter or a moment
@@ -38,8 +35,8 @@ class PartTotal(NamedTuple):
     sum: float = 0.0
     deviation: float = 0.0  # the sum of squared deviations from their mean
     undefined: int = 0  # the number of undefined values
-    total: float = 0.0
-    count: float = 0.0  # type: ignore[assignment]  # the name of the column
+    total: float = 0.0  # the sum of the numerators of a pooled metric
+    count: float = 0.0  # type: ignore[assignment]  # the sum of its denominators
     examples: list[str] = []  # up to `N_EXAMPLES` users, if a check may report them
 
 

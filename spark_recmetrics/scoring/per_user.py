@@ -124,15 +124,11 @@ def read_bucket(lists: pd.DataFrame, truth: pd.DataFrame, scoring: Scoring, side
 
 
 class _Ids(NamedTuple):
-    """Users and items of a bucket as numbers: (L,) of the rows of lists, (T,) of the rows of the ground truth, (M,) of members.
+    """Users and items of a bucket as numbers: (L,) of the rows of lists, (T,) of those of the ground truth, (M,) of members."""
 
-    `users` and `items` are the ids by number. The first `n_users` users have a list or ground truth or are members, the others
-    have only training rows.
-    """
-
-    users: Any
-    n_users: int
-    items: Any
+    users: Any  # ids by number
+    n_users: int  # with a list or ground truth, or members: the first ones; the others have only training rows
+    items: Any  # ids by number
     list_user: Ints
     list_item: Ints
     truth_user: Ints

@@ -148,11 +148,9 @@ def _in_buckets(rows: Mapping[int, DataFrame], known: Known[DataFrame], request:
 
 
 def mixed(tables: Mapping[int, DataFrame], *, filled: bool = False) -> DataFrame:
-    """The union of tables by kind. If there are several, the column `columns.KIND` has the kind of each row.
-
-    A union needs one shuffle. A join would shuffle lists and ground truth once more. With `filled`, integers in columns that a
-    table lacks are 0, not null: pandas would read a column with a null as doubles, in which close ids are equal.
-    """
+    """The union of tables by kind. If there are several, the column `columns.KIND` has the kind of each row."""
+    # A union needs one shuffle. A join would shuffle lists and ground truth once more.
+    # With `filled`, missing integers are 0: pandas would read a column with a null as doubles, in which close ids are equal.
     if len(tables) == 1:
         return next(iter(tables.values()))
     types = {field.name: field.dataType for rows in tables.values() for field in rows.schema}
@@ -169,11 +167,8 @@ def mixed(tables: Mapping[int, DataFrame], *, filled: bool = False) -> DataFrame
 
 
 def gathered(tables: Mapping[int, DataFrame]) -> DataFrame:
-    """A row for each user: `user`, never null, and for each kind an array of its rows, in the column `columns.rows_of_kind`.
-
-    Spark collects the rows of a user within a partition before the shuffle, so that it shuffles far fewer rows and need not
-    sort them by user.
-    """
+    """A row for each user: `user`, never null, and for each kind an array of its rows, in the column `columns.rows_of_kind`."""
+    # Spark collects a user's rows within a partition before the shuffle. It shuffles far fewer rows, and need not sort by user.
     structs = {kind: StructType([field for field in rows.schema if field.name != "user"]) for kind, rows in tables.items()}
 
     def in_column(kind: int, rows: DataFrame) -> DataFrame:
@@ -211,12 +206,9 @@ def _in_order(per_user: DataFrame, models: Sequence[str]) -> DataFrame:
 
 
 def rating_errors(predictions: DataFrame, truth: DataFrame, metrics: Sequence[Metric], convention: Convention) -> DataFrame:
-    """Moments of the rating errors, and the rating metrics, of each (model, user) with a pair: a join and a `groupBy`.
-
-    Rows with a NaN, null or infinite score, or with a NaN or null rating, make no pair. The columns are `[model,] user`, those
-    of `Moments`, `n_pair_duplicates` (pairs that repeat an item, or that `without_repeats` dropped), `n_truth_duplicates` (rows
-    of the ground truth that repeat an item with a pair), and one double per metric.
-    """
+    """Moments of the rating errors, and the rating metrics, of each (model, user) with a pair: a join and a `groupBy`."""
+    # Rows with an unusable score or rating make no pair. `n_pair_duplicates` are pairs that repeat an item, or that
+    # `without_repeats` dropped; `n_truth_duplicates` are rows of the ground truth that repeat an item with a pair.
     predicted = predictions.withColumn("score", F.col("score").cast("double"))
     predicted = predicted.where(~number_of(F.col("score")).unusable)
     if convention.rating_clip == "truth_range":
