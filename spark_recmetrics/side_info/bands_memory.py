@@ -94,10 +94,7 @@ def _read(side: Side, inputs: MemoryInputs, columns: Columns, bands: Sequence[Ba
 def read_bands(
     side: Side, table: MemoryTable, bands: Sequence[Band], key: str, *, id_col: str, id_type: ColumnType
 ) -> pd.DataFrame:
-    """The ids of a table, each once, and `Band.column` for each band: a string, a list of strings, or None.
-
-    `id_type` is the type of ids in the evaluation. An id that is repeated raises `DataError`.
-    """
+    """The ids, and `Band.column` for each band: a string, a list of strings, or None. Repeated ids raise `DataError`."""
     values = {band.column: _values(side, table, band, key) for band in bands}
     column = cast_ids(table.column(id_col), id_type)
     has_id = column.is_valid().to_numpy()

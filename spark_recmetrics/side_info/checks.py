@@ -40,10 +40,7 @@ _GROUPS_FORM = "a string, an integer, a boolean or a date"
 
 
 def band_type(schema: TableSchema, side: Side, band: Band, key: str) -> ColumnType:
-    """The type of a column with the values of a slice or with groups. Only items can have several values, in an array.
-
-    The key is the argument that names the column: `slices` or `groups`.
-    """
+    """The type of a column of `slices` or `groups`, which is the key. Only items can have several values, in an array."""
     if band.edges:
         return schema.typed(None, band.name, NUMBER_KINDS, "a number, because the slice has edges")
     edges = "; give edges to other numbers, as in 'age(18, 35)'" if key == "slices" else ""
@@ -111,12 +108,8 @@ def check_values(key: str, slice_: Slice, n_values: int) -> None:
 
 
 def check_item_features(counts: Mapping[str, Any], examples: str) -> None:
-    """Check that each item has one row, with examples of others, and that feature vectors can be compared.
-
-    The counts are the number of `rows` and `items`; with vectors their `shortest` and `longest` length, None without any; and
-    the number of `misplaced` sparse vectors, which do not fit their size, and of `broken` ones, with a missing or non-finite
-    number.
-    """
+    """Check that each item has one row, with examples of others, and that feature vectors can be compared."""
+    # Sparse vectors that do not fit their size are `misplaced`. Vectors with a missing or non-finite number are `broken`.
     check_once("item_features", "item", counts["rows"] - counts["items"], examples)
     if counts.get("misplaced"):
         raise DataError(

@@ -42,10 +42,8 @@ def parts_of_items(n_buckets: int) -> int:
 
 
 def trained_items(inputs: Inputs, needs: Collection[str], resources: ExitStack) -> DataFrame | None:
-    """`item, n_rows` of every item with a training row, kept until `resources` is closed; None if no metric needs them.
-
-    If a metric needs the audience, `n_users` is counted, too, which shuffles all rows.
-    """
+    """`item, n_rows` of every item with a training row, kept until `resources` is closed; None if no metric needs them."""
+    # If a metric needs the audience, `n_users` is counted, too, which shuffles all rows.
     if inputs.train is None or not POPULARITY_NEEDS & set(needs):
         return None
     rows, count = clean_train(inputs.train), F.count(F.lit(1))

@@ -65,12 +65,10 @@ class Trained:
 
 
 def pack(numbers: Ints, features: Floats, groups: Iterable[Ints]) -> list[bytes]:
-    """The properties of each item as bytes, a multiple of 8.
-
-    They are (I, 2 + B) training rows of the item, users who have one, and its categories, one bit each; its (I, D) features,
-    NaN without any; and (I,) arrays of indexes into `ItemSummary.groups`. Arrays are slow to send to Python: for each row,
-    Spark reads all earlier rows of the batch.
-    """
+    """The properties of each item as bytes, a multiple of 8."""
+    # Not as arrays: to send one to Python, Spark reads all earlier rows of the batch.
+    # `numbers`: (I, 2 + B) training rows of the item, users who have one, and its categories, one bit each.
+    # `features`: (I, D), NaN without any. `groups`: (I,) arrays of indexes into `ItemSummary.groups`.
     fixed = np.concatenate([numbers.astype("<i8"), features.astype("<f8").view("<i8")], axis=1)
     return [row.tobytes() + of_item.astype("<i8").tobytes() for row, of_item in zip(fixed, groups, strict=True)]
 

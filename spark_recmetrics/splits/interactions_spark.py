@@ -154,10 +154,8 @@ def _frequent(frame: DataFrame, name: str, least: int) -> DataFrame:
 
 
 def _with_cut(frame: DataFrame, counts: Sequence[Column], share: Fraction) -> DataFrame:
-    """The counts, and the smallest time such that at most a share of the rows is at this time or later.
-
-    One task sorts the distinct times with their numbers of rows; the rows themselves do not move there.
-    """
+    """The counts, and the smallest time such that at most a share of the rows is at this time or later."""
+    # One task sorts the distinct times with their numbers of rows; the rows themselves do not move there.
     times = frame.groupBy(TIME).agg(*counts)
     together = Window.partitionBy(F.lit(0))
     later = together.orderBy(F.col(TIME).desc()).rowsBetween(Window.unboundedPreceding, Window.currentRow)

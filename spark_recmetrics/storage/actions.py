@@ -42,11 +42,8 @@ _OBSERVATION_TIMEOUT = 10.0
 
 
 def in_parallel(spark: SparkSession, *reads: Callable[[], Any]) -> list[Any]:
-    """The results of independent functions that start jobs, in the order of the functions.
-
-    The jobs share the cluster, which a single small job leaves idle. If functions fail, the first error is raised when all have
-    ended.
-    """
+    """The results of functions that start jobs, in parallel, because a single small job leaves the cluster idle."""
+    # If functions fail, the first error is raised when all have ended.
     if not _THREADS_HAVE_SESSION:
         return [read() for read in reads]
     results: list[Any] = [None] * len(reads)
@@ -140,11 +137,8 @@ class RowCounts(NamedTuple):
         return numbered.observe(self.observation, *self.counts, recounted).drop(_ROW_NUMBER)
 
     def observed_counts(self) -> dict[str, Any]:
-        """The counts that a finished job observed.
-
-        Spark loses an observation when it removes its branch from the plan, for instance next to an empty table, and counts
-        rows twice when an executor is lost. In both cases another job counts the rows.
-        """
+        """The counts that a finished job observed. If they are lost, or an executor was lost, another job counts the rows."""
+        # Spark loses an observation when it removes its branch from the plan, for instance next to an empty table.
         observed = self._observed()
         if "rows" in observed and observed.pop(RECOUNTED, None) == 0:
             return observed
@@ -175,10 +169,7 @@ def example_values(frame: DataFrame, sep: str = ", ") -> str:
 
 
 def materialize(frame: DataFrame) -> DataFrame:
-    """The frame, kept after its first use, so that later readers do not compute it again.
-
-    If the session cannot keep it (serverless compute), each reader computes it again, with the same rows.
-    """
+    """The frame, kept after its first use. If the session (serverless compute) cannot keep it, each use computes it again."""
     try:
         return frame.persist()
     except PySparkException as error:

@@ -37,12 +37,9 @@ _DIGITS = r"^[-+]?\p{Nd}+$"
 
 
 def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> StructType:
-    """The columns of CSV files in the types in which they are read.
-
-    Ids are integers if all of them are written as integers, otherwise strings: Spark would read 012 and 12 as one number.
-    Names, and columns whose type is given, are strings. Other columns have the type that Spark guesses, unless it changes
-    integers. Raises `DataError` if the files are empty, or Spark would lose data silently.
-    """
+    """The columns of CSV files in the types to read them. Raises `DataError` if files are empty, or Spark would lose data."""
+    # Ids are integers if all of them are written as integers, otherwise strings: Spark would read 012 and 12 as one number.
+    # Names, and columns whose type is given, are strings. Others have Spark's type, unless it changes integers.
     _check_encoding(files)
     columns = guessed.fields
     if not columns:

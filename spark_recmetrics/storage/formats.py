@@ -55,10 +55,7 @@ _GLOB_SIGNS = set("*?[]{}")
 def format_of_table(
     log: str, path: str, given: FileFormat | None, relation: Literal["is", "is inside", "contains"] = "is"
 ) -> FileFormat:
-    """The format of a table, from a file of its log. Raises `ValueError` if the path is not to be read as files of that format.
-
-    `relation`: whether the path is the folder of the table, or is inside it or contains it.
-    """
+    """The format of a table, from a file of its log. Raises `ValueError` if the path is not to be read as its files."""
     match = cast("re.Match[str]", _LOG_FILE.fullmatch(log))
     kind = next(kind for kind in ("Delta", "Iceberg", "Hudi") if match[kind])
     place = f"{path} {relation} {'an' if kind == 'Iceberg' else 'a'} {kind} table"
@@ -264,10 +261,8 @@ def _table_log(spark: SparkSession, folder: str, options: Mapping[str, str]) -> 
 
 
 def _folders_of_table(path: str) -> Iterator[str]:
-    """The path and the folders above it that can be the folder of a table which has its files there.
-
-    Above a table's files are folders of partitions such as `day=2026-11-28`, and for Iceberg a folder such as `data`.
-    """
+    """The path and the folders above it that can be the folder of a table which has its files there."""
+    # Above a table's files are folders of partitions such as `day=2026-11-28`, and for Iceberg a folder such as `data`.
     place = path.rstrip("/")
     is_inside = True
     while is_inside:

@@ -32,10 +32,8 @@ _SEVERAL = r"[}\]]\s*[{\[]"
 
 
 def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> StructType:
-    """The columns of JSON files in the types in which they are read. Columns whose type is given are strings.
-
-    Raises `DataError` if the files are empty, or Spark would lose or change data silently.
-    """
+    """The columns of JSON files in the types to read them; those whose type is given are strings."""
+    # Raises `DataError` if the files are empty, or Spark would lose or change data silently.
     if not guessed.fields:
         raise DataError(f"{files.key}: expected records, found empty files at {files.path!r}: check the location")
     as_string = files.options.get("primitivesAsString", "").lower() == "true"
@@ -66,10 +64,7 @@ def check(
     integers: Sequence[str] = (),
     roles: Roles = NO_ROLES,
 ) -> None:
-    """Check the text of files, which have columns with these names.
-
-    Of `strings` all values must be strings, and those of `integers` must be written in the usual form.
-    """
+    """Check the text of files with these columns, that `strings` are strings, and `integers` are written in the usual form."""
     lines = with_places(files.lines(whole=files.multi_line))
     value, encoding = F.col("value"), files.encoding
     if encoding is not None and encoding.upper() != "UTF-8":

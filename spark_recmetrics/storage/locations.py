@@ -57,11 +57,9 @@ def filter_values(value: object) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _ReadBy:
-    """Makes pydantic read a value with a function, so that there is one error, not one for each member of a union.
+    """Makes pydantic read a value with a function: one error, not one per member of a union."""
 
-    Written without pydantic, which an evaluation does not need.
-    """
-
+    # Does not import pydantic, which an evaluation does not need.
     function: Callable[[object], object]
     json_schema: dict[str, Any]
 

@@ -36,10 +36,7 @@ class StepCounts:
 
 @contextmanager
 def step(spark: SparkSession, text: str) -> Iterator[StepCounts]:
-    """Name the Spark jobs of a block, and log its duration, and the counts that the block has set, when it ends.
-
-    A block inside another block logs nothing, and neither does a block that fails.
-    """
+    """Name the Spark jobs of a block. When it ends, log its duration and counts, unless it fails or is inside another block."""
     outer, start, counts = _outer_steps.get(), time.monotonic(), StepCounts()
     path = f"{outer}: {text}" if outer else text
     token = _outer_steps.set(path)

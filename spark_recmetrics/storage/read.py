@@ -43,8 +43,7 @@ _CHECKED = {"csv": csv_files.checked_schema, "json": json_files.checked_schema}
 def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, roles: Roles = NO_ROLES) -> DataFrame:
     """The rows at a location that its filter keeps. `key` is its configuration key.
 
-    Raises `ConfigError` if a secret is missing. Raises `DataError` if the table cannot be read in that format and filtered, or
-    values would be lost or changed silently.
+    Raises `ConfigError` if a secret is missing, and `DataError` if the table cannot be read or values would change silently.
     """
     options = with_usual_names(vault.options(location.options, key))
     where = f"table {location.table!r}" if location.table else f"{location.format or 'files'} at {location.path!r}"
@@ -108,11 +107,8 @@ def _check_partitions(spark: SparkSession, files: InputFiles, options: Mapping[s
 
 @contextmanager
 def example_in_errors() -> Iterator[None]:
-    """Raise `DataError` with an example instead of `WrongTypeError`.
-
-    Readers of text files make a column of strings if a single value is not a number, or if there are no rows. The message shows
-    such a value, or says that there are no rows.
-    """
+    """Raise `DataError` instead of `WrongTypeError`, with a value that is not a number, or saying that there are no rows."""
+    # Readers of text files make a column of strings if a single value is not a number, or if there are no rows.
     try:
         yield
     except WrongTypeError as error:

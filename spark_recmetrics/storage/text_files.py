@@ -58,10 +58,7 @@ class Fault(NamedTuple):
 
 
 class RowCheck(NamedTuple):
-    """A check of rows: what to show of a faulty one, null for the others, and the message about the first fault.
-
-    The message is None if a second look at the files finds no fault.
-    """
+    """A check: what to show of a faulty row, else null, and the message about the first, None if it has no fault after all."""
 
     example: Column
     message: Callable[[Fault], str | None]

@@ -33,11 +33,9 @@ _WIDE = T.DecimalType(38, 18)
 
 
 def with_types(frame: DataFrame, types: Mapping[str, str], key: str, options: Mapping[str, str]) -> DataFrame:
-    """The table with these columns in these types; `options` of the reader say how strings show numbers and times.
-
-    Raises `DataError` if a column is missing, cannot be cast, or would lose a value: null where there was a value, a fraction
-    cut off, or an integer that a floating point number does not show exactly.
-    """
+    """The table with columns in these types. `options` of the reader say how strings show numbers and times."""
+    # Raises `DataError` if a column is missing, cannot be cast, or would lose a value: null where there was a value, a fraction
+    # cut off, or an integer that a floating point number does not show exactly.
     kinds = {field.name: field.dataType for field in frame.schema.fields}
     for name in types:
         if name not in kinds:
@@ -129,11 +127,8 @@ def _from_text(value: Column, to: T.DataType, options: Mapping[str, str]) -> Col
 
 
 def filtered(frame: DataFrame, where: Mapping[str, Any], key: str) -> DataFrame:
-    """The rows in which each column of `where` has its value, or one of its values. Null is no value.
-
-    Values are compared in the type of the column: a value is never cast to another type, and neither is the column. Raises
-    `DataError` if a column is missing, or its type cannot hold a value.
-    """
+    """The rows in which each column of `where` has its value, or one of its values. Null is no value."""
+    # Neither values nor columns are cast. Raises `DataError` if a column is missing, or its type cannot hold a value.
     types = {field.name: field.dataType for field in frame.schema.fields} if where else {}
     kept = frame
     for name, given in where.items():

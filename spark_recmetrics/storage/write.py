@@ -38,10 +38,8 @@ def destination(output: Output, name: str) -> str:
 
 
 def published_table(spark: SparkSession, output: Output, name: str, schema: types.StructType | None = None) -> DataFrame | None:
-    """A table of the output as it is now, None if it does not exist. Raises `PublishError` if the format is another one.
-
-    The schema is that of parquet and ORC files; None: the schema of one of them. Delta and the catalog store schemas.
-    """
+    """A table of the output as it is now, None if there is none. Raises `PublishError` if the format is another one."""
+    # `schema` is that of parquet and ORC files, by default that of one of them. Delta and the catalog store schemas.
     target = destination(output, name)
     try:
         if output.path is None:
@@ -66,10 +64,7 @@ def published_table(spark: SparkSession, output: Output, name: str, schema: type
 def collect_published(
     spark: SparkSession, output: Output, name: str, schema: types.StructType, select: Callable[[DataFrame], DataFrame]
 ) -> list[Row]:
-    """The few rows that are selected from a table of the output; none if it does not exist.
-
-    The table is read again if another process removes files.
-    """
+    """The few rows that are selected from a table of the output; none if it does not exist. Read again if files are removed."""
 
     def collect() -> list[Row]:
         table = published_table(spark, output, name, schema)
@@ -79,10 +74,8 @@ def collect_published(
 
 
 def _refresh(spark: SparkSession, target: str) -> None:
-    """Forget the cached file list of a catalog table, because another process may have written since.
-
-    Serverless compute rejects this and does not need it: its tables are Delta, which reads the newest version every time.
-    """
+    """Forget the cached file list of a catalog table, because another process may have written since."""
+    # Serverless compute rejects this and does not need it: its tables are Delta, which reads the newest version every time.
     try:
         spark.catalog.refreshTable(target)
     except PySparkException as error:
@@ -92,10 +85,8 @@ def _refresh(spark: SparkSession, target: str) -> None:
 
 
 def add_partitions(rows: DataFrame, output: Output, name: str, partitions: Sequence[str]) -> None:
-    """Write rows into new partitions of a table, which become visible when the job ends, or never.
-
-    The partition columns are the last columns. The table is created if needed. Raises `PublishError` if writing fails.
-    """
+    """Write rows into new partitions of a table, made if needed; visible when the job ends, or never. Raises `PublishError`."""
+    # The partition columns are the last columns.
     target = destination(output, name)
     try:
         with causes_named():  # of a table whose rows are read while they are written
@@ -163,11 +154,8 @@ def _sql_type(kind: types.DataType) -> str:
 
 
 def probe_output(spark: SparkSession, output: Output) -> str | None:
-    """Write a table of one row to the output, in the same way as other tables, and remove it. Raises `PublishError`.
-
-    Returns the path if it cannot be removed: Spark's DataFrame API deletes no files, so only a folder of this machine is
-    removed. Its name is always the same and starts with `_`, which hides it from readers.
-    """
+    """Write a table of one row to the output and remove it; the path if it cannot be removed. Raises `PublishError`."""
+    # Spark's DataFrame API deletes no files, so only a folder of this machine is removed. `_` hides it from readers.
     rows = spark.range(1).withColumn("part", F.lit("probe"))
     if output.path is not None:
         return _probe_path(rows, output, Path(re.sub("^file:/+", "/", output.path)))
