@@ -264,9 +264,8 @@ def check_gates(
     for gate in gates:
         models = {row["model"] for row in rows} - {gate.baseline} if gate.model is None else {gate.model}
         for model in sorted(models) or [None]:
-            row = next(
-                (row for row in rows if (row["model"], row["metric"], row["slice"]) == (model, gate.metric, "all")), None
-            )
+            key = (model, gate.metric, "all")
+            row = next((row for row in rows if (row["model"], row["metric"], row["slice"]) == key), None)
             problem = _problem_of_value(gate, model, row)
             if row is None or problem:
                 decision = _Decision(problem, failed=True)

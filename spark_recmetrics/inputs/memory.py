@@ -229,10 +229,8 @@ def read_inputs(tables: Tables, request: Request) -> MemoryInputs:
         uncut=uncut,
         members=_members(tables, sources, chosen, request),
     )
-    counts = {
-        table: _counted(rows, faults)
-        for table, (rows, faults) in row_rules.faults_by_table(inputs, request, _columns_of).items()
-    }
+    by_table = row_rules.faults_by_table(inputs, request, _columns_of)
+    counts = {table: _counted(rows, faults) for table, (rows, faults) in by_table.items()}
     for table, rows in predicted.items():
         counts[table] |= {name: int(is_first.sum()) for name, is_first in row_rules.first_ranks(_columns_of(rows)).items()}
     counts["truth"] |= _truth_counts(truth, request.convention, has_ratings=chosen.has_ratings)

@@ -110,10 +110,8 @@ def with_counts(inputs: Inputs, request: Request) -> Inputs:
     for table, rows in inputs.predicted.items():
         ranks = row_rules.first_ranks(_columns_of(rows))
         further[table] = [F.count_if(is_first).alias(name) for name, is_first in ranks.items()]
-    counts = {
-        table: RowCounts.of(rows, faults, further.get(table, ()))
-        for table, (rows, faults) in row_rules.faults_by_table(inputs, request, _columns_of).items()
-    }
+    by_table = row_rules.faults_by_table(inputs, request, _columns_of)
+    counts = {table: RowCounts.of(rows, faults, further.get(table, ())) for table, (rows, faults) in by_table.items()}
     return replace(inputs, counts=counts)
 
 
