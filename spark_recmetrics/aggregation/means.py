@@ -48,6 +48,7 @@ class Mean:
 
 def combined(rows: Iterable[Sequence[Any]]) -> dict[Any, dict[str, Any]]:
     """By model, totals of rows of `part_totals`: numbers, a mapping for each tally, and examples of users in `…_example`."""
+    # Sums are exact before they are rounded, so the order of the rows changes nothing.
     parts: dict[Any, dict[str, list[PartTotal]]] = {}
     for row in rows:
         part = PartTotal._make(math.nan if value is None else value for value in row)  # Spark returns NaN as null

@@ -171,6 +171,7 @@ class _Drop(NamedTuple):
 
 def drops_against(row: Row, reference: float, history: Sequence[Row], model: str, allowed: Callable[[float], float]) -> Drops:
     """The drops against another model, with the value `reference` in this run; by `as_of`, the latest run with both counts."""
+    # A difference of means in SUMMARY is the mean of the paired differences, if both models have the same users.
     runs: dict[tuple[str, str], dict[str, Row]] = {}
     for other in sorted(history, key=_order):
         if same_metric(other, row) and other["model"] in (row["model"], model):
