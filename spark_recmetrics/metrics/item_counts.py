@@ -207,9 +207,8 @@ def list_shares(
     bootstrap replicate of the value (Efron, The jackknife, the bootstrap and other resampling plans, SIAM 1982). A contribution
     is NaN for a user without a list, or if there is no value without the list.
 
-    The rows are columns with an entry for each item of a list: `user`, an index into the U users; `model`; `known`, whether the
-    item is in the catalog; and for each `CountSpec` the columns of `item_columns` for this model and item, 0 if the list does
-    not belong to it. With `item` if lists may hold an item more than once. `counts` are those of `counts_of`.
+    The rows are columns with an entry for each item of a list: `user`, an index; `model`; `known`, whether the catalog has it;
+    those of `item_columns`, 0 if the list does not belong to the `CountSpec`; and `item`, if lists may have repeats.
     """
     shares = np.full((n_users, n_models, len(metrics)), np.nan)
     counted = count_specs(metrics, convention)

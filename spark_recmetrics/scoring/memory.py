@@ -175,7 +175,7 @@ def rating_range(truth: pa.Table, convention: Convention) -> tuple[float, float]
 
 
 def distinct_items(lists: pd.DataFrame, request: Request) -> pd.DataFrame:
-    """If the convention drops repeats: one row per item of a list, with `n_left_out`, the number of its repeats."""
+    """If repeats are dropped: one row per item of a list, with `n_left_out`, its repeats. Users and items are numbers."""
     if request.convention.duplicates != "first":
         return lists
     keys = [name for name in ("model", "user", "item") if name in lists]

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LARGEST_TO_ALL = 2**26
-"""The maximum size, in bytes, of the properties of items that are sent to every bucket. Larger tables are joined to the rows of
-lists."""
+"""The maximum size, in bytes, of the item properties that every bucket gets. Larger ones are joined to the rows of lists."""
 
 
 def learn(inputs: Inputs, request: Request, resources: ExitStack) -> Known[DataFrame]:

@@ -24,8 +24,7 @@ NOT_ON_SERVERLESS = "NOT_SUPPORTED_WITH_SERVERLESS"
 """Databricks' error class for what a session on serverless compute may not do."""
 
 NOT_FOUND = re.compile("PATH_NOT_FOUND|PATH_DOES_NOT_EXIST|UNABLE_TO_INFER_SCHEMA|DELTA_TABLE_NOT_FOUND")
-"""Errors of Spark and Delta for a path without files, or with a Delta log that another run has just begun. A killed run can
-leave an empty folder or such a log."""
+"""Errors of Spark and Delta for a path without files, or a Delta log just begun. A killed run can leave either."""
 
 RETRIES = 3
 """How often an action is repeated after another process has interfered."""
@@ -108,9 +107,8 @@ _PARTITION_BITS = 33
 class RowCounts(NamedTuple):
     """Counts of rows, of rows with the fault of each data check, and further aggregates, taken while a job reads a table.
 
-    When an executor is lost, its tasks run again, and Spark adds their counts twice: an observation of 1,000 rows can report
-    2,000 (seen on 4.2, with a persisted result). `RECOUNTED` detects this. It compares how often the first row of a partition
-    was read with the number of distinct partitions.
+    When an executor is lost, its tasks run again, and Spark adds their counts twice (seen on 4.2, with a persisted result).
+    `RECOUNTED` detects this. It compares how often the first row of a partition was read with the number of partitions.
     """
 
     observation: Observation

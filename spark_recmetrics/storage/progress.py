@@ -1,7 +1,4 @@
-"""Report the progress of a run: names of jobs in the Spark UI, and a line per step in the log or on a terminal.
-
-This starts no Spark job.
-"""
+"""Report the progress of a run: names of jobs in the Spark UI, and a line per step in the log or on a terminal."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _CHECKED = {"csv": csv_files.checked_schema, "json": json_files.checked_schema}
 def read_table(spark: SparkSession, location: Location, key: str, vault: Vault, roles: Roles = NO_ROLES) -> DataFrame:
     """The rows at a location that its filter keeps. `key` is its configuration key.
 
-    Raises `ConfigError` if a secret is missing, and `DataError` if the table cannot be read or values would change silently.
+    Raises `ConfigError` if a secret is missing, `DataError` if the rows cannot be read, or would be lost or changed silently.
     """
     options = with_usual_names(vault.options(location.options, key))
     where = f"table {location.table!r}" if location.table else f"{location.format or 'files'} at {location.path!r}"
@@ -144,10 +144,8 @@ _N_FILES = 100
 _FOOTER = 1_000_000
 """How many bytes at the end of a parquet file are read to find its columns."""
 
-
 _NO_UTF_8 = re.compile("Wrapping (.*) failed|'utf-8' codec can't decode|Invalid UTF-?8|not valid UTF-?8|INVALID_UTF8")
 """Errors of Arrow, Python and Spark for a string with bytes that are not UTF-8."""
-
 
 _NO_MODULE = re.compile("ModuleNotFoundError: No module named '(numpy|pandas|pyarrow|spark_recmetrics)")
 

@@ -51,8 +51,7 @@ SUMMARY = _schema(
     "higher_is_better boolean, config_hash string, data_hash string, version string, computed_at timestamp, job string, "
     "small boolean"
 )
-"""One row per model, slice and metric. `metric` is the full name of the metric with its cut-off; `small` marks values of slices
-with too few users."""
+"""One row per model, slice and metric (full name with cut-off). `small` marks values of slices with too few users."""
 
 DATA_REPORT = _schema("check string, table string, level string, n_rows bigint, share double, example string")
 """One row per data check and table. `level` is `info`, `warn` or `error`; `share` is of the rows or users of the table."""

@@ -1,7 +1,4 @@
-"""The types of an input table: columns in the types that the caller gives, and the rows that have given values.
-
-A value that the type of its column cannot hold is an error.
-"""
+"""The types of an input table: columns in the types that the caller gives, and the rows that have given values."""
 
 from __future__ import annotations
 
