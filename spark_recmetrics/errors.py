@@ -62,10 +62,10 @@ class DataWarning(UserWarning):
 
 def not_utf_8(example: str | None) -> str:
     """The message about a string with bytes that are not UTF-8."""
-    found = f"such as {example!r}" if example else "which Python cannot read"
+    shown = f", for example {example!r}" if example else ""
     return (
-        f"expected strings in UTF-8 as ids and names, found other bytes, {found}: write the table in UTF-8, or decode the "
-        "column first, in Spark by decode(cast(NAME as binary), 'ISO-8859-1')"
+        f"expected ids and names in UTF-8, found bytes that are not valid UTF-8{shown}: write the table in UTF-8, or decode "
+        "the column first. In Spark: decode(cast(NAME as binary), 'ISO-8859-1')"
     )
 
 

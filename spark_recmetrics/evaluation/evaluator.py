@@ -213,8 +213,8 @@ def _check_columns(frames: Mapping[str, pd.DataFrame], needs: Needs) -> None:
     for column, metric in needed.items():
         name = "recommendations" if column == "score" else "truth"
         if metric is not None and not any(column in frame for frame in frames.values()):
-            advice = f"give {'tables with one' if column == 'propensity' else f'a dict from item to {column}'}"
-            raise DataError(f"{name}: expected a {column} of each item, which {metric} needs, found none: {advice}")
+            advice = "tables with a propensity column" if column == "propensity" else f"each user a dict from item to {column}"
+            raise DataError(f"{name}: {metric} needs a {column} of each item, found none: give {advice}")
 
 
 def _warn(result: Result) -> None:

@@ -150,7 +150,7 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
         return further
 
     def unmatched(self, inputs: Inputs) -> list[DataCheck]:
-        """The checks of tables of side information. Almost always a sample of the ground truth has an id of each table."""
+        """The checks of side information. A table is joined with all ground truth only if a sample has none of its ids."""
         truth, checks, ids = clean_truth(inputs.truth, self.request), list[DataCheck](), dict[tuple[str, Side], DataFrame]()
         for name, side, table, column in inputs.side_ids(self.request.columns):
             ids[name, side] = table.select(column_of(table, column).cast(truth.schema[side].dataType).alias(side))

@@ -237,8 +237,8 @@ MEANINGS: Mapping[str, Meaning] = {
     "null_ids": Meaning("row", "with a null user, item or model", "Remove such rows"),
     "unusual_ids": Meaning(
         "row",
-        "with an id that has a blank at an end, or combining characters (the Unicode form NFD)",
-        "It equals only ids that are written in the same way. Trim and normalize the ids of all tables",
+        "with leading or trailing whitespace or combining characters (Unicode NFD) in an id",
+        "Such ids match only identically written ids. Trim and normalize the ids in all tables",
     ),
     "nan_scores": Meaning("row", "with a NaN or null score", "Remove such rows"),
     "nan_ratings": Meaning("row", "with a NaN, null or infinite rating", "Remove such rows"),
@@ -284,7 +284,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "items_in_both": Meaning("", "no item of the ground truth is predicted for any user", _SAME_IDS.format("items")),
     **{
         f"no_{side}s_in_truth": Meaning(
-            "", f"it has no {side} of the ground truth", f"Check that {side}s have the same ids in both tables"
+            "", f"no {side} in this table appears in the ground truth", f"Check that {side}s have the same ids in both tables"
         )
         for side in ("user", "item")
     },

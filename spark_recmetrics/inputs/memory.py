@@ -91,7 +91,7 @@ class MemoryTable:
         """A column of arrays. `DataError` if pandas has sets, which Arrow reads in any order."""
         if self.is_pandas and any(isinstance(value, set | frozenset) for value in self._table[name]):
             raise DataError(
-                f"{self.name}: column {name!r}: expected lists, which have an order, found a set: make a list of it"
+                f"{self.name}: column {name!r}: expected ordered lists, found a set: convert it to a list in its order"
             )
         return self.column(name)
 
@@ -298,7 +298,7 @@ def cast_ids(column: pa.ChunkedArray, to: ColumnType) -> pa.ChunkedArray:
 
 
 def as_doubles(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The nearest doubles. Arrow's own cast of a decimal is often the next one."""
+    """The column as the nearest doubles. Arrow's cast of a decimal can be one double off."""
     column = column.cast(pa.string()) if pa.types.is_decimal(column.type) else column
     return column.cast(pa.float64(), safe=False)
 

@@ -37,7 +37,7 @@ class Number(NamedTuple):
 
 
 class RowColumns(NamedTuple):
-    """The names of the columns of canonical rows; by name, whether a value is null, it as a double, and `unusual_ids`."""
+    """The names of the columns of canonical rows; by name, which values are null, the values as doubles, and unusual ids."""
 
     names: Collection[str]
     null: Callable[[str], Any]

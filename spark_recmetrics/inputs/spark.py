@@ -227,7 +227,7 @@ def union_models(table: str, frames: Mapping[str, DataFrame], columns: Columns, 
 
 
 def _check_single_models(table: str, frames: Mapping[str, DataFrame], columns: Columns) -> None:
-    """Check that a model column, which is not read, has at most one model in each table, by a job if there is such a column."""
+    """Raise `DataError` if a model column, which is not read, has several models. A job runs only if there is such a column."""
     named = [
         (model, frame.select(column_of(frame, columns.model).cast("string").alias("name")))
         for model, frame in frames.items()

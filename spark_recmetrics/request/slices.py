@@ -57,7 +57,7 @@ class Band:
         return f"{quoted}({', '.join(map(_shown, self.edges))})" if self.edges else quoted
 
     def limits(self, type_name: str) -> tuple[float, ...]:
-        """The edges for numbers of a type: 0.7 in single precision is below 0.7."""
+        """The edges in the precision of the column: as a float, 0.7 is less than the double 0.7."""
         return tuple(float(np.float32(edge)) for edge in self.edges) if type_name == "float" else self.edges
 
     @property
@@ -139,7 +139,7 @@ def _edges(text: str, inside: str) -> tuple[float, ...]:
     if not all(map(math.isfinite, edges)):
         raise ConfigError(f"{text!r}: expected numbers as edges, found {inside.strip() or 'nothing'}")
     if not exact:
-        raise ConfigError(f"{text!r}: expected edges that a double holds exactly, found {inside.strip()}")
+        raise ConfigError(f"{text!r}: expected integer edges up to 2**53, which a double holds exactly, found {inside.strip()}")
     if any(low >= high for low, high in pairwise(edges)):
         raise ConfigError(f"{text!r}: expected ascending edges, found {', '.join(map(_shown, edges))}")
     return edges

@@ -69,8 +69,8 @@ def models_of(request: Request, tables: Sequence[Frame], read_names: Callable[[F
         expected = f"a column {request.columns.model!r} (columns.model) with the values {', '.join(request.models)}"
         raise ConfigError(f"models: expected {expected}, found none: give model_name for predictions of one model")
     if request.models is not None and not tables and request.model_name not in (*request.models, Options.model_name):
-        expected = f"{request.model_name!r}, which is model_name"
-        raise ConfigError(f"models: expected {expected}, found {request.models[0]!r}: give one of them")
+        expected = f"{request.model_name!r} as in model_name"
+        raise ConfigError(f"models: expected {expected}, found {request.models[0]!r}: set only one of models and model_name")
     names = request.models or tuple(sorted({name for table in tables for name in read_names(table)})) or (request.model_name,)
     if (unreadable := next((name for name in names if "\ufffd" in name), None)) is not None:
         raise DataError(f"column {request.columns.model!r} (columns.model): {not_utf_8(unreadable)}")

@@ -172,16 +172,16 @@ def _other_case(files: TextFiles, fault: Fault) -> str:
 
 def _broken_characters(files: TextFiles, name: str, fault: Fault) -> str:
     return (
-        f"{files.key}: expected whole characters in column {name!r}, found half of a pair of \\u escapes in {fault.name}: "
-        f"{fault.shown}. Spark would read it as '?', so that different names become equal: correct these names"
+        f"{files.key}: expected valid Unicode in column {name!r}, found an unpaired surrogate escape in {fault.name}: "
+        f"{fault.shown}. Spark would read it as '?', so different names could become equal: fix these values"
     )
 
 
 def _unusual_integer(files: TextFiles, name: str, fault: Fault) -> str:
     return (
-        f"{files.key}: expected integers such as 0 and 1 in column {name!r}, found {fault.example} in {fault.name}. Spark "
-        f"would read it as {int(fault.example)}, which may be another id: set types: {{{name}: string}} in {files.key}, or "
-        "write it in the usual form"
+        f"{files.key}: expected integers without leading zeros in column {name!r}, found {fault.example} in {fault.name}. "
+        f"Spark would read it as {int(fault.example)}, which may be another id: set types: {{{name}: string}} in {files.key}, "
+        "or remove leading zeros, and write -0 as 0"
     )
 
 

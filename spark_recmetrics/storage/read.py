@@ -34,7 +34,7 @@ _DEFAULTS = {
 """Options of the reader, unless others are given."""
 
 _NOTHING_IGNORED = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
-"""Options of all readers, which a cluster's settings would otherwise decide: Spark would leave out what it cannot read."""
+"""Set for every reader, so that a cluster setting cannot make Spark skip damaged or missing files."""
 
 _CHECKED = {"csv": csv_files.checked_schema, "json": json_files.checked_schema}
 """How text files are checked, and in which types their columns are read."""

@@ -329,9 +329,9 @@ def test_evaluator_rejects_metrics_that_need_more_than_it_takes():
     with pytest.raises(srm.ConfigError, match="item_coverage@10 needs the catalog: use srm"):
         srm.compute_metrics(RATED, ["mae", "item_coverage"])
     for metric, lists, truth, told in (
-        ("rmse", ["a"], {"a": 4.0}, "recommendations: expected a score of each item, which rmse needs, found none"),
-        ("rmse", {"a": 1.0}, ["a"], "truth: expected a rating of each item, which rmse needs, found none: give a dict"),
-        ("ips", ["a"], ["a"], "truth: expected a propensity of each item, which ctr(estimator=ips)@2 needs, found none"),
+        ("rmse", ["a"], {"a": 4.0}, "recommendations: rmse needs a score of each item, found none"),
+        ("rmse", {"a": 1.0}, ["a"], "truth: rmse needs a rating of each item, found none: give each user a dict"),
+        ("ips", ["a"], ["a"], "truth: ctr(estimator=ips)@2 needs a propensity of each item, found none"),
     ):
         with pytest.raises(srm.DataError, match=re.escape(told)):
             srm.Evaluator(2, metric).evaluate({"u": lists}, {"u": truth})

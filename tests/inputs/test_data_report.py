@@ -466,7 +466,7 @@ def test_a_dropped_score_does_not_depend_on_the_metrics(session, metrics):
 def test_models_without_a_column_that_tells_them_apart(session):
     with pytest.raises(srm.ConfigError, match=r"models: expected a column 'model' .* with the values als, pop, found none"):
         run(session, [("u", "a", 1.0)], [("u", "a", 1.0)], models=["als", "pop"])
-    with pytest.raises(srm.ConfigError, match="models: expected 'pop', which is model_name, found 'als': give one of them"):
+    with pytest.raises(srm.ConfigError, match="models: expected 'pop' as in model_name, found 'als': set only one"):
         run(session, [("u", "a", 1.0)], [("u", "a", 1.0)], models=["als"], model_name="pop")
     for names in ({"models": ["als"]}, {"model_name": "als"}, {"models": ["als"], "model_name": "als"}):
         assert list(run(session, [("u", "a", 1.0)], [("u", "a", 1.0)], **names).to_dict()) == ["als"]

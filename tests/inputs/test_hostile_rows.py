@@ -202,7 +202,7 @@ def test_categories_of_polars():
 def test_strings_in_another_encoding(column):
     latin_1 = pa.Array.from_buffers(pa.string(), 2, pa.array([b"M\xfcller", b"M\xf6ller"], pa.binary()).buffers())
     lists = pa.table({"user_id": ["u", "v"], "item_id": ["x", "y"], "score": [2.0, 1.0], column: latin_1})
-    with pytest.raises(srm.DataError, match=f"^predictions: column '{column}': expected strings in UTF-8 as ids and names"):
+    with pytest.raises(srm.DataError, match=f"^predictions: column '{column}': expected ids and names in UTF-8"):
         srm.evaluate(lists, pa.table({"user_id": ["u"], "item_id": ["x"]}), metrics="hit", k=1)
 
 
@@ -356,7 +356,7 @@ def test_ids_of_which_only_some_look_the_same(session, item, other):
 
     value, (line,) = run(item, other)
     assert value == 0.5
-    assert line.startswith("predictions: unusual_ids: 1 row (33.3 %) with an id that has a blank at an end, or combining")
+    assert line.startswith("predictions: unusual_ids: 1 row (33.3 %) with leading or trailing whitespace or combining")
     assert run(other, item)[1][0].startswith("truth: unusual_ids: 1 row (50 %)")
     assert run(other, other) == (0.75, []), "the advice"
 
@@ -374,7 +374,7 @@ def test_bands_in_single_precision(session):
         )
         values = {row["slice_value"]: row["value"] for row in result.rows}
         assert values == {"all": 0.5, ">=0.7": 1.0, "<0.7": 0.0}
-    with pytest.raises(srm.ConfigError, match="expected edges that a double holds exactly, found 9007199254740993"):
+    with pytest.raises(srm.ConfigError, match=r"expected integer edges up to 2\*\*53, .* found 9007199254740993"):
         evaluate(session, lists, lists, slices=["w(9007199254740993)"], user_segments=segments)
 
 
@@ -392,12 +392,12 @@ def test_empty_strings_are_no_groups(session):
 
 def test_sets_have_no_order():
     truth = pd.DataFrame({"user_id": ["a"], "item_id": ["x"]})
-    with pytest.raises(srm.DataError, match=r"^predictions: column 'items': expected lists, which have an order, found a set"):
+    with pytest.raises(srm.DataError, match=r"^predictions: column 'items': expected ordered lists, found a set"):
         srm.evaluate(pd.DataFrame({"user_id": ["a"], "items": [{"x", "y"}]}), truth, metrics="mrr", k=2)
     lists = pd.DataFrame({"user_id": ["a"], "items": [["y", "x"]]})
     assert srm.evaluate(lists, truth, metrics="mrr", k=2).to_dict() == {"model": {"mrr@2": 0.5}}
     features = pd.DataFrame({"item_id": ["x", "y"], "features": [{1.0, 3.0}, {2.0, 0.5}]})
-    with pytest.raises(srm.DataError, match=r"^item_features: column 'features': expected lists"):
+    with pytest.raises(srm.DataError, match=r"^item_features: column 'features': expected ordered lists"):
         srm.evaluate(lists, truth, metrics="ild", k=2, item_features=features)
 
 
@@ -421,9 +421,9 @@ def test_side_information_whose_ids_are_written_differently(session, table):
 
     sides = [side for side in ("user", "item") if f"{side}_id" in schema]
     ids = {"user": "'u1' and 'U1'", "item": "'x' and 'X'"}
+    differ = "(ids differ only in letter case, for example {}). Check that {}s have the same ids in both tables."
     assert unmatched(rows) == [
-        f"{table}: no_{side}s_in_truth: it has no {side} of the ground truth (ids differ only in letter case, for example "
-        f"{ids[side]}). Check that {side}s have the same ids in both tables."
+        f"{table}: no_{side}s_in_truth: no {side} in this table appears in the ground truth {differ.format(ids[side], side)}"
         for side in sides
     ]
     assert not unmatched([tuple(cell.lower() if isinstance(cell, str) else cell for cell in row) for row in rows])
