@@ -178,7 +178,7 @@ def sliced_values(
 
 
 def without_values(request: SliceRequest, of_slices: SliceValues) -> list[str]:
-    """Warnings about slices in which no user or item has a value: the ids of a table may not be those of truth."""
+    """Warnings about slices in which no user or item of the ground truth has a value."""
     warnings = []
     for side, slices in request.by_side.items():
         for slice_ in slices:
@@ -186,7 +186,7 @@ def without_values(request: SliceRequest, of_slices: SliceValues) -> list[str]:
             nothing = slice_.bands[0].labels[0] if counted else NO_VALUE
             if len(slice_.bands) == 1 and {value for name, value in of_slices if name == str(slice_)} == {nothing}:
                 found, table = ("training rows", "train") if counted else ("a value", TABLE_OF[side])
-                warnings.append(f"slices: {slice_}: no {side} has {found}: check that {table} has the same ids as truth")
+                warnings.append(f"slices: {slice_}: no {side} of the ground truth has {found} in {table}")
     return warnings
 
 

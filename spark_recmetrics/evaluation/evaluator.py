@@ -169,7 +169,7 @@ class Evaluator:
             raise ConfigError(f"expected recommendations and truth of one kind, found {named}")
         if (metric := self._needs.first_with("catalog")) is not None and catalog_size is None:
             raise ConfigError(f"{metric} needs the catalog: give catalog_size, the number of items that could be recommended")
-        size = None if catalog_size is None else checked_integer(catalog_size, "catalog", LARGEST_CATALOG)
+        size = None if catalog_size is None else checked_integer(catalog_size, "catalog_size", LARGEST_CATALOG)
         tables = Tables(recommendations, truth, catalog=size)
         if kinds[0] == "dict":
             frames = {"predictions": _lists(recommendations), "truth": _items(truth, rated=self.threshold is not None)}

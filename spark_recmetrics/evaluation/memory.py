@@ -63,6 +63,13 @@ def _of_model(rows: pa.Table, model: str) -> pa.Table:
     return rows.filter(pc.equal(rows["model"], model)) if "model" in rows.column_names else rows
 
 
+def _similar(true: pa.Array, others: pa.Array) -> str | None:
+    """What ids of the ground truth and of another table differ in that look the same. Only strings can."""
+    if not pa.types.is_string(true.type):
+        return None
+    return why_different(sorted(true.to_pylist())[:N_SAMPLED], others.drop_null().to_pylist())
+
+
 class MemoryEngine(AbstractContextManager["MemoryEngine"]):
     """Evaluate tables of pandas, polars, pyarrow and others. See `engine.Engine`."""
 
@@ -117,9 +124,8 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
                 listed = _of_model(lists, model)[column].unique()
                 n_common = pc.sum(pc.is_in(ids, listed)).as_py() or 0
                 further[model] |= {"items_in_both": n_common, "items_in_truth": len(ids)} if column == "item" else {}
-                if not n_common and pa.types.is_string(ids.type):
-                    sampled = sorted(ids.to_pylist())[:N_SAMPLED]
-                    further[model][f"similar_{column}s"] = why_different(sampled, listed.to_pylist())
+                if not n_common:
+                    further[model][f"similar_{column}s"] = _similar(ids, listed)
         return further
 
     def unmatched(self, inputs: MemoryInputs) -> list[DataCheck]:
@@ -127,10 +133,9 @@ class MemoryEngine(AbstractContextManager["MemoryEngine"]):
         truth, checks = clean_truth(inputs.truth, self.request), []
         for name, side, table, column in inputs.side_ids(self.request.columns):
             true = truth[side].unique()
-            ids = cast_ids(table.column(column), type_of_arrow(true.type))
-            if not pc.any(pc.is_in(true, ids)).as_py():
-                similar = why_different(true.to_pylist(), ids.to_pylist()) if pa.types.is_string(true.type) else None
-                checks.append(unmatched_check(name, side, similar))
+            ids = cast_ids(table.column(column), type_of_arrow(true.type)).unique()
+            if len(true) and not pc.any(pc.is_in(true, ids)).as_py():
+                checks.append(unmatched_check(name, side, _similar(true, ids)))
         return checks
 
     def _uncut_lists(self, inputs: MemoryInputs, table: str) -> pa.Table:

@@ -79,16 +79,15 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
         self.tables, self.request = tables, request
         self.session = tables.predictions.sparkSession
         self._resources, self._result = ExitStack(), ExitStack()
+        self._resources.enter_context(causes_named())
         self._counts: dict[str, dict[str, Any]] = {}
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None:
             self._result.pop_all()
-        with self._resources, self._result:
+        with self._result:
             pass
-        if error is not None:
-            with causes_named():
-                raise error
+        self._resources.__exit__(kind, error, trace)
 
     def read(self) -> Inputs:
         """Canonical rows; no job runs."""
@@ -158,6 +157,8 @@ class SparkEngine(AbstractContextManager["SparkEngine"]):
             return checks
         with step(self.session, "side information"):
             sample = actions.collect_rows(truth.select("user", "item").limit(N_SAMPLED))
+            if not sample:
+                return checks
             matches = (
                 rows.where(F.col(side).isin({row[side] for row in sample})).select(F.lit(n)).limit(1)
                 for n, ((_, side), rows) in enumerate(ids.items())

@@ -103,6 +103,9 @@ def data_report(
     checks = [check for table in tables for check in prediction_checks(table, counts[table], levels)]
     checks += truth_checks(counts["truth"], levels, has_ratings=has_ratings)
     checks += train_checks(counts["train"]) if "train" in counts else []
+    # Tables that both have such ids write them alike.
+    if len({check.table == "truth" for check in checks if check.check == "unusual_ids"}) == 2:
+        checks = [check._replace(level="info") if check.check == "unusual_ids" else check for check in checks]
     # Every model is scored against the same ground truth. Without a ranking metric, only its rows with a prediction are read.
     with_repeats = [sums for sums in totals.values() if sums.get("n_truth_duplicates") is not None]
     if with_repeats:

@@ -84,7 +84,8 @@ class MemoryTable:
             try:
                 column.validate(full=True)
             except pa.ArrowInvalid as error:
-                raise DataError(f"{self.name}: column {name!r}: {not_utf_8(None)}") from error
+                problem = not_utf_8(None) if "UTF8" in str(error) else f"cannot be read as Arrow data: {error}"
+                raise DataError(f"{self.name}: column {name!r}: {problem}") from error
         return self._columns[name]
 
     def ordered(self, name: str) -> pa.ChunkedArray:
@@ -421,7 +422,7 @@ def _columns_of(rows: pa.Table) -> row_rules.RowColumns:
     def unusual(name: str) -> NDArray[np.bool_] | None:
         if not pa.types.is_string(rows[name].type):
             return None
-        is_unusual = pc.not_equal(pc.ascii_trim(rows[name], " "), rows[name])
+        is_unusual = pc.not_equal(pc.ascii_trim(rows[name], row_rules.BLANKS), rows[name])
         is_ascii = pc.string_is_ascii(rows[name])
         if not pc.all(is_ascii).as_py():
             has_pattern = pc.match_substring_regex(rows[name], row_rules.COMBINED_OR_PADDED)

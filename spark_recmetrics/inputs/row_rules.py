@@ -96,6 +96,9 @@ def truth_faults(rows: RowColumns) -> dict[str, Any]:
     return faults | _unknown_items(rows)
 
 
+BLANKS = " \t\n\r\x0b\x0c"
+"""The usual blanks at the ends of ids. A carriage return is left of Windows' line ends."""
+
 COMBINED_OR_PADDED = "[\u0300-\u036f]|^[\\s\\p{Z}]|[\\s\\p{Z}]$"
 """The pattern of ids that look like others: in the Unicode form NFD, or with a blank at an end. For Java and RE2."""
 

@@ -351,7 +351,7 @@ def _columns_of(rows: DataFrame) -> row_rules.RowColumns:
         text = F.col(name)
         # The pattern takes longer than the other two.
         has_pattern = (F.octet_length(text) > F.length(text)) & text.rlike(row_rules.COMBINED_OR_PADDED)
-        return F.coalesce((F.trim(text) != text) | has_pattern, F.lit(False))
+        return F.coalesce((F.btrim(text, F.lit(row_rules.BLANKS)) != text) | has_pattern, F.lit(False))
 
     return row_rules.RowColumns(rows.columns, lambda name: F.col(name).isNull(), lambda name: number_of(F.col(name)), unusual)
 

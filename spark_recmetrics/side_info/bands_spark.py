@@ -99,8 +99,8 @@ def _value(side: Side, table: DataFrame, band: Band, key: str) -> Column:
         banded = _banded(number, band.limits(column_type.name), band.labels)
         return F.when(~F.isnan(column.cast("double")), banded)
     if column_type.kind != "array":
-        return F.nullif(column.cast("string"), F.lit(""))
-    values = F.transform(column.cast("array<string>"), lambda value: F.nullif(value, F.lit("")))
+        return F.when(column.cast("string") != "", column.cast("string"))
+    values = F.transform(column.cast("array<string>"), lambda value: F.when(value != "", value))
     named = F.transform(values, lambda value: F.coalesce(value, F.lit(NO_VALUE))) if key == "slices" else values
     # An item without a value in its array belongs to no group.
     return F.when(F.size(values) > 0, named)

@@ -103,10 +103,9 @@ def _format(suffix: re.Match[str]) -> FileFormat:
 def local_problem(path: str, given: FileFormat | None, options: Mapping[str, object] = {}) -> str | None:
     """Why the files at a path of this machine cannot be read as files of one format; None without a problem."""
     place = Path(re.sub("^file:/+", "/", path))
-    # A path without a scheme may be on another file system, unless its folder is on this machine.
-    is_local = path.startswith("file:") or (place.parent.name != "" and place.parent.is_dir())
-    if is_local and not place.exists() and not _GLOB_SIGNS & set(path):
-        return f"expected files, found none in {path} on this machine: check the path, or add the scheme of another file system"
+    # A path without a scheme may be on another file system.
+    if path.startswith("file:") and not place.exists() and not _GLOB_SIGNS & set(path):
+        return f"expected files, found none in {path} on this machine: check the path"
     if given == "delta" or not place.exists() or "pathGlobFilter" in with_usual_names(options):
         return None
     files = (
@@ -161,7 +160,18 @@ CHOICE_OF_FILES = ("pathGlobFilter", "modifiedBefore", "modifiedAfter", "basePat
 """Options that say which files are read."""
 
 _OTHERS = (
-    *("columnNameOfCorruptRecord", "emptyValue", "encoding", "escape", "header", "inferSchema", "mergeSchema", "mode"),
+    *(
+        "ignoreCorruptFiles",
+        "ignoreMissingFiles",
+        "columnNameOfCorruptRecord",
+        "emptyValue",
+        "encoding",
+        "escape",
+        "header",
+        "inferSchema",
+        "mergeSchema",
+        "mode",
+    ),
     *("multiLine", "nullValue", "primitivesAsString", "quote", "sep", "wholetext"),
 )
 _USUAL = {name.lower(): name for name in (*NUMBERS_AND_TIMES, *CHOICE_OF_FILES, *_OTHERS)} | {

@@ -24,7 +24,7 @@ from spark_recmetrics.storage.text_files import (
 )
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_HALF_A_CHARACTER = (
+_HALF = (  # of a character
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
 _SEVERAL = r"[}\]]\s*[{\[]"
@@ -38,7 +38,7 @@ def checked_schema(files: TextFiles, guessed: StructType, roles: Roles) -> Struc
         raise DataError(f"{files.key}: expected records, found empty files at {files.path!r}: check the location")
     as_string = files.options.get("primitivesAsString", "").lower() == "true"
     strings, integers = ([], []) if as_string else (_ids(guessed, files, roles, kind) for kind in (StringType, LongType))
-    check(files, guessed.names, strings, [column.name for column in integers], roles)
+    check(files, guessed.names, strings, integers, roles)
     return with_strings(guessed, lambda name: name in files.typed)
 
 
@@ -61,7 +61,7 @@ def check(
     files: TextFiles,
     names: Sequence[str] = (),
     strings: Sequence[StructField] = (),
-    integers: Sequence[str] = (),
+    integers: Sequence[StructField] = (),
     roles: Roles = NO_ROLES,
 ) -> None:
     """Check the text of files with these columns, that `strings` are strings, and `integers` are written in the usual form."""
@@ -89,16 +89,19 @@ def check(
         repeated = F.size(F.array_distinct(F.transform(keys, F.lower))) < F.size(keys)
         checks.append(RowCheck(F.when(repeated, record), partial(_repeated_key, files)))
     for column in strings:
-        other_type = F.when(record.rlike(_may_be_other(column)), _other_type(record, column))
+        # Keys without these quotes are rare.
+        may_be_other = record.rlike(_may_be_other(column)) | ~record.contains(f'"{column.name}"')
+        other_type = F.when(may_be_other, _other_type(record, column))
         checks.append(RowCheck(other_type, partial(_mixed, files, column)))
     for name in (name for name in names if roles.of(name) in ("id", "name")):
-        broken = rf'"{re.escape(name)}"\s*+:\s*+(?:"(?:[^"\\]|\\.)*?|\[[^\]]*?)(?:{_HALF_A_CHARACTER})'
+        # Possessive: Java's stack would overflow in long strings.
+        quoted, listed = (rf"[^{end}\\]*+(?:(?!{_HALF})\\.[^{end}\\]*+)*+" for end in ('"', r"\]"))
+        broken = rf'"{re.escape(name)}"\s*+:\s*+(?:"{quoted}|\[{listed})(?:{_HALF})'
         found = F.when(record.contains("\\u") & record.rlike(broken), record)
         checks.append(RowCheck(found, partial(_broken_characters, files, name)))
-    for name in integers:
-        unusual = rf'"{re.escape(name)}"\s*:\s*(?:\[(?:[^\]]*[,\s])?)?(-0|-?0[0-9]+)\s*[,}}\]]'
-        found = F.when(record.rlike(unusual), F.regexp_extract(record, unusual, 1))
-        checks.append(RowCheck(found, partial(_unusual_integer, files, name)))
+    for column in integers:
+        found = F.regexp_extract(record, _unusual_integers(column), 1)
+        checks.append(RowCheck(F.when(found != "", found), partial(_unusual_integer, files, column)))
     message = first_message(lines.agg(*first_faults(checks)).collect()[0], checks)
     if message is not None:
         raise DataError(message)
@@ -112,6 +115,16 @@ def _may_be_other(column: StructField) -> str:
     if isinstance(column.dataType.elementType, StructType):
         return start
     return rf"{start}\[(?:{_STRING}|[\s,])*+[^\]]"
+
+
+def _unusual_integers(column: StructField) -> str:
+    """The pattern of integers in a column, or in a field of the structs of an array, that are written as -0 or 01."""
+    name, start = column.name, ""
+    if isinstance(column.dataType, ArrayType):
+        start = r"(?:\[(?:[^\]]*[,\s])?)"
+        if isinstance(column.dataType.elementType, StructType):
+            (name,), start = column.dataType.elementType.names, ""
+    return rf"""["']{re.escape(name)}["']\s*:\s*{start}(-0|-?0[0-9]+)\s*[,}}\]]"""
 
 
 def _other_type(record: Column, column: StructField) -> Column:
@@ -177,12 +190,12 @@ def _broken_characters(files: TextFiles, name: str, fault: Fault) -> str:
     )
 
 
-def _unusual_integer(files: TextFiles, name: str, fault: Fault) -> str:
-    return (
-        f"{files.key}: expected integers without leading zeros in column {name!r}, found {fault.example} in {fault.name}. "
-        f"Spark would read it as {int(fault.example)}, which may be another id: set types: {{{name}: string}} in {files.key}, "
-        "or remove leading zeros, and write -0 as 0"
-    )
+def _unusual_integer(files: TextFiles, column: StructField, fault: Fault) -> str:
+    is_array = isinstance(column.dataType, ArrayType)
+    advice = "" if is_array else f"set types: {{{column.name}: string}} in {files.key}, or "
+    found = f"expected integers without leading zeros in column {column.name!r}, found {fault.example} in {fault.name}"
+    lost = f"Spark would read it as {int(fault.example)}, which may be another id"
+    return f"{files.key}: {found}. {lost}: {advice}remove leading zeros, and write -0 as 0"
 
 
 def _mixed(files: TextFiles, column: StructField, fault: Fault) -> str:

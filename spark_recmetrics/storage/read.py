@@ -147,7 +147,7 @@ _FOOTER = 1_000_000
 _NO_UTF_8 = re.compile("Wrapping (.*) failed|'utf-8' codec can't decode|Invalid UTF-?8|not valid UTF-?8|INVALID_UTF8")
 """Errors of Arrow, Python and Spark for a string with bytes that are not UTF-8."""
 
-_NO_MODULE = re.compile("ModuleNotFoundError: No module named '(numpy|pandas|pyarrow|spark_recmetrics)")
+_NO_MODULE = re.compile("ModuleNotFoundError: No module named '(numpy|pandas|pyarrow|spark_recmetrics)'")
 
 
 @contextmanager

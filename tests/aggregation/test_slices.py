@@ -641,9 +641,9 @@ def test_a_table_with_other_ids_is_noticed(session):
     slices = ["gender", "genre", "activity", "gender*activity"]
     result = srm.evaluate(lists, truth, metrics="hit", k=1, slices=slices, n_buckets=2, **others)
     assert [line for line in result.warnings if line.startswith("slices: ")] == [
-        "slices: gender: no user has a value: check that user_segments has the same ids as truth",
-        "slices: activity: no user has training rows: check that train has the same ids as truth",
-        "slices: genre: no item has a value: check that item_groups has the same ids as truth",
+        "slices: gender: no user of the ground truth has a value in user_segments",
+        "slices: activity: no user of the ground truth has training rows in train",
+        "slices: genre: no item of the ground truth has a value in item_groups",
     ]
     same = session.createDataFrame([("a", "f")], "user_id string, gender string")
     result = srm.evaluate(lists, truth, metrics="hit", k=1, slices=["gender"], n_buckets=2, user_segments=same)

@@ -32,9 +32,9 @@ _session = None
 
 
 @pytest.fixture(autouse=True)
-def _each_engine(session):
+def _each_engine(request, session):
     global _session  # noqa: PLW0603 - the helpers below are called without fixtures
-    _session = session if hasattr(session, "conf") else None
+    _session = session if request.node.callspec.params["session"] == "spark" else None
 
 
 def evaluate(*tables, **options):

@@ -344,7 +344,9 @@ def test_ids_that_look_the_same_on_spark(spark):
             evaluate(spark, lists, ("user_id string, item_id string", [("u", item) for item in ids]))
 
 
-@pytest.mark.parametrize(("item", "other"), [("f2    ", "f2"), ("Ame\u0301lie", "Am\u00e9lie"), ("\u00a0f2", "f2")])
+@pytest.mark.parametrize(
+    ("item", "other"), [("f2    ", "f2"), ("Ame\u0301lie", "Am\u00e9lie"), ("\u00a0f2", "f2"), ("f2\r", "f2")]
+)
 def test_ids_of_which_only_some_look_the_same(session, item, other):
     """The match of other ids hides that these are different, so the row is reported."""
     columns = "user_id string, item_id string"
@@ -358,6 +360,7 @@ def test_ids_of_which_only_some_look_the_same(session, item, other):
     assert value == 0.5
     assert line.startswith("predictions: unusual_ids: 1 row (33.3 %) with leading or trailing whitespace or combining")
     assert run(other, item)[1][0].startswith("truth: unusual_ids: 1 row (50 %)")
+    assert run(item, item) == (0.75, []), "both are written alike"
     assert run(other, other) == (0.75, []), "the advice"
 
 

@@ -479,5 +479,7 @@ def test_errors_of_other_versions_of_spark(error, expected):
         causes_named(),
     ):
         raise RuntimeError("An exception was thrown from the Python worker: ModuleNotFoundError: No module named 'numpy'")
+    with pytest.raises(RuntimeError, match=r"numpy\._core"), causes_named():
+        raise RuntimeError("ModuleNotFoundError: No module named 'numpy._core'")
     with pytest.raises(RuntimeError, match="another"), causes_named():
         raise RuntimeError("another")

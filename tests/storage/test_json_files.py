@@ -58,7 +58,11 @@ def test_integers_that_are_written_differently_are_not_one_name(spark, tmp_path,
     assert f"expected integers without leading zeros in column 'model', found {pair[0]} in 't.json'" in message
     assert "set types: {model: string} in inputs.truth" in message
     arrays = f'{{"user_id": "u", "items": [7, {pair[0]}, 9]}}\n'
-    assert f"found {pair[0]} in" in rejected(spark, tmp_path, arrays, options=options)
+    message = rejected(spark, tmp_path, arrays, options=options)
+    assert f"column 'items', found {pair[0]} in" in message
+    assert "set types" not in message, "an array is no string"
+    structs = f'{{"user_id": "u", "items": [{{"item_id": 1, "rank": -0}}, {{"item_id":{pair[0]}}}]}}\n'
+    assert f"column 'items', found {pair[0]} in" in rejected(spark, tmp_path, structs, options=options)
     as_strings = read(spark, tmp_path, text, options=options, types={"model": "string"})
     assert {row["model"] for row in as_strings.collect()} == set(pair)
     usual = read(spark, tmp_path, '{"user_id": 0, "items": [0, -7], "model": 10, "rating": -0}\n')
@@ -77,6 +81,14 @@ def test_halves_of_characters(spark, tmp_path):
     whole = read(spark, tmp_path, record.format("\\ud83d\\ude00", "a\\\\ud83d"))
     (row,) = whole.collect()
     assert (row["items"][1], row["model"]) == ("\U0001f600", "a\\ud83d")
+    long = read(spark, tmp_path, record.format("C:\\\\ud83dir", "\\u00e4" * 10_000 + "x" * 10_000))
+    assert len(long.collect()[0]["model"]) == 20_000, "Java's patterns may use up its stack"
+
+
+@pytest.mark.heavy
+@pytest.mark.spark
+def test_ids_of_two_types_under_keys_in_single_quotes(spark, tmp_path):
+    assert "expected only strings in column 'user_id'" in rejected(spark, tmp_path, "{'user_id': 7}\n{'user_id': '7'}\n")
 
 
 @pytest.mark.heavy
