@@ -46,6 +46,7 @@ LINES = [
     f"scoring: 9 rows, 3 users, {SECONDS}",
     # Of the second model, no item is a relevant one.
     f"common items: {SECONDS}",
+    f"side information: {SECONDS}",
     f"aggregating: {SECONDS}",
     f"slices and intervals: {SECONDS}",
     f"comparing models: {SECONDS}",
@@ -125,6 +126,7 @@ def test_the_jobs_of_an_evaluation_have_names(spark, session_kind):
             "items and groups",
             "scoring",
             "common items",
+            "side information",
             "aggregating",
             "slices and intervals",
             "comparing models",
