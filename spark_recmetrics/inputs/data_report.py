@@ -103,9 +103,6 @@ def data_report(
     checks = [check for table in tables for check in prediction_checks(table, counts[table], levels)]
     checks += truth_checks(counts["truth"], levels, has_ratings=has_ratings)
     checks += train_checks(counts["train"]) if "train" in counts else []
-    # Tables that both have such ids write them alike.
-    if len({check.table == "truth" for check in checks if check.check == "unusual_ids"}) == 2:
-        checks = [check._replace(level="info") if check.check == "unusual_ids" else check for check in checks]
     # Every model is scored against the same ground truth. Without a ranking metric, only its rows with a prediction are read.
     with_repeats = [sums for sums in totals.values() if sums.get("n_truth_duplicates") is not None]
     if with_repeats:
@@ -137,7 +134,6 @@ def prediction_checks(table: str, counts: Mapping[str, Any], levels: Levels) -> 
         ranks,
         infinite._replace(level="info") if harmless else infinite,
         *_counted_faults(("unknown_items",), table, counts, levels),
-        *_unusual_ids(table, counts),
     ]
 
 
@@ -155,7 +151,6 @@ def truth_checks(counts: Mapping[str, Any], levels: Levels, *, has_ratings: bool
         levels.fault("nan_ratings", "truth", counts),
         *_counted_faults(("bad_propensities", "unknown_items"), "truth", counts, levels),
         relevant if levels.needs_relevant else relevant._replace(level="info"),
-        *_unusual_ids("truth", counts),
     ]
 
 
@@ -203,11 +198,6 @@ def unmatched_check(table: str, side: Side, similar: str | None) -> DataCheck:
     return DataCheck.of(f"no_{side}s_in_truth", table, "warn", 0, None, similar)
 
 
-def _unusual_ids(table: str, counts: Mapping[str, Any]) -> list[DataCheck]:
-    n_rows, example = counts.get("unusual_ids") or 0, counts.get("unusual_ids_example")
-    return [DataCheck.of("unusual_ids", table, "warn", n_rows, counts["rows"], example)] if n_rows else []
-
-
 def _counted_faults(checks: Collection[str], table: str, counts: Mapping[str, Any], levels: Levels) -> list[DataCheck]:
     return [levels.fault(check, table, counts) for check in checks if check in counts]
 
@@ -238,11 +228,6 @@ _SEVERAL_MODELS = "If these are lists of several models, set columns.model to th
 MEANINGS: Mapping[str, Meaning] = {
     "rows": Meaning("", "the table is empty", "Check its location and filters"),
     "null_ids": Meaning("row", "with a null user, item or model", "Remove such rows"),
-    "unusual_ids": Meaning(
-        "row",
-        "with leading or trailing whitespace or combining characters (Unicode NFD) in an id",
-        "Such ids match only identically written ids. Trim and normalize the ids in all tables",
-    ),
     "nan_scores": Meaning("row", "with a NaN or null score", "Remove such rows"),
     "nan_ratings": Meaning("row", "with a NaN, null or infinite rating", "Remove such rows"),
     "infinite_scores": Meaning("row", "with an infinite score, which is not a predicted rating", "Remove such rows"),

@@ -419,19 +419,8 @@ def ids_to_pandas(ids: pa.ChunkedArray) -> pd.Series[Any]:
 
 
 def _columns_of(rows: pa.Table) -> row_rules.RowColumns:
-    def unusual(name: str) -> NDArray[np.bool_] | None:
-        if not pa.types.is_string(rows[name].type):
-            return None
-        is_unusual = pc.not_equal(pc.ascii_trim(rows[name], row_rules.BLANKS), rows[name])
-        is_ascii = pc.string_is_ascii(rows[name])
-        if not pc.all(is_ascii).as_py():
-            has_pattern = pc.match_substring_regex(rows[name], row_rules.COMBINED_OR_PADDED)
-            is_unusual = pc.or_(is_unusual, pc.and_(pc.invert(is_ascii), has_pattern))
-        found: NDArray[np.bool_] = is_unusual.fill_null(False).to_numpy()
-        return found
-
     return row_rules.RowColumns(
-        rows.column_names, lambda name: rows[name].is_null().to_numpy(), lambda name: number_of(rows[name]), unusual
+        rows.column_names, lambda name: rows[name].is_null().to_numpy(), lambda name: number_of(rows[name])
     )
 
 

@@ -37,37 +37,26 @@ class Number(NamedTuple):
 
 
 class RowColumns(NamedTuple):
-    """The names of the columns of canonical rows; by name, which values are null, the values as doubles, and unusual ids."""
+    """The names of the columns of canonical rows; by name, which values are null, and the values as doubles."""
 
     names: Collection[str]
     null: Callable[[str], Any]
     number: Callable[[str], Number]
-    unusual: Callable[[str], Any]
 
 
 def faults_by_table(
     tables: CanonicalTables[Rows, Any], request: Request, columns_of: Callable[[Rows], RowColumns]
 ) -> dict[str, tuple[Rows, dict[str, Any]]]:
     """By table that is counted, its rows, and by check, whether a row fails it."""
-    columns = columns_of(tables.truth)
-    faults = {"truth": (tables.truth, truth_faults(columns) | unusual_ids(columns))}
+    faults = {"truth": (tables.truth, truth_faults(columns_of(tables.truth)))}
     if tables.train is not None and request.counts_train:
         faults["train"] = (tables.train, {"null_ids": null_ids(columns_of(tables.train))})
-    for table, rows in tables.predicted.items():
-        columns = columns_of(rows)
-        faults[table] = rows, prediction_faults(columns) | unusual_ids(columns)
-    return faults
+    return faults | {table: (rows, prediction_faults(columns_of(rows))) for table, rows in tables.predicted.items()}
 
 
 def null_ids(rows: RowColumns) -> Any:
     """Whether the model, user or item of a row is null."""
     return reduce(or_, (rows.null(name) for name in IDS if name in rows.names))
-
-
-def unusual_ids(rows: RowColumns) -> dict[str, Any]:
-    """Whether a user or item begins or ends with a blank, or has combining characters, if one of the two is a string."""
-    unusual = [of_column for of_column in map(rows.unusual, ("user", "item")) if of_column is not None]
-    return {"unusual_ids": reduce(or_, unusual)} if unusual else {}
 
 
 def prediction_faults(rows: RowColumns) -> dict[str, Any]:
@@ -94,13 +83,6 @@ def truth_faults(rows: RowColumns) -> dict[str, Any]:
     if "propensity" in rows.names:
         faults["bad_propensities"] = bad_propensity(rows.number("propensity"))
     return faults | _unknown_items(rows)
-
-
-BLANKS = " \t\n\r\x0b\x0c"
-"""The usual blanks at the ends of ids. A carriage return is left of Windows' line ends."""
-
-COMBINED_OR_PADDED = "[\u0300-\u036f]|^[\\s\\p{Z}]|[\\s\\p{Z}]$"
-"""The pattern of ids that look like others: in the Unicode form NFD, or with a blank at an end. For Java and RE2."""
 
 
 def bad_propensity(propensity: Number) -> Any:

@@ -345,15 +345,7 @@ def number_of(column: Column) -> row_rules.Number:
 
 
 def _columns_of(rows: DataFrame) -> row_rules.RowColumns:
-    def unusual(name: str) -> Column | None:
-        if not isinstance(rows.schema[name].dataType, T.StringType):
-            return None
-        text = F.col(name)
-        # The pattern takes longer than the other two.
-        has_pattern = (F.octet_length(text) > F.length(text)) & text.rlike(row_rules.COMBINED_OR_PADDED)
-        return F.coalesce((F.btrim(text, F.lit(row_rules.BLANKS)) != text) | has_pattern, F.lit(False))
-
-    return row_rules.RowColumns(rows.columns, lambda name: F.col(name).isNull(), lambda name: number_of(F.col(name)), unusual)
+    return row_rules.RowColumns(rows.columns, lambda name: F.col(name).isNull(), lambda name: number_of(F.col(name)))
 
 
 def _without(rows: DataFrame, faults: Sequence[Column]) -> DataFrame:

@@ -344,26 +344,6 @@ def test_ids_that_look_the_same_on_spark(spark):
             evaluate(spark, lists, ("user_id string, item_id string", [("u", item) for item in ids]))
 
 
-@pytest.mark.parametrize(
-    ("item", "other"), [("f2    ", "f2"), ("Ame\u0301lie", "Am\u00e9lie"), ("\u00a0f2", "f2"), ("f2\r", "f2")]
-)
-def test_ids_of_which_only_some_look_the_same(session, item, other):
-    """The match of other ids hides that these are different, so the row is reported."""
-    columns = "user_id string, item_id string"
-
-    def run(item, other):
-        lists = (f"{columns}, score double", [("a", "film01", 0.9), ("a", item, 0.8), ("b", "film03", 0.7)])
-        result = evaluate(session, lists, (columns, [("a", other), ("b", "film03")]), "mrr", k=2)
-        return result.to_dict()["model"]["mrr@2"], [line for line in result.warnings if "unusual_ids" in line]
-
-    value, (line,) = run(item, other)
-    assert value == 0.5
-    assert line.startswith("predictions: unusual_ids: 1 row (33.3 %) with leading or trailing whitespace or combining")
-    assert run(other, item)[1][0].startswith("truth: unusual_ids: 1 row (50 %)")
-    assert run(item, item) == (0.75, []), "both are written alike"
-    assert run(other, other) == (0.75, []), "the advice"
-
-
 def test_bands_in_single_precision(session):
     lists = ("user_id string, item_id string, score double", [("a", "x", 1.0), ("b", "x", 1.0)])
     for kind in ("float", "double"):
